@@ -10,8 +10,8 @@
     ├── KernelError           the kernel refused one operation
     ├── AttachError           a plan stopped; names the operation, and what could not be undone
     └── RefusedError          a pod is refused, with the reason for the operator
-        ├── HeldError             another pod or sandbox has the device or claim
-        ├── NotHomeError          the device is not restored on the host yet
+        ├── OwnedError            another pod or sandbox has the device or claim
+        ├── NotRestoredError      the device is not restored on the host yet
         ├── NoNetnsError          its sandbox has no network namespace of its own
         ├── OutdatedError         its allocation or sandbox is not the current one
         ├── UnusableRecordError   its allocation record cannot be used
@@ -142,13 +142,13 @@ class RefusedError(DranetError):
     kind = "unsuitable"
 
 
-class HeldError(RefusedError):
+class OwnedError(RefusedError):
     """Another pod, sandbox or claim has it."""
 
     kind = "held"
 
 
-class NotHomeError(RefusedError):
+class NotRestoredError(RefusedError):
     """The device of a sandbox that is gone is not restored on the host yet."""
 
     kind = "not_home"
@@ -160,7 +160,7 @@ class NoNetnsError(RefusedError):
     kind = "no_namespace"
 
 
-class GuestError(RefusedError):
+class VirtualMachineError(RefusedError):
     """The pod's containers run on a kernel of their own, which no NIC reaches."""
 
 

@@ -38,6 +38,7 @@ class Settings:
         node_addresses: by which the cluster reaches the node; what has one stays on the host.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         include: patterns of links to which no heuristic applies.
+        parents: patterns of links that stay on the host, and of which pods get children.
         vm_handlers: patterns of RuntimeClass handlers whose pods are refused NICs, in lower case.
         sweep_s: seconds between reconciliations.
         proc: where a writable /proc/sys/net is; a container's own is read-only.
@@ -58,6 +59,7 @@ class Settings:
     node_addresses: tuple[str, ...] = ()
     uplinks: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
     vm_handlers: tuple[str, ...] = VM_HANDLERS
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
@@ -126,6 +128,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="move these links though something says that the node uses them; as of dra-shim",
     )  # fmt: skip
     add(
+        "--parent-interfaces", default="", metavar="PATTERNS",
+        help="interfaces that stay on the node, with commas, and of which pods get children"
+        " (IPVLAN, MACVLAN, VLAN), be they bonds or uplinks; as of dra-shim",
+    )  # fmt: skip
+    add(
         "--vm-runtimes", default=",".join(VM_HANDLERS), metavar="PATTERNS",
         help="handlers of RuntimeClasses whose containers have a kernel of their own, with commas,"
         " in lower case: their pods are refused NICs (default: %(default)s)",
@@ -158,6 +165,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         node_addresses=_addresses(args.node_addresses),
         uplinks=patterns(args.uplink_interfaces),
         include=tuple(args.include),
+        parents=patterns(args.parent_interfaces),
         vm_handlers=patterns(args.vm_runtimes),
         sweep_s=args.sweep,
         log_json=args.log_format == "json",

@@ -193,13 +193,9 @@ step() {
     say "$title: ok"
 }
 
-# pure_test_dirs: print every test directory that needs nothing but Python.
-pure_test_dirs() {
-    find "$REPO/tests" -mindepth 1 -maxdepth 1 -type d \
-        ! -name '[._]*' ! -name box ! -name fakes ! -name golden \
-        ! -name process ! -name kernel ! -name contract ! -name host ! -name host_crio ! -name vm ! -name vm_pair \
-        ! -name cluster ! -name cluster_vm | sort
-}
+# The directories of the tiers pure and process; the marker `process` tells which of the two a test is in.
+# shellcheck disable=SC2034  # read by the scripts that source this file
+ROOMS=("$REPO"/tests/{dra_shim,dranet_nri,fuzz,manifests,tools})
 
 # machine_of ARCHITECTURE: print the kernel's name of an architecture that Debian calls amd64 or arm64.
 machine_of() {

@@ -19,10 +19,10 @@ from typing import Final, Self
 
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import Fs
+from dranet_nri.component.files import FileSystem
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Attachment, Device, ObjectRef, Phase
-from dranet_nri.state.corrupt import Damage, of_allocations
+from dranet_nri.state.corrupt import CorruptSummary, of_allocations
 from dranet_nri.state.lock import OperationLock
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.store import AllocationStore
@@ -66,7 +66,9 @@ def writing(state: StatePaths) -> Iterator[None]:
 class CheckpointTransaction:
     """The records while the lock is held; use it as a context manager, one thread at a time."""
 
-    def __init__(self, state: StatePaths, *, fs: Fs | None = None, keep: bool = False) -> None:
+    def __init__(
+        self, state: StatePaths, *, fs: FileSystem | None = None, keep: bool = False
+    ) -> None:
         """Name the directories; nothing is opened yet.
 
         Args:
@@ -138,7 +140,7 @@ class CheckpointTransaction:
         """Return the directory of the records."""
         return self._state.allocations
 
-    def damages(self) -> tuple[Damage, ...]:
+    def damages(self) -> tuple[CorruptSummary, ...]:
         """Return the records that cannot be used, ordered by claim UID."""
         return of_allocations(self._store)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_shim.settings.common import state_from
 from dra_shim.settings.run import add_access_flags, add_address_flag
-from dranet_nri.component.findings import Finding, Grade, show_findings
+from dranet_nri.component.findings import Finding, Severity, show_findings
 from dranet_nri.component.output import add_output_flag
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
@@ -45,7 +45,7 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
     try:
         api = ApiClient(connect(rest_config_of(args.kubeconfig, os.environ)))
     except InvalidValueError as error:
-        found.append(Finding("API server", Grade.BAD, str(error)))
+        found.append(Finding("API server", Severity.BAD, str(error)))
     else:
         try:
             node = node_name(args.hostname_override)
@@ -54,7 +54,7 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
         finally:
             await api.close()
     said = [each async for each in doctor_checks.shim_findings(args.bind_address)]
-    ready = all(each.grade is Grade.OK for each in said)
+    ready = all(each.grade is Severity.OK for each in said)
     root = args.kubelet_root_dir
     sockets = sockets_of(root, DRIVER_NAME)
     found += said

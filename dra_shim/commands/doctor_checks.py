@@ -27,7 +27,7 @@ from dra_shim.kubeletplugin import Sockets, probe
 from dra_shim.resourceslice.layout import is_own
 from dra_shim.settings.common import KUBELET_ELSEWHERE, StatePaths
 from dra_shim.settings.listen_address import ListenAddress
-from dranet_nri.component.findings import Finding, Grade
+from dranet_nri.component.findings import Finding, Severity
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
 from dranet_nri.state.corrupt import of_allocations, of_attachments
@@ -40,7 +40,7 @@ _RESOURCES: Final = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Permission:
     """A permission of the service account, and what fails without it."""
 
     verb: str
@@ -48,7 +48,7 @@ class Right:
     need: str
     group: str = ""
     name: str = ""
-    grade: Grade = Grade.BAD
+    grade: Severity = Severity.BAD
 
     def __str__(self) -> str:
         """Say it as `kubectl auth can-i` does."""
@@ -56,32 +56,32 @@ class Right:
 
 
 RIGHTS: Final = (
-    Right("get", "nodes", "slices have no owner, so none is published"),
-    Right("get", "pods", "no claim can be prepared"),
-    Right("get", "resourceclaims", "no claim can be prepared", _RESOURCES),
+    Permission("get", "nodes", "slices have no owner, so none is published"),
+    Permission("get", "pods", "no claim can be prepared"),
+    Permission("get", "resourceclaims", "no claim can be prepared", _RESOURCES),
     *(
-        Right(verb, "resourceslices", "the node's devices are not published", _RESOURCES)
+        Permission(verb, "resourceslices", "the node's devices are not published", _RESOURCES)
         for verb in ("list", "watch", "create", "update", "delete")
     ),
-    Right(
+    Permission(
         "patch", "resourceclaims/status", "claims do not show their devices", _RESOURCES,
-        grade=Grade.WARNING,
+        grade=Severity.WARNING,
     ),
     *(
-        Right(
+        Permission(
             f"associated-node:{verb}", "resourceclaims/driver",
             "claims do not show their devices from Kubernetes 1.36 on", _RESOURCES, DRIVER_NAME,
-            Grade.WARNING,
+            Severity.WARNING,
         )
         for verb in ("patch", "update")
     ),
     *(
-        Right(verb, "events", "nobody is told why a pod waits", grade=Grade.WARNING)
+        Permission(verb, "events", "nobody is told why a pod waits", grade=Severity.WARNING)
         for verb in ("create", "get", "update")
     ),
-    Right(
+    Permission(
         "list", "resourceclaims", "pods of a driver before us are not taken over", _RESOURCES,
-        grade=Grade.NOTE,
+        grade=Severity.NOTE,
     ),
 )  # fmt: skip
 
@@ -94,21 +94,21 @@ async def server_findings(api: ApiClient, node: str) -> AsyncIterator[Finding]:
         node: this node's name.
     """
     try:
-        yield Finding("API server", Grade.OK, f"serves {_RESOURCES}/{await api.version(SLICE)}")
+        yield Finding("API server", Severity.OK, f"serves {_RESOURCES}/{await api.version(SLICE)}")
         await api.get(NODE, node)
-        yield Finding("node", Grade.OK, node)
+        yield Finding("node", Severity.OK, node)
     except NotFoundError:
         text = f"there is no node {node}; give its name with --hostname-override or $NODE_NAME"
-        yield Finding("node", Grade.BAD, text)
+        yield Finding("node", Severity.BAD, text)
     except ApiError as error:
-        yield Finding("API server", Grade.BAD, str(error))
+        yield Finding("API server", Severity.BAD, str(error))
         return
     try:
         listing = await api.list(SLICE, {"spec.nodeName": node, "spec.driver": DRIVER_NAME})
         for finding in slice_findings(node, listing.items):
             yield finding
     except ApiError as error:
-        yield Finding("slices", Grade.BAD, str(error))
+        yield Finding("slices", Severity.BAD, str(error))
 
 
 async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
@@ -118,17 +118,17 @@ async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
         try:
             allowed = await _has(api, right)
         except ApiError as error:
-            yield Finding("rights", Grade.WARNING, f"cannot be asked: {error}")
+            yield Finding("rights", Severity.WARNING, f"cannot be asked: {error}")
             return
         if not allowed:
             missing += 1
             text = f"may not {right}: {right.need}; see the ClusterRole in the manifests"
             yield Finding("rights", right.grade, text)
     if not missing:
-        yield Finding("rights", Grade.OK, f"all {len(RIGHTS)} that are needed")
+        yield Finding("rights", Severity.OK, f"all {len(RIGHTS)} that are needed")
 
 
-async def _has(api: ApiClient, right: Right) -> bool:
+async def _has(api: ApiClient, right: Permission) -> bool:
     resource, _, part = right.resource.partition("/")
     asked = {"verb": right.verb, "group": right.group, "resource": resource,
              "subresource": part, "name": right.name}  # fmt: skip
@@ -146,13 +146,13 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
         devices += len(listed) if isinstance(listed, list) else 0
         if not is_own(node, name_of(each)):
             text = f"{name_of(each)} is of another program: two drivers of our name run here?"
-            yield Finding("slices", Grade.WARNING, text)
+            yield Finding("slices", Severity.WARNING, text)
     if devices:
-        yield Finding("slices", Grade.OK, f"{devices} devices in {len(slices)} slices")
+        yield Finding("slices", Severity.OK, f"{devices} devices in {len(slices)} slices")
     else:
         text = "no device is published; 'dranet-nri inventory' says which are kept, and why; what "
         text += "flags and the Node's address drop is in the shim's log ('left out')"
-        yield Finding("slices", Grade.WARNING, text)
+        yield Finding("slices", Severity.WARNING, text)
 
 
 async def shim_findings(
@@ -173,17 +173,19 @@ async def shim_findings(
         reason = str(error) or type(error).__name__
         text = f"{asked}: no answer ({reason}): it does not run, or elsewhere: give the "
         text += "--bind-address of 'dra-shim run' here, too"
-        yield Finding(subject, Grade.WARNING, text)
+        yield Finding(subject, Severity.WARNING, text)
         return
     if status == 200:
-        yield Finding(subject, Grade.OK, "registered at the kubelet, and its devices are published")
+        yield Finding(
+            subject, Severity.OK, "registered at the kubelet, and its devices are published"
+        )
     elif status == 503 and lines:
         for line in lines:
-            yield Finding(subject, Grade.BAD, line)
+            yield Finding(subject, Severity.BAD, line)
     else:
         text = f"{asked}: answers {status}, so it is another program's; stop that (dranet?), or "
         text += "start 'dra-shim run' with another --bind-address and give that here, too"
-        yield Finding(subject, Grade.WARNING, text)
+        yield Finding(subject, Severity.WARNING, text)
 
 
 async def _asked(url: str) -> tuple[int, tuple[str, ...]]:
@@ -209,14 +211,14 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
     trouble = await probe(sockets.registration)
     if not trouble:
         text = f"our sockets below {root} answer as a kubelet asks"
-        yield Finding("kubelet", Grade.OK, text)
+        yield Finding("kubelet", Severity.OK, text)
     elif ready:
         text = f"{sockets.registration}: {trouble}; but the shim is registered: {root} is not its "
-        yield Finding("kubelet", Grade.WARNING, f"{text}--kubelet-root-dir, give that here, too")
+        yield Finding("kubelet", Severity.WARNING, f"{text}--kubelet-root-dir, give that here, too")
     else:
         text = f"{sockets.registration}: {trouble}; does 'dra-shim run' run on this node, and is "
         text += f"{root} the kubelet's --root-dir? else give that with --kubelet-root-dir"
-        yield Finding("kubelet", Grade.BAD, f"{text} ({KUBELET_ELSEWHERE})")
+        yield Finding("kubelet", Severity.BAD, f"{text} ({KUBELET_ELSEWHERE})")
 
 
 def record_findings(state: StatePaths) -> Iterator[Finding]:
@@ -229,10 +231,10 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
             damages = (*of_allocations(allocations), *of_attachments(attachments))
             records, attached = allocations.records(), attachments.records()
     except (DranetError, OSError) as error:
-        yield Finding("records", Grade.BAD, str(error))
+        yield Finding("records", Severity.BAD, str(error))
         return
     for each in damages:
-        grade = Grade.BAD if each.broken.in_the_way else Grade.NOTE
+        grade = Severity.BAD if each.broken.in_the_way else Severity.NOTE
         yield Finding(f"record {each.claim_uid}", grade, each.text)
     by_claim = {each.claim.uid: each for each in attached}
     for record in records:
@@ -242,19 +244,19 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
         if left.holds_devices:
             how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"
             text = f"{how}, and pod {left.pod} still has its devices ({left.phase})"
-            yield Finding(f"claim {left.claim}", Grade.WARNING, text)
+            yield Finding(f"claim {left.claim}", Severity.WARNING, text)
     if not records and not damages:
-        yield Finding("records", Grade.OK, "no claim is prepared on this node")
+        yield Finding("records", Severity.OK, "no claim is prepared on this node")
 
 
 def _claim(record: Allocation, attachment: Attachment | None) -> Finding:
     subject = f"claim {record.claim}"
     if attachment is None:
         text = f"prepared for pod {record.pod}, whose sandbox the plugin has not seen yet"
-        return Finding(subject, Grade.NOTE, text)
+        return Finding(subject, Severity.NOTE, text)
     if attachment.failure is not None:
         failure = attachment.failure
         text = f"pod {record.pod}: {attachment.phase}: {failure.reason}: {failure.message}"
-        return Finding(subject, Grade.BAD, text)
-    grade = Grade.OK if attachment.phase in (Phase.ATTACHED, Phase.HOME) else Grade.NOTE
+        return Finding(subject, Severity.BAD, text)
+    grade = Severity.OK if attachment.phase in (Phase.ATTACHED, Phase.HOME) else Severity.NOTE
     return Finding(subject, grade, f"pod {record.pod}: {attachment.phase}")

@@ -25,10 +25,10 @@ from dra_shim.resourceapi import (
     Workload,
 )
 from dra_shim.scheduling.allocator import (
-    DeviceSupply,
+    AlternativeReport,
+    CandidatePools,
     Grant,
     NamedClaim,
-    PartReport,
     config_for,
     explained,
     pools_of,
@@ -46,7 +46,7 @@ from dra_shim.settings.common import (
     state_from,
 )
 from dranet_nri.component.output import add_output_flag, say, show_document
-from dranet_nri.config import Configured, clashes, did_you_mean, network_config_to_object
+from dranet_nri.config import SameConfig, clashes, did_you_mean, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
@@ -276,14 +276,14 @@ def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[Re
 
 def _supply(
     args: argparse.Namespace, documents: Sequence[Document], counted: Collection[str]
-) -> DeviceSupply:
+) -> CandidatePools:
     """Return what there is; what the shares of counted claims consume is counted elsewhere."""
     slices = slices_among(documents)
     from_inventory = args.inventory is not None or not (args.slices or args.cluster)
     node = node_of_slices(slices, args.node) if slices else ""
     pools = pools_of(slices, node) if slices else ()
     if not from_inventory:
-        return DeviceSupply(pools)
+        return CandidatePools(pools)
     known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
@@ -295,7 +295,7 @@ def _supply(
 
 
 def _configured(
-    parts: tuple[PartReport, ...],
+    parts: tuple[AlternativeReport, ...],
     grants: Sequence[Grant],
     why: tuple[str, ...],
     claims: Sequence[NamedClaim],
@@ -303,7 +303,7 @@ def _configured(
 ) -> Explanation:
     """Add the configuration of each device; one that is not valid undoes the decision."""
     found: list[tuple[Grant, str, object]] = []
-    configured: list[Configured] = []
+    configured: list[SameConfig] = []
     for grant in grants:
         claim = claims[grant.claim]
         config: object = None
@@ -315,7 +315,7 @@ def _configured(
             else:
                 config = network_config_to_object(chosen)
                 title = f"device {grant.offer.name} of claim {claim.label}"
-                configured.append(Configured(title, chosen))
+                configured.append(SameConfig(title, chosen))
         found.append((grant, claim.label, config))
     why = (*why, *clashes(configured))
     return Explanation("", parts, () if why else tuple(found), tuple(dict.fromkeys(why)))

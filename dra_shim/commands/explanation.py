@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.cel.values import show_amount
-from dra_shim.scheduling.allocator import Check, DeviceReport, Grant, Outcome, PartReport
+from dra_shim.scheduling.allocator import (
+    AlternativeReport,
+    Check,
+    CheckOutcome,
+    DeviceReport,
+    Grant,
+)
 from dranet_nri.component.output import WIDTH
 
 MOST_NAMED: Final = 4  # devices that a line names; of more, it has the count alone
@@ -40,7 +46,7 @@ class Explanation:
     """
 
     title: str
-    parts: tuple[PartReport, ...]
+    parts: tuple[AlternativeReport, ...]
     grants: tuple[tuple[Grant, str, object], ...]
     why: tuple[str, ...]
     unpublished: tuple[tuple[str, str], ...] = ()
@@ -127,7 +133,7 @@ def _grant_lines(found: Explanation) -> Iterator[str]:
         yield line
 
 
-def _reason_lines(part: PartReport, found: Explanation) -> Iterator[str]:
+def _reason_lines(part: AlternativeReport, found: Explanation) -> Iterator[str]:
     """Yield a line for each reason, with the devices that it is true of."""
     groups: dict[str, list[str]] = {}
     for device in part.devices:
@@ -147,13 +153,17 @@ def _count(names: Sequence[str]) -> str:
 
 def _reason(device: DeviceReport, *, met: bool) -> str:
     failed = sorted(
-        (check for check in device.checks if check.outcome in (Outcome.FAILED, Outcome.ERROR)),
+        (
+            check
+            for check in device.checks
+            if check.outcome in (CheckOutcome.FAILED, CheckOutcome.ERROR)
+        ),
         key=_rank,
     )
     if not failed:
         return "not needed" if met else "no reason of its own"
     check = failed[0]
-    if check.outcome is Outcome.ERROR and not met:
+    if check.outcome is CheckOutcome.ERROR and not met:
         # The text of a selector's error names the device; the group does.
         text = check.text.replace(f"on device {device.offer.name}: ", "")
         return f"error: {check.what}: {text}"
@@ -176,13 +186,15 @@ def _without_value(check: Check) -> str:
 
 def _fails_by_root(found: Explanation) -> bool:
     checks = (check for part in found.parts for device in part.devices for check in device.checks)
-    return any(check.what == _SAME_ROOT and check.outcome is Outcome.FAILED for check in checks)
+    return any(
+        check.what == _SAME_ROOT and check.outcome is CheckOutcome.FAILED for check in checks
+    )
 
 
 # --------------------------------------------------------------------------- every check
 
 
-def _check_lines(part: PartReport, found: Explanation) -> Iterable[str]:
+def _check_lines(part: AlternativeReport, found: Explanation) -> Iterable[str]:
     yield f"claim {part.claim}: request {part.request}: {part.asks}"
     for device in part.devices:
         yield f"  device {'/'.join(device.offer.id)}{': chosen' if device.chosen else ''}"
@@ -193,8 +205,8 @@ def _check_lines(part: PartReport, found: Explanation) -> Iterable[str]:
 def _check_text(check: Check, *, met: bool) -> str:
     saw = ", ".join(f"{name} is {value}" for name, value in check.saw)
     shown = f"  [{saw}]" if saw and f"is {check.saw[0][1]}" != check.text else ""
-    harmless = met and check.outcome is Outcome.ERROR
-    outcome = Outcome.FAILED if harmless else check.outcome
+    harmless = met and check.outcome is CheckOutcome.ERROR
+    outcome = CheckOutcome.FAILED if harmless else check.outcome
     return f"{outcome:<6}  {check.what}: {check.text}{shown}"
 
 

@@ -8,7 +8,7 @@ from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
 from dranet_nri.component.output import add_output_flag, say, show_document
 from dranet_nri.model import Allocation
-from dranet_nri.state.corrupt import Damage, kept_in
+from dranet_nri.state.corrupt import CorruptSummary, kept_in
 
 EXAMPLES: Final = (
     "release --pod UID",
@@ -77,7 +77,7 @@ def _document(record: Allocation) -> dict[str, object]:
     }
 
 
-def _dropped(ledger: CheckpointTransaction, damage: Damage) -> str:
+def _dropped(ledger: CheckpointTransaction, damage: CorruptSummary) -> str:
     """Move a record aside that cannot be used, unless it was, and return what became of it."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
@@ -89,7 +89,7 @@ def _dropped(ledger: CheckpointTransaction, damage: Damage) -> str:
     return f"nothing to release: {whose} {damage.text}"
 
 
-def _tell(ledger: CheckpointTransaction, damage: Damage) -> None:
+def _tell(ledger: CheckpointTransaction, damage: CorruptSummary) -> None:
     """Say what concerns another claim: its record is in the way, or was moved aside just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:

@@ -26,7 +26,7 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import NamedClaim, config_for
 from dra_shim.scheduling.pod_claims import classes_of
-from dranet_nri.config import Configured, clashes, did_you_mean
+from dranet_nri.config import SameConfig, clashes, did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
 
@@ -137,7 +137,7 @@ def _configured(
     parts: Sequence[DeviceRequest],
     classes: Mapping[str, DeviceClass],
     where: str,
-) -> Iterator[Configured]:
+) -> Iterator[SameConfig]:
     named = {part.device_class for each in spec.requests for part in each.alternatives}
     known = {name: classes.get(name, DeviceClass(name)) for name in named}
     for part in parts:
@@ -148,7 +148,7 @@ def _configured(
         except ConfigError:  # each document is told of its own, the merged whole at allocation
             continue
         several = part.every or part.count > 1
-        yield Configured(f"request {part.name}{where}", config, several=several)
+        yield SameConfig(f"request {part.name}{where}", config, several=several)
 
 
 def _is_ours(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
@@ -171,7 +171,7 @@ def _pod(
     workload: Workload, pod: PodSpec, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
 ) -> Iterator[str]:
     where = f"{pod.path}.resourceClaims" if pod.path else "resourceClaims"
-    given: list[Configured] = []
+    given: list[SameConfig] = []
     requests: dict[str, tuple[ClaimRequest, ...]] = {}
     for entry in pod.claims:
         claim = _claim_of(entry, workload.namespace, claims)

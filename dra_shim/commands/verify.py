@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.verify.bars import BARS, parse_bars
-from dra_shim.verify.documents import Wanted, nodes_of
+from dra_shim.verify.documents import PodRequirements, nodes_of
 from dra_shim.verify.kubectl import Kubectl
 from dra_shim.verify.matrix import draw
 from dra_shim.verify.measure import Course, measure
@@ -96,7 +96,7 @@ def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
             f"--nodes: a measurement needs two, and there is {found}: name a node twice for two "
             "pods on it, or check that the driver runs (`kubectl get resourceslices`)"
         )
-    wanted = Wanted(args.image, args.device_class, args.nics, args.gpu_class, args.gpus)
+    wanted = PodRequirements(args.image, args.device_class, args.nics, args.gpu_class, args.gpus)
     start = time.monotonic()
 
     def progress(text: str) -> None:

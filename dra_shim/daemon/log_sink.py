@@ -11,7 +11,7 @@ import structlog
 from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status, web
 from dra_shim.migration import controller
 from dranet_nri.component.log import logger
-from dranet_nri.component.supervisor import PartFailed
+from dranet_nri.component.supervisor import WorkerFailed
 
 Logger = structlog.typing.FilteringBoundLogger
 QUIET_S: Final = 60.0  # the same trouble is not logged again before that
@@ -39,9 +39,9 @@ class LogSink:
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
         """Log the state of the sockets and the registration."""
         match notice:
-            case kubeletplugin.KubeletRegistration(reason=""):
+            case kubeletplugin.RegistrationResult(reason=""):
                 self._kubelet.info("registered")
-            case kubeletplugin.KubeletRegistration():
+            case kubeletplugin.RegistrationResult():
                 self._kubelet.error("not registered", reason=notice.reason)
             case kubeletplugin.SocketReplaced():
                 self._kubelet.warning("socket made anew", path=notice.path, reason=notice.reason)
@@ -66,7 +66,7 @@ class LogSink:
                 self._failed(log, "prepare failed", notice)
             case prepare.UnprepareFailed():
                 self._failed(log, "unprepare failed", notice)
-            case prepare.OrphansRemoved():
+            case prepare.OrphanRemoved():
                 log.warning(
                     "orphaned record dropped",
                     claim=str(notice.claim),
@@ -82,7 +82,7 @@ class LogSink:
                     pods=[str(pod) for pod in notice.waiting],
                     recorded_for=str(notice.pod),
                 )
-            case prepare.OrphanRemovalFailed():
+            case prepare.OrphanSearchFailed():
                 log.error(
                     "sweep failed",
                     claim=str(notice.claim or "all"),
@@ -145,7 +145,7 @@ class LogSink:
                 )
             case discovery.DeviceUnhealthy():
                 log.warning("device not well", device=notice.device, reason=notice.reason)
-            case discovery.DeviceHealthy():
+            case discovery.DeviceRecovered():
                 log.info("device well again", device=notice.device)
             case discovery.ScanFailed():
                 if self._is_new("node", str(notice.error)):
@@ -158,7 +158,7 @@ class LogSink:
                 log.error("a look hangs in the kernel", doing=notice.doing, s=notice.seconds)
             case discovery.EventSourceLost():
                 log.warning("events not heard", source=notice.source, reason=str(notice.error))
-            case discovery.TcxUnavailable():
+            case discovery.TcxFileUnreadable():
                 log.warning(
                     "TCX programs and links of other namespaces not told",
                     reason=str(notice.error),
@@ -170,13 +170,13 @@ class LogSink:
     def on_adoption(self, notice: controller.Notice) -> None:
         """Log what became of claims of before."""
         match notice:
-            case controller.Adopted(claims=0, refused=()):
+            case controller.MigrationFinished(claims=0, refused=()):
                 self._node.debug("no claims of before")
-            case controller.Adopted():
+            case controller.MigrationFinished():
                 self._node.info("claims of before adopted", claims=notice.claims)
                 for reason in notice.refused:
                     self._node.error("claim of before not adopted", reason=reason)
-            case controller.NotAdopted():
+            case controller.MigrationFailed():
                 self._node.warning(
                     "claims of before not looked for",
                     reason=str(notice.error),
@@ -189,7 +189,7 @@ class LogSink:
         """Log what became of claim status and Events."""
         log = self._status
         match notice:
-            case status.Applied():
+            case status.StatusApplied():
                 log.info("status written", claim=str(notice.claim), devices=notice.devices)
             case status.ClaimGone():
                 log.debug("claim is gone", claim=str(notice.claim))
@@ -197,7 +197,7 @@ class LogSink:
                 log.error("status not taken", claim=str(notice.claim), reason=notice.reason)
             case status.StatusNotKept():
                 log.warning("server drops claim status", gate="DRAResourceClaimDeviceStatus")
-            case status.Posted():
+            case status.EventPosted():
                 log.debug("event", name=notice.name, reason=notice.reason, count=notice.count)
             case status.EventLost():
                 log.warning("event not posted", reason=notice.reason)
@@ -221,7 +221,7 @@ class LogSink:
             case _:
                 assert_never(notice)
 
-    def on_part(self, notice: PartFailed) -> None:
+    def on_part(self, notice: WorkerFailed) -> None:
         """Log that a part failed."""
         self._parts.error(
             "part failed",

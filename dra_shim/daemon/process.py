@@ -19,7 +19,7 @@ from dra_shim.kubeapi import ApiClient, connect, rest_config_of
 from dra_shim.kubeletplugin import only_instance, sockets_of
 from dra_shim.settings.run import RunSettings
 from dranet_nri.component.log import logger
-from dranet_nri.component.supervisor import Parts
+from dranet_nri.component.supervisor import Supervisor
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.inventory import parse_vm_size
 from dranet_nri.model import DRIVER_NAME
@@ -39,7 +39,7 @@ class ShimDaemon:
         access = rest_config_of(settings.kubeconfig, environ)
         self._choice = DeviceSelection(
             settings.filter, settings.shared, settings.include, settings.exclude,
-            settings.numa_lists, settings.uplinks, settings.move_ipoib,
+            settings.numa_lists, settings.uplinks, settings.move_ipoib, settings.parents,
         )  # fmt: skip
         _check_expressions(settings)
         parse_vm_size(settings.azure_size)
@@ -84,7 +84,7 @@ class ShimDaemon:
             with closing(
                 Shim(self._settings, self._choice, self._sockets, api, self._telling)
             ) as shim:
-                await Parts(shim.parts(), shim.failed, clock=time.monotonic).run()
+                await Supervisor(shim.parts(), shim.failed, clock=time.monotonic).run()
 
 
 def _check_expressions(settings: RunSettings) -> None:

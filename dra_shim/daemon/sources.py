@@ -18,7 +18,7 @@ from dra_shim.kubeapi import (
     RejectedError,
 )
 from dra_shim.kubeapi import UnavailableError as NoAnswerError
-from dra_shim.prepare import NotAvailableError, NotYetError
+from dra_shim.prepare import ApiUnavailableError, NotYetError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
@@ -52,11 +52,11 @@ class ServerSource:
             async with asyncio.timeout(self._addresses_s):
                 document = await self._read(NODE, ObjectRef("", node, ""))
         except TimeoutError:
-            raise NotAvailableError(
+            raise ApiUnavailableError(
                 f"get Node {node}: no answer in {self._addresses_s:g} s"
             ) from None
         if document is None:
-            raise NotAvailableError(
+            raise ApiUnavailableError(
                 f"Node {node}: does not exist; is the node's name right (--hostname-override)?"
             )
         return frozenset(_addresses(document))
@@ -67,7 +67,7 @@ class ServerSource:
         except NotFoundError:
             return None
         except NoAnswerError as error:
-            raise NotAvailableError(str(error), error.after_s) from error
+            raise ApiUnavailableError(str(error), error.after_s) from error
         except (RejectedError, NotServedError) as error:  # so says one that has just started, too
             raise NotYetError(str(error)) from error
         except ApiError as error:

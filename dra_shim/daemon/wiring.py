@@ -16,14 +16,14 @@ from dra_shim.prepare import (
     OrphanCollector,
     Preparer,
     PrepareResult,
+    PrepareSettings,
     Sources,
-    Terms,
 )
 from dra_shim.resourceslice import ResourceSliceController
 from dra_shim.settings.run import RunSettings
 from dra_shim.status import StatusController
 from dra_shim.web import HealthChecks, MeteredDriver, Metrics, PluginSigns, WebServer, pages
-from dranet_nri.component.supervisor import Part, PartFailed
+from dranet_nri.component.supervisor import Worker, WorkerFailed
 from dranet_nri.facts.host import boot_id
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
@@ -85,19 +85,19 @@ class Shim:
         """Let the records go."""
         self._preparer.close()
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Worker, ...]:
         """Return what is to be kept at work."""
         return (
-            Part("devices", self._devices.run),
-            Part("kubelet", self._plugin.run),
-            Part("adoption", self._adopt),
-            Part("slices", self._publish),
-            Part("status", self._reporter.run),
-            Part("sweep", self._sweeper.run),
-            Part("web", self._web.run),
+            Worker("devices", self._devices.run),
+            Worker("kubelet", self._plugin.run),
+            Worker("adoption", self._adopt),
+            Worker("slices", self._publish),
+            Worker("status", self._reporter.run),
+            Worker("sweep", self._sweeper.run),
+            Worker("web", self._web.run),
         )
 
-    def failed(self, notice: PartFailed) -> None:
+    def failed(self, notice: WorkerFailed) -> None:
         """Report a worker that failed."""
         self._telling.on_part(notice)
         self._metrics.node.on_part(notice)
@@ -123,7 +123,7 @@ class Shim:
         return Preparer(
             Sources(self._source, self._source, self._devices),
             settings.state,
-            Terms(settings.node, boot_id(), settings.first_valid_config),
+            PrepareSettings(settings.node, boot_id(), settings.first_valid_config),
             self._on_prepare,
         )
 

@@ -14,7 +14,7 @@ controller.py      the loop
 from dra_shim.discovery.controller import RESCAN_S, NodeDevices, NodeOptions
 from dra_shim.discovery.node_addresses import AddressSource
 from dra_shim.discovery.notices import (
-    DeviceHealthy,
+    DeviceRecovered,
     DevicesChanged,
     DevicesExcluded,
     DeviceUnhealthy,
@@ -23,14 +23,14 @@ from dra_shim.discovery.notices import (
     Notify,
     ScanFailed,
     ScanHung,
-    TcxUnavailable,
+    TcxFileUnreadable,
 )
 from dra_shim.discovery.snapshot import DeviceSelection
 
 __all__ = [
     "RESCAN_S",
     "AddressSource",
-    "DeviceHealthy",
+    "DeviceRecovered",
     "DeviceSelection",
     "DeviceUnhealthy",
     "DevicesChanged",
@@ -42,5 +42,5 @@ __all__ = [
     "Notify",
     "ScanFailed",
     "ScanHung",
-    "TcxUnavailable",
+    "TcxFileUnreadable",
 ]

@@ -25,7 +25,7 @@ from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.kubeletplugin import HealthReport
 from dra_shim.pool import DriverResources
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import DranetError
 from dranet_nri.facts.sysfs import SYSFS
@@ -67,7 +67,7 @@ class NodeDevices:
         notify: notices.Notify,
         *,
         host: Host | None = None,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -93,7 +93,7 @@ class NodeDevices:
             self._host, reach, options.choice, options.patience_s, notify, state.run
         )
         self._teller = HealthReporter(offer, notify, timing.clock())
-        self._clock, self._alarm = timing.clock, Alarm(timing)
+        self._clock, self._alarm = timing.clock, Wakeup(timing)
         self._rescan_s, self._pace = options.rescan_s, ScanSchedule(options.rescan_s)
         self._turn = asyncio.Lock()
         self._begun = self._whole = 0  # looks, and the last of them that saw everything

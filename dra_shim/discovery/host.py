@@ -17,7 +17,7 @@ from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.facts.uevents import DeviceEvents
 from dranet_nri.inventory import HostFacts
 from dranet_nri.linux.rdma.watcher import RdmaListener
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 Stir = Callable[[], None]
 
@@ -32,7 +32,7 @@ class Host(Protocol):
             KernelError, OSError: no events can be received.
         """
 
-    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
+    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
         """Return what there is now. It may block; one thread at a time.
 
         Args:
@@ -61,7 +61,7 @@ class LiveHost:
         self._sysfs = sysfs
         self._scanner = Scanner(sysfs, azure_size)
 
-    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
+    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
         """See Host."""
         return self._scanner.scan(whole=whole, insight=insight)
 

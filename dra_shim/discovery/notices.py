@@ -48,7 +48,7 @@ class DeviceUnhealthy:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceHealthy:
+class DeviceRecovered:
     """A device is healthy again, or its health is not visible any more."""
 
     device: str
@@ -83,7 +83,7 @@ class EventSourceLost:
 
 
 @dataclass(frozen=True, slots=True)
-class TcxUnavailable:
+class TcxFileUnreadable:
     """The plugin's TCX file cannot be read. Its previous content counts."""
 
     error: Exception
@@ -93,10 +93,10 @@ Notice = (
     DevicesChanged
     | DevicesExcluded
     | DeviceUnhealthy
-    | DeviceHealthy
+    | DeviceRecovered
     | ScanFailed
     | ScanHung
     | EventSourceLost
-    | TcxUnavailable
+    | TcxFileUnreadable
 )
 Notify = Callable[[Notice], None]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from dra_shim.discovery.notices import (
-    DeviceHealthy,
+    DeviceRecovered,
     DevicesChanged,
     DevicesExcluded,
     DeviceUnhealthy,
@@ -105,4 +105,4 @@ class HealthReporter:
             if before.get(device) != reason:
                 self._notify(DeviceUnhealthy(device, reason))
         for device in before.keys() - now.keys():
-            self._notify(DeviceHealthy(device))
+            self._notify(DeviceRecovered(device))

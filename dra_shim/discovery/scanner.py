@@ -12,7 +12,7 @@ from dra_shim.discovery.node_addresses import NodeAddresses
 from dra_shim.discovery.notices import Notify, ScanHung
 from dra_shim.discovery.snapshot import DeviceSelection, NodeSnapshot, snapshot_of, with_rdma
 from dra_shim.discovery.tcx import TcxSource
-from dranet_nri.component.threads import Patience, in_thread
+from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.inventory import Uplinks, uplinks_of
 from dranet_nri.model import Device
 
@@ -45,7 +45,7 @@ class NodeScanner:
         self._uplinks: Uplinks | None = None  # as they were seen last
         self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
         self._told = TcxSource(plugin, notify)
-        self._patience = Patience(patience_s, lambda doing: notify(ScanHung(doing, patience_s)))
+        self._patience = HangTimeout(patience_s, lambda doing: notify(ScanHung(doing, patience_s)))
 
     async def see(self, held: RecordCache, *, whole: bool) -> NodeSnapshot:
         """Return what there is now, with what records give to pods.

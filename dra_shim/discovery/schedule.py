@@ -10,7 +10,7 @@ Rules:
 from math import inf
 from typing import Final
 
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 
 QUIET_S: Final = 0.2
 LONGEST_S: Final = 2.0  # since the first of the news
@@ -63,7 +63,7 @@ class ScanSchedule:
 
     def failed(self, now: float) -> float:
         """End a scan that failed; return the seconds until the next one, a full scan."""
-        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        pause_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._failures += 1
         self._latest = now + pause_s
         return pause_s

@@ -35,6 +35,7 @@ from dra_shim.pool import (
     physical_functions,
     rivals_of,
     unhealthy_reasons,
+    with_shared,
 )
 from dranet_nri.inventory import (
     DEFAULT_FILTER,
@@ -77,6 +78,7 @@ class DeviceSelection:
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         numa_lists: NUMA nodes are published as lists.
         move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
+        parents: patterns of interfaces that stay on the node, and of which pods get children.
     """
 
     filter: str = DEFAULT_FILTER
@@ -86,6 +88,7 @@ class DeviceSelection:
     numa_lists: bool = False
     uplinks: tuple[str, ...] = ()
     move_ipoib: bool = True
+    parents: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise SelectorError if an expression cannot be compiled."""
@@ -150,7 +153,10 @@ def snapshot_of(
     """
     near = near_of(facts) if choice.numa_lists else None
     inventory, bereft = _as_with_rdma(
-        inventory_from_facts(facts, uplinks, choice.include, move_ipoib=choice.move_ipoib), had_rdma
+        inventory_from_facts(
+            facts, uplinks, choice.include, move_ipoib=choice.move_ipoib, parents=choice.parents
+        ),
+        had_rdma,
     )
     stock = node_inventory(inventory, known, DeviceUsage(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
@@ -162,7 +168,7 @@ def snapshot_of(
     left_out = (*stock.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
     chosen = set(left_out) - set(inventory.excluded)
-    there = merge_known(inventory, known).devices
+    there = with_shared(merge_known(inventory, known), choice.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,

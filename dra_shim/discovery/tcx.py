@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from dra_shim.discovery.notices import Notify, TcxUnavailable
+from dra_shim.discovery.notices import Notify, TcxFileUnreadable
 from dranet_nri.errors import StateError
 from dranet_nri.state import tcx
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 
 class TcxSource:
@@ -20,10 +20,10 @@ class TcxSource:
                 raise.
         """
         self._run, self._notify = run, notify
-        self._insight = Insight()
+        self._insight = PrivilegedFacts()
         self._trouble = ""
 
-    def insight(self) -> Insight:
+    def insight(self) -> PrivilegedFacts:
         """Return what the plugin sees; the last that was read, if nothing can be now."""
         trouble = ""
         try:
@@ -31,6 +31,6 @@ class TcxSource:
         except (StateError, OSError) as error:
             trouble = str(error)
             if trouble != self._trouble:
-                self._notify(TcxUnavailable(error))
+                self._notify(TcxFileUnreadable(error))
         self._trouble = trouble
         return self._insight

@@ -24,7 +24,7 @@ from dra_shim.kubeapi.errors import (
     TooLargeError,
     UnavailableError,
 )
-from dra_shim.kubeapi.requests import REVIEW, ApiRequest, Document, Kind, Place
+from dra_shim.kubeapi.requests import REVIEW, ApiRequest, Document, Kind, ObjectPath
 from dra_shim.kubeapi.responses import (
     ApiResponse,
     Object,
@@ -249,8 +249,8 @@ class ApiClient:
 
     async def _place(
         self, kind: Kind, namespace: str = "", name: str = "", part: str = ""
-    ) -> Place:
-        return Place(kind, await self.version(kind), namespace, name, part)
+    ) -> ObjectPath:
+        return ObjectPath(kind, await self.version(kind), namespace, name, part)
 
     def _forget(self, kind: Kind) -> None:
         if kind.group:

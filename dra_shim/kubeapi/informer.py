@@ -13,8 +13,8 @@ from dra_shim.kubeapi.client import ApiClient
 from dra_shim.kubeapi.errors import ApiError, ExpiredError, UnavailableError
 from dra_shim.kubeapi.requests import Kind
 from dra_shim.kubeapi.responses import Object, WatchEvent, WatchEventType, name_of, version_of
-from dranet_nri.component.backoff import pause_after
-from dranet_nri.component.clock import REAL, Timing
+from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.clock import REAL, LoopClock
 
 WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
 FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
@@ -38,7 +38,7 @@ class Informer:
         fields: Mapping[str, str],
         changed: Callable[[], None],
         trouble: Callable[[ApiError, float], None],
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -115,6 +115,6 @@ class Informer:
 
     def _pause(self) -> float:
         """Return how long to rest; twice as long the next time."""
-        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        pause_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
         self._failures += 1
         return pause_s

@@ -51,7 +51,7 @@ REVIEW: Final = Kind(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectPath:
     """One object, or without a name all of its kind.
 
     Attributes:
@@ -115,12 +115,12 @@ def discovery(group: str) -> ApiRequest:
     return ApiRequest("get", f"API group {group}", group, "GET", f"apis/{group}")
 
 
-def getting(place: Place) -> ApiRequest:
+def getting(place: ObjectPath) -> ApiRequest:
     """Ask for one object."""
     return _request("get", "GET", place)
 
 
-def listing(place: Place, fields: Mapping[str, str], since: str = "") -> ApiRequest:
+def listing(place: ObjectPath, fields: Mapping[str, str], since: str = "") -> ApiRequest:
     """Ask for all objects of a kind.
 
     Args:
@@ -132,7 +132,7 @@ def listing(place: Place, fields: Mapping[str, str], since: str = "") -> ApiRequ
     return _request("list", "GET", place, query)
 
 
-def paging(place: Place, limit: int, rest: str = "") -> ApiRequest:
+def paging(place: ObjectPath, limit: int, rest: str = "") -> ApiRequest:
     """Ask for some objects of a kind, of the newest state: any other is given whole.
 
     Args:
@@ -143,7 +143,7 @@ def paging(place: Place, limit: int, rest: str = "") -> ApiRequest:
     return _request("list", "GET", place, {"limit": str(limit), "continue": rest})
 
 
-def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) -> ApiRequest:
+def watching(place: ObjectPath, fields: Mapping[str, str], since: str, seconds: int) -> ApiRequest:
     """Ask for changes after a state, bookmarks included, for that many seconds."""
     query = {
         "watch": "true",
@@ -155,25 +155,25 @@ def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) 
     return _request("watch", "GET", place, query)
 
 
-def creating(place: Place, document: Document, *, dry_run: bool = False) -> ApiRequest:
+def creating(place: ObjectPath, document: Document, *, dry_run: bool = False) -> ApiRequest:
     """Ask to create an object; the place has its namespace, the document its name."""
     query = {"dryRun": "All" if dry_run else ""}
     return _request("create", "POST", place, query, _body(place, document))
 
 
-def replacing(place: Place, document: Document) -> ApiRequest:
+def replacing(place: ObjectPath, document: Document) -> ApiRequest:
     """Ask to replace an object; its metadata.resourceVersion, if any, must still be true."""
     return _request("update", "PUT", place, body=_body(place, document))
 
 
-def deleting(place: Place, uid: str, version: str = "") -> ApiRequest:
+def deleting(place: ObjectPath, uid: str, version: str = "") -> ApiRequest:
     """Ask to delete the object with that UID and, if given, in that state."""
     preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
     return _request("delete", "DELETE", place, body=_encoded(options))
 
 
-def applying(place: Place, document: Document, manager: str) -> ApiRequest:
+def applying(place: ObjectPath, document: Document, manager: str) -> ApiRequest:
     """Ask for a server-side apply: what this manager applied before and leaves out now goes."""
     query = {"fieldManager": manager, "force": "true"}
     return _request("patch", "PATCH", place, query, _body(place, document), APPLY)
@@ -182,7 +182,7 @@ def applying(place: Place, document: Document, manager: str) -> ApiRequest:
 def _request(
     verb: str,
     method: str,
-    place: Place,
+    place: ObjectPath,
     query: Mapping[str, str] | None = None,
     body: bytes | None = None,
     content_type: str = JSON,
@@ -196,7 +196,7 @@ def _selector(fields: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in fields.items())
 
 
-def _body(place: Place, document: Document) -> bytes:
+def _body(place: ObjectPath, document: Document) -> bytes:
     return _encoded({**document, "apiVersion": place.api_version, "kind": place.kind.name})
 
 

@@ -21,7 +21,7 @@ from dra_shim.kubeletplugin.plugin import (
     SocketFailed,
     SocketReplaced,
 )
-from dra_shim.kubeletplugin.registration import KubeletRegistration
+from dra_shim.kubeletplugin.registration import RegistrationResult
 from dra_shim.kubeletplugin.self_probe import probe
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, sockets_of
 
@@ -31,9 +31,9 @@ __all__ = [
     "HealthReport",
     "HealthSource",
     "KubeletPlugin",
-    "KubeletRegistration",
     "Notice",
     "PluginStatus",
+    "RegistrationResult",
     "Service",
     "SocketError",
     "SocketFailed",

@@ -17,12 +17,12 @@ from typing import Final
 from dra_shim.kubeletplugin.dra_service import Service
 from dra_shim.kubeletplugin.grpc_server import GrpcServer
 from dra_shim.kubeletplugin.registration import (
-    KubeletRegistration,
+    RegistrationResult,
     plugin_info,
     registration_handler,
 )
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_directory
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 
 WATCH_S: Final = 10.0  # between two looks at our sockets
 PATIENCE_S: Final = 60.0  # for the kubelet's word before its socket is made anew; doubles
@@ -50,7 +50,7 @@ class SocketFailed:
     reason: str
 
 
-Notice = KubeletRegistration | SocketReplaced | SocketFailed
+Notice = RegistrationResult | SocketReplaced | SocketFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class KubeletPlugin:
         old = self._registration
         there = old is not None and old.is_there()
         waited_s = self._clock() - self._since
-        patience_s = pause_after(self._unheard, PATIENCE_S, LONGEST_PATIENCE_S)
+        patience_s = backoff_s(self._unheard, PATIENCE_S, LONGEST_PATIENCE_S)
         if there and (self._status.registered or waited_s < patience_s):
             return
         if old is not None:
@@ -177,7 +177,7 @@ class KubeletPlugin:
         )
         self._since = self._clock()
 
-    def _told(self, word: KubeletRegistration) -> None:
+    def _told(self, word: RegistrationResult) -> None:
         """Take in the kubelet's word; after a bad one a better may follow by itself."""
         self._status = replace(self._status, registered=not word.reason, reason=word.reason)
         self._since = self._clock()

@@ -25,7 +25,7 @@ PLUGIN_TYPE: Final = "DRAPlugin"
 
 
 @dataclass(frozen=True, slots=True)
-class KubeletRegistration:
+class RegistrationResult:
     """The result of a registration; reason says why the kubelet refused, "" if it did not."""
 
     reason: str = ""
@@ -39,7 +39,7 @@ def plugin_info(driver: str, endpoint: Path, advertised: Sequence[str]) -> Plugi
 
 
 def registration_handler(
-    info: PluginInfo, told: Callable[[KubeletRegistration], None]
+    info: PluginInfo, told: Callable[[RegistrationResult], None]
 ) -> grpc.GenericRpcHandler:
     """Return the registration service.
 
@@ -53,7 +53,7 @@ def registration_handler(
 
     async def notify(status: RegistrationStatus, _call: object) -> RegistrationStatusResponse:
         said = " ".join(status.error.split()) or "the kubelet gave no reason"
-        told(KubeletRegistration("" if status.plugin_registered else said))
+        told(RegistrationResult("" if status.plugin_registered else said))
         return RegistrationStatusResponse()
 
     return grpc.method_handlers_generic_handler(

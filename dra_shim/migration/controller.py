@@ -37,8 +37,8 @@ from dra_shim.migration.devices import PreviousClaim, claims_of_node, previous_d
 from dra_shim.prepare import PrepareResult
 from dra_shim.resourceslice.layout import is_own
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import pause_after
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
 PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that when it is read
@@ -55,7 +55,7 @@ Prepare = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class MigrationFinished:
     """The search for migrated claims ended; refused lists those without a record."""
 
     claims: int
@@ -63,14 +63,14 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True)
-class NotAdopted:
+class MigrationFailed:
     """The search for migrated claims failed; retried after retry_s seconds, None for never."""
 
     error: ApiError | OSError
     retry_s: float | None
 
 
-Notice = Adopted | NotAdopted
+Notice = MigrationFinished | MigrationFailed
 
 
 class MigrationController:
@@ -83,7 +83,7 @@ class MigrationController:
         state: StatePaths,
         prepare: Prepare,
         notify: Callable[[Notice], None],
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -102,7 +102,7 @@ class MigrationController:
         self._prepare = prepare
         self._notify = notify
         self._timing = timing
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._slices: Sequence[Document] | None = None  # of before; ours take their place
         self._left: _Left | None = None
         self._publish_at = inf
@@ -116,9 +116,9 @@ class MigrationController:
                     break
             except ApiError as error:
                 wait_s = pauses.after(error)
-                self._notify(NotAdopted(error, wait_s))
+                self._notify(MigrationFailed(error, wait_s))
             except OSError as error:
-                self._notify(NotAdopted(error, None))
+                self._notify(MigrationFailed(error, None))
                 break
             else:
                 pauses = _Pauses(self._timing.random)
@@ -152,7 +152,7 @@ class MigrationController:
         told = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
         recorded = len(errors) - len(refused)
         if recorded or told != left.told:
-            self._notify(Adopted(recorded, told))
+            self._notify(MigrationFinished(recorded, told))
         self._slices, self._left = None, _Left(tuple(refused), left.known, told)
         self._let_publish(-inf)
         if not refused:  # else the next start looks again
@@ -222,6 +222,6 @@ class _Pauses:
         first_s, longest_s = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
         )
-        pause_s = pause_after(self._failures, first_s, longest_s, self._random())
+        pause_s = backoff_s(self._failures, first_s, longest_s, self._random())
         self._failures += 1
         return max(pause_s, error.after_s if isinstance(error, UnavailableError) else 0.0)

@@ -32,6 +32,7 @@ from dra_shim.pool.stock import (
     derived_key,
     near_in,
     node_inventory,
+    with_shared,
 )
 
 __all__ = [
@@ -56,5 +57,6 @@ __all__ = [
     "physical_functions",
     "rivals_of",
     "unhealthy_reasons",
+    "with_shared",
     "without",
 ]

@@ -12,8 +12,8 @@ Rules:
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dranet_nri.config import why_bare
-from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
+from dranet_nri.config import why_without_interface
+from dranet_nri.inventory import HostFacts, NetDevice, RdmaDeviceFacts
 from dranet_nri.inventory.exclusions import function_hazard
 from dranet_nri.model import Device, DeviceKey
 
@@ -46,7 +46,7 @@ def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[st
             found[device.name] = VANISHED
         elif key.pci in unbound:
             found[device.name] = NO_DRIVER
-        elif why_bare(device):
+        elif why_without_interface(device):
             found[device.name] = NO_INTERFACE
         elif facts.all_rdma and device.rdma_devices and not (seen or _is_below(facts, device)):
             found[device.name] = NO_RDMA
@@ -69,13 +69,13 @@ def _is_below(facts: HostFacts, device: Device) -> bool:
     )
 
 
-def _port_down(device: RdmaDevice, key: DeviceKey) -> bool:
+def _port_down(device: RdmaDeviceFacts, key: DeviceKey) -> bool:
     """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic."""
     states = _infiniband_states(device, key)
     return bool(states) and "ACTIVE" not in states
 
 
-def _infiniband_states(device: RdmaDevice, key: DeviceKey) -> list[str]:
+def _infiniband_states(device: RdmaDeviceFacts, key: DeviceKey) -> list[str]:
     """Return the states of its InfiniBand ports, or of the one of its net device.
 
     Of the ports of InfiniBand the kernel names no net device; its dev_port counts from 0.

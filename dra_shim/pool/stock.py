@@ -7,7 +7,7 @@ from dra_shim.cel import Near, filter_devices, matching_devices
 from dra_shim.pool.build import near_of, physical_functions
 from dra_shim.pool.health import unhealthy_reasons
 from dra_shim.settings.feature_gates import FeatureGates
-from dranet_nri.inventory import HostFacts, Inventory, merge_known
+from dranet_nri.inventory import HostFacts, Inventory, merge_known, with_parents
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 
@@ -75,7 +75,7 @@ def node_inventory(
     Raises:
         SelectorError: an expression cannot be compiled.
     """
-    merged = merge_known(inventory, known)
+    merged = with_shared(merge_known(inventory, known), shared, near)
     devices = filter_devices(expression, merged.devices, near)
     both = {device.name for device in matching_devices(shared, devices, near)}
     # A share blocks the allocation of the whole device, also after it is shared no longer.
@@ -90,6 +90,16 @@ def node_inventory(
         physical_functions(facts) if facts else {},
         near,
     )
+
+
+def with_shared(inventory: Inventory, expression: str, near: Near | None) -> Inventory:
+    """Return the inventory with the parents that several claims may have: they never leave.
+
+    Raises:
+        SelectorError: the expression cannot be compiled.
+    """
+    shared = matching_devices(expression, inventory.parents, near)
+    return with_parents(inventory, {device.name for device in shared})
 
 
 def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple[str, str]]:

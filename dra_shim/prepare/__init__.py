@@ -8,8 +8,8 @@ preparer.py      Prepare and Unprepare: one call at a time for each claim, an an
 orphans.py       orphaned records, and pods that wait for a claim in vain
 """
 
-from dra_shim.prepare.allocation import PreparedDevice, Terms
-from dra_shim.prepare.errors import NotAvailableError, NotYetError
+from dra_shim.prepare.allocation import PreparedDevice, PrepareSettings
+from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.prepare.interfaces import (
     ClaimPrepared,
     ClaimSource,
@@ -18,8 +18,8 @@ from dra_shim.prepare.interfaces import (
     NodeSource,
     Notice,
     Notify,
-    OrphanRemovalFailed,
-    OrphansRemoved,
+    OrphanRemoved,
+    OrphanSearchFailed,
     PodSource,
     PodSuperseded,
     PrepareFailed,
@@ -30,26 +30,26 @@ from dra_shim.prepare.orphans import OrphanCollector
 from dra_shim.prepare.preparer import Preparer, PrepareResult, Sources
 
 __all__ = [
+    "ApiUnavailableError",
     "ClaimPrepared",
     "ClaimSource",
     "ClaimUnprepared",
     "DeviceSource",
     "NodeSource",
-    "NotAvailableError",
     "NotYetError",
     "Notice",
     "Notify",
     "OrphanCollector",
-    "OrphanRemovalFailed",
-    "OrphansRemoved",
+    "OrphanRemoved",
+    "OrphanSearchFailed",
     "PodSource",
     "PodSuperseded",
     "PrepareFailed",
     "PrepareResult",
+    "PrepareSettings",
     "PrepareWaits",
     "PreparedDevice",
     "Preparer",
     "Sources",
-    "Terms",
     "UnprepareFailed",
 ]

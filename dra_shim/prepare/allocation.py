@@ -22,13 +22,13 @@ from dra_shim.resourceapi import (
     recorded_amounts,
 )
 from dranet_nri.cdi.edits import cdi_ids, gated_requests
-from dranet_nri.config import select_config, violations_for_device, why_bare
+from dranet_nri.config import select_config, violations_for_device, why_without_interface
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PrepareSettings:
     """Settings that hold for all claims of the node.
 
     Attributes:
@@ -147,7 +147,9 @@ def pod_asked_for(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
     return use
 
 
-def is_recorded(record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: Terms) -> bool:
+def is_recorded(
+    record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: PrepareSettings
+) -> bool:
     """Whether a record says what the server says, for this pod and in this boot."""
     same_user = (record.pod.uid, record.boot_id) == (pod_uid, terms.boot_id)
     return same_user and _has_devices_of(record, claim)
@@ -240,7 +242,7 @@ def allocation_of(
     pod: ObjectRef,
     use: PodUse,
     devices: Mapping[str, Device],
-    terms: Terms,
+    terms: PrepareSettings,
     nonce: str,
 ) -> Allocation:
     """Return the record of a claim; addresses may still be ranges.
@@ -272,7 +274,9 @@ def allocation_of(
     )
 
 
-def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: Terms) -> None:
+def _check_devices(
+    claim: AllocatedClaim, devices: Mapping[str, Device], terms: PrepareSettings
+) -> None:
     for result in claim.results:
         _, pool, name = result.device
         if pool != terms.pool:
@@ -286,13 +290,13 @@ def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: 
                 "see 'dranet-nri inventory'; what the Node's address keeps back is in the "
                 "shim's log ('left out')"
             )
-        bare = "" if result.admin_access else why_bare(devices[name])
+        bare = "" if result.admin_access else why_without_interface(devices[name])
         if bare:
             raise NotYetError(f"device {name}: {bare}")
 
 
 def _configs(
-    claim: AllocatedClaim, terms: Terms, violations: list[str]
+    claim: AllocatedClaim, terms: PrepareSettings, violations: list[str]
 ) -> Iterator[tuple[str, NetworkConfig]]:
     """Yield the configuration of each request; what is wrong with one is added to violations."""
     for request in dict.fromkeys(result.request for result in claim.results):

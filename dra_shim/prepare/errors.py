@@ -7,7 +7,7 @@ class NotYetError(DranetError):
     """Something that may pass by itself: worth another try while the kubelet waits."""
 
 
-class NotAvailableError(NotYetError):
+class ApiUnavailableError(NotYetError):
     """The API server gave no answer, or an answer for later (429, 5xx).
 
     Attributes:

@@ -123,7 +123,7 @@ class UnprepareFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class OrphansRemoved:
+class OrphanRemoved:
     """The orphaned record of a claim was removed; reason says why."""
 
     claim: ObjectRef
@@ -146,7 +146,7 @@ class PodSuperseded:
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanRemovalFailed:
+class OrphanSearchFailed:
     """The search for orphaned records failed.
 
     Attributes:
@@ -163,8 +163,8 @@ Notice = (
     | PrepareFailed
     | ClaimUnprepared
     | UnprepareFailed
-    | OrphansRemoved
+    | OrphanRemoved
     | PodSuperseded
-    | OrphanRemovalFailed
+    | OrphanSearchFailed
 )
 Notify = Callable[[Notice], None]

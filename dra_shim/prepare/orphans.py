@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.prepare.allocation import expects, handed_on, why_orphaned
-from dra_shim.prepare.errors import NotAvailableError, NotYetError
+from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.prepare.interfaces import (
     Notify,
-    OrphanRemovalFailed,
-    OrphansRemoved,
+    OrphanRemoved,
+    OrphanSearchFailed,
     PodSuperseded,
     UseSource,
 )
@@ -88,17 +88,17 @@ class OrphanCollector:
                     await self._judge(entry.record, since, named)
         except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
             self._since = {}
-            self._notify(OrphanRemovalFailed(error))
+            self._notify(OrphanSearchFailed(error))
 
     async def _judge(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
         try:
             await self._look(record, since, named)
-        except NotAvailableError:
+        except ApiUnavailableError:
             pass  # nothing is proved; it is asked again
         except NotYetError:
             raise  # a right that is missing for all
         except Exception as error:  # noqa: BLE001 - the others are looked at, whatever this one met
-            self._notify(OrphanRemovalFailed(error, record.claim))
+            self._notify(OrphanSearchFailed(error, record.claim))
 
     async def _look(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
         document = await self._server.claim(record.claim)
@@ -127,7 +127,7 @@ class OrphanCollector:
         if self._clock() - first < ORPHAN_S:
             self._since[uid] = first
         elif await self._preparer.drop(record):
-            self._notify(OrphansRemoved(record.claim, record.pod, reason))
+            self._notify(OrphanRemoved(record.claim, record.pod, reason))
 
 
 def _key(record: Allocation) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import transactions
 from dra_shim.prepare.allocation import (
     PreparedDevice,
-    Terms,
+    PrepareSettings,
     claim_asked_for,
     consumer_of,
     is_gated,
@@ -30,7 +30,7 @@ from dra_shim.prepare.allocation import (
     prepared_devices,
     takes_devices,
 )
-from dra_shim.prepare.errors import NotAvailableError, NotYetError
+from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.prepare.interfaces import (
     ClaimPrepared,
     ClaimSource,
@@ -45,7 +45,7 @@ from dra_shim.prepare.interfaces import (
 )
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
@@ -138,7 +138,7 @@ class Preparer:
         self,
         sources: Sources,
         state: StatePaths,
-        terms: Terms,
+        terms: PrepareSettings,
         notify: Notify,
         *,
         sleep: Sleep = asyncio.sleep,
@@ -294,8 +294,8 @@ class Preparer:
                     if trial.trouble != str(error):
                         trial.trouble = str(error)
                         self._notify(PrepareWaits(asked, trial.trouble))
-                    wanted_s = error.after_s if isinstance(error, NotAvailableError) else 0.0
-                pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+                    wanted_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
+                pause_s = backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
                 await self._sleep(max(pause_s, wanted_s))
                 failures += 1
 
@@ -326,7 +326,7 @@ class Preparer:
         # What another driver gave away is in its pod already.
         rivals = {} if trial.adopts else self._sources.devices.rivals()
         trial.doing = "the records"
-        given = transactions.Given(devices, rivals, runs=trial.adopts)
+        given = transactions.RecordInputs(devices, rivals, runs=trial.adopts)
         return await self._transact(
             lambda ledger: transactions.record(ledger, claim, pod, use, given, self._terms)
         )

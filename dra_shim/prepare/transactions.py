@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for
 from dra_shim.pool import DeviceUsage
-from dra_shim.prepare.allocation import Terms, allocation_of, is_recorded
+from dra_shim.prepare.allocation import PrepareSettings, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.resourceapi import AllocatedClaim, PodUse
-from dranet_nri.config import Configured, clashes, lease_addresses
-from dranet_nri.errors import ConfigError, HeldError, RefusedError
+from dranet_nri.config import SameConfig, clashes, lease_addresses
+from dranet_nri.errors import ConfigError, OwnedError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
 
@@ -29,7 +29,7 @@ class RecordState:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RecordInputs:
     """Devices of the node, and exclusions, for the record of one claim.
 
     Attributes:
@@ -48,8 +48,8 @@ def record(
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
-    given: Given,
-    terms: Terms,
+    given: RecordInputs,
+    terms: PrepareSettings,
 ) -> Allocation:
     """Return the claim's record for this pod, made now unless it is there.
 
@@ -90,7 +90,7 @@ def check_distinct(records: Sequence[Allocation]) -> None:
     """
     violations = clashes(
         [
-            Configured(
+            SameConfig(
                 f"device {device.device.name} of claim {record.claim}",
                 device.config,
                 _own_name(device),
@@ -105,7 +105,7 @@ def check_distinct(records: Sequence[Allocation]) -> None:
 
 def _own_name(given: AllocatedDevice) -> str:
     """Return the name of the interface that moves, "" where it stays on the host."""
-    stays = given.share_id and given.config.interface.ipoib is None
+    stays = given.share_id and given.config.interface.child is None
     if stays or given.admin_access:
         return ""
     return str(given.device.attribute("dra.net/ifName") or "")
@@ -143,7 +143,7 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     """Return a record with addresses in place of ranges."""
     try:
         configs = lease_addresses([device.config for device in made.devices], taken)
-    except HeldError as error:  # by a pod that may end
+    except OwnedError as error:  # by a pod that may end
         raise NotYetError(str(error)) from error
     given = zip(made.devices, configs, strict=True)
     return replace(made, devices=tuple(replace(device, config=config) for device, config in given))

@@ -12,7 +12,7 @@ from typing import Final
 from dra_shim.resourceapi.allocation_result import consumed_of, device_of, present, result_items
 from dra_shim.resourceapi.claim_spec import required
 from dra_shim.resourceapi.slice_types import DeviceId
-from dranet_nri.config import ConfigEntry, ConfigSource, Findings, Node
+from dranet_nri.config import ConfigEntry, ConfigSource, Node, Violations
 from dranet_nri.model import DRIVER_NAME, ObjectRef, parse_uid
 
 # Set by the controller that makes claims from templates (k8s.io/api/resource).
@@ -76,7 +76,7 @@ def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
     Raises:
         ConfigError: it is not what a server writes; says where.
     """
-    findings = Findings()
+    findings = Violations()
     node = Node(document, "", findings)
     fields = present(node)
     metadata = required(node, fields, "metadata")

@@ -33,8 +33,8 @@ from dra_shim.resourceapi.types import (
 from dra_shim.resourceapi.workloads import read_workload
 from dranet_nri.config import (
     ConfigSource,
-    Findings,
     Node,
+    Violations,
     did_you_mean,
     parse_network_config,
 )
@@ -100,7 +100,7 @@ def parse_document(document: object, path: str = "") -> Document:
         if is_too_long(document):
             raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
         return Parameters(parse_network_config(document, path))
-    findings = Findings(newer=_is_of_a_program(document))
+    findings = Violations(newer=_is_of_a_program(document))
     value = _object(Node(document, path, findings))
     findings.raise_if_any()
     assert value is not None, "a document without a value has a finding"

@@ -7,7 +7,7 @@ from typing import Final
 from dra_shim.resourceapi.allocated_claim import AllocatedClaim
 from dra_shim.resourceapi.allocation_result import present
 from dra_shim.resourceapi.claim_spec import required
-from dranet_nri.config import Findings, Node
+from dranet_nri.config import Node, Violations
 from dranet_nri.model import ContainerClaim
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -43,7 +43,7 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
     Raises:
         ConfigError: it is not what a server writes; says where.
     """
-    findings = Findings()
+    findings = Violations()
     pod = present(Node(document, "", findings))
     metadata = present(pod["metadata"]) if "metadata" in pod else {}
     spec = present(pod["spec"]) if "spec" in pod else {}
@@ -73,7 +73,7 @@ def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
     Raises:
         ConfigError: it is not what a server writes; says where.
     """
-    findings = Findings()
+    findings = Violations()
     pod = present(Node(document, "", findings)) if document is not None else {}
     metadata = present(pod["metadata"]) if "metadata" in pod else {}
     status = present(pod["status"]) if "status" in pod else {}

@@ -36,9 +36,9 @@ from dra_shim.resourceapi import SliceDevice
 from dra_shim.resourceslice import notices
 from dra_shim.resourceslice.diff import (
     AcceptedSlice,
-    ChangeSlice,
     CreateSlice,
-    RemoveSlice,
+    DeleteSlice,
+    ReplaceSlice,
     Step,
     plan,
 )
@@ -53,7 +53,7 @@ from dra_shim.resourceslice.feature_probe import missing_after, missing_by, prob
 from dra_shim.resourceslice.layout import SliceContent, laid_out
 from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
 from dra_shim.resourceslice.schedule import SyncSchedule
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
 
@@ -72,7 +72,7 @@ class ResourceSliceController:
         api: ApiClient,
         node: str,
         notify: notices.Notify,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -91,7 +91,7 @@ class ResourceSliceController:
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
         self._mirror = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
         self._pace = SyncSchedule(timing.random)
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._writes = 0  # of this pass
         self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
         self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
@@ -191,11 +191,11 @@ class ResourceSliceController:
         for step in steps:
             self._writes += 1
             match step:
-                case RemoveSlice():
+                case DeleteSlice():
                     with suppress(NotFoundError):
                         await self._api.delete(SLICE, step.name, step.uid, step.version)
                     expected.pop(step.name)
-                case CreateSlice() | ChangeSlice():
+                case CreateSlice() | ReplaceSlice():
                     answer = await self._write(step)
                     if answer is None:
                         return False
@@ -203,7 +203,7 @@ class ResourceSliceController:
         self._expected = expected
         return True
 
-    async def _write(self, step: CreateSlice | ChangeSlice) -> Object | None:
+    async def _write(self, step: CreateSlice | ReplaceSlice) -> Object | None:
         """Return what the server made of a slice; None if something is to be left out of it."""
         write = self._api.create if isinstance(step, CreateSlice) else self._api.replace
         try:
@@ -232,7 +232,7 @@ class ResourceSliceController:
         )
         return DriverResources(offers, goods.counters)
 
-    def _take_out(self, faults: Rejections, step: CreateSlice | ChangeSlice) -> bool:
+    def _take_out(self, faults: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
         """Remember what is at fault; say whether that was anything."""
         if faults.features:
             self._found_lacking(self._lacking | faults.features)

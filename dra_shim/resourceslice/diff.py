@@ -42,7 +42,7 @@ class CreateSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSlice:
+class ReplaceSlice:
     """Replace a slice, in the state in which it was seen."""
 
     part: SliceContent
@@ -50,7 +50,7 @@ class ChangeSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveSlice:
+class DeleteSlice:
     """Remove a slice, in the state in which it was seen."""
 
     name: str
@@ -58,7 +58,7 @@ class RemoveSlice:
     version: str
 
 
-Step = CreateSlice | ChangeSlice | RemoveSlice
+Step = CreateSlice | ReplaceSlice | DeleteSlice
 
 
 def plan(
@@ -105,7 +105,7 @@ def plan(
     ]
     return (
         *map(_removal, in_the_way),
-        *(step for step in steps if isinstance(step, ChangeSlice)),
+        *(step for step in steps if isinstance(step, ReplaceSlice)),
         *(step for step in steps if isinstance(step, CreateSlice)),
         *map(_removal, others),
     )
@@ -131,11 +131,11 @@ def _counted(others: Iterable[PublishedSlice], pool: SlicePool, generation: int)
 
 def _step(
     pool: SlicePool, part: SliceContent, spec: Spec, before: PublishedSlice | None
-) -> CreateSlice | ChangeSlice:
+) -> CreateSlice | ReplaceSlice:
     if before is None:
         return CreateSlice(part, new_document(pool, part, spec))
-    return ChangeSlice(part, changed_document(pool, before, spec))
+    return ReplaceSlice(part, changed_document(pool, before, spec))
 
 
-def _removal(published: PublishedSlice) -> RemoveSlice:
-    return RemoveSlice(published.name, published.uid, published.version)
+def _removal(published: PublishedSlice) -> DeleteSlice:
+    return DeleteSlice(published.name, published.uid, published.version)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 
 GATHER_S: Final = 0.2
 REST_S: Final = 5.0  # for each write: at most 12 a minute
@@ -78,7 +78,7 @@ class SyncSchedule:
         first, longest = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
         )
-        pause_s = pause_after(self._failures, first, longest, self._random())
+        pause_s = backoff_s(self._failures, first, longest, self._random())
         self._failures += 1
         self._rest_until = now + REST_S * writes
         self._retry_at = now + max(pause_s, after_s)

@@ -6,7 +6,7 @@ from typing import Final
 
 from dra_shim.pool import derived_key
 from dra_shim.resourceapi import Document, ResourceSlice, parse_label
-from dranet_nri.config import Findings, Node, did_you_mean, load_json
+from dranet_nri.config import Node, Violations, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.sysfs import SYSFS
@@ -48,7 +48,7 @@ def parse_inventory(text: str) -> Inventory:
     Raises:
         ConfigError: every violation of the document.
     """
-    findings = Findings()
+    findings = Violations()
     fields = Node(load_json(text), "", findings).fields(("devices", "excluded", "rdma"))
     devices = [_device(item) for item in _items(fields, "devices")]
     excluded = [

@@ -70,6 +70,7 @@ class RunSettings:
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
+        parents: patterns of interfaces that stay on the node, and of which pods get children.
         rescan_s: the longest time between two full scans of the node, in seconds.
         first_valid_config: dranet's order of configurations.
         ignored: flags of dranet that were given and decide nothing, with why.
@@ -89,6 +90,7 @@ class RunSettings:
     exclude: tuple[str, ...] = ()
     uplinks: tuple[str, ...] = ()
     move_ipoib: bool = True
+    parents: tuple[str, ...] = ()
     rescan_s: float = 60.0
     first_valid_config: bool = False
     ignored: tuple[tuple[str, str], ...] = ()
@@ -144,6 +146,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--uplink-interfaces", default="", metavar="PATTERNS",
         help="the node's uplinks, with commas, instead of what default routes tell; a link with the"
         " Node's address is one all the same; give dranet-nri the same",
+    )  # fmt: skip
+    add(
+        "--parent-interfaces", default="", metavar="PATTERNS",
+        help="interfaces that stay on the node, with commas, and of which pods get children"
+        " (IPVLAN, MACVLAN, VLAN), be they bonds or uplinks; give dranet-nri the same",
     )  # fmt: skip
     add(
         "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
@@ -208,6 +215,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         exclude=tuple(args.exclude),
         uplinks=patterns(args.uplink_interfaces),
         move_ipoib=args.move_ib_interfaces,
+        parents=patterns(args.parent_interfaces),
         rescan_s=args.rescan,
         first_valid_config=args.first_valid_config,
         ignored=tuple(_ignored(args)),

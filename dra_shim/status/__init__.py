@@ -17,27 +17,27 @@ controller.py    the loop
 
 from dra_shim.status.controller import StatusController
 from dra_shim.status.notices import (
-    Applied,
     ClaimGone,
     ClaimRefused,
     EventLost,
+    EventPosted,
     Notice,
     Notify,
-    Posted,
+    StatusApplied,
     StatusNotKept,
     StatusSyncFailed,
 )
 from dra_shim.status.reasons import EventSpec
 
 __all__ = [
-    "Applied",
     "ClaimGone",
     "ClaimRefused",
     "EventLost",
+    "EventPosted",
     "EventSpec",
     "Notice",
     "Notify",
-    "Posted",
+    "StatusApplied",
     "StatusController",
     "StatusNotKept",
     "StatusSyncFailed",

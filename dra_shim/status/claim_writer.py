@@ -26,7 +26,7 @@ from dra_shim.status import notices
 from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
 from dra_shim.status.text import stamp_of
 from dra_shim.status.workqueue import ClaimItem, ClaimQueue, Devices
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, ObjectRef
 
@@ -41,7 +41,7 @@ class ClaimWriter:
         api: ApiClient,
         node: str,
         notify: notices.Notify,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -56,7 +56,7 @@ class ClaimWriter:
         self._notify = notify
         self._clock = timing.clock
         self._wall = timing.wall
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._agenda = ClaimQueue(timing.random)
         self._dropping_until = -inf  # the server drops what we write, as far as we know
 
@@ -128,7 +128,7 @@ class ClaimWriter:
         answer = await self._api.apply(CLAIM, document, DRIVER_NAME, ref.namespace, "status")
         if is_kept(document, answer):
             agenda.done(job, self._clock(), wrote=True)
-            self._notify(notices.Applied(ref, len(devices)))
+            self._notify(notices.StatusApplied(ref, len(devices)))
         else:
             self._dropping_until = self._clock() + PROBE_S
             agenda.put_off(job, self._dropping_until)

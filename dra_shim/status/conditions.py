@@ -245,7 +245,7 @@ def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ..
 def _bad(
     wanted: AllocatedDevice, device: AttachedDevice | None, outlook: _Outlook
 ) -> tuple[Condition, ...]:
-    stays = wanted.share_id and wanted.config.interface.ipoib is None
+    stays = wanted.share_id and wanted.config.interface.child is None
     types = [READY]
     types += [NETWORK_READY] if wanted.device.key.name and not stays else []
     types += [RDMA_READY] if wanted.device.rdma_devices and not _shares_rdma(wanted, device) else []
@@ -258,7 +258,7 @@ def _shares_rdma(wanted: AllocatedDevice, device: AttachedDevice | None) -> bool
 
     The node's mode is known from the plugin's record, once there is one.
     """
-    stays = wanted.share_id or wanted.config.interface.ipoib is not None
+    stays = wanted.share_id or wanted.config.interface.child is not None
     return bool(stays or (device is not None and SHARED_MODE_WARNING in device.warnings))
 
 

@@ -19,7 +19,7 @@ from dra_shim.status.reasons import EventSpec, of_notice
 from dra_shim.status.record_watch import follow
 from dra_shim.status.recorder import EventRecorder
 from dra_shim.status.summary import ClaimRecords, status_update
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.model import ObjectRef
 
 
@@ -47,7 +47,7 @@ class StatusController:
         state: StatePaths,
         node: str,
         notify: notices.Notify,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -62,7 +62,7 @@ class StatusController:
         self._timing = timing
         self._writer = ClaimWriter(api, node, notify, timing)
         self._poster = EventRecorder(api, node, notify, timing)
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._known: dict[str, _Known] = {}
         self._stranded: dict[str, PodSuperseded] = {}  # claim UID → who waits for it in vain
 

@@ -8,7 +8,7 @@ from dranet_nri.model import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class StatusApplied:
     """A claim's status is up to date for so many devices of this driver; 0: they were withdrawn."""
 
     claim: ObjectRef
@@ -39,7 +39,7 @@ class StatusNotKept:
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class EventPosted:
     """An event is on the server, with so many occurrences more than before."""
 
     name: str
@@ -62,5 +62,13 @@ class StatusSyncFailed:
     retry_s: float
 
 
-Notice = Applied | ClaimGone | ClaimRefused | StatusNotKept | Posted | EventLost | StatusSyncFailed
+Notice = (
+    StatusApplied
+    | ClaimGone
+    | ClaimRefused
+    | StatusNotKept
+    | EventPosted
+    | EventLost
+    | StatusSyncFailed
+)
 Notify = Callable[[Notice], None]

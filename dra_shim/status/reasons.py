@@ -10,7 +10,7 @@ from typing import Final
 from dra_shim.prepare.interfaces import (
     ClaimPrepared,
     Notice,
-    OrphansRemoved,
+    OrphanRemoved,
     PodSuperseded,
     PrepareFailed,
     UnprepareFailed,
@@ -68,7 +68,7 @@ def of_notice(notice: Notice, now_s: float) -> tuple[EventSpec, ...]:
             return (_of_claim(claim, PREPARE_FAILED, message, now_s),)
         case UnprepareFailed(claim, message):
             return (_of_claim(claim, UNPREPARE_FAILED, message, now_s),)
-        case OrphansRemoved(claim, pod, reason):
+        case OrphanRemoved(claim, pod, reason):
             text = f"the node's record of it for pod {pod} was dropped: {reason}"
             return (_of_claim(claim, SWEPT, text, now_s, warning=False),)
         case PodSuperseded(claim, pod, waiting):

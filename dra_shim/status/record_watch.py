@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from dra_shim.settings.common import StatePaths
 from dra_shim.status.summary import ClaimRecords
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
@@ -22,7 +22,7 @@ Changed = Callable[[Mapping[str, ClaimRecords]], None]
 
 
 async def follow(
-    state: StatePaths, known: Iterable[str], changed: Changed, timing: Timing = REAL
+    state: StatePaths, known: Iterable[str], changed: Changed, timing: LoopClock = REAL
 ) -> NoReturn:
     """Report the records of all claims, then those of claims whose records change.
 
@@ -36,7 +36,7 @@ async def follow(
         StateError: inotify is not to be had.
         OSError: a directory cannot be read.
     """
-    alarm = Alarm(timing)
+    alarm = Wakeup(timing)
     with (
         AllocationReader(state.allocations, owner=None) as allocations,
         AttachmentReader(state.attachments, owner=None) as attachments,

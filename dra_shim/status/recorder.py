@@ -28,8 +28,8 @@ from dra_shim.status import notices
 from dra_shim.status.correlator import MAX_WAITING, EventCorrelator, PendingEvent
 from dra_shim.status.events import counted, new_event
 from dra_shim.status.reasons import EventSpec
-from dranet_nri.component.backoff import pause_after
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
@@ -44,7 +44,7 @@ class EventRecorder:
         api: ApiClient,
         node: str,
         notify: notices.Notify,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -59,7 +59,7 @@ class EventRecorder:
         self._notify = notify
         self._clock = timing.clock
         self._random = timing.random
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._backlog = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
         self._failures = 0
         self._pause_until = -inf
@@ -107,7 +107,7 @@ class EventRecorder:
     def _pause(self, error: ApiError) -> None:
         """Leave the server alone for a while."""
         after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
-        wanted_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        wanted_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
         pause_s = max(after_s, wanted_s)
         self._failures += 1
         self._pause_until = self._clock() + pause_s
@@ -132,7 +132,7 @@ class EventRecorder:
             if told is None:
                 return
             await self._api.replace(EVENT, told, space)
-        self._notify(notices.Posted(name_of(event), what.reason, count))
+        self._notify(notices.EventPosted(name_of(event), what.reason, count))
 
     async def _api_version(self, what: EventSpec) -> str:
         if what.kind != CLAIM.name:

@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 from dra_shim.status.conditions import DeviceStatus
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.model import ObjectRef
 
 REST_S: Final = 5.0
@@ -102,7 +102,7 @@ class ClaimQueue:
         first, longest = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
         )
-        pause_s = pause_after(job.failures, first, longest, self._random())
+        pause_s = backoff_s(job.failures, first, longest, self._random())
         job.failures += 1
         self.put_off(job, now + pause_s)
         return pause_s
@@ -119,7 +119,7 @@ class ClaimQueue:
             now: the time.
             after_s: how long the server asked to be left alone.
         """
-        wanted_s = pause_after(self._silences, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        wanted_s = backoff_s(self._silences, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
         pause_s = max(after_s, wanted_s)
         self._silences += 1
         self._silent_until = now + pause_s

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_shim.verify.types import ClaimedNic, Fabric, Worker
+from dra_shim.verify.types import ClaimedNic, Fabric, WorkerPod
 from dranet_nri.model import DRIVER_NAME
 
 Document = dict[str, Any]
@@ -24,7 +24,7 @@ exec sleep infinity
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PodRequirements:
     """What each pod of the verification is.
 
     Attributes:
@@ -51,7 +51,7 @@ def namespace_document(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def template_document(wanted: Wanted) -> Document:
+def template_document(wanted: PodRequirements) -> Document:
     """Return the template of the claims."""
     nic: Document = {"deviceClassName": wanted.device_class}
     nic |= {"count": wanted.nics} if wanted.nics else {"allocationMode": "All"}
@@ -67,7 +67,7 @@ def template_document(wanted: Wanted) -> Document:
     }
 
 
-def pod_document(name: str, node: str, wanted: Wanted) -> Document:
+def pod_document(name: str, node: str, wanted: PodRequirements) -> Document:
     """Return a pod on a node; the scheduler places it, because it allocates the claim."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [{"matchFields": [field]}]
@@ -112,7 +112,7 @@ def nodes_of(slices: Sequence[Document]) -> list[str]:
     )
 
 
-def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Worker:
+def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> WorkerPod:
     """Return a pod with its NICs, by its claim and the slices.
 
     Args:
@@ -131,7 +131,7 @@ def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Wor
             nics.append(_nic(result["device"], attributes, states.get(_key(result), {})))
         elif (node := attributes.get("resource.kubernetes.io/numaNode")) is not None:
             gpu_numa_nodes.append(int(node))
-    return Worker(
+    return WorkerPod(
         pod["metadata"]["name"],
         pod["spec"]["nodeName"],
         pod["status"]["podIP"],

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from dra_shim.verify.bars import Bars
 from dra_shim.verify.node_checks import check_worker
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
-from dra_shim.verify.pair_checks import QUICK, End, Pace, PairChecks
+from dra_shim.verify.pair_checks import QUICK, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import all_pairs, ring
-from dra_shim.verify.types import Line, PodRunner, Worker
+from dra_shim.verify.types import Line, PodRunner, WorkerPod
 
 PARALLEL = 32  # kubectl processes at a time
 FACTS_LIMIT_S = 30.0
@@ -27,13 +27,13 @@ class Course:
     """
 
     bars: Bars
-    pace: Pace = QUICK
+    pace: MeasureDurations = QUICK
     full: bool = False
     exclusive: bool = False
 
 
 def measure(
-    workers: Sequence[Worker], runner: PodRunner, course: Course, progress: Callable[[str], None]
+    workers: Sequence[WorkerPod], runner: PodRunner, course: Course, progress: Callable[[str], None]
 ) -> list[Line]:
     """Return the lines of all checks.
 
@@ -45,7 +45,7 @@ def measure(
     """
     with ThreadPoolExecutor(PARALLEL) as pool:
 
-        def facts_of(worker: Worker) -> PodFacts:
+        def facts_of(worker: WorkerPod) -> PodFacts:
             shown = runner.run(worker.pod, ("sh", "-c", FACTS_SCRIPT), FACTS_LIMIT_S)
             return parse_facts(shown.stdout)
 
@@ -67,9 +67,9 @@ def measure(
 
 
 def _measure_pair(
-    checks: PairChecks, facts: dict[Worker, PodFacts], one: Worker, other: Worker
+    checks: PairChecks, facts: dict[WorkerPod, PodFacts], one: WorkerPod, other: WorkerPod
 ) -> Iterator[Line]:
     # NICs of one rail meet; they are in the order of the rails on both nodes.
     for mine, theirs in zip(one.nics, other.nics, strict=False):
-        source, target = End(one, mine, facts[one]), End(other, theirs, facts[other])
+        source, target = NicEnd(one, mine, facts[one]), NicEnd(other, theirs, facts[other])
         yield from checks.run(source, target)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dra_shim.verify.bars import Bars, passes
 from dra_shim.verify.outputs import PodFacts, usable_gid
 from dra_shim.verify.remedies import CAUSES
-from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, Worker
+from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, WorkerPod
 
 
 def failed(
@@ -22,7 +22,7 @@ def passed(check: str, source: str, target: str = "", value: str = "", bar: str 
     return Line(check, source, target, Outcome.PASSED, value, bar, ratio=1.0)
 
 
-def name_of(worker: Worker, nic: ClaimedNic) -> str:
+def name_of(worker: WorkerPod, nic: ClaimedNic) -> str:
     """Return how the report names a NIC: its node and its interface, else its RDMA device."""
     return f"{worker.node}/{nic.interface or nic.rdma or nic.device}"
 
@@ -36,7 +36,9 @@ def speed_of(nic: ClaimedNic, facts: PodFacts) -> float:
     return port.rate_gbit if port is not None and nic.fabric is Fabric.INFINIBAND else 0.0
 
 
-def check_worker(worker: Worker, facts: PodFacts, bars: Bars, *, exclusive: bool) -> Iterator[Line]:
+def check_worker(
+    worker: WorkerPod, facts: PodFacts, bars: Bars, *, exclusive: bool
+) -> Iterator[Line]:
     """Yield a line for each check of a pod.
 
     Args:
@@ -65,7 +67,7 @@ def check_worker(worker: Worker, facts: PodFacts, bars: Bars, *, exclusive: bool
             yield passed("isolation", worker.node)
 
 
-def _check_nic(worker: Worker, nic: ClaimedNic, facts: PodFacts) -> Iterator[Line]:
+def _check_nic(worker: WorkerPod, nic: ClaimedNic, facts: PodFacts) -> Iterator[Line]:
     name = name_of(worker, nic)
     link, port = facts.links.get(nic.interface), facts.ports.get(nic.rdma)
     if (nic.interface and link is None) or (nic.rdma and port is None):
@@ -89,7 +91,7 @@ def _check_nic(worker: Worker, nic: ClaimedNic, facts: PodFacts) -> Iterator[Lin
             yield passed("gid", name, "", port.gids[index][0])
 
 
-def _numa(worker: Worker, nic: ClaimedNic) -> Line:
+def _numa(worker: WorkerPod, nic: ClaimedNic) -> Line:
     texts = (f"NIC on {nic.numa_node}", f"GPUs on {' '.join(map(str, worker.gpu_numa_nodes))}")
     if nic.numa_node in worker.gpu_numa_nodes:
         return passed("numa", name_of(worker, nic), "", *texts)

@@ -15,7 +15,7 @@ CAP_IPC_LOCK: Final = 14  # linux/capability.h
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkOutput:
     """An interface in a pod. `speed_gbit` is 0 where the kernel does not know it."""
 
     up: bool
@@ -25,7 +25,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class RdmaPort:
+class RdmaPortOutput:
     """Port 1 of an RDMA device. GIDs are by index, with their type; zero GIDs are left out."""
 
     active: bool
@@ -38,8 +38,8 @@ class RdmaPort:
 class PodFacts:
     """What a pod sees: its interfaces, RDMA devices, and limit of locked memory in MiB."""
 
-    links: dict[str, Link] = field(default_factory=dict)
-    ports: dict[str, RdmaPort] = field(default_factory=dict)
+    links: dict[str, LinkOutput] = field(default_factory=dict)
+    ports: dict[str, RdmaPortOutput] = field(default_factory=dict)
     memlock_mib: float = 0.0
 
 
@@ -80,7 +80,7 @@ def parse_facts(text: str) -> PodFacts:
                 facts.memlock_mib = float("inf")  # the kernel then ignores the limit
             case ["link", name, carrier, mtu, mac, speed]:
                 speed_gbit = max(int(speed), 0) / 1000
-                facts.links[name] = Link(carrier == "1", int(mtu), mac, speed_gbit)
+                facts.links[name] = LinkOutput(carrier == "1", int(mtu), mac, speed_gbit)
             case ["rdma", name, _, state, rate, *_]:
                 states[name] = (state == "ACTIVE", float(rate))
             case ["gid", name, index, gid, *kind] if gid.strip("0:"):
@@ -90,12 +90,12 @@ def parse_facts(text: str) -> PodFacts:
             case _:
                 pass
     for name, (active, rate_gbit) in states.items():
-        port = RdmaPort(active, rate_gbit, gids.get(name, {}), frozenset(pkeys.get(name, ())))
+        port = RdmaPortOutput(active, rate_gbit, gids.get(name, {}), frozenset(pkeys.get(name, ())))
         facts.ports[name] = port
     return facts
 
 
-def usable_gid(port: RdmaPort, address: str) -> int | None:
+def usable_gid(port: RdmaPortOutput, address: str) -> int | None:
     """Return the index of the GID to use: RoCE v2 of the address, else the first; None without one.
 
     Args:

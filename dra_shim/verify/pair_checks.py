@@ -22,7 +22,7 @@ from dra_shim.verify.types import (
     Line,
     Outcome,
     PodRunner,
-    Worker,
+    WorkerPod,
 )
 
 IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
@@ -32,7 +32,7 @@ ATTEMPTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MeasureDurations:
     """How long each measurement takes: pings, seconds of TCP, RDMA writes of 64 KiB and reads."""
 
     pings: int
@@ -41,12 +41,12 @@ class Pace:
     reads: int
 
 
-QUICK: Final = Pace(pings=1000, seconds=1, writes=1000, reads=200)
-FULL: Final = Pace(pings=10000, seconds=5, writes=20000, reads=5000)
+QUICK: Final = MeasureDurations(pings=1000, seconds=1, writes=1000, reads=200)
+FULL: Final = MeasureDurations(pings=10000, seconds=5, writes=20000, reads=5000)
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class NicEnd:
     """One of the two NICs.
 
     Attributes:
@@ -55,7 +55,7 @@ class End:
         facts: what the pod sees.
     """
 
-    worker: Worker
+    worker: WorkerPod
     nic: ClaimedNic
     facts: PodFacts
 
@@ -76,12 +76,12 @@ class End:
 class PairChecks:
     """The checks from one NIC to another."""
 
-    def __init__(self, runner: PodRunner, bars: Bars, pace: Pace) -> None:
+    def __init__(self, runner: PodRunner, bars: Bars, pace: MeasureDurations) -> None:
         self._runner = runner
         self._bars = bars
         self._pace = pace
 
-    def run(self, source: End, target: End) -> Iterator[Line]:
+    def run(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         """Yield the lines of a pair, in the order of the checks."""
         if not (source.is_up and target.is_up):
             yield _skipped("reach", source, target, "a link is down")
@@ -108,7 +108,7 @@ class PairChecks:
 
     # ------------------------------------------------------------------ IP
 
-    def _reach(self, source: End, target: End) -> Iterator[Line]:
+    def _reach(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         for one, other in ((source, target), (target, source)):
             routed = self._run(
                 one, "ip", "route", "get", other.nic.address, "from", one.nic.address
@@ -133,7 +133,7 @@ class PairChecks:
         else:
             yield failed(check[0], "path-mtu", *check[1:], f"less than {value}", value)
 
-    def _ping(self, source: End, target: End, size: int) -> bool:
+    def _ping(self, source: NicEnd, target: NicEnd, size: int) -> bool:
         done = self._run(
             source, "ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(size),
             "-I", source.nic.interface, target.nic.address,
@@ -141,7 +141,7 @@ class PairChecks:
         lost = outputs.parse_loss(done.stdout)
         return lost is not None and lost < 100
 
-    def _why_unreachable(self, source: End, target: End) -> str:
+    def _why_unreachable(self, source: NicEnd, target: NicEnd) -> str:
         """Return the cause, by who answers for the next hop on the wire."""
         routed = self._run(
             source, "ip", "route", "get", target.nic.address, "from", source.nic.address
@@ -165,11 +165,11 @@ class PairChecks:
                     return "crossed"
         return "no-neighbour"
 
-    def _neighbour(self, source: End, interface: str, address: str) -> str:
+    def _neighbour(self, source: NicEnd, interface: str, address: str) -> str:
         shown = self._run(source, "ip", "neigh", "show", "to", address, "dev", interface)
         return outputs.parse_neighbour(shown.stdout)
 
-    def _loss(self, source: End, target: End) -> float | None:
+    def _loss(self, source: NicEnd, target: NicEnd) -> float | None:
         done = self._run(
             source, "ping", "-q", "-c", str(self._pace.pings), "-i", "0.002", "-W", "1",
             "-I", source.nic.interface, target.nic.address,
@@ -177,7 +177,7 @@ class PairChecks:
         )  # fmt: skip
         return outputs.parse_loss(done.stdout)
 
-    def _tcp(self, source: End, target: End) -> float | None:
+    def _tcp(self, source: NicEnd, target: NicEnd) -> float | None:
         done = self._served(
             target, ("iperf3", "--server", "--one-off", "--bind", target.nic.address),
             source, ("iperf3", "--client", target.nic.address, "--bind", source.nic.address,
@@ -187,7 +187,7 @@ class PairChecks:
 
     # ------------------------------------------------------------------ RDMA
 
-    def _rdma(self, source: End, target: End) -> Iterator[Line]:
+    def _rdma(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         gids = [
             outputs.usable_gid(end.facts.ports[end.nic.rdma], end.nic.address)
             for end in (source, target)
@@ -213,7 +213,7 @@ class PairChecks:
             yield self._judged(bar, (cause, "no-rdma"), source, target, perftest)
 
     def _perftest(
-        self, command: Sequence[str], gids: Sequence[int | None], source: End, target: End
+        self, command: Sequence[str], gids: Sequence[int | None], source: NicEnd, target: NicEnd
     ) -> float | None:
         client, server = (
             (*command, "-d", end.nic.rdma, "-x", str(gid), "-F")
@@ -226,7 +226,7 @@ class PairChecks:
     # ------------------------------------------------------------------ programs
 
     def _served(
-        self, server: End, serve: Sequence[str], client: End, ask: Sequence[str]
+        self, server: NicEnd, serve: Sequence[str], client: NicEnd, ask: Sequence[str]
     ) -> CommandResult:
         """Run a server for one client; return how the client ended."""
         limit = START_S + 3 * self._pace.seconds
@@ -241,16 +241,16 @@ class PairChecks:
                     return done
                 time.sleep(RETRY_S)
 
-    def _run(self, end: End, *command: str, limit_s: float = 20.0) -> CommandResult:
+    def _run(self, end: NicEnd, *command: str, limit_s: float = 20.0) -> CommandResult:
         return self._runner.run(end.worker.pod, command, limit_s)
 
     def _judged(
         self,
         name: str,
         causes: tuple[str, str],
-        source: End,
-        target: End,
-        measured: Callable[[End, End], float | None],
+        source: NicEnd,
+        target: NicEnd,
+        measured: Callable[[NicEnd, NicEnd], float | None],
     ) -> Line:
         """Return the line of a measurement, of which the first that passes counts.
 
@@ -277,5 +277,5 @@ class PairChecks:
         return failed(name, causes[0], source.name, target.name, *texts, ratio)
 
 
-def _skipped(check: str, source: End, target: End, why: str) -> Line:
+def _skipped(check: str, source: NicEnd, target: NicEnd, why: str) -> Line:
     return Line(check, source.name, target.name, Outcome.NOT_MEASURED, meaning=why, ratio=0.5)

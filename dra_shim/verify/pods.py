@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from dra_shim.verify.documents import (
     Document,
-    Wanted,
+    PodRequirements,
     namespace_document,
     pod_document,
     template_document,
     worker_of,
 )
 from dra_shim.verify.kubectl import Kubectl, KubectlError
-from dra_shim.verify.types import Worker
+from dra_shim.verify.types import WorkerPod
 
 POLL_S = 1.0
 DELETE_LIMIT_S = 120.0
@@ -30,10 +30,10 @@ def running_pods(
     kubectl: Kubectl,
     namespace: str,
     nodes: Sequence[str],
-    wanted: Wanted,
+    wanted: PodRequirements,
     limit_s: float,
     progress: Callable[[str], None],
-) -> Iterator[list[Worker]]:
+) -> Iterator[list[WorkerPod]]:
     """Have a pod on each node, with NICs by a claim; delete all in the end, whatever happens.
 
     Args:
@@ -59,7 +59,7 @@ def running_pods(
 
 def _ready_workers(
     kubectl: Kubectl, number: int, limit_s: float, progress: Callable[[str], None]
-) -> list[Worker]:
+) -> list[WorkerPod]:
     until, before = time.monotonic() + limit_s, -1
     while True:
         pods = kubectl.get("pods")

@@ -46,7 +46,7 @@ class ClaimedNic:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerPod:
     """A pod of the verification.
 
     Attributes:

@@ -13,7 +13,7 @@ from dra_shim.kubeletplugin import Driver
 from dra_shim.prepare import PrepareResult
 from dra_shim.web.process_collector import process_text
 from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
-from dranet_nri.component.supervisor import PartFailed
+from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 
 PREPARE: Final = "PrepareResourceClaims"
@@ -77,7 +77,7 @@ class CallCounts:
                 self._claims.add("prepared" if notice.gated else "prepared_ungated")
             case prepare.ClaimUnprepared():
                 self._claims.add("unprepared")
-            case prepare.OrphansRemoved():
+            case prepare.OrphanRemoved():
                 self._claims.add("orphan_dropped")
             case prepare.PrepareFailed():
                 self._failures.add(PREPARE, notice.kind)
@@ -85,7 +85,7 @@ class CallCounts:
                 self._failures.add(UNPREPARE, notice.kind)
             case prepare.PodSuperseded():
                 self._claims.add("stranded", by=int(bool(notice.waiting)))
-            case prepare.OrphanRemovalFailed():
+            case prepare.OrphanSearchFailed():
                 self._failures.add("Sweep", "internal")
             case prepare.PrepareWaits():
                 pass  # what becomes of it counts
@@ -95,7 +95,7 @@ class CallCounts:
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
         """Count the events of the sockets and of the registration."""
         match notice:
-            case kubeletplugin.KubeletRegistration():
+            case kubeletplugin.RegistrationResult():
                 self._registered.set(int(not notice.reason))
             case kubeletplugin.SocketReplaced():
                 self._sockets.add("replaced")
@@ -194,7 +194,7 @@ class StatusCounts:
     def on_status(self, notice: status.Notice) -> None:
         """Count what became of claim status and Events."""
         match notice:
-            case status.Applied():
+            case status.StatusApplied():
                 self._status.add("applied")
             case status.ClaimRefused():
                 self._status.add("refused")
@@ -202,7 +202,7 @@ class StatusCounts:
                 self._status.add("gone")
             case status.StatusNotKept():
                 self._status.add("not_kept")
-            case status.Posted():
+            case status.EventPosted():
                 self._events.add("posted", by=notice.count)
             case status.EventLost():
                 self._events.add("lost")
@@ -252,7 +252,7 @@ class NodeCounts:
                 pass  # hardware that is not for pods is no trouble
             case discovery.DeviceUnhealthy():
                 self._ailing.add(notice.device)
-            case discovery.DeviceHealthy():
+            case discovery.DeviceRecovered():
                 self._ailing.discard(notice.device)
             case discovery.ScanFailed():
                 self._looks.add("failed")
@@ -260,14 +260,14 @@ class NodeCounts:
                 self._looks.add("stuck")
             case discovery.EventSourceLost():
                 self._deaf.add(notice.source)
-            case discovery.TcxUnavailable():
+            case discovery.TcxFileUnreadable():
                 self._looks.add("untold")
             case _:
                 assert_never(notice)
         ailing = len(self._ailing)
         self._devices.set_all({("well",): self._seen - ailing, ("ailing",): ailing})
 
-    def on_part(self, notice: PartFailed) -> None:
+    def on_part(self, notice: WorkerFailed) -> None:
         """Count a part that failed."""
         self._parts.add(notice.name)
 

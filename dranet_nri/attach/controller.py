@@ -17,23 +17,28 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.conflicts import refuse_guest, refuse_held, refuse_unusable
+from dranet_nri.attach.child import remove_orphans
+from dranet_nri.attach.conflicts import (
+    check_no_corrupt_owner,
+    check_not_owned,
+    check_not_virtual_machine,
+    refuse_unlike_children,
+)
 from dranet_nri.attach.desired import moved
-from dranet_nri.attach.executor import Clock, Executor
-from dranet_nri.attach.ipoib import remove_strays
-from dranet_nri.attach.locks import DeviceLocks, Late
-from dranet_nri.attach.metrics import Meter
-from dranet_nri.attach.netns_refs import Holding
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.executor import Clock, PlanExecutor
+from dranet_nri.attach.locks import DeviceLocks, LongWait
+from dranet_nri.attach.metrics import PluginMetrics
+from dranet_nri.attach.netns_refs import NetnsRefs
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes, own_netns
-from dranet_nri.attach.watchdog import STUCK_S, Overseer
+from dranet_nri.attach.watchdog import HUNG_S, Watchdog
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.log import trace_of
 from dranet_nri.errors import (
     DranetError,
     NoNetnsError,
-    NotHomeError,
+    NotRestoredError,
     OutdatedError,
 )
 from dranet_nri.model import (
@@ -52,7 +57,7 @@ RELOADED: Final = "containers that run keep old RDMA device files: restart the p
 
 
 @dataclass(slots=True)
-class Attacher:
+class AttachController:
     """Attaches and detaches. One instance, on one event loop.
 
     Attributes:
@@ -67,27 +72,27 @@ class Attacher:
     """
 
     kernel: Kernel
-    executor: Executor
-    attachments: SharedAttachments
+    executor: PlanExecutor
+    attachments: AttachmentRecords
     gate: Gate
     options: EditOptions
     log: structlog.typing.FilteringBoundLogger
     wake: Callable[[], None]
     clock: Clock
     allocation: Callable[[str], Allocation | None]
-    stuck_s: float = STUCK_S
+    stuck_s: float = HUNG_S
     vm_handlers: tuple[str, ...] = VM_HANDLERS
-    meter: Meter = field(default_factory=Meter)
+    meter: PluginMetrics = field(default_factory=PluginMetrics)
     live: Sandboxes = field(default_factory=Sandboxes)
     _locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    overseer: Overseer = field(init=False)
-    holding: Holding = field(init=False)
+    overseer: Watchdog = field(init=False)
+    holding: NetnsRefs = field(init=False)
 
     def __post_init__(self) -> None:
         """Let kernel work be overseen, and namespaces be held no longer than it takes."""
-        self.holding = Holding(self.kernel, self.attachments, self.clock)
-        self.overseer = Overseer(
+        self.holding = NetnsRefs(self.kernel, self.attachments, self.clock)
+        self.overseer = Watchdog(
             self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
         )
 
@@ -130,7 +135,7 @@ class Attacher:
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         names = self._device_names(claims)
-        late = Late(self.stuck_s, partial(self._tell_waiting, pod))
+        late = LongWait(self.stuck_s, partial(self._tell_waiting, pod))
         async with self.meter.work.attaching(), self._locks.of(names, late):
             # What is in the pod stays out of it: another claim's failure must not undo it.
             claims = tuple(
@@ -142,9 +147,10 @@ class Attacher:
                 # Not recorded: the pod was not refused, and the claim may be restored already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
-                refuse_held(pod, claims, self.attachments.all(), self.live)
-                refuse_unusable(claims, self.attachments.in_the_way(), self.allocation)
-                refuse_guest(pod, claims, self.vm_handlers)
+                check_not_owned(pod, claims, self.attachments.all(), self.live)
+                refuse_unlike_children(claims, self.attachments.all())
+                check_no_corrupt_owner(claims, self.attachments.in_the_way(), self.allocation)
+                check_not_virtual_machine(pod, claims, self.vm_handlers)
                 netns = own_netns(pod, self.kernel)
                 await self._supersede(pod, claims)
                 for claim in claims:
@@ -217,7 +223,7 @@ class Attacher:
         """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            NotHomeError: it is not restored yet. Its record says where it is and stays unchanged.
+            NotRestoredError: it is not restored yet. Its record is unchanged and says where it is.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
@@ -227,7 +233,7 @@ class Attacher:
                 continue
             record = await self._detach_locked(record)
             if record.is_away:
-                raise NotHomeError(
+                raise NotRestoredError(
                     f"claim {claim.claim}: its devices are still on their way back from the pod's"
                     f" previous sandbox {record.sandbox_id}; this is retried"
                 )
@@ -346,7 +352,7 @@ class Attacher:
             records = self.attachments.all()
             return {device.child for record in records for device in record.devices}
 
-        gone = await self.overseer.done(lambda: remove_strays(self.kernel, known))
+        gone = await self.overseer.done(lambda: remove_orphans(self.kernel, known))
         if gone:
             self.log.warning("links of pods that are gone deleted", aliases=gone)
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from typing import Final
 
-from dranet_nri.attach.guard import Judged, came_home_late
-from dranet_nri.attach.ipoib import expect_child
+from dranet_nri.attach.child import expect_child
+from dranet_nri.attach.guard import HostScan, waits_for_name
 from dranet_nri.attach.rdma import (
+    IP_ONLY_WARNING,
     NETWORK,
     NO_GID_WARNING,
     RdmaOptions,
@@ -23,7 +24,7 @@ from dranet_nri.attach.rdma import (
     with_files,
     with_rdma,
 )
-from dranet_nri.config import char_kinds, violations_for_share, why_bare
+from dranet_nri.config import char_kinds, violations_for_share, why_without_interface
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
@@ -36,16 +37,16 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adoption import adopted
-from dranet_nri.plan.identity import known_as, rdma_known_as, why_unclear
-from dranet_nri.plan.ipoib import Child
+from dranet_nri.plan.child import Child
+from dranet_nri.plan.identity import device_identity, rdma_identity, why_unclear
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.lacking import Refused, may_lack, told_of
+from dranet_nri.plan.lacking import Refused, may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, Op, Plan
-from dranet_nri.plan.planner import InPod, plan
+from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, pod_network
-from dranet_nri.plan.rdma import same
+from dranet_nri.plan.rdma import find_same
 from dranet_nri.plan.restore import MAKES_NONE
-from dranet_nri.plan.route_conflicts import beside_each_other
+from dranet_nri.plan.route_conflicts import separate_routes
 
 MAX_NAMED: Final = 3  # routes in a warning
 # linux/if.h. The kernel sets accept_dad of a link that arrives so to -1, for good (ipv6_add_dev).
@@ -53,7 +54,7 @@ IFF_NOARP: Final = 0x80
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DesiredDevice:
     """One device on its way into the pod.
 
     Attributes:
@@ -77,7 +78,9 @@ class Target:
     def is_in_use(self) -> bool:
         """Whether the pod had it before, and still has some of it: a driver made the rest again."""
         there = self.observed.rdma.pod
-        left = self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
+        left = self.observed.pod is not None or any(
+            find_same(link, there) for link in self.record.rdma
+        )
         return left and self.record.was_given
 
     def plan(self) -> Plan:
@@ -87,14 +90,14 @@ class Target:
             RefusedError: the wanted state cannot be had.
         """
         record = self.record
-        wanted = InPod(
+        wanted = AttachTarget(
             self.network, record.snapshot, record.rdma, record.rdma_name, child=self.child
         )
-        return plan(wanted, self.observed)
+        return make_plan(wanted, self.observed)
 
-    def seen_anew(self, session: Session) -> "Target":
+    def seen_anew(self, session: Session) -> "DesiredDevice":
         """Return the target with what is observed now."""
-        return replace(self, observed=look(session, self.record))
+        return replace(self, observed=observe(session, self.record))
 
     def may_lack(self, op: Op, error: KernelError) -> bool:
         """Whether the pod can do without what the kernel refused."""
@@ -122,7 +125,7 @@ class Target:
         link = session.pod_link(self.network.name) if self.network else None
         rdma = self.observed.rdma
         if link and not self.child and rdma.mode is RdmaMode.SHARED:
-            known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
+            known = rdma_identity(self.record, Observed(pod=LinkState(link)))
             rdma = shared_after_move(session, known, rdma.host, sleep)
         record = replace(
             self.record, warnings=(*self.record.warnings, *self._told(refused, options))
@@ -149,16 +152,17 @@ class Target:
         """Yield what the pod has not of the network."""
         if self.network is None:
             return
-        for text in told_of(self.network.told, refused):
+        for text in warning_lines(self.network.told, refused):
             yield f"{NETWORK}{text}"
         is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
-        wants_files = is_roce and not self.child and char_kinds(self.wanted.config, options.kinds)
+        has_rdma = not self.child or IP_ONLY_WARNING not in self.record.warnings
+        wants_files = is_roce and has_rdma and char_kinds(self.wanted.config, options.kinds)
         addresses = map(ip_interface, self._addresses(refused))
         if wants_files and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
 
 
-def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
+def observe(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
     """Return where the device is and all that it has, its RDMA devices included.
 
     Args:
@@ -173,7 +177,7 @@ def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Obs
     if device.child:
         observed = session.child(device.child)
     else:
-        known = known_as(device)
+        known = device_identity(device)
         observed = Observed()
         if key.name:
             observed = session.observe(key, device.pod_name, known, bare=bare)
@@ -184,7 +188,7 @@ def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Obs
         )
     if not names and not device.rdma:
         return observed
-    return replace(observed, rdma=session.rdma(rdma_known_as(device, observed)))
+    return replace(observed, rdma=session.rdma(rdma_identity(device, observed)))
 
 
 def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
@@ -230,8 +234,8 @@ def resolve(
     beside: tuple[Attachment, ...],
     now_s: int,
     options: RdmaOptions,
-    judged: Judged,
-) -> tuple[Target, ...]:
+    judged: HostScan,
+) -> tuple[DesiredDevice, ...]:
     """Return every device of the claims, in the order in which they are attached.
 
     Args:
@@ -250,7 +254,11 @@ def resolve(
     """
     targets = tuple(
         _target(
-            session, Target(record.claim.uid, wanted, device, Observed()), now_s, options, judged
+            session,
+            DesiredDevice(record.claim.uid, wanted, device, Observed()),
+            now_s,
+            options,
+            judged,
         )
         for record, allocation in zip(records, allocations, strict=True)
         for device, wanted in zip(record.devices, moved(allocation), strict=True)
@@ -277,19 +285,19 @@ def _require_distinct(kind: str, names: list[str]) -> None:
 
 
 def _beside_each_other(
-    session: Session, targets: tuple[Target, ...], beside: tuple[Attachment, ...]
-) -> tuple[Target, ...]:
+    session: Session, targets: tuple[DesiredDevice, ...], beside: tuple[Attachment, ...]
+) -> tuple[DesiredDevice, ...]:
     """Return the targets with distinct routes: those of other devices come from the kernel."""
     seen = [target.observed for target in targets]
     seen += (
-        look(session, device) for record in beside for device in record.devices if device.touched
+        observe(session, device) for record in beside for device in record.devices if device.touched
     )
     networks = [target.network or PodNetwork("") for target in targets]
     if not any(network.routes for network in networks):
         return targets
     there = [observed.pod for observed in seen]
     taken = session.pod_slots({state.link.index for state in there if state})
-    placed = beside_each_other(networks, [state.routes if state else () for state in there], taken)
+    placed = separate_routes(networks, [state.routes if state else () for state in there], taken)
     return tuple(
         replace(target, network=target.network and network)
         for target, network in zip(targets, placed, strict=True)
@@ -297,8 +305,8 @@ def _beside_each_other(
 
 
 def _target(
-    session: Session, target: Target, now_s: int, options: RdmaOptions, judged: Judged
-) -> Target:
+    session: Session, target: DesiredDevice, now_s: int, options: RdmaOptions, judged: HostScan
+) -> DesiredDevice:
     wanted, device = target.wanted, target.record
     key = device.device.key
     _require_possible(wanted)
@@ -306,10 +314,10 @@ def _target(
         device,
         pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
     )
-    ipoib = wanted.config.interface.ipoib
-    if ipoib is not None:
-        made = expect_child(session, target.claim_uid, wanted, ipoib, device, options)
-        judged.require_publishable(wanted.device, made.child.parent)
+    child = wanted.config.interface.child
+    if child is not None:
+        made = expect_child(session, target.claim_uid, wanted, child, device, options)
+        judged.require_publishable(wanted.device, made.child.parent.index, stays=True)
         return replace(
             target,
             record=made.record,
@@ -317,10 +325,10 @@ def _target(
             network=made.network,
             child=made.child,
         )
-    observed = look(session, replace(device, rdma_name=wanted.config.rdma.name or ""))
+    observed = observe(session, replace(device, rdma_name=wanted.config.rdma.name or ""))
     if observed.unclear:
         raise RefusedError(why_unclear(device.device, observed.unclear))
-    if observed.pod is None and not came_home_late(observed.host, device.snapshot):
+    if observed.pod is None and not waits_for_name(observed.host, device.snapshot):
         here = observed.host.link.index if observed.host else None
         judged.require_publishable(wanted.device, here)
     # Wherever it was before: on the host it is about to get another one.
@@ -345,7 +353,7 @@ def _target(
 def _require_possible(wanted: AllocatedDevice) -> None:
     """Refuse what Prepare refuses as well: the record may be of an older version."""
     name = wanted.device.name
-    if bare := why_bare(wanted.device):
+    if bare := why_without_interface(wanted.device):
         raise RefusedError(
             f"device {name}: when the pod's claim was prepared, it {bare}; delete"
             " the pod, so that it is prepared anew"

@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from dranet_nri.attach.desired import Target, carried, moved, resolve
-from dranet_nri.attach.guard import Guard
+from dranet_nri.attach.desired import DesiredDevice, carried, moved, resolve
+from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.rdma import RdmaOptions
-from dranet_nri.attach.restorer import WayHome
-from dranet_nri.attach.verify import still_attached
+from dranet_nri.attach.restorer import Restorer
+from dranet_nri.attach.verify import verify_attached
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import (
     Allocation,
@@ -34,12 +34,12 @@ from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import Op, Plan
 from dranet_nri.plan.planner import is_cut
 from dranet_nri.plan.refusals import described, stopped_at
-from dranet_nri.plan.retry import Return, message_of, why_not_home
+from dranet_nri.plan.retry import RestoreResult, message_of, restore_failure
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 
 
-class Journal(Protocol):
+class AttachmentSink(Protocol):
     """Store of attachments, durable enough to survive this process."""
 
     def put(self, attachment: Attachment) -> None:
@@ -72,16 +72,16 @@ class _Undone:
     failures: tuple[str, ...]
 
 
-class Executor:
+class PlanExecutor:
     """Attach and detach whole pods."""
 
     def __init__(
         self,
         kernel: Kernel,
-        journal: Journal,
+        journal: AttachmentSink,
         clock: Clock,
         rdma: RdmaOptions,
-        guard: Guard | None = None,
+        guard: PublishGuard | None = None,
     ) -> None:
         """Use the kernel and write to the journal.
 
@@ -96,8 +96,8 @@ class Executor:
         self._journal = journal
         self._clock = clock
         self._rdma = rdma
-        self._guard = guard or Guard()
-        self._way_home = WayHome(clock.boot)
+        self._guard = guard or PublishGuard()
+        self._way_home = Restorer(clock.boot)
 
     def attach(
         self,
@@ -215,7 +215,7 @@ class Executor:
         self,
         session: Session,
         record: Attachment,
-        targets: tuple[Target, ...],
+        targets: tuple[DesiredDevice, ...],
         refused: list[list[tuple[Op, KernelError]]],
     ) -> Attachment:
         devices = tuple(
@@ -225,7 +225,7 @@ class Executor:
         )
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
-    def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
+    def _undo(self, session: Session, targets: tuple[DesiredDevice, ...]) -> _Undone:
         """Plan the restore of every device that the pod did not have before, last first."""
         away: set[tuple[str, str]] = set()
         failures: list[str] = []
@@ -297,7 +297,7 @@ class Executor:
             session = self._kernel.session(attachment.netns if netns_alive else None)
         except KernelError as error:
             return self._detached(
-                attachment, attachment.devices, [Return(home=False, text=described(error))]
+                attachment, attachment.devices, [RestoreResult(home=False, text=described(error))]
             )
         try:
             returns = self._way_home.all(session, attachment, alive=netns_alive)
@@ -325,7 +325,7 @@ class Executor:
         """
         session = self._kernel.session(attachment.netns)
         try:
-            record = still_attached(session, attachment, allocation, self._rdma)
+            record = verify_attached(session, attachment, allocation, self._rdma)
         finally:
             session.close()
         if record is not None and record != attachment:
@@ -333,27 +333,30 @@ class Executor:
         return record
 
     def _detached(
-        self, attachment: Attachment, devices: tuple[AttachedDevice, ...], returns: list[Return]
+        self,
+        attachment: Attachment,
+        devices: tuple[AttachedDevice, ...],
+        returns: list[RestoreResult],
     ) -> Attachment:
         home = all(device.home for device in devices)
         record = replace(
             attachment,
             devices=devices,
             phase=Phase.HOME if home else Phase.DETACHING,
-            failure=why_not_home(returns, attachment.failure, self._clock.wall()),
+            failure=restore_failure(returns, attachment.failure, self._clock.wall()),
         )
         if record != attachment:
             self._journal.put(record)
         return record
 
 
-def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment:
+def _with_devices(record: Attachment, targets: tuple[DesiredDevice, ...]) -> Attachment:
     own = (target for target in targets if target.claim_uid == record.claim.uid)
     return replace(record, devices=tuple(target.record for target in own))
 
 
 def _all_ops(
-    session: Session, targets: tuple[Target, ...], plans: tuple[Plan, ...]
+    session: Session, targets: tuple[DesiredDevice, ...], plans: tuple[Plan, ...]
 ) -> Iterator[tuple[int, Op]]:
     """Yield every operation of an attach, each applied before the next one is asked for.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LongWait:
     """The event of a job that waits for long.
 
     Attributes:
@@ -31,7 +31,7 @@ class DeviceLocks:
     _waiting: dict[asyncio.Future[None], frozenset[str]] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def of(self, names: Iterable[str], late: Late | None = None) -> AsyncIterator[None]:
+    async def of(self, names: Iterable[str], late: LongWait | None = None) -> AsyncIterator[None]:
         """Hold every lock. Of the waiters for a device, the first that can continue does."""
         wanted = frozenset(names)
         if self._taken.isdisjoint(wanted):
@@ -43,7 +43,7 @@ class DeviceLocks:
         finally:
             self._give_back(wanted)
 
-    async def _turn(self, wanted: frozenset[str], late: Late | None) -> None:
+    async def _turn(self, wanted: frozenset[str], late: LongWait | None) -> None:
         """Return when all of it is taken for the caller."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
@@ -59,7 +59,7 @@ class DeviceLocks:
             if timer:
                 timer.cancel()
 
-    def _tell(self, wanted: frozenset[str], late: Late) -> None:
+    def _tell(self, wanted: frozenset[str], late: LongWait) -> None:
         late.tell(", ".join(sorted(wanted & self._taken)))
 
     def _give_back(self, names: frozenset[str]) -> None:

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from itertools import product
 from typing import Final, get_args
 
-from dranet_nri.component.metrics import Counter, Family, Gauge, Histogram, Values, exposition
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, MetricFamily, Values, exposition
 from dranet_nri.errors import DranetError, RefusedError
 from dranet_nri.model import Attachment, Phase
 from dranet_nri.nri.stub import Outcome
-from dranet_nri.state.heartbeat import Stuck
+from dranet_nri.state.heartbeat import HungCall
 
 HOOKS: Final = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer")
 GIVING: Final = frozenset({"RunPodSandbox", "CreateContainer"})  # devices; the others take
@@ -24,7 +24,7 @@ REASONS: Final = (
 )
 
 
-class HookCounts:
+class HookMetrics:
     """The hooks, and the connection on which they come."""
 
     def __init__(self) -> None:
@@ -61,9 +61,14 @@ class HookCounts:
             "dranet_nri_disconnects_total", "Connections lost, and tries that failed."
         )
 
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[MetricFamily, ...]:
         """Return all of it."""
-        answers: tuple[Family, ...] = (self._answers, self._seconds, self._late, self._refusals)
+        answers: tuple[MetricFamily, ...] = (
+            self._answers,
+            self._seconds,
+            self._late,
+            self._refusals,
+        )
         return (*answers, self._connects, self._disconnects)
 
     def answered(self, hook: str, outcome: Outcome, seconds: float) -> None:
@@ -91,7 +96,7 @@ class HookCounts:
         self._disconnects.add()
 
 
-class WorkCounts:
+class WorkMetrics:
     """Metrics of the work on devices.
 
     Attributes:
@@ -101,7 +106,7 @@ class WorkCounts:
     def __init__(self, clock: Callable[[], float]) -> None:
         """Begin at 0; clock gives seconds."""
         self._clock = clock
-        self.stuck: dict[object, Stuck] = {}
+        self.stuck: dict[object, HungCall] = {}
         self._attaches = Histogram(
             "dranet_nri_attach_duration_seconds",
             "Attaches of a pod's claims, the wait for other work on the devices included.",
@@ -135,9 +140,9 @@ class WorkCounts:
             "Threads that were left behind because the kernel did not return.",
         )
 
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[MetricFamily, ...]:
         """Return all of it."""
-        moves: tuple[Family, ...] = (self._attaches, self._detaches, self._gates, self._lost)
+        moves: tuple[MetricFamily, ...] = (self._attaches, self._detaches, self._gates, self._lost)
         return (*moves, self._rounds, self._left_behind)
 
     @asynccontextmanager
@@ -179,17 +184,17 @@ class WorkCounts:
         """Count a round of repairs: settled, pending or failed."""
         self._rounds.add(result)
 
-    def now_stuck(self, work: object, stuck: Stuck) -> None:
+    def now_stuck(self, work: object, stuck: HungCall) -> None:
         """Note that the kernel keeps the thread of this work."""
         self._left_behind.add()
         self.stuck[work] = stuck
 
-    def returned(self, work: object) -> Stuck | None:
+    def returned(self, work: object) -> HungCall | None:
         """Note that the thread of this work has ended; return what was stuck."""
         return self.stuck.pop(work, None)
 
 
-class Standing:
+class StateGauges:
     """Gauges of the current state."""
 
     def __init__(self) -> None:
@@ -216,9 +221,14 @@ class Standing:
         )
         self._started.set(round(time.time(), 3))
 
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[MetricFamily, ...]:
         """Return all of it."""
-        owned: tuple[Family, ...] = (self._claims, self._devices, self._pending, self._unusable)
+        owned: tuple[MetricFamily, ...] = (
+            self._claims,
+            self._devices,
+            self._pending,
+            self._unusable,
+        )
         return (self._serving, *owned, self._stuck, self._started)
 
     def look(
@@ -255,14 +265,14 @@ class Standing:
         self._stuck.set(stuck)
 
 
-class Meter:
+class PluginMetrics:
     """The plugin's numbers: hooks, work, and how things are."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin at 0; clock gives seconds."""
-        self.hooks = HookCounts()
-        self.work = WorkCounts(clock)
-        self.standing = Standing()
+        self.hooks = HookMetrics()
+        self.work = WorkMetrics(clock)
+        self.standing = StateGauges()
 
     def text(self) -> str:
         """Return everything in Prometheus's format."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dranet_nri.attach.executor import Clock
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.model import NetnsId
 from dranet_nri.plan.kernel import Kernel
 
@@ -15,11 +15,11 @@ HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is 
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class NetnsRefs:
     """Lets held namespaces go. One instance, on one event loop."""
 
     kernel: Kernel
-    attachments: SharedAttachments
+    attachments: AttachmentRecords
     clock: Clock
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
 

@@ -37,13 +37,13 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adoption import adopted_rdma
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.rdma import same
+from dranet_nri.plan.rdma import find_same
 
 IP_ONLY_WARNING: Final = (
     "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
-    " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device nor its files"
+    " pod's interface: the pod has the network, not the RDMA device nor its files"
     " (rdma.charDevices); for both, start the node with 'options ib_core netns_mode=1' in"
     " modprobe.d"
 )
@@ -122,9 +122,9 @@ def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]
     """Return what to say of RDMA devices that stay on the host.
 
     The connection manager looks addresses up in its user's namespace (cma_validate_port,
-    drivers/infiniband/core/cma.c); an IPoIB child is there, the link of a shared device is not.
+    drivers/infiniband/core/cma.c); a child is there, the link of a shared device is not.
     """
-    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.ipoib
+    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.child
     if left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds):
         return SHARED_MODE_WARNING, NO_ADDRESS_WARNING
     return (SHARED_MODE_WARNING,)
@@ -197,7 +197,7 @@ def require_lasting(device: Device, observed: Observed) -> None:
 
 def shared_after_move(
     session: Session,
-    known: KnownRdma,
+    known: RdmaIdentity,
     before: tuple[RdmaLink, ...],
     sleep: Callable[[float], None],
 ) -> ObservedRdma:
@@ -220,7 +220,7 @@ def shared_after_move(
             return now
         sleep(_LOOK_S)
         now = session.rdma(known)
-    gone = ", ".join(link.name for link in before if same(link, now.host) is None)
+    gone = ", ".join(link.name for link in before if find_same(link, now.host) is None)
     raise KernelError(
         f"look for RDMA device {gone}",
         ENODEV,
@@ -244,8 +244,8 @@ def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLi
     One of two may be in the pod already while the other one is made anew.
     """
     there = (*observed.host, *observed.pod)
-    kept = tuple(link for link in before if same(link, there))
-    return (*kept, *(link for link in observed.host if not same(link, kept)))
+    kept = tuple(link for link in before if find_same(link, there))
+    return (*kept, *(link for link in observed.host if not find_same(link, kept)))
 
 
 def with_files(

@@ -3,11 +3,11 @@
 import threading
 
 from dranet_nri.model import Attachment
-from dranet_nri.state.corrupt import Damage, of_attachments
+from dranet_nri.state.corrupt import CorruptSummary, of_attachments
 from dranet_nri.state.store import AttachmentStore
 
 
-class SharedAttachments:
+class AttachmentRecords:
     """An AttachmentStore that one thread uses at a time."""
 
     def __init__(self, store: AttachmentStore) -> None:
@@ -42,7 +42,7 @@ class SharedAttachments:
         with self._guard:
             return self._store.records()
 
-    def in_the_way(self) -> tuple[Damage, ...]:
+    def in_the_way(self) -> tuple[CorruptSummary, ...]:
         """Return the records that cannot be used and are not moved aside, as they are on disk now.
 
         Raises:

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from dranet_nri.attach.desired import look
+from dranet_nri.attach.desired import observe
 from dranet_nri.errors import KernelError
 from dranet_nri.model import AttachedDevice, Attachment
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.planner import is_cut, plan
+from dranet_nri.plan.planner import is_cut, make_plan
 from dranet_nri.plan.refusals import described
-from dranet_nri.plan.restore import AtHome
-from dranet_nri.plan.retry import Return, how_far, is_patient
+from dranet_nri.plan.restore import RestoreTarget
+from dranet_nri.plan.retry import RestoreResult, has_tries_left, verify_restored
 
 MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
 
@@ -27,7 +27,7 @@ Refused = list[tuple[Op, KernelError]]
 
 
 @dataclass(frozen=True, slots=True)
-class WayHome:
+class Restorer:
     """Restores devices on the host.
 
     Attributes:
@@ -36,16 +36,16 @@ class WayHome:
 
     boot: Callable[[], int]
 
-    def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[Return]:
+    def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[RestoreResult]:
         """Restore each device, last in, first out, then check where they are.
 
         A route may need another one of them. One device's error must not block others.
         """
-        devices, patient = attachment.devices, is_patient(attachment.failure)
+        devices, patient = attachment.devices, has_tries_left(attachment.failure)
         moves = [_tried(device, partial(self._move, session, device)) for device in devices[::-1]]
         return [
             move
-            if isinstance(move, Return)
+            if isinstance(move, RestoreResult)
             else _tried(
                 device,
                 partial(self._arrived, session, device, move, alive=alive, patient=patient),
@@ -53,7 +53,7 @@ class WayHome:
             for device, move in zip(devices, reversed(moves), strict=True)
         ]
 
-    def one(self, session: Session, device: AttachedDevice) -> Return:
+    def one(self, session: Session, device: AttachedDevice) -> RestoreResult:
         """Run the restore plan. Return whether the device is verified on the host, and why not."""
         return self._arrived(session, device, self._move(session, device), alive=True, patient=True)
 
@@ -65,18 +65,20 @@ class WayHome:
         *,
         alive: bool,
         patient: bool,
-    ) -> Return:
+    ) -> RestoreResult:
         """Return whether the device is verified on the host, and why not.
 
-        See how_far for what is missing in a namespace that is no longer alive, and for patience.
+        See verify_restored for what is missing in a namespace that is gone, and for retries.
         """
-        observed = look(session, device, bare=True)
+        observed = observe(session, device, bare=True)
         wanted = self._at_home(device)
-        return how_far(device.device, wanted, observed, failed, alive=alive, patient=patient)
+        return verify_restored(
+            device.device, wanted, observed, failed, alive=alive, patient=patient
+        )
 
-    def _at_home(self, device: AttachedDevice) -> AtHome:
+    def _at_home(self, device: AttachedDevice) -> RestoreTarget:
         elapsed = self.boot() - device.snapshot_s
-        return AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
+        return RestoreTarget(device.snapshot, elapsed, device.rdma, child=bool(device.child))
 
     def _move(self, session: Session, device: AttachedDevice) -> Refused:
         """Run the restore plan, and the rest where it ends early. Return the failures.
@@ -87,7 +89,7 @@ class WayHome:
         wanted = self._at_home(device)
         beginnings, cut = 0, True
         while cut:
-            ops = plan(wanted, look(session, device, bare=True))
+            ops = make_plan(wanted, observe(session, device, bare=True))
             cut = is_cut(device.snapshot, ops)
             beginnings += cut
             if beginnings > MAX_BEGINNINGS:
@@ -101,12 +103,12 @@ class WayHome:
         return failed
 
 
-def _tried(device: AttachedDevice, work: Callable[[], T]) -> T | Return:
+def _tried(device: AttachedDevice, work: Callable[[], T]) -> T | RestoreResult:
     """Return what became of work on a device, or why it failed."""
     if not device.touched:
-        return Return(home=True)
+        return RestoreResult(home=True)
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - see all()
         text = f"device {device.device.name}: {described(error)}"
-        return Return(home=False, text=text)
+        return RestoreResult(home=False, text=text)

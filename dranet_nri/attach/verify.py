@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dranet_nri.attach.desired import look, moved, warned
+from dranet_nri.attach.desired import moved, observe, warned
 from dranet_nri.attach.rdma import RdmaOptions, with_files
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
@@ -14,10 +14,10 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.rdma import same
+from dranet_nri.plan.rdma import find_same
 
 
-def still_attached(
+def verify_attached(
     session: Session,
     attachment: Attachment,
     allocation: Allocation | None,
@@ -55,12 +55,12 @@ def still_attached(
 def _seen_again(
     session: Session, device: AttachedDevice, config: NetworkConfig | None, options: RdmaOptions
 ) -> AttachedDevice | None:
-    observed = look(session, device, bare=True)
+    observed = observe(session, device, bare=True)
     if (device.snapshot is not None or device.child) and observed.pod is None:
         return None
     if device.snapshot is not None and observed.pod is not None:
         device = replace(device, pod_index=observed.pod.link.index)
-    if any(same(link, observed.rdma.pod) is None for link in device.rdma):
+    if any(find_same(link, observed.rdma.pod) is None for link in device.rdma):
         return None
     if config is None:
         return device

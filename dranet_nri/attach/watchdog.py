@@ -17,18 +17,18 @@ from typing import Final, TypeVar
 import structlog
 
 from dranet_nri.attach.executor import Clock
-from dranet_nri.attach.metrics import WorkCounts
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.metrics import WorkMetrics
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.component.log import trace_of
-from dranet_nri.component.threads import Patience, in_thread
+from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
 from dranet_nri.model import GATE_CLOSED, Attachment, Failure
 from dranet_nri.plan.refusals import described
 from dranet_nri.plan.retry import message_of
-from dranet_nri.state.heartbeat import Stuck
+from dranet_nri.state.heartbeat import HungCall
 
-STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
-STUCK: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
+HUNG_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
+HUNG: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
 GATE_OPEN: Final = "NetworkDeviceGateOpen"  # of one that is away or home, its gate open
 FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
 
@@ -42,14 +42,14 @@ Note = tuple[Attachment, Attachment]  # a record without and with what is said o
 
 
 @dataclass(frozen=True, slots=True)
-class Overseer:
+class Watchdog:
     """Has work done on threads of its own."""
 
-    attachments: SharedAttachments
+    attachments: AttachmentRecords
     clock: Clock
     log: structlog.typing.FilteringBoundLogger
-    patience_s: float = STUCK_S
-    counts: WorkCounts = field(default_factory=partial(WorkCounts, time.monotonic))
+    patience_s: float = HUNG_S
+    counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
 
     async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
         """Do work on a thread and return what it returns.
@@ -78,11 +78,11 @@ class Overseer:
         def tell(step: str) -> None:
             claims = ", ".join(str(record.claim) for record in records)
             since_s = self.clock.boot() - self.patience_s
-            self.counts.now_stuck(work, Stuck(since_s, claims, step))
+            self.counts.now_stuck(work, HungCall(since_s, claims, step))
             notes.extend(self._note(records, step))
 
         try:
-            return await in_thread(work, Patience(self.patience_s, tell))
+            return await in_thread(work, HangTimeout(self.patience_s, tell))
         except asyncio.CancelledError:
             notes.clear()  # The thread is where it was; the next instance reads why.
             raise
@@ -118,9 +118,9 @@ class Overseer:
     def _failure(self, message: str, before: Failure | None) -> Failure:
         """Return the failure to record; what went wrong before is still to be read."""
         if before is None:
-            return Failure(STUCK, message_of(message), self.clock.wall(), 1)
+            return Failure(HUNG, message_of(message), self.clock.wall(), 1)
         text = message_of(f"{message}{_BEFORE}{before.message}")
-        return Failure(STUCK, text, self.clock.wall(), before.count)
+        return Failure(HUNG, text, self.clock.wall(), before.count)
 
     def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
         """Record a failure, unless the work has recorded one since before."""
@@ -135,7 +135,7 @@ class Overseer:
     def note_well(self, claim_uid: str) -> None:
         """Forget that a thread of the claim was stuck or failed: all of it was seen to be well."""
         record = self.attachments.get(claim_uid)
-        if record and record.failure and record.failure.reason in {STUCK, FAULT}:
+        if record and record.failure and record.failure.reason in {HUNG, FAULT}:
             self._swap(record, replace(record, failure=None))
 
     def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
@@ -188,7 +188,7 @@ class Overseer:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RepairSubject:
     """Subject of a repair.
 
     Attributes:
@@ -200,7 +200,7 @@ class Subject:
     key: str
 
     @classmethod
-    def of(cls, record: Attachment) -> "Subject":
+    def of(cls, record: Attachment) -> "RepairSubject":
         """Return the claim in the sandbox that its record is of."""
         return cls(str(record.claim), f"{record.claim.uid} in {record.sandbox_id}")
 
@@ -216,12 +216,12 @@ class Repair:
     """
 
     failed: str
-    subject: Subject
+    subject: RepairSubject
     work: Callable[[], Coroutine[object, object, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Repairs:
+class RepairRunner:
     """Repairs that keep each other from nothing."""
 
     log: structlog.typing.FilteringBoundLogger

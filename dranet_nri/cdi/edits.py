@@ -219,7 +219,7 @@ def _rdma_names(device: AttachedDevice) -> tuple[str, ...]:
     if device.rdma_name:
         return (device.rdma_name,)
     if device.child and not device.char_devices:
-        return ()  # An IPoIB interface alone: the RDMA device is not the pod's.
+        return ()  # The network alone: the RDMA device is not the pod's.
     # One that its driver made anew may have another name than when it was allocated.
     now = tuple(link.name for link in device.rdma) or device.shared_rdma
     return now or device.device.rdma_devices

@@ -21,7 +21,7 @@ from dranet_nri.cdi.edits import (
     metadata,
     metadata_source,
 )
-from dranet_nri.component.files import Fs, remove, save, sweep
+from dranet_nri.component.files import FileSystem, remove, remove_staged, save
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 from dranet_nri.plan.refusals import described
 
@@ -38,7 +38,7 @@ class Gate:
         metadata_dir: the plugin's directory of metadata files, at the same path on the host.
     """
 
-    fs: Fs
+    fs: FileSystem
     cdi_dir: Path
     metadata_dir: Path
 
@@ -99,12 +99,12 @@ class Gate:
             OSError: something can't be removed.
         """
         with suppress(FileNotFoundError):  # each directory is made with its first file
-            sweep(self.fs, self.cdi_dir, prefix=_PREFIX)
+            remove_staged(self.fs, self.cdi_dir, prefix=_PREFIX)
         known = {path.name for path in self.metadata_dir.glob("*")}
         for claim_uid in sorted((known | set(self.claims())) - set(attached)):
             self.close(claim_uid)
         for directory in self.metadata_dir.glob("*/*/"):
-            sweep(self.fs, directory)
+            remove_staged(self.fs, directory)
 
     def claims(self) -> tuple[str, ...]:
         """Return the UIDs of the claims whose gate is open."""

@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
-from dranet_nri.component.findings import Finding, Grade, show_findings
+from dranet_nri.component.findings import Finding, Severity, show_findings
 from dranet_nri.component.output import add_output_flag, fields_of
-from dranet_nri.facts.diagnostics import Checkup, Places, look
+from dranet_nri.facts.diagnostics import HostDiagnostics, HostPaths, read_diagnostics
 from dranet_nri.facts.host import PCI_IDS
 from dranet_nri.facts.runtime_config import CONTAINERD, CRIO, ContainerdFile
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
-from dranet_nri.inventory import AzureHost, PciFunction, RdmaDevice, placements
+from dranet_nri.inventory import AzureHost, PciFunction, RdmaDeviceFacts, placements
 from dranet_nri.inventory.host_facts import UNKNOWN_NAME
 from dranet_nri.model import RdmaMode
 from dranet_nri.settings import NRI_SOCKET, RUN
 from dranet_nri.state import heartbeat
-from dranet_nri.state.heartbeat import Verdict
+from dranet_nri.state.heartbeat import PluginHealth
 
 EXAMPLES: Final = (
     "doctor",
@@ -44,9 +44,9 @@ _PEERMEM: Final = frozenset({"nvidia_peermem", "nv_peer_mem"})
 
 
 _KINDS: Final = (  # kind of character device, its module, how bad its lack is, who needs it
-    ("uverbs", "ib_uverbs", Grade.BAD, "nothing can use the device"),
-    ("rdma_cm", "rdma_ucm", Grade.WARNING, "programs that connect by IP address need it"),
-    ("umad", "ib_umad", Grade.NOTE, "only ibstat and its like need it"),
+    ("uverbs", "ib_uverbs", Severity.BAD, "nothing can use the device"),
+    ("rdma_cm", "rdma_ucm", Severity.WARNING, "programs that connect by IP address need it"),
+    ("umad", "ib_umad", Severity.NOTE, "only ibstat and its like need it"),
 )
 
 
@@ -75,12 +75,12 @@ def main(args: argparse.Namespace) -> int:
     """
     facts = read_host(args.sysfs)
     rdma = facts.rdma
-    places = Places(
+    places = HostPaths(
         args.sysfs, args.proc, args.dev, args.containerd_config, args.crio_config, args.nri_socket
     )
-    seen = look(rdma, places)
+    seen = read_diagnostics(rdma, places)
     found = [
-        *runtime_findings(seen, args.nri_socket, heartbeat.judge(args.run_dir)),
+        *runtime_findings(seen, args.nri_socket, heartbeat.plugin_health(args.run_dir)),
         *findings(rdma, seen),
         *azure_findings(facts.azure),
         *name_findings(facts.functions),
@@ -92,7 +92,9 @@ def main(args: argparse.Namespace) -> int:
     return show_findings(args.output, found, verbs=[fields_of(device) for device in probed])
 
 
-def runtime_findings(seen: Checkup, socket: Path, verdict: Verdict) -> Iterator[Finding]:
+def runtime_findings(
+    seen: HostDiagnostics, socket: Path, verdict: PluginHealth
+) -> Iterator[Finding]:
     """Yield whether the plugin serves the runtime, and if not, whether NRI is on.
 
     Args:
@@ -101,18 +103,18 @@ def runtime_findings(seen: Checkup, socket: Path, verdict: Verdict) -> Iterator[
         verdict: what the plugin's heartbeat means.
     """
     for line in verdict.troubles:
-        yield Finding("plugin", Grade.BAD, f"{line}; its log says more")
+        yield Finding("plugin", Severity.BAD, f"{line}; its log says more")
     for line in verdict.remarks:
-        yield Finding("plugin", Grade.WARNING, line)
+        yield Finding("plugin", Severity.WARNING, line)
     if not verdict.troubles:
-        yield Finding("plugin", Grade.OK, "at work, and connected to the runtime")
+        yield Finding("plugin", Severity.OK, "at work, and connected to the runtime")
         return
     if seen.crio and seen.crio.error:
-        yield Finding("CRI-O", Grade.NOTE, f"its settings are unreadable: {seen.crio.error}")
+        yield Finding("CRI-O", Severity.NOTE, f"its settings are unreadable: {seen.crio.error}")
     yield _nri(seen, socket)
 
 
-def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
+def findings(rdma: Sequence[RdmaDeviceFacts], seen: HostDiagnostics) -> Iterator[Finding]:
     """Yield what can be said without opening a device.
 
     Args:
@@ -141,7 +143,7 @@ def name_findings(functions: Sequence[PciFunction]) -> Iterator[Finding]:
             "filters that compare them match nothing: install the PCI ID database (package pci.ids "
             f"or hwdata, {' or '.join(map(str, PCI_IDS))})"
         )
-        yield Finding("PCI names", Grade.WARNING, text)
+        yield Finding("PCI names", Severity.WARNING, text)
 
 
 def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
@@ -150,19 +152,19 @@ def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
         return
     if placements(host):
         text = "the GPUs tell which NIC is beside them, and on which NUMA node"
-        yield Finding("Azure", Grade.OK, text)
+        yield Finding("Azure", Severity.OK, text)
     else:
         text = (
             "nothing tells on which NUMA node a NIC is, and which GPUs are beside it: give "
             "dra-shim and dranet-nri inventory the VM's size with --azure-size, if it is an ND of "
             "v4 or v5"
         )
-        yield Finding("Azure", Grade.NOTE, text)
+        yield Finding("Azure", Severity.NOTE, text)
 
 
 def verbs_of(
-    rdma: Sequence[RdmaDevice],
-    seen: Checkup,
+    rdma: Sequence[RdmaDeviceFacts],
+    seen: HostDiagnostics,
     ask: Callable[[str], VerbsDevice | VerbsFailure] | None,
 ) -> tuple[list[VerbsDevice | VerbsFailure], list[Finding]]:
     """Return the facts of opened devices, and the findings about them.
@@ -176,7 +178,7 @@ def verbs_of(
     """
     if seen.own_dev:
         text = "not asked: this container has a /dev of its own, without the host's device files"
-        return [], [Finding("verbs", Grade.NOTE, text)]
+        return [], [Finding("verbs", Severity.NOTE, text)]
     probed = [ask(device.name) for device in rdma] if ask else []
     return probed, list(verbs_findings(probed, installed=ask is not None))
 
@@ -192,112 +194,112 @@ def verbs_findings(
     """
     if not installed:
         text = "not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own Python)"
-        yield Finding("verbs", Grade.NOTE, text)
+        yield Finding("verbs", Severity.NOTE, text)
     for device in probed:
         match device:
             case VerbsFailure(name, reason):
-                yield Finding(name, Grade.BAD, f"cannot be opened: {reason}")
+                yield Finding(name, Severity.BAD, f"cannot be opened: {reason}")
             case VerbsDevice():
-                yield Finding(device.name, Grade.OK, _limits(device))
+                yield Finding(device.name, Severity.OK, _limits(device))
             case _:
                 assert_never(device)
 
 
-def _mode(rdma: Sequence[RdmaDevice], mode: RdmaMode | None) -> Finding:
+def _mode(rdma: Sequence[RdmaDeviceFacts], mode: RdmaMode | None) -> Finding:
     subject = "RDMA mode"
     if not rdma:
         text = "no RDMA device here; one that a pod has in exclusive mode is not seen"
-        return Finding(subject, Grade.NOTE, text)
+        return Finding(subject, Severity.NOTE, text)
     match mode:
         case None:
-            return Finding(subject, Grade.WARNING, "the kernel has no RDMA netlink")
+            return Finding(subject, Severity.WARNING, "the kernel has no RDMA netlink")
         case RdmaMode.EXCLUSIVE:
             text = "exclusive: an RDMA device moves into the pod, and no other pod sees it"
-            return Finding(subject, Grade.OK, text)
+            return Finding(subject, Severity.OK, text)
         case RdmaMode.SHARED:
             text = (
                 "shared: every pod sees every RDMA device and uses those whose files it was given; "
                 f"to move them too, {EXCLUSIVE_AT_BOOT}"
             )
-            return Finding(subject, Grade.OK, text)
+            return Finding(subject, Severity.OK, text)
         case _:
             assert_never(mode)
 
 
-def _device(device: RdmaDevice) -> Iterator[Finding]:
+def _device(device: RdmaDeviceFacts) -> Iterator[Finding]:
     if device.node_guid and not device.node_guid.strip("0:"):
         text = "its GUID is all zeros: give the VF one before its driver binds"
-        yield Finding(device.name, Grade.WARNING, text)
+        yield Finding(device.name, Severity.WARNING, text)
     for port in device.ports:
-        grade = Grade.OK if port.state == "ACTIVE" else Grade.WARNING
+        grade = Severity.OK if port.state == "ACTIVE" else Severity.WARNING
         words = (device.protocol, port.state or "state unknown", port.phys_state, port.rate)
         yield Finding(f"{device.name} port {port.number}", grade, ", ".join(filter(None, words)))
 
 
-def _files(device: RdmaDevice, seen: Checkup) -> Iterator[Finding]:
+def _files(device: RdmaDeviceFacts, seen: HostDiagnostics) -> Iterator[Finding]:
     has = (seen.files or {}).get(device.name, frozenset())
     for kind, module, grade, need in _KINDS:
         if kind not in has and not (kind == "umad" and device.protocol not in {"ib", "roce"}):
             yield Finding(device.name, grade, f"has no {kind} file, {need}: modprobe {module}")
 
 
-def _unlinked(seen: Checkup) -> Iterator[Finding]:
+def _unlinked(seen: HostDiagnostics) -> Iterator[Finding]:
     if seen.unlinked and seen.own_dev:
         text = (
             "this container has a /dev of its own, so nothing tells whether the host's has the "
             f"kernel's {len(seen.unlinked)} files; on the host: ls /dev/infiniband"
         )
-        yield Finding("/dev/infiniband", Grade.NOTE, text)
+        yield Finding("/dev/infiniband", Severity.NOTE, text)
         return
     for path in seen.unlinked:
-        yield Finding(path, Grade.BAD, "the kernel has it and /dev has not: udev makes it")
+        yield Finding(path, Severity.BAD, "the kernel has it and /dev has not: udev makes it")
 
 
 def _memlock(limit: int | None) -> Finding:
     told = "unlimited" if limit is None else f"{limit} bytes"
     text = f"{told} for this process; RDMA containers get theirs from the plugin's --memlock"
-    return Finding("locked memory", Grade.NOTE, text)
+    return Finding("locked memory", Severity.NOTE, text)
 
 
 def _same_host(kernel: tuple[int, int]) -> Finding:
     if kernel < SAME_HOST_IPOIB:
         text = "before Linux 5.8 two pods of one host may not reach each other over IPoIB"
-        return Finding("IPoIB", Grade.WARNING, text)
-    return Finding("IPoIB", Grade.OK, "pods of one host reach each other")
+        return Finding("IPoIB", Severity.WARNING, text)
+    return Finding("IPoIB", Severity.OK, "pods of one host reach each other")
 
 
-def _gpu_direct(seen: Checkup) -> Finding:
+def _gpu_direct(seen: HostDiagnostics) -> Finding:
     subject = "GPUDirect RDMA"
     loaded = sorted(_PEERMEM & seen.modules)
     if loaded:
-        return Finding(subject, Grade.OK, f"{loaded[0]} is loaded")
+        return Finding(subject, Severity.OK, f"{loaded[0]} is loaded")
     if "Open Kernel Module" in seen.nvidia and seen.kernel >= DMA_BUF:
         text = "by dma-buf: the GPU driver is open and the kernel new enough; the library must too"
-        return Finding(subject, Grade.OK, text)
+        return Finding(subject, Severity.OK, text)
     text = "GPU memory is out of the NICs' reach: modprobe nvidia-peermem, after the RDMA drivers"
-    return Finding(subject, Grade.WARNING, text)
+    return Finding(subject, Severity.WARNING, text)
 
 
-def _nri(seen: Checkup, socket: Path) -> Finding:
+def _nri(seen: HostDiagnostics, socket: Path) -> Finding:
     """Return whether a plugin that is not connected could be."""
     subject = "NRI"
     if seen.containerd and seen.containerd.nri is False:
         text = f"containerd's settings switch it off; set {CONTAINERD_NRI}"
-        return Finding(subject, Grade.BAD, text)
+        return Finding(subject, Severity.BAD, text)
     if seen.crio and seen.crio.nri is False:
-        return Finding(subject, Grade.BAD, f"CRI-O's settings switch it off; set {CRIO_NRI}")
+        return Finding(subject, Severity.BAD, f"CRI-O's settings switch it off; set {CRIO_NRI}")
     match seen.nri:
         case True:
-            return Finding(subject, Grade.OK, f"on: the runtime's socket {socket} is there")
+            return Finding(subject, Severity.OK, f"on: the runtime's socket {socket} is there")
         case None:
-            return Finding(subject, Grade.NOTE, f"{socket} can't be looked at; are you root?")
+            return Finding(subject, Severity.NOTE, f"{socket} can't be looked at; are you root?")
         case False:
-            return Finding(subject, Grade.BAD, f"no socket {socket}: {_no_socket(seen, socket)}")
+            return Finding(subject, Severity.BAD, f"no socket {socket}: {_no_socket(seen, socket)}")
         case _:
             assert_never(seen.nri)
 
 
-def _no_socket(seen: Checkup, socket: Path) -> str:
+def _no_socket(seen: HostDiagnostics, socket: Path) -> str:
     file, crio = seen.containerd, seen.crio
     if file and file.nri_socket and _below_run(file.nri_socket) != _below_run(str(socket)):
         return (
@@ -314,7 +316,7 @@ def _below_run(path: str) -> str:
     return path.removeprefix("/var") if path.startswith("/var/run/") else path
 
 
-def _cdi_read_elsewhere(seen: Checkup) -> Finding | None:
+def _cdi_read_elsewhere(seen: HostDiagnostics) -> Finding | None:
     """Return what is wrong with where the runtime reads CDI specs, None if nothing is."""
     told = {
         "containerd": seen.containerd.cdi_dirs if seen.containerd else None,
@@ -326,7 +328,7 @@ def _cdi_read_elsewhere(seen: Checkup) -> Finding | None:
                 f"{runtime} reads specs in {', '.join(dirs) or 'no directory'} only, so that every"
             )
             remedy = "container of a claim waits: add /var/run/cdi to cdi_spec_dirs, and restart it"
-            return Finding("CDI", Grade.BAD, f"{text} {remedy}")
+            return Finding("CDI", Severity.BAD, f"{text} {remedy}")
     return None
 
 
@@ -334,19 +336,23 @@ def _cdi(file: ContainerdFile | None) -> Finding:
     subject = "CDI"
     if file is None:
         text = "no containerd settings here: CDI is on in containerd 2 and CRI-O, off in 1.7"
-        return Finding(subject, Grade.NOTE, text)
+        return Finding(subject, Severity.NOTE, text)
     if file.error:
-        return Finding(subject, Grade.NOTE, f"containerd's settings are unreadable: {file.error}")
+        return Finding(
+            subject, Severity.NOTE, f"containerd's settings are unreadable: {file.error}"
+        )
     off = "then nothing keeps a container from starting without its NIC: set enable_cdi = true"
     match file.cdi, file.version:
         case True, _:
-            return Finding(subject, Grade.OK, "containerd's settings switch it on")
+            return Finding(subject, Severity.OK, "containerd's settings switch it on")
         case False, _:
-            return Finding(subject, Grade.BAD, f"containerd's settings switch it off; {off}")
+            return Finding(subject, Severity.BAD, f"containerd's settings switch it off; {off}")
         case None, 3:
-            return Finding(subject, Grade.OK, "on, unless a file that the settings import says no")
+            return Finding(
+                subject, Severity.OK, "on, unless a file that the settings import says no"
+            )
         case _:
-            return Finding(subject, Grade.WARNING, f"off if this is containerd 1.7; {off}")
+            return Finding(subject, Severity.WARNING, f"off if this is containerd 1.7; {off}")
 
 
 def _limits(device: VerbsDevice) -> str:

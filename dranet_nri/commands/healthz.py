@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     """
     if not args.max_age > 0:  # nor is it nan
         raise InvalidValueError(f"--max-age {args.max_age}: must be above 0 seconds")
-    verdict = heartbeat.judge(args.run_dir, most_s=args.max_age)
+    verdict = heartbeat.plugin_health(args.run_dir, most_s=args.max_age)
     wrong = verdict.troubles if args.ready else verdict.dead
     say("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
     return 1 if wrong else 0

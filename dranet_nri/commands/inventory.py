@@ -13,7 +13,7 @@ from dranet_nri.component.output import (
     table,
 )
 from dranet_nri.facts.scan import read_host
-from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
+from dranet_nri.inventory import Inventory, RdmaDeviceFacts, RdmaPortFacts, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 EXAMPLES: Final = (
@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
     return print_inventory(args.output, inventory, facts.rdma)
 
 
-def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDevice] = ()) -> int:
+def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDeviceFacts] = ()) -> int:
     """Print the inventory and return the exit code, always 0.
 
     Args:
@@ -75,7 +75,7 @@ def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDevice] 
     return 0
 
 
-def _document(inventory: Inventory, rdma: Sequence[RdmaDevice]) -> dict[str, object]:
+def _document(inventory: Inventory, rdma: Sequence[RdmaDeviceFacts]) -> dict[str, object]:
     return {
         "devices": [
             {
@@ -96,7 +96,7 @@ def _key(key: DeviceKey) -> dict[str, object]:
     return {"bus": key.bus, "parent": key.parent, "name": key.name, "pci": key.pci, **port}
 
 
-def _rdma_document(device: RdmaDevice) -> dict[str, object]:
+def _rdma_document(device: RdmaDeviceFacts) -> dict[str, object]:
     return {
         "name": device.name,
         "index": device.index,
@@ -127,7 +127,7 @@ def _rdma_document(device: RdmaDevice) -> dict[str, object]:
     }
 
 
-def _rdma_row(device: RdmaDevice, port: RdmaPort) -> tuple[str, ...]:
+def _rdma_row(device: RdmaDeviceFacts, port: RdmaPortFacts) -> tuple[str, ...]:
     return (
         device.name,
         str(port.number),

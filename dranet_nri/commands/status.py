@@ -19,8 +19,8 @@ from dranet_nri.component.output import (
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state import heartbeat
-from dranet_nri.state.corrupt import Damage, of_allocations, of_attachments
-from dranet_nri.state.heartbeat import Verdict
+from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachments
+from dranet_nri.state.heartbeat import PluginHealth
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 EXAMPLES: Final = (
@@ -47,7 +47,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print one row a device; 1 if a record is in the way, or the plugin serves no pod."""
-    verdict = heartbeat.judge(args.run_dir)
+    verdict = heartbeat.plugin_health(args.run_dir)
     with (
         AllocationReader(args.allocations_dir, owner=None) as allocations,
         AttachmentReader(args.run_dir / "attachments", owner=None) as attachments,
@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
     return 1 if broken or verdict.troubles else 0
 
 
-def _plugin(verdict: Verdict) -> dict[str, object]:
+def _plugin(verdict: PluginHealth) -> dict[str, object]:
     return {
         "alive": not verdict.dead,
         "connected": not verdict.troubles,
@@ -85,7 +85,7 @@ def _plugin(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _by_claim(damages: Iterable[Damage]) -> dict[str, str]:
+def _by_claim(damages: Iterable[CorruptSummary]) -> dict[str, str]:
     """Return what is to be said of the records, by claim UID; of two that a claim has, of both."""
     said: dict[str, list[str]] = {}
     for damage in damages:

@@ -6,7 +6,7 @@ FIRST_DELAY_S: Final = 0.2  # before trouble on a node is looked at again; doubl
 _MOST_DOUBLINGS: Final = 64  # above every limit by then; a float overflows at 1024
 
 
-def pause_after(failures: int, first_s: float, longest_s: float, random: float = 1.0) -> float:
+def backoff_s(failures: int, first_s: float, longest_s: float, random: float = 1.0) -> float:
     """Return how many seconds to wait before the next try.
 
     Args:

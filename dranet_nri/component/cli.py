@@ -28,7 +28,7 @@ _STATUSES: Final = (
 )
 
 
-class Verb(Protocol):
+class Command(Protocol):
     """A module that is named as its verb.
 
     Attributes:
@@ -85,7 +85,7 @@ class Program:
             self._complain(str(error))
         return 1
 
-    def parse(self, words: Sequence[str]) -> tuple[Verb, argparse.Namespace]:
+    def parse(self, words: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         """Return the verb that the words ask for, and its flags.
 
         Raises:
@@ -144,8 +144,8 @@ class Program:
         verb.add_argument("shell", choices=SHELLS, help="the shell")
         return parser
 
-    def _module(self, verb: str) -> Verb:
-        return cast("Verb", import_module(f"{self.package}.{verb.replace('-', '_')}"))
+    def _module(self, verb: str) -> Command:
+        return cast("Command", import_module(f"{self.package}.{verb.replace('-', '_')}"))
 
     def _complain(self, *lines: str) -> None:
         for line in lines:

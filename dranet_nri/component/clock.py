@@ -10,7 +10,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class LoopClock:
     """Clock, sleep and random source of a loop; a test passes its own.
 
     Attributes:
@@ -26,13 +26,13 @@ class Timing:
     wall: Callable[[], float] = time.time
 
 
-REAL: Final = Timing()
+REAL: Final = LoopClock()
 
 
-class Alarm:
+class Wakeup:
     """Wakes one loop."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: LoopClock) -> None:
         """Use a clock, and its sleep."""
         self._clock = timing.clock
         self._sleep = timing.sleep

@@ -26,7 +26,7 @@ _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
-class Fs(Protocol):
+class FileSystem(Protocol):
     """The calls that change a file system, so that a test can fail each in turn."""
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
@@ -45,11 +45,11 @@ class Fs(Protocol):
         """Make the entries of a directory durable."""
 
 
-class RealFs:
+class KernelFileSystem:
     """The kernel's file system."""
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
-        """See Fs. The mode does not depend on the umask."""
+        """See FileSystem. The mode does not depend on the umask."""
         descriptor = os.open(path, _CREATE, mode)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             os.fchmod(descriptor, mode)
@@ -58,20 +58,20 @@ class RealFs:
                 os.fsync(descriptor)
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        """See Fs."""
+        """See FileSystem."""
         with os.fdopen(os.open(path, _OVERWRITE), "wb", buffering=0) as file:
             _write(file, data)
 
     def replace(self, source: Path, target: Path) -> None:
-        """See Fs."""
+        """See FileSystem."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """See Fs."""
+        """See FileSystem."""
         path.unlink(missing_ok=True)
 
     def sync_directory(self, path: Path) -> None:
-        """See Fs."""
+        """See FileSystem."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -85,7 +85,9 @@ def _write(file: FileIO, data: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-def save(fs: Fs, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE) -> None:
+def save(
+    fs: FileSystem, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE
+) -> None:
     """Put data at path. Whatever happens, path then holds the old bytes or the new.
 
     Args:
@@ -107,7 +109,7 @@ def save(fs: Fs, path: Path, data: bytes, *, durable: bool = True, mode: int = R
         fs.sync_directory(path.parent)
 
 
-def remove(fs: Fs, path: Path, *, durable: bool = True) -> None:
+def remove(fs: FileSystem, path: Path, *, durable: bool = True) -> None:
     """Remove path; fine if it is not there.
 
     Raises:
@@ -118,7 +120,7 @@ def remove(fs: Fs, path: Path, *, durable: bool = True) -> None:
         fs.sync_directory(path.parent)
 
 
-def sweep(fs: Fs, directory: Path, prefix: str = "") -> None:
+def remove_staged(fs: FileSystem, directory: Path, prefix: str = "") -> None:
     """Remove staged files that a crash left, of targets whose names start with prefix.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Final
 from dranet_nri.component.output import Style, Styles, fields_of, show_document, show_table
 
 
-class Grade(StrEnum):
+class Severity(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"
@@ -22,14 +22,14 @@ class Finding:
     """One line of the report."""
 
     subject: str
-    grade: Grade
+    grade: Severity
     text: str
 
 
 STYLES: Final[Styles] = {
-    Grade.OK: Style.GOOD,
-    Grade.WARNING: Style.DOUBTFUL,
-    Grade.BAD: Style.BAD,
+    Severity.OK: Style.GOOD,
+    Severity.WARNING: Style.DOUBTFUL,
+    Severity.BAD: Style.BAD,
 }
 _COLUMNS: Final = ("GRADE", "SUBJECT", "FINDING")
 
@@ -47,4 +47,4 @@ def show_findings(form: str, found: Sequence[Finding], **more: object) -> int:
     ):
         rows = [(str(finding.grade), finding.subject, finding.text) for finding in found]
         show_table([_COLUMNS, *rows], STYLES)
-    return 1 if any(finding.grade is Grade.BAD for finding in found) else 0
+    return 1 if any(finding.grade is Severity.BAD for finding in found) else 0

@@ -25,7 +25,7 @@ RETRY_S: Final = 1.0  # after a write that failed
 LAST_WORDS_S: Final = 2.0  # for what still waits when the process ends
 
 
-class Outlet(io.BufferedIOBase):
+class NonBlockingStderr(io.BufferedIOBase):
     """A descriptor written to by a thread, so that a slow reader blocks no other thread.
 
     What finds no room is dropped, and so is all that follows until the rest is written. A line
@@ -121,13 +121,13 @@ def _lines(data: bytes) -> int:
 
 
 @contextmanager
-def patient_stderr() -> Iterator[None]:
+def non_blocking_stderr() -> Iterator[None]:
     """Keep writers to standard error from waiting for its reader: log and tracebacks.
 
     At the end what waits is written, for two seconds at most.
     """
     sys.stderr.flush()
-    outlet = Outlet(sys.stderr.fileno(), _gap)
+    outlet = NonBlockingStderr(sys.stderr.fileno(), _gap)
     text = io.TextIOWrapper(outlet, encoding="utf-8", errors="backslashreplace", write_through=True)
     with redirect_stderr(text):
         try:

@@ -23,7 +23,7 @@ SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Values = tuple[str, ...]  # of the labels, in their order
 
 
-class Family(ABC):
+class MetricFamily(ABC):
     """All that is known under one name."""
 
     def __init__(self, name: str, kind: str, text: str, labels: Values) -> None:
@@ -47,7 +47,7 @@ class Family(ABC):
         return _line(self._name, self._labels, values, value)
 
 
-class Counter(Family):
+class Counter(MetricFamily):
     """A value that only grows."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Counter(Family):
         return (self._line(values, count) for values, count in self._counts.items())
 
 
-class Gauge(Family):
+class Gauge(MetricFamily):
     """A current value."""
 
     def __init__(self, name: str, text: str, labels: Values = ()) -> None:
@@ -95,7 +95,7 @@ class Gauge(Family):
         return (self._line(values, value) for values, value in self._now.items())
 
 
-class Histogram(Family):
+class Histogram(MetricFamily):
     """Durations by upper bound."""
 
     def __init__(
@@ -136,7 +136,7 @@ class Histogram(Family):
             yield _line(f"{name}_count", self._labels, values, sums[-1])
 
 
-def exposition(families: Iterable[Family]) -> str:
+def exposition(families: Iterable[MetricFamily]) -> str:
     """Return the text of families that all have different names."""
     return "".join(family.text() for family in families)
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 
 FIRST_PAUSE_S: Final = 1.0  # before a part that failed is begun anew; doubles
 LONGEST_PAUSE_S: Final = 60.0
@@ -17,7 +17,7 @@ STEADY_S: Final = 300.0  # at work that long, a part's next failure counts as it
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Worker:
     """A loop that runs until it is cancelled; it can be restarted after it failed."""
 
     name: str
@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class PartFailed:
+class WorkerFailed:
     """A worker ended, which none should, and is restarted after that many seconds."""
 
     name: str
@@ -33,13 +33,13 @@ class PartFailed:
     retry_s: float
 
 
-class Parts:
+class Supervisor:
     """Several parts at work."""
 
     def __init__(
         self,
-        parts: Sequence[Part],
-        notify: Callable[[PartFailed], None],
+        parts: Sequence[Worker],
+        notify: Callable[[WorkerFailed], None],
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -69,7 +69,7 @@ class Parts:
             for part in self._parts:
                 tasks.create_task(self._kept(part), name=part.name)
 
-    async def _kept(self, part: Part) -> None:
+    async def _kept(self, part: Worker) -> None:
         failures = 0
         while True:
             begun = self._clock()
@@ -82,7 +82,7 @@ class Parts:
             if self._clock() - begun >= STEADY_S:
                 failures = 0
             self._ailing[part.name] = f"{type(cause).__name__}: {cause}"
-            pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
-            self._notify(PartFailed(part.name, cause, pause_s))
+            pause_s = backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+            self._notify(WorkerFailed(part.name, cause, pause_s))
             await self._sleep(pause_s)
             failures += 1

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class _Worker(threading.Thread, Generic[T]):
+class _Thread(threading.Thread, Generic[T]):
     """A thread with one job, and what comes of it for the event loop that made it.
 
     Attributes:
@@ -44,7 +44,7 @@ class _Worker(threading.Thread, Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class HangTimeout:
     """Time after which work that goes on is reported as hung.
 
     Attributes:
@@ -55,21 +55,21 @@ class Patience:
     ended: Callable[[str], None]
 
 
-def now_doing(step: object) -> None:
+def set_step(step: object) -> None:
     """Note what this thread does next; the step prints itself in a log line."""
     worker = threading.current_thread()
-    if isinstance(worker, _Worker):
+    if isinstance(worker, _Thread):
         worker.doing = step
 
 
-async def in_thread(work: Callable[[], T], patience: Patience | None = None) -> T:
+async def in_thread(work: Callable[[], T], patience: HangTimeout | None = None) -> T:
     """Run work on a thread of its own and return what it returns.
 
     A cancelled caller leaves the thread behind; it ends when its work does, and it never keeps
     the process from exiting. Pool threads are not used: one that hangs in the kernel would be
     missing from the pool for good.
     """
-    worker = _Worker(work)
+    worker = _Thread(work)
     worker.start()
     if patience is None:
         return await worker.future

@@ -4,6 +4,7 @@ json_cursor.py     a cursor over JSON that collects every violation with its pat
 json_text.py       JSON text → plain values, duplicate keys remembered
 scalars.py         one string → one canonical value (address, MAC, interface name …)
 network.py         document → NetworkConfig, or every violation
+child.py           `type`, `ipvlan`, `macvlan` and `vlan`: a child in place of the device
 rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
 ethtool.py         the `ethtool` block: offload features and private flags
 address_ranges.py  an address of this node's in place of a range
@@ -15,7 +16,7 @@ merge.py           the entries of a claim that apply to a request, merged
 """
 
 from dranet_nri.config.address_ranges import lease_addresses
-from dranet_nri.config.clashes import Configured, clashes
+from dranet_nri.config.clashes import SameConfig, clashes
 from dranet_nri.config.device_rules import (
     SHARED_MODE_WARNING,
     char_kinds,
@@ -23,10 +24,10 @@ from dranet_nri.config.device_rules import (
     violations_for_device,
     violations_for_mode,
     violations_for_share,
-    why_bare,
+    why_without_interface,
 )
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
-from dranet_nri.config.json_cursor import Findings, Node, did_you_mean, show
+from dranet_nri.config.json_cursor import Node, Violations, did_you_mean, show
 from dranet_nri.config.json_text import JsonObject, load_json
 from dranet_nri.config.merge import ConfigEntry, ConfigSource, select_config
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
@@ -37,10 +38,10 @@ __all__ = [
     "SHARED_MODE_WARNING",
     "ConfigEntry",
     "ConfigSource",
-    "Configured",
-    "Findings",
     "JsonObject",
     "Node",
+    "SameConfig",
+    "Violations",
     "char_kinds",
     "choose_pkey",
     "clashes",
@@ -56,5 +57,5 @@ __all__ = [
     "violations_for_device",
     "violations_for_mode",
     "violations_for_share",
-    "why_bare",
+    "why_without_interface",
 ]

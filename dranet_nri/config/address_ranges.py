@@ -11,7 +11,7 @@ from ipaddress import ip_address, ip_interface
 from typing import Final
 
 from dranet_nri.config.scalars import IpAddress, check_assignable, parse_address, parse_prefix
-from dranet_nri.errors import HeldError, InvalidValueError, RefusedError
+from dranet_nri.errors import InvalidValueError, OwnedError, RefusedError
 from dranet_nri.model import NetworkConfig
 
 MAX_RANGE: Final = 65536  # addresses; they are tried one after the other
@@ -53,7 +53,7 @@ def lease_addresses(
         taken: addresses in CIDR notation that are given away on this node.
 
     Raises:
-        HeldError: every address of a range is given away; enough of them may come back.
+        OwnedError: every address of a range is given away; enough of them may come back.
         RefusedError: these devices alone want more addresses than a range has.
     """
     spelled_out = (cidr for config in configs for cidr in config.interface.addresses or ())
@@ -69,7 +69,7 @@ def lease_addresses(
             f"interface.addresses: {error.entry} has fewer addresses than these devices want of "
             "it; widen the range"
         ) from None
-    raise HeldError(
+    raise OwnedError(
         f"interface.addresses: every address of {held.entry} is given to a pod of this node; "
         "end one of them, or widen the range"
     )

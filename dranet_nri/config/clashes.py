@@ -26,7 +26,7 @@ _REMEDY: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class SameConfig:
     """Devices of one pod that have the same configuration.
 
     Attributes:
@@ -42,9 +42,9 @@ class Configured:
     several: bool = False
 
 
-def clashes(devices: Sequence[Configured]) -> tuple[str, ...]:
+def clashes(devices: Sequence[SameConfig]) -> tuple[str, ...]:
     """Return a violation for each name and address that more than one device would have."""
-    users: dict[tuple[str, str], list[Configured]] = {}
+    users: dict[tuple[str, str], list[SameConfig]] = {}
     for device in devices:
         for wanted in dict.fromkeys(_wanted(device)):
             users.setdefault(wanted, []).append(device)
@@ -56,11 +56,11 @@ def clashes(devices: Sequence[Configured]) -> tuple[str, ...]:
     )
 
 
-def _title(devices: Configured) -> str:
+def _title(devices: SameConfig) -> str:
     return f"every device of {devices.title}" if devices.several else devices.title
 
 
-def _wanted(devices: Configured) -> Iterator[tuple[str, str]]:
+def _wanted(devices: SameConfig) -> Iterator[tuple[str, str]]:
     interface = devices.config.interface
     name = interface.name or devices.ifname
     if name:

@@ -5,7 +5,14 @@ from typing import Final
 
 from dranet_nri.config.json_cursor import show
 from dranet_nri.config.scalars import ETHERNET_BYTES, INFINIBAND_BYTES, bytes_of_mac
-from dranet_nri.model import CharKind, Device, NetworkConfig, RdmaMode
+from dranet_nri.model import (
+    CharKind,
+    Device,
+    IpoibConfig,
+    IpvlanConfig,
+    NetworkConfig,
+    RdmaMode,
+)
 
 SHARED_MODE_WARNING: Final = (
     "RDMA devices are in shared mode, which isolates nothing: the pod sees those of the whole "
@@ -28,7 +35,7 @@ _SOURCES: Final = {
 }
 
 
-def why_bare(device: Device) -> str:
+def why_without_interface(device: Device) -> str:
     """Return why a pod could be given nothing of the device now, "" if it could.
 
     Only InfiniBand is of use without a net device, and EFA, which has none; any other is away with
@@ -61,19 +68,19 @@ def violations_for_device(
         found = tuple(f"{path}: {rule}" for path, _ in _of_interface(config))
     elif share:
         found = violations_for_share(config)
-    if share and not device.rdma_devices and config.interface.ipoib is None:
+    if share and not device.rdma_devices and config.interface.child is None:
         found = (*found, _NOTHING_SHARED)
     return (
         *found,
         *_mac_violations(config, device),
-        *_ipoib_violations(config, device),
+        *_child_violations(config, device),
         *_rdma_violations(config, device),
     )
 
 
 def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
-    """Return what cannot be applied to a share of a device; an IPoIB child of it is the pod's."""
-    if config.interface.ipoib is not None:
+    """Return what cannot be applied to a share of a device; a child of it is the pod's."""
+    if config.interface.child is not None:
         return ()
     rule = (
         "not possible on a share of a device, which stays on the host as it is; remove it, or claim"
@@ -133,11 +140,36 @@ def _mac_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
             )
 
 
-def _ipoib_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
-    if config.interface.ipoib is None:
-        return
+def _child_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
     ifname = device.attribute("dra.net/ifName")
     encapsulation = device.attribute("dra.net/encapsulation")
+    child = config.interface.child
+    if child is None:
+        if device.attribute("dra.net/childrenOnly"):
+            yield (
+                f"interface.type: {ifname} stays on the host (--parent-interfaces); use IPVLAN, "
+                "MACVLAN or VLAN"
+            )
+        return
+    mtu, most = config.interface.mtu, device.attribute("dra.net/mtu")
+    if not isinstance(child, IpoibConfig):
+        if encapsulation != "ether":
+            yield (
+                f"interface.type: {child.kind} needs an Ethernet interface, and the device has "
+                f"{f'{ifname} ({encapsulation})' if ifname else 'none'}; remove it, or select "
+                'devices by attributes["dra.net"].encapsulation == "ether"'
+            )
+        if isinstance(child, IpvlanConfig) and config.interface.addresses is None:
+            yield (
+                "interface.addresses: type IPVLAN inherits none from the host; give them, or [] "
+                "for an interface without any"
+            )
+        if mtu is not None and isinstance(most, int) and mtu > most:
+            yield (
+                f"interface.mtu: {mtu}: is above that of {ifname}, the parent ({most}); lower it, "
+                "or raise the parent's"
+            )
+        return
     if ifname is None:
         yield (
             "interface.type: IPoIB needs the device's own IPoIB interface as parent, and there is "
@@ -158,10 +190,10 @@ def _rdma_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
         for path, value in given:
             if value:
                 yield f"{path}: not possible on a device without RDMA; remove it"
-    elif config.rdma.name and config.interface.ipoib:
+    elif config.rdma.name and (child := config.interface.child):
         yield (
-            "rdma.name: not possible with interface.type: IPoIB, which leaves the RDMA device on "
-            "the host; remove it"
+            f"rdma.name: not possible with interface.type: {child.kind}, which leaves the RDMA "
+            "device on the host; remove it"
         )
     elif config.rdma.name and len(names) > 1:
         yield (

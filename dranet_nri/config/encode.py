@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterator
 
+from dranet_nri.config.child import child_to_object
 from dranet_nri.config.ethtool import ETHTOOL, ethtool_to_object
 from dranet_nri.config.rdma import IPOIB, pkey_word
 from dranet_nri.model import (
+    ChildConfig,
     InterfaceConfig,
     IpoibConfig,
     IpoibMode,
@@ -50,16 +52,19 @@ def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
         ("arpIgnore", interface.arp_ignore),
         ("arpAnnounce", interface.arp_announce),
         ("forwarding", interface.forwarding),
-        ("type", None if interface.ipoib is None else IPOIB),
-        ("ipoib", interface.ipoib and _ipoib(interface.ipoib)),
+        *_child(interface.child),
     )
     return ((key, value) for key, value in pairs if value is not None)
 
 
-def _ipoib(ipoib: IpoibConfig) -> dict[str, object] | None:
-    pkey = "" if ipoib.pkey is None else pkey_word(ipoib.pkey)
-    mode = "" if ipoib.mode is IpoibMode.DATAGRAM else str(ipoib.mode)
-    return _given({"pkey": pkey, "mode": mode}) or None
+def _child(child: ChildConfig | None) -> tuple[tuple[str, object], ...]:
+    if child is None:
+        return ()
+    if not isinstance(child, IpoibConfig):
+        return tuple(child_to_object(child).items())
+    pkey = "" if child.pkey is None else pkey_word(child.pkey)
+    mode = "" if child.mode is IpoibMode.DATAGRAM else str(child.mode)
+    return ("type", IPOIB), ("ipoib", _given({"pkey": pkey, "mode": mode}) or None)
 
 
 def _rdma(rdma: RdmaConfig) -> dict[str, object]:

@@ -3,7 +3,7 @@
 Rules:
 1. Nothing is coerced: "9000" is not 9000, true is not 1, 1.0 is not 1.
 2. A field whose value is null counts as absent, as in the Go decoders of Kubernetes.
-3. A violation reads "path: value: rule and remedy"; `Findings.lines` puts them in document order.
+3. A violation reads "path: value: rule and remedy"; `Violations.lines` puts them in document order.
 """
 
 import json
@@ -55,7 +55,7 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     return f' (did you mean "{by_lower[close[0]]}"?)' if close else ""
 
 
-class Findings:
+class Violations:
     """The violations of one document."""
 
     def __init__(self, *, newer: bool = False) -> None:
@@ -93,7 +93,7 @@ class Node:
 
     value: object
     path: str
-    findings: Findings
+    findings: Violations
     position: tuple[int, ...] = ()
 
     def complain(self, rule: str) -> None:

@@ -13,10 +13,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.address_ranges import parse_address_or_range
+from dranet_nri.config.child import BLOCKS, read_children
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
-from dranet_nri.config.json_cursor import INT32, Fields, Findings, Node, given, without_blank
+from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
 from dranet_nri.config.json_text import load_json
-from dranet_nri.config.rdma import read_ipoib, read_rdma
+from dranet_nri.config.rdma import read_rdma
 from dranet_nri.config.scalars import (
     IpAddress,
     IpNetwork,
@@ -57,7 +58,7 @@ _ARP_ANNOUNCE: Final = (0, 1, 2)
 _SIZES: Final = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
 _INTERFACE: Final = (
     *("name", "addresses", "mtu", "hardwareAddr", *_SIZES),
-    *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib"),
+    *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib", *BLOCKS),
 )
 _TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma", ETHTOOL)
 _ROUTE: Final = ("destination", "gateway", "source", "scope", "table", "metric")
@@ -80,7 +81,7 @@ def parse_network_config(document: object, path: str = "") -> NetworkConfig:
             where = path or "document"
             raise ConfigError([f"{where}: longer than {MAX_PARAMETERS} bytes; shorten it"])
         document = load_json(document, path)
-    findings = Findings()
+    findings = Violations()
     config = _network(Node(document, path, findings))
     findings.raise_if_any()
     return config
@@ -105,8 +106,9 @@ def _network(node: Node) -> NetworkConfig:
     read_interface = partial(_interface, has_rules="rules" in fields)
     interface = given(fields, "interface", read_interface) or InterfaceConfig()
     ethtool = given(fields, ETHTOOL, read_ethtool) or EthtoolConfig()
-    if ethtool and interface.ipoib is not None:
-        rule = "not possible with interface.type IPoIB, whose parent other pods use; remove it"
+    if ethtool and interface.child is not None:
+        kind = interface.child.kind
+        rule = f"not possible with interface.type {kind}, whose parent other pods use; remove it"
         fields[ETHTOOL].complain(rule)
     routes = _each(fields, "routes", partial(_route, own=_hosts(interface)))
     return NetworkConfig(
@@ -126,9 +128,11 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     fields = without_blank(node.fields(_INTERFACE, REFUSED_INTERFACE), "name", "type", "addressing")
     check_interface(node, fields, has_rules=has_rules)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
+    children = read_children(fields)
+    unnumbered = "addressing" in fields and fields["addressing"].value == "Unnumbered"
     config = InterfaceConfig(
         name=given(fields, "name", lambda found: found.parsed(parse_ifname)),
-        addresses=given(fields, "addresses", _addresses),
+        addresses=() if unnumbered else given(fields, "addresses", _addresses),
         mtu=given(fields, "mtu", partial(_at_least, low=_MIN_MTU)),
         hardware_addr=given(fields, "hardwareAddr", lambda found: found.parsed(parse_own_mac)),
         gso_max_size=sizes[0],
@@ -138,7 +142,10 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
         arp_ignore=given(fields, "arpIgnore", partial(_one_of, allowed=_ARP_IGNORE)),
         arp_announce=given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
         forwarding=given(fields, "forwarding", Node.boolean),
-        ipoib=read_ipoib(fields),
+        ipoib=children.ipoib,
+        ipvlan=children.ipvlan,
+        macvlan=children.macvlan,
+        vlan=children.vlan,
     )
     ipv6 = any(":" in cidr for cidr in config.addresses or ())
     if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:

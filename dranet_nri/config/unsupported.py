@@ -6,16 +6,14 @@ refused. A value that only states the default is accepted, because it changes no
 
 from typing import Final
 
+from dranet_nri.config.child import IPVLAN, PASSTHROUGH
 from dranet_nri.config.json_cursor import Fields, Node, given
 
 REFUSED_TOP: Final = ("profile",)
-REFUSED_INTERFACE: Final = (
-    *("dhcp", "disableEbpfPrograms", "vrf", "addressing", "ipvlan", "acceptRA"),
-)
+REFUSED_INTERFACE: Final = (*("dhcp", "disableEbpfPrograms", "vrf", "addressing", "acceptRA"),)
 
 _NOT_SUPPORTED: Final = "not supported by this version; remove it"
-_TYPES: Final = ("Passthrough", "IPVLAN", "IPoIB")
-_APPLIED: Final = ("Passthrough", "IPoIB", "Static")
+_APPLIED: Final = ("Static", "Unnumbered")
 _ADDRESSING: Final = ("Static", "DHCP", "Unnumbered")
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _MAX_TABLE: Final = 2**32 - 1
@@ -30,14 +28,12 @@ def check_top(fields: Fields) -> None:
 
 
 def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:
-    """Check and refuse the fields of `interface`, alone and together with others."""
+    """Check and refuse fields of `interface`, alone and together with others."""
     for name in ("dhcp", "disableEbpfPrograms"):
         if name in fields and fields[name].boolean():
             fields[name].complain(_NOT_SUPPORTED)
-    kind = _word(fields, "type", _TYPES)
     addressing = _word(fields, "addressing", _ADDRESSING)
     _check_addressing(node, fields, addressing)
-    _check_type(fields, kind, addressing)
     if "vrf" in fields:
         _check_vrf(fields["vrf"], has_rules=has_rules)
     if "acceptRA" in fields:
@@ -56,30 +52,18 @@ def _word(fields: Fields, name: str, words: tuple[str, ...]) -> str:
 
 
 def _check_addressing(node: Node, fields: Fields, addressing: str) -> None:
+    kind = fields["type"].value if "type" in fields else PASSTHROUGH
+    if addressing == "DHCP" and kind == IPVLAN:
+        fields["addressing"].complain("DHCP is not possible with type IPVLAN; use Static")
+    if addressing == "Unnumbered" and kind == PASSTHROUGH:
+        fields["addressing"].complain("Unnumbered is only possible with a child, as type IPVLAN")
     dynamic = fields["dhcp"].value is True if "dhcp" in fields else False
     if dynamic and "addressing" in fields:
         node.complain("dhcp and addressing say the same; keep addressing")
+    if addressing == "Unnumbered" and "addresses" in fields:
+        node.complain("Unnumbered together with addresses is not possible; keep one")
     if (dynamic or addressing == "DHCP") and "addresses" in fields:
         node.complain("DHCP together with addresses is not possible; keep one")
-
-
-def _check_type(fields: Fields, kind: str, addressing: str) -> None:
-    if kind == "IPVLAN":
-        if "hardwareAddr" in fields:
-            fields["hardwareAddr"].complain("not possible with type IPVLAN; remove it")
-        if addressing == "DHCP":
-            fields["addressing"].complain("DHCP is not possible with type IPVLAN; use Static")
-    elif addressing == "Unnumbered":
-        fields["addressing"].complain("Unnumbered is only possible with type IPVLAN")
-    if "ipvlan" in fields:
-        block = fields["ipvlan"]
-        inner = block.fields(("mode", "flag"))
-        for name, only in (("mode", "L2"), ("flag", "Bridge")):
-            if name in inner and inner[name].text() not in {None, "", only}:
-                inner[name].complain(f"must be {only}")
-        if kind != "IPVLAN":
-            block.complain("only possible with type IPVLAN; remove it")
-        block.complain(_NOT_SUPPORTED)
 
 
 def _check_vrf(node: Node, *, has_rules: bool) -> None:

@@ -14,22 +14,22 @@ from typing import Final, assert_never
 
 import structlog
 
-from dranet_nri.attach.controller import Attacher
-from dranet_nri.attach.executor import Executor
-from dranet_nri.attach.guard import Guard
+from dranet_nri.attach.controller import AttachController
+from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.metrics import GIVING
 from dranet_nri.attach.rdma import RdmaOptions
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.backoff import FIRST_DELAY_S, pause_after
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.facts.host import boot_id
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent, DeviceEvents
-from dranet_nri.hooks.handler import Plugin
+from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.sysctl import check_root
 from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
@@ -53,8 +53,8 @@ from dranet_nri.settings import Settings
 from dranet_nri.state.lock import PluginLock
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AttachmentStore
-from dranet_nri.telemetry.heartbeat import Pulse
-from dranet_nri.telemetry.tcx import Lookout
+from dranet_nri.telemetry.heartbeat import TelemetryWriter
+from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
 COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
@@ -63,7 +63,7 @@ DISAPPEARING: Final = frozenset({"remove", "unbind"})
 VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, drivers/base/core.c
 
 
-def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
+def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> bool:
     """Whether events may be about devices of the plugin.
 
     One appears that may be missing: it may have come home. An RDMA device appears: a driver's
@@ -81,7 +81,7 @@ def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
     )
 
 
-def _may_be_missing(appeared: Collection[DeviceEvent], plugin: Plugin) -> bool:
+def _may_be_missing(appeared: Collection[DeviceEvent], plugin: HookHandler) -> bool:
     """Whether something that appeared may be what keeps a claim from being settled.
 
     Hardware may, under any name. Virtual links come with every pod of the node: one is looked at
@@ -114,7 +114,7 @@ class SystemClock:
 
 
 @dataclass(slots=True)
-class Bell:
+class ReconcileSchedule:
     """Reconcile timer: at once after an event, with back-off after an error, else periodically.
 
     Trouble that a round meets itself is for its result to tell. What the kernel announces during a
@@ -178,7 +178,7 @@ class Bell:
             self._ring(FIRST_DELAY_S)
         self._echo, self._announced = self._announced, False
         if pending:
-            self._ring(pause_after(self._troubled, FIRST_DELAY_S, self.sweep_s))
+            self._ring(backoff_s(self._troubled, FIRST_DELAY_S, self.sweep_s))
             self._troubled += 1
         else:
             self._ring(self.sweep_s)
@@ -189,7 +189,7 @@ class Bell:
         self._rung.set()
 
 
-class Daemon:
+class NriDaemon:
     """One plugin process."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
@@ -203,7 +203,7 @@ class Daemon:
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
         dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))
         self._endpoint = endpoint_from_environ(environ, dialled)
-        self._bell = Bell(settings.sweep_s)
+        self._bell = ReconcileSchedule(settings.sweep_s)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin is gone.
@@ -220,7 +220,7 @@ class Daemon:
         if not await self._acquired(lock, stop):
             return
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
-        attachments = SharedAttachments(AttachmentStore(settings.attachments))
+        attachments = AttachmentRecords(AttachmentStore(settings.attachments))
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
@@ -242,20 +242,22 @@ class Daemon:
         return False
 
     def _plugin(
-        self, kernel: NetlinkKernel, attachments: SharedAttachments, allocations: AllocationReader
-    ) -> Plugin:
+        self, kernel: NetlinkKernel, attachments: AttachmentRecords, allocations: AllocationReader
+    ) -> HookHandler:
         settings = self._settings
-        attacher = Attacher(
+        attacher = AttachController(
             kernel=kernel,
-            executor=Executor(
+            executor=PlanExecutor(
                 kernel,
                 attachments,
                 SystemClock(),
                 RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
-                Guard(settings.node_addresses, settings.uplinks, settings.include),
+                PublishGuard(
+                    settings.node_addresses, settings.uplinks, settings.include, settings.parents
+                ),
             ),
             attachments=attachments,
-            gate=Gate(RealFs(), settings.cdi, settings.metadata),
+            gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),
             options=EditOptions(settings.memlock, settings.environment),
             log=logger("attach"),
             wake=self._bell.trouble,
@@ -263,25 +265,27 @@ class Daemon:
             vm_handlers=settings.vm_handlers,
             allocation=allocations.get,
         )
-        return Plugin(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
+        return HookHandler(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
 
-    def _clear(self, gate: Gate, attachments: SharedAttachments) -> None:
+    def _clear(self, gate: Gate, attachments: AttachmentRecords) -> None:
         """Remove gate files of a crash; a failure blocks no other work."""
         try:
             gate.clear({attachment.claim.uid for attachment in attachments.all()})
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))
 
-    async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
+    async def _serve(self, plugin: HookHandler, stop: asyncio.Event) -> None:
         def notify(notice: Notice) -> None:
             self._notice(plugin, notice)
             if isinstance(notice, Serving | Unsynchronized | Disconnected):
                 pulse.news()
 
         connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
-        pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
-        ask = partial(plugin.attacher.overseer.done, privileged.look)
-        lookout = Lookout(RealFs(), self._settings.run, ask)
+        pulse = TelemetryWriter(
+            KernelFileSystem(), self._settings.run, plugin, self._bell, lambda: connection.status
+        )
+        ask = partial(plugin.attacher.overseer.done, privileged.read_privileged_facts)
+        lookout = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, ask)
         loop = asyncio.get_running_loop()
         events = DeviceEvents()
         rdma = RdmaListener(
@@ -311,14 +315,16 @@ class Daemon:
         self._log.info("stopping")
         connection.close()
 
-    def _devices_changed(self, events: DeviceEvents, rdma: RdmaListener, plugin: Plugin) -> None:
+    def _devices_changed(
+        self, events: DeviceEvents, rdma: RdmaListener, plugin: HookHandler
+    ) -> None:
         """Schedule a reconcile soon after events."""
         found = tuple(events.pending())
         rdma.follow()
-        if is_worth_a_look(found, plugin):
+        if needs_reconcile(found, plugin):
             self._bell.announced()
 
-    def _rdma_changed(self, plugin: Plugin, events: Collection[RdmaEvent]) -> None:
+    def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
         if {event.kind for event in events} & COMING_OR_GOING and plugin.has_rdma():
             self._bell.announced()
@@ -327,7 +333,7 @@ class Daemon:
         """Log it. Device events, or the next periodic reconcile, report the same changes."""
         self._log.warning("RDMA events are not heard", reason=str(error))
 
-    async def _repair(self, plugin: Plugin) -> None:
+    async def _repair(self, plugin: HookHandler) -> None:
         """Reconcile for ever. Whatever one round meets, the next one comes."""
         while True:
             await self._bell.wait()
@@ -340,7 +346,7 @@ class Daemon:
                 plugin.attacher.meter.work.round("failed")
             self._bell.settle(pending=pending)
 
-    def _notice(self, plugin: Plugin, notice: Notice) -> None:
+    def _notice(self, plugin: HookHandler, notice: Notice) -> None:
         counts = plugin.attacher.meter.hooks
         match notice:
             case Serving():
@@ -377,7 +383,7 @@ class Daemon:
                 assert_never(notice)
 
 
-def _count(plugin: Plugin, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
+def _count(plugin: HookHandler, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
     """Count a hook; one of a pod without claims waits its turn too if that is not known."""
     if outcome == "success" and not plugin.has_claims(pod.uid):
         outcome = "noop"

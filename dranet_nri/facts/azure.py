@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.inventory import AzureHost
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.dirfd import DirFd
 
 _ASSET_TAG: Final = "7783-7084-3265-9085-8269-3286-77"  # of every machine of Azure, and no other
 # Display controllers and accelerators of NVIDIA and AMD (Documentation/ABI/testing/sysfs-bus-pci).
@@ -19,7 +19,7 @@ def azure_host(sysfs: Path, size: str = "") -> AzureHost | None:
         sysfs: where sysfs is mounted.
         size: Azure's name of its size, "" if unknown; DMI does not have it.
     """
-    with Folder(sysfs) as folder:
+    with DirFd(sysfs) as folder:
         if not size and folder.text("class/dmi/id/chassis_asset_tag") != _ASSET_TAG:
             return None
         functions = "bus/pci/devices"

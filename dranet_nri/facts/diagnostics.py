@@ -18,8 +18,8 @@ from dranet_nri.facts.runtime_config import (
     containerd_file,
     crio_files,
 )
-from dranet_nri.inventory import RdmaDevice
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.inventory import RdmaDeviceFacts
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.rdma.chardev import in_sysfs
 from dranet_nri.linux.rdma.socket import open_here
 from dranet_nri.model import RdmaMode
@@ -31,7 +31,7 @@ _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class HostPaths:
     """Paths of the host's files."""
 
     sysfs: Path = Path("/sys")
@@ -43,7 +43,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkup:
+class HostDiagnostics:
     """Facts for `doctor`.
 
     Attributes:
@@ -72,7 +72,7 @@ class Checkup:
     nri: bool | None = None
 
 
-def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
+def read_diagnostics(rdma: Sequence[RdmaDeviceFacts], places: HostPaths) -> HostDiagnostics:
     """Return what can be seen without opening a device.
 
     Args:
@@ -85,11 +85,11 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
     found = {device.name: in_sysfs(places.sysfs, device.name, KINDS) for device in rdma}
     paths = sorted({char.path for chars in found.values() for char in chars})
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    with Folder(places.sysfs / "module") as folder:
+    with DirFd(places.sysfs / "module") as folder:
         modules = frozenset(folder.names())
-    with Folder(places.proc / "driver/nvidia") as folder:
+    with DirFd(places.proc / "driver/nvidia") as folder:
         nvidia = folder.text("version").partition("\n")[0]
-    return Checkup(
+    return HostDiagnostics(
         kernel=release(os.uname().release),
         mode=_mode() if rdma else None,
         files={

@@ -18,8 +18,8 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.sysfs import nearest_pci
-from dranet_nri.inventory import RdmaDevice, RdmaPort
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.inventory import RdmaDeviceFacts, RdmaPortFacts
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.rdma import types
 from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
 
@@ -43,7 +43,7 @@ _PROTOCOLS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RdmaNetlinkFacts:
     """NETLINK_RDMA facts of the devices of a namespace.
 
     Attributes:
@@ -55,7 +55,7 @@ class Told:
     ports: Mapping[tuple[str, int], types.RdmaPort] = field(default_factory=dict)
 
 
-def told(sysfs: Path) -> Told:
+def read_netlink_facts(sysfs: Path) -> RdmaNetlinkFacts:
     """Return the netlink facts, empty where sysfs shows no RDMA device.
 
     Args:
@@ -64,21 +64,21 @@ def told(sysfs: Path) -> Told:
     Raises:
         KernelError: a dump failed.
     """
-    with Folder(sysfs / "class/infiniband") as folder:
+    with DirFd(sysfs / "class/infiniband") as folder:
         any_there = bool(folder.names())
     netlink = open_here() if any_there else None  # opening it may load ib_core
     if netlink is None:
-        return Told()
+        return RdmaNetlinkFacts()
     with closing(netlink):
         devices = netlink.devices("the host")
-        ports = [port for device in devices for port in _told_ports(netlink, device)]
-    return Told(
+        ports = [port for device in devices for port in _netlink_ports(netlink, device)]
+    return RdmaNetlinkFacts(
         {device.name: device for device in devices},
         {(port.device, port.port): port for port in ports},
     )
 
 
-def told_again(before: Told, names: Collection[str]) -> Told:
+def reread_netlink_facts(before: RdmaNetlinkFacts, names: Collection[str]) -> RdmaNetlinkFacts:
     """Return the netlink facts, with the ports of some devices read again.
 
     Args:
@@ -93,14 +93,16 @@ def told_again(before: Told, names: Collection[str]) -> Told:
     if netlink is None:
         return before
     with closing(netlink):
-        ports = [port for device in devices for port in _told_ports(netlink, device)]
+        ports = [port for device in devices for port in _netlink_ports(netlink, device)]
     others = {key: port for key, port in before.ports.items() if key[0] not in names}
-    return Told(before.devices, others | {(port.device, port.port): port for port in ports})
+    return RdmaNetlinkFacts(
+        before.devices, others | {(port.device, port.port): port for port in ports}
+    )
 
 
-def rdma_devices_again(
-    sysfs: Path, before: Sequence[RdmaDevice], names: Collection[str], told: Told
-) -> tuple[RdmaDevice, ...]:
+def reread_rdma_devices(
+    sysfs: Path, before: Sequence[RdmaDeviceFacts], names: Collection[str], told: RdmaNetlinkFacts
+) -> tuple[RdmaDeviceFacts, ...]:
     """Return devices as they were read last, some of them read again.
 
     Args:
@@ -109,26 +111,26 @@ def rdma_devices_again(
         names: of those to be read; one that is gone is left out.
         told: the latest netlink facts.
     """
-    with Folder(sysfs / "class/infiniband") as folder:
+    with DirFd(sysfs / "class/infiniband") as folder:
         read = (
             _device(folder, known.name, told) if known.name in names else known for known in before
         )
         return tuple(device for device in read if device)
 
 
-def rdma_devices(sysfs: Path, told: Told | None = None) -> tuple[RdmaDevice, ...]:
+def rdma_devices(sysfs: Path, told: RdmaNetlinkFacts | None = None) -> tuple[RdmaDeviceFacts, ...]:
     """Return the RDMA devices of the namespace whose sysfs this is, sorted by name.
 
     Args:
         sysfs: where sysfs is mounted.
         told: the latest netlink facts, None if there are none.
     """
-    with Folder(sysfs / "class/infiniband") as folder:
-        read = (_device(folder, name, told or Told()) for name in folder.names())
+    with DirFd(sysfs / "class/infiniband") as folder:
+        read = (_device(folder, name, told or RdmaNetlinkFacts()) for name in folder.names())
         return tuple(device for device in read if device)
 
 
-def are_all_seen(sysfs: Path) -> bool:
+def are_all_visible(sysfs: Path) -> bool:
     """Whether no RDMA device is out of sight, in another network namespace.
 
     So it is where the namespaces share them, and where the kernel has none. `rdma system` sets
@@ -137,11 +139,11 @@ def are_all_seen(sysfs: Path) -> bool:
     Args:
         sysfs: where sysfs is mounted.
     """
-    with Folder(sysfs / "module/ib_core") as folder:
+    with DirFd(sysfs / "module/ib_core") as folder:
         return not folder.names() or folder.text("parameters/netns_mode") == "Y"
 
 
-def _told_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types.RdmaPort, ...]:
+def _netlink_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types.RdmaPort, ...]:
     try:
         return netlink.ports(f"dump the ports of {device.name}", device.index)
     except KernelError as error:
@@ -150,7 +152,7 @@ def _told_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types.Rd
         return ()  # it went since
 
 
-def _device(folder: Folder, name: str, told: Told) -> RdmaDevice | None:
+def _device(folder: DirFd, name: str, told: RdmaNetlinkFacts) -> RdmaDeviceFacts | None:
     path = folder.target(name)
     device = folder.target(f"{name}/device")
     has_netdev = bool(device) and bool(folder.names(f"{name}/device/net"))
@@ -161,7 +163,7 @@ def _device(folder: Folder, name: str, told: Told) -> RdmaDevice | None:
     )
     node_type = _numbered_word(folder.text(f"{name}/node_type"))
     said = told.devices.get(name)
-    found = RdmaDevice(
+    found = RdmaDeviceFacts(
         name=name,
         bus=folder.target(f"{name}/device/subsystem").rpartition("/")[2],
         parent=device.rpartition("/")[2],
@@ -178,18 +180,18 @@ def _device(folder: Folder, name: str, told: Told) -> RdmaDevice | None:
     return found if path and folder.target(name) == path else None
 
 
-def _protocol(node_type: str, ports: tuple[RdmaPort, ...]) -> str:
+def _protocol(node_type: str, ports: tuple[RdmaPortFacts, ...]) -> str:
     """Return the protocol as the kernel would name it (OPA, which looks like ib, apart)."""
     return _PROTOCOLS.get((node_type, ports[0].link_layer), "") if ports else ""
 
 
-def _port(folder: Folder, name: str, number: int, netdevs: tuple[str, ...]) -> RdmaPort:
+def _port(folder: DirFd, name: str, number: int, netdevs: tuple[str, ...]) -> RdmaPortFacts:
     port = f"{name}/ports/{number}"
     rate = _matching(_WORDS, folder.text(f"{port}/rate"))
     layer = _matching(_WORDS, folder.text(f"{port}/link_layer"))
     infiniband = layer == "InfiniBand"
     gid = _GID.fullmatch(folder.text(f"{port}/gids/0")) if infiniband else None
-    return RdmaPort(
+    return RdmaPortFacts(
         number=number,
         state=_numbered_word(folder.text(f"{port}/state")),
         rate=rate,
@@ -205,7 +207,7 @@ def _port(folder: Folder, name: str, number: int, netdevs: tuple[str, ...]) -> R
     )
 
 
-def _pkeys(folder: Folder, port: str) -> Iterator[int]:
+def _pkeys(folder: DirFd, port: str) -> Iterator[int]:
     """Yield the partition keys in the order of the table, without the empty ones."""
     numbers = sorted(
         int(entry) for entry in folder.names(f"{port}/pkeys") if _NUMBER.fullmatch(entry)
@@ -220,7 +222,9 @@ def _pkeys(folder: Folder, port: str) -> Iterator[int]:
             yield pkey
 
 
-def _netdevs(folder: Folder, name: str, number: int, told: Told, *, alone: bool) -> tuple[str, ...]:
+def _netdevs(
+    folder: DirFd, name: str, number: int, told: RdmaNetlinkFacts, *, alone: bool
+) -> tuple[str, ...]:
     """Return the names of the port's net devices.
 
     GIDs, often hundreds, are read only where no other fact is enough.
@@ -234,7 +238,7 @@ def _netdevs(folder: Folder, name: str, number: int, told: Told, *, alone: bool)
     return tuple(sorted(set(_gid_netdevs(folder, port))))
 
 
-def _gid_netdevs(folder: Folder, port: str) -> Iterator[str]:
+def _gid_netdevs(folder: DirFd, port: str) -> Iterator[str]:
     path = f"{port}/gid_attrs/ndevs"
     for entry in folder.names(path):
         name = folder.text(f"{path}/{entry}")

@@ -14,7 +14,7 @@ _RDMA: Final = frozenset({"infiniband", "infiniband_verbs"})
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class Invalidated:
     """Facts that may have changed.
 
     Attributes:
@@ -31,9 +31,9 @@ class Touched:
     rdma: bool = False
     everything: bool = False
 
-    def __or__(self, other: "Touched") -> "Touched":
+    def __or__(self, other: "Invalidated") -> "Invalidated":
         """Return both together."""
-        return Touched(
+        return Invalidated(
             self.links | other.links,
             self.routes or other.routes,
             self.functions or other.functions,
@@ -42,10 +42,10 @@ class Touched:
         )
 
 
-NOTHING: Final = Touched()
+NOTHING: Final = Invalidated()
 
 
-def touched_by(events: Iterable[Event]) -> Touched:
+def invalidated_by(events: Iterable[Event]) -> Invalidated:
     """Return what some events touch. rtnetlink reports net devices; udev's events are ignored."""
     links: set[int] = set()
     found = NOTHING
@@ -53,18 +53,18 @@ def touched_by(events: Iterable[Event]) -> Touched:
         if isinstance(event, NetEvent) and event.index:
             links.add(event.index)
         else:
-            found |= _touched_by(event)
-    return found | Touched(frozenset(links))
+            found |= _invalidated_by(event)
+    return found | Invalidated(frozenset(links))
 
 
-def _touched_by(event: Event) -> Touched:
+def _invalidated_by(event: Event) -> Invalidated:
     if isinstance(event, NetEvent):
         lost = event.kind is NetEventKind.LOST
-        return Touched(everything=lost, routes=not lost)
+        return Invalidated(everything=lost, routes=not lost)
     if isinstance(event, DeviceEvent):
-        return Touched(
+        return Invalidated(
             functions=event.subsystem == "pci",
             rdma=event.subsystem in _RDMA,
             everything=event.action == OVERFLOW,
         )
-    return Touched(rdma=True)
+    return Invalidated(rdma=True)

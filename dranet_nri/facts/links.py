@@ -15,12 +15,12 @@ from dranet_nri.linux.netlink.codec import attributes, fixed, text, u8
 from dranet_nri.linux.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
-    Seen,
+    DumpedLink,
     dump_links,
     link_at,
     link_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Link
 
 RTM_GETQDISC: Final = 38
@@ -35,7 +35,7 @@ _CLSACT_SIDES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLink:
+class HostLink:
     """A link, and what only the inventory asks of it.
 
     Attributes:
@@ -50,26 +50,26 @@ class SeenLink:
     unreadable: str = ""
 
 
-def links(netlink: Rtnetlink) -> tuple[SeenLink, ...]:
+def links(netlink: RtnetlinkSocket) -> tuple[HostLink, ...]:
     """Return every link of the namespace, by ascending index.
 
     Raises:
         KernelError: the dump failed.
     """
-    found = map(_seen_link, dump_links(netlink, "the host"))
+    found = map(_host_link, dump_links(netlink, "the host"))
     return tuple(sorted(found, key=lambda seen: seen.link.index))
 
 
-def link(netlink: Rtnetlink, index: int) -> SeenLink:
+def link(netlink: RtnetlinkSocket, index: int) -> HostLink:
     """Return one link of the namespace.
 
     Raises:
         KernelError: ENODEV, there is none; or it is of TOO_LARGE.
     """
-    return _seen_link(link_at(netlink, "read a link", index))
+    return _host_link(link_at(netlink, "read a link", index))
 
 
-def tc_filters(netlink: Rtnetlink) -> dict[int, tuple[str, ...]]:
+def tc_filters(netlink: RtnetlinkSocket) -> dict[int, tuple[str, ...]]:
     """Return ifindex -> names of the BPF classifiers on its clsact qdisc, both directions.
 
     Raises:
@@ -83,7 +83,7 @@ def tc_filters(netlink: Rtnetlink) -> dict[int, tuple[str, ...]]:
     return {index: names for index, names in found.items() if names}
 
 
-def tc_filters_of(netlink: Rtnetlink, index: int) -> tuple[str, ...]:
+def tc_filters_of(netlink: RtnetlinkSocket, index: int) -> tuple[str, ...]:
     """Return the names of the BPF classifiers on a link's clsact qdisc, none without such a qdisc.
 
     Raises:
@@ -92,7 +92,7 @@ def tc_filters_of(netlink: Rtnetlink, index: int) -> tuple[str, ...]:
     return tuple(sorted(set(_filters(netlink, index))))
 
 
-def _filters(netlink: Rtnetlink, index: int) -> Iterator[str]:
+def _filters(netlink: RtnetlinkSocket, index: int) -> Iterator[str]:
     for parent in _CLSACT_SIDES:
         header = _TRAFFIC.pack(0, 0, index, 0, parent, 0)
         for payload in netlink.dump("dump filters", RTM_GETTFILTER, header):
@@ -102,9 +102,9 @@ def _filters(netlink: Rtnetlink, index: int) -> Iterator[str]:
                 yield name
 
 
-def _seen_link(seen: Seen) -> SeenLink:
+def _host_link(seen: DumpedLink) -> HostLink:
     try:
-        return SeenLink(
+        return HostLink(
             _readable(link_from(seen)),
             text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
             u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
@@ -112,7 +112,7 @@ def _seen_link(seen: Seen) -> SeenLink:
     except KernelError as error:
         bus, parent = seen.parent
         link = Link(seen.index, seen.name, bus=bus, parent=parent)
-        return SeenLink(_readable(link), unreadable=str(error))
+        return HostLink(_readable(link), unreadable=str(error))
 
 
 def _readable(link: Link) -> Link:

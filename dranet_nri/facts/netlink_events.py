@@ -15,7 +15,7 @@ from typing import Final
 from dranet_nri.linux.netlink.codec import fixed
 from dranet_nri.linux.netlink.multicast import EventSource, open_member
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
-from dranet_nri.linux.netlink.socket import Message
+from dranet_nri.linux.netlink.socket import NetlinkMessage
 
 QUEUE_BYTES: Final = 4 << 20  # 512 VFs that come at once announce themselves several times each
 
@@ -85,7 +85,7 @@ def open_events() -> NetEvents:
     return NetEvents(open_member(NETLINK_ROUTE, _WHAT, _GROUPS, QUEUE_BYTES))
 
 
-def _event(message: Message) -> Iterator[NetEvent]:
+def _event(message: NetlinkMessage) -> Iterator[NetEvent]:
     """Yield what the message announces, if it matters."""
     kind = _KINDS.get(message.kind)
     if kind is None:

@@ -9,24 +9,24 @@ from dranet_nri.errors import KernelError
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.other_netns import above_elsewhere
 from dranet_nri.linux.netlink.rtnetlink import open_here
-from dranet_nri.state.tcx import Above, Insight, Programs
+from dranet_nri.state.tcx import Above, PrivilegedFacts, Programs
 
 _OWN: Final = "/proc/thread-self/ns/net"
 
 
-def look() -> Insight:
+def read_privileged_facts() -> PrivilegedFacts:
     """Return what there is now.
 
     Raises:
         KernelError: the request failed; EPERM: the privilege is missing.
         OSError: there is no /proc.
     """
-    return Insight(bpf.tcx_names(), _above())
+    return PrivilegedFacts(bpf.tcx_names(), _above())
 
 
-def look_if_allowed() -> Insight:
+def read_allowed_facts() -> PrivilegedFacts:
     """Return what the kernel shows; without the privilege, no programs."""
-    return Insight(_programs_if_allowed(), _above())
+    return PrivilegedFacts(_programs_if_allowed(), _above())
 
 
 def _above() -> Above:

@@ -16,29 +16,29 @@ from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import azure, host, infiniband, links, privileged, sysfs
-from dranet_nri.facts.invalidation import NOTHING, Event, Touched, touched_by
+from dranet_nri.facts.invalidation import NOTHING, Event, Invalidated, invalidated_by
 from dranet_nri.inventory import (
     HostFacts,
     Inventory,
     NetDevice,
     PciFunction,
-    RdmaDevice,
+    RdmaDeviceFacts,
     inventory_from_facts,
     parse_vm_size,
 )
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.links import TOO_LARGE
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute, Link
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
 
 
-T = TypeVar("T", PciFunction, RdmaDevice)
+T = TypeVar("T", PciFunction, RdmaDeviceFacts)
 
 
 def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
@@ -68,11 +68,11 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
         KernelError: a netlink dump failed.
         InvalidValueError: nothing is known of the size.
     """
-    return Scanner(sysfs_root, azure_size).scan(whole=True, insight=privileged.look_if_allowed())
+    return Scanner(sysfs_root, azure_size).scan(whole=True, insight=privileged.read_allowed_facts())
 
 
 @dataclass(slots=True)
-class KnownLinks:
+class LinkCache:
     """Links as they were read last, by ifindex, with what was read of each.
 
     Attributes:
@@ -80,12 +80,12 @@ class KnownLinks:
         insight: those that need privilege to read.
     """
 
-    seen: dict[int, links.SeenLink] = field(default_factory=dict)
+    seen: dict[int, links.HostLink] = field(default_factory=dict)
     addresses: dict[int, tuple[Address, ...]] = field(default_factory=dict)
     filters: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    insight: Insight = field(default_factory=Insight)
+    insight: PrivilegedFacts = field(default_factory=PrivilegedFacts)
 
-    def read(self, netlink: Rtnetlink, index: int) -> None:
+    def read(self, netlink: RtnetlinkSocket, index: int) -> None:
         """Read a link again; one that is gone is forgotten."""
         for known in (self.seen, self.addresses, self.filters):
             known.pop(index, None)
@@ -109,7 +109,7 @@ class KnownLinks:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LastScan:
     """Facts of the last scan.
 
     Attributes:
@@ -117,8 +117,8 @@ class _Seen:
     """
 
     facts: HostFacts
-    links: KnownLinks
-    told: infiniband.Told
+    links: LinkCache
+    told: infiniband.RdmaNetlinkFacts
 
 
 class Scanner:
@@ -139,18 +139,18 @@ class Scanner:
         """
         self._sysfs = sysfs_root
         self._size = parse_vm_size(azure_size)
-        self._heard: deque[Touched] = deque()
-        self._seen: _Seen | None = None
+        self._heard: deque[Invalidated] = deque()
+        self._seen: _LastScan | None = None
 
     def hear(self, events: Iterable[Event]) -> bool:
         """Note what the next scan must read; say whether that is anything. For any thread."""
-        touched = touched_by(events)
+        touched = invalidated_by(events)
         if touched == NOTHING:
             return False
         self._heard.append(touched)
         return True
 
-    def scan(self, *, whole: bool, insight: Insight | None = None) -> HostFacts:
+    def scan(self, *, whole: bool, insight: PrivilegedFacts | None = None) -> HostFacts:
         """Return what there is; one thread at a time.
 
         Args:
@@ -165,26 +165,26 @@ class Scanner:
             touched |= self._heard.popleft()
         seen, self._seen = self._seen, None
         if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
-            seen = self._everything(insight or Insight())
+            seen = self._everything(insight or PrivilegedFacts())
         else:
-            seen.links.insight = insight or Insight()
+            seen.links.insight = insight or PrivilegedFacts()
             seen.facts = self._again(seen, touched)
         self._seen = seen
         return seen.facts
 
-    def _everything(self, insight: Insight) -> _Seen:
+    def _everything(self, insight: PrivilegedFacts) -> _LastScan:
         with closing(open_here()) as netlink:
             seen = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
             routes, rules = default_routes(netlink), policy_routes(netlink)
-        told = infiniband.told(self._sysfs)
-        known = KnownLinks({read.link.index: read for read in seen}, owned, filters, insight)
+        told = infiniband.read_netlink_facts(self._sysfs)
+        known = LinkCache({read.link.index: read for read in seen}, owned, filters, insight)
         facts = host_facts(self._sysfs, known, routes, told=told)
         facts = replace(facts, policy_routes=rules, azure=azure.azure_host(self._sysfs, self._size))
-        return _Seen(facts, known, told)
+        return _LastScan(facts, known, told)
 
-    def _again(self, seen: _Seen, touched: Touched) -> HostFacts:
+    def _again(self, seen: _LastScan, touched: Invalidated) -> HostFacts:
         before = seen.facts
         indexes = touched.links | seen.links.standing_on(touched.links)
         concerned = [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
@@ -201,7 +201,7 @@ class Scanner:
             before,
             netdevs=tuple(self._netdevs(before.netdevs, seen.links, indexes)),
             rdma=self._rdma(seen, concerned, everything=touched.rdma),
-            all_rdma=infiniband.are_all_seen(self._sysfs),
+            all_rdma=infiniband.are_all_visible(self._sysfs),
             default_routes=routes,
             policy_routes=rules,
         )
@@ -216,10 +216,10 @@ class Scanner:
         )
 
     def _netdevs(
-        self, before: Iterable[NetDevice], now: KnownLinks, indexes: Collection[int]
+        self, before: Iterable[NetDevice], now: LinkCache, indexes: Collection[int]
     ) -> Iterator[NetDevice]:
         known = {device.link.index: device for device in before}
-        with Folder(self._sysfs) as folder:
+        with DirFd(self._sysfs) as folder:
             for index in sorted(now.seen):
                 same = index in known and index not in indexes
                 if same and _sees(known[index]) == now.told(index):
@@ -230,26 +230,26 @@ class Scanner:
                 yield known[index] if known.get(index) == read else read
 
     def _rdma(
-        self, seen: _Seen, concerned: Sequence[Link], *, everything: bool
-    ) -> tuple[RdmaDevice, ...]:
+        self, seen: _LastScan, concerned: Sequence[Link], *, everything: bool
+    ) -> tuple[RdmaDeviceFacts, ...]:
         """Return the RDMA devices, those read again to which links of a port belong."""
         before = seen.facts.rdma
         if everything:
-            seen.told = infiniband.told(self._sysfs)
+            seen.told = infiniband.read_netlink_facts(self._sysfs)
             return _kept(infiniband.rdma_devices(self._sysfs, seen.told), before)
         names = {device.name for device in before if _is_of(device, concerned)}
         if not names:
             return before
-        seen.told = infiniband.told_again(seen.told, names)
-        return _kept(infiniband.rdma_devices_again(self._sysfs, before, names, seen.told), before)
+        seen.told = infiniband.reread_netlink_facts(seen.told, names)
+        return _kept(infiniband.reread_rdma_devices(self._sysfs, before, names, seen.told), before)
 
 
 def host_facts(
     sysfs_root: Path,
-    seen: KnownLinks,
+    seen: LinkCache,
     routes: tuple[DefaultRoute, ...],
     *,
-    told: infiniband.Told | None = None,
+    told: infiniband.RdmaNetlinkFacts | None = None,
 ) -> HostFacts:
     """Return the netlink facts joined with those of sysfs.
 
@@ -261,7 +261,7 @@ def host_facts(
     """
     rdma = infiniband.rdma_devices(sysfs_root, told)
     functions = _functions(sysfs_root, rdma)
-    with Folder(sysfs_root) as folder:
+    with DirFd(sysfs_root) as folder:
         netdevs = tuple(
             _net_device(seen, index, sysfs.net_parent(folder, read.link))
             for index, read in seen.seen.items()
@@ -276,11 +276,11 @@ def host_facts(
         max(1, len(near)),
         numa_near=near,
         other_functions=others,
-        all_rdma=infiniband.are_all_seen(sysfs_root),
+        all_rdma=infiniband.are_all_visible(sysfs_root),
     )
 
 
-def _functions(sysfs_root: Path, rdma: Iterable[RdmaDevice]) -> tuple[PciFunction, ...]:
+def _functions(sysfs_root: Path, rdma: Iterable[RdmaDeviceFacts]) -> tuple[PciFunction, ...]:
     return sysfs.pci_functions(sysfs_root, _above(rdma), host.pci_names)
 
 
@@ -289,12 +289,12 @@ def _besides(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[st
     return sysfs.pci_addresses(sysfs_root) - {function.address for function in functions}
 
 
-def _above(rdma: Iterable[RdmaDevice]) -> frozenset[str]:
+def _above(rdma: Iterable[RdmaDeviceFacts]) -> frozenset[str]:
     """Return the addresses of the functions above RDMA devices."""
     return frozenset(device.pci for device in rdma if device.pci)
 
 
-def _is_of(device: RdmaDevice, concerned: Sequence[Link]) -> bool:
+def _is_of(device: RdmaDeviceFacts, concerned: Sequence[Link]) -> bool:
     """Whether one of the links belongs to a port of the RDMA device."""
     names = {name for port in device.ports for name in port.netdevs}
     place = (device.bus, device.parent)
@@ -314,7 +314,7 @@ def _sees(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return device.tcx_programs, device.above_elsewhere
 
 
-def _net_device(known: KnownLinks, index: int, place: sysfs.NetParent) -> NetDevice:
+def _net_device(known: LinkCache, index: int, place: sysfs.NetParent) -> NetDevice:
     seen = known.seen[index]
     programs, above = known.told(index)
     return NetDevice(

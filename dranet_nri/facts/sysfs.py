@@ -8,7 +8,7 @@ from typing import Final
 
 from dranet_nri.inventory import PciFunction, near_nodes
 from dranet_nri.inventory.host_facts import UNKNOWN_NAME
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.model import Link
 
 SYSFS: Final = Path("/sys")
@@ -62,7 +62,7 @@ def pci_functions(
         names: looks up words of the PCI ID database for the ids it is given.
     """
     wanted = frozenset(also)
-    with Folder(sysfs / "bus/pci/devices") as folder:
+    with DirFd(sysfs / "bus/pci/devices") as folder:
         chosen: list[tuple[str, re.Match[str]]] = []
         for address in folder.names():
             modalias = _MODALIAS.fullmatch(folder.text(f"{address}/modalias"))
@@ -77,11 +77,11 @@ def pci_functions(
 
 def pci_addresses(sysfs: Path) -> frozenset[str]:
     """Return the addresses of all PCI functions."""
-    with Folder(sysfs / "bus/pci/devices") as folder:
+    with DirFd(sysfs / "bus/pci/devices") as folder:
         return frozenset(folder.names())
 
 
-def net_parent(folder: Folder, link: Link) -> NetParent:
+def net_parent(folder: DirFd, link: Link) -> NetParent:
     """Return the parent of a net device; all defaults, and virtual, if sysfs has none.
 
     The device tree is the same in every network namespace, class/net is not: what netlink says
@@ -112,7 +112,7 @@ def net_parent(folder: Folder, link: Link) -> NetParent:
 
 def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
     """Return for each NUMA node, it first, those as near as can be; see inventory.near_nodes."""
-    with Folder(sysfs / "devices/system") as folder:
+    with DirFd(sysfs / "devices/system") as folder:
         names = (_NODE.fullmatch(name) for name in folder.names("node"))
         nodes = sorted(int(found[1]) for found in names if found)
         table = {node: folder.text(f"node/node{node}/distance") for node in nodes}
@@ -122,14 +122,14 @@ def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def _socket(folder: Folder, node: int) -> int:
+def _socket(folder: DirFd, node: int) -> int:
     """Return the socket of a node's first CPU, -1 if it is unknown."""
     cpu = re.match("[0-9]+", folder.text(f"node/node{node}/cpulist"))
     return folder.number(f"cpu/cpu{cpu[0]}/topology/physical_package_id", -1) if cpu else -1
 
 
 def _function(
-    folder: Folder, address: str, modalias: re.Match[str], words: tuple[str, str] | None
+    folder: DirFd, address: str, modalias: re.Match[str], words: tuple[str, str] | None
 ) -> PciFunction:
     vendor_name, device_name = words or (UNKNOWN_NAME, UNKNOWN_NAME)
     driver = _last(folder.target(f"{address}/driver"))
@@ -154,7 +154,7 @@ def _function(
     )
 
 
-def _virtio_child(folder: Folder, address: str) -> str:
+def _virtio_child(folder: DirFd, address: str) -> str:
     children = (name for name in folder.names(address) if re.fullmatch(r"virtio\d+", name))
     return next(children, "")
 

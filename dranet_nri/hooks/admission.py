@@ -2,16 +2,16 @@
 
 from collections.abc import Collection
 
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes
 from dranet_nri.cdi.edits import carried_claims, carried_namespaces
-from dranet_nri.errors import HeldError, NotAttachedError, OutdatedError
+from dranet_nri.errors import NotAttachedError, OutdatedError, OwnedError
 from dranet_nri.model import Container, Phase, Pod
 from dranet_nri.plan.kernel import Kernel
 
 
 def carried(
-    pod: Pod, container: Container, attachments: SharedAttachments, directory: str
+    pod: Pod, container: Container, attachments: AttachmentRecords, directory: str
 ) -> frozenset[str]:
     """Return the UIDs of the claims whose files the container carries.
 
@@ -22,12 +22,12 @@ def carried(
         directory: of the metadata files.
 
     Raises:
-        HeldError: another pod has one of them.
+        OwnedError: another pod has one of them.
     """
     uids = carried_claims(container, directory)
     for record in filter(None, map(attachments.get, uids)):
         if record.pod.uid != pod.uid:
-            raise HeldError(
+            raise OwnedError(
                 f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
                 f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
             )
@@ -49,7 +49,7 @@ def refuse_outlived(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
 
 
 def refuse_unattached(
-    pod: Pod, container: Container, uids: Collection[str], attachments: SharedAttachments
+    pod: Pod, container: Container, uids: Collection[str], attachments: AttachmentRecords
 ) -> None:
     """Refuse the container unless the claims and their files are of this very sandbox.
 

@@ -19,10 +19,10 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.controller import Attacher
+from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.desired import moved
 from dranet_nri.attach.sandboxes import ENDED, has_ended
-from dranet_nri.attach.watchdog import Repair, Repairs, Subject
+from dranet_nri.attach.watchdog import Repair, RepairRunner, RepairSubject
 from dranet_nri.cdi.edits import carried_claims, edits, listed, merged_edits, rdma_warnings
 from dranet_nri.component.log import trace_of
 from dranet_nri.errors import OutdatedError, UnusableRecordError
@@ -31,31 +31,31 @@ from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Po
 from dranet_nri.plan.refusals import described
 from dranet_nri.state.reader import AllocationReader
 
-PATIENCE_S: Final = 10.0  # for all repairs that hang; usual ones take milliseconds
-MOMENT_S: Final = 0.25  # for one of them, before the next one has its turn
+HANG_WAIT_S: Final = 10.0  # for all repairs that hang; usual ones take milliseconds
+TURN_S: Final = 0.25  # for one of them, before the next one has its turn
 MAX_REJECTIONS: Final = 3
 
 
 @dataclass(slots=True)
-class Plugin:
+class HookHandler:
     """Handler of the runtime's events. One instance, on one event loop."""
 
-    attacher: Attacher
+    attacher: AttachController
     allocations: AllocationReader
     log: structlog.typing.FilteringBoundLogger
     news: Callable[[], None]
     boot_id: str
     synchronized: bool = False
     may_reject: bool = False  # the runtime forgets the sandboxes that we reject
-    patience_s: float = PATIENCE_S
-    moment_s: float = MOMENT_S
+    patience_s: float = HANG_WAIT_S
+    moment_s: float = TURN_S
     rejections: Counter[str] = field(default_factory=Counter)
     _unread: str = ""  # why we may not know every allocation
-    _repairs: Repairs = field(init=False)
+    _repairs: RepairRunner = field(init=False)
 
     def __post_init__(self) -> None:
         """Let repairs be done apart."""
-        self._repairs = Repairs(self.log)
+        self._repairs = RepairRunner(self.log)
 
     # ------------------------------------------------------------------- hooks
 
@@ -116,7 +116,9 @@ class Plugin:
         held = self._attached_to(pod.sandbox_id)
         await self._done(
             Repair(
-                "detach failed", Subject.of(attachment), partial(self.attacher.detach, attachment)
+                "detach failed",
+                RepairSubject.of(attachment),
+                partial(self.attacher.detach, attachment),
             )
             for attachment in held
         )
@@ -227,15 +229,17 @@ class Plugin:
         """
         for attachment in self.attacher.attachments.all():
             yield Repair(
-                "repair failed", Subject.of(attachment), partial(self._reconcile_one, attachment)
+                "repair failed",
+                RepairSubject.of(attachment),
+                partial(self._reconcile_one, attachment),
             )
         for pod in self.attacher.live:
-            subject = Subject(str(pod), pod.sandbox_id)
+            subject = RepairSubject(str(pod), pod.sandbox_id)
             yield Repair("late attach failed", subject, partial(self._attach_late, pod))
         for uid in self.attacher.gate.claims():
             close = partial(self._close_stray_gate, uid)
-            yield Repair("gate not closed", Subject(uid, uid), close)
-        strays = Subject("host", "host")
+            yield Repair("gate not closed", RepairSubject(uid, uid), close)
+        strays = RepairSubject("host", "host")
         yield Repair("stray links not removed", strays, self.attacher.remove_strays)
 
     def pending(self) -> int:

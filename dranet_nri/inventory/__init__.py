@@ -11,17 +11,17 @@ from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
     Inventory,
     inventory_from_facts,
-    merge_known,
 )
-from dranet_nri.inventory.hazards import hazards, why_unpublished
+from dranet_nri.inventory.hazards import hazards, parent_hazards, why_unpublished
 from dranet_nri.inventory.host_facts import (
     AzureHost,
     HostFacts,
     NetDevice,
     PciFunction,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
 )
+from dranet_nri.inventory.known import merge_known, with_parents
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.rdma_owner import own_rdma
@@ -37,18 +37,20 @@ __all__ = [
     "Inventory",
     "NetDevice",
     "PciFunction",
-    "RdmaDevice",
-    "RdmaPort",
+    "RdmaDeviceFacts",
+    "RdmaPortFacts",
     "Uplinks",
     "hazards",
     "inventory_from_facts",
     "merge_known",
     "near_nodes",
     "own_rdma",
+    "parent_hazards",
     "parse_vm_size",
     "pci_device_name",
     "placements",
     "uplinks_of",
     "why_unpublished",
+    "with_parents",
     "within_budget",
 ]

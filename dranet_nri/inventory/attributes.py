@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from dranet_nri.inventory.azure import Placement
-from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import Address, AttributeValue
 
 MAX_STRING_BYTES: Final = 64
@@ -26,6 +26,7 @@ MAX_ATTRIBUTES: Final = 32
 
 NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
 
+CHILDREN_ONLY: Final = "dra.net/childrenOnly"  # the link stays on the host
 RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
 GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
     "dra.net/rdmaFirmware",
@@ -71,7 +72,13 @@ RDMA_NAMES: Final = frozenset(
 
 ATTRIBUTE_NAMES: Final = (  # all that a device can have
     RDMA_NAMES
-    | {*GOES_FIRST, NUMA_NODE, "resource.kubernetes.io/pciBusID", "resource.kubernetes.io/pcieRoot"}
+    | {
+        *GOES_FIRST,
+        CHILDREN_ONLY,
+        NUMA_NODE,
+        "resource.kubernetes.io/pciBusID",
+        "resource.kubernetes.io/pcieRoot",
+    }
     | {
         f"dra.net/{name}"
         for name in (
@@ -185,7 +192,7 @@ def pci_attributes(function: PciFunction, numa_nodes: int) -> Attributes:
             yield "dra.net/numaNode", function.numa_node
 
 
-def rdma_attributes(rdma: Sequence[RdmaDevice], ifname: str, dev_port: int) -> Attributes:
+def rdma_attributes(rdma: Sequence[RdmaDeviceFacts], ifname: str, dev_port: int) -> Attributes:
     """Yield what its RDMA devices add; dra.net/rdma is there for every device.
 
     Args:
@@ -234,7 +241,7 @@ def within_budget(
     return tuple(sorted(kept.items()))
 
 
-def _port_attributes(port: RdmaPort) -> Attributes:
+def _port_attributes(port: RdmaPortFacts) -> Attributes:
     texts = {
         "ibPortState": port.state,
         "ibRate": port.rate,
@@ -250,7 +257,7 @@ def _port_attributes(port: RdmaPort) -> Attributes:
         yield "dra.net/ibSmLid", port.sm_lid
 
 
-def _protocol(device: RdmaDevice, port: RdmaPort | None) -> str:
+def _protocol(device: RdmaDeviceFacts, port: RdmaPortFacts | None) -> str:
     """Return the port's protocol: the kernel shows that of the first, mlx4 may have both."""
     layer = port.link_layer if port else ""
     if layer == "InfiniBand" and device.protocol == "roce":
@@ -280,7 +287,7 @@ def _global_version(cidr: str) -> int:
     return 0 if narrow or ip == _BROADCAST else ip.version
 
 
-def _port(device: RdmaDevice, ifname: str, dev_port: int) -> RdmaPort | None:
+def _port(device: RdmaDeviceFacts, ifname: str, dev_port: int) -> RdmaPortFacts | None:
     for port in device.ports:
         if ifname and ifname in port.netdevs:
             return port

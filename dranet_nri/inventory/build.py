@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.inventory.attributes import (
+    CHILDREN_ONLY,
     MAX_ATTRIBUTES,
-    RDMA_NAMES,
     RDMA_SHARED,
     azure_attributes,
     netdev_attributes,
@@ -28,9 +28,9 @@ from dranet_nri.inventory.attributes import (
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement, placements
-from dranet_nri.inventory.exclusions import bare_hazards, function_hazard
-from dranet_nri.inventory.hazards import hazards
-from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDevice
+from dranet_nri.inventory.exclusions import function_hazard, hazards_without_netdev
+from dranet_nri.inventory.hazards import hazards, is_named, parent_hazards
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDeviceFacts
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
@@ -55,11 +55,13 @@ class Inventory:
         devices: publishable ones, sorted by name.
         excluded: (name, reason) of what was left out, sorted by name.
         unbound: names of those among them that only lack a driver for the network.
+        parents: those among them that may be shared, because pods get children of them.
     """
 
     devices: tuple[Device, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     unbound: frozenset[str] = frozenset()
+    parents: tuple[Device, ...] = ()
 
 
 def inventory_from_facts(
@@ -68,6 +70,7 @@ def inventory_from_facts(
     include: Sequence[str] = (),
     *,
     move_ipoib: bool = True,
+    parents: Sequence[str] = (),
 ) -> Inventory:
     """Decide which devices exist, what they are called and which are safe to give away.
 
@@ -78,14 +81,16 @@ def inventory_from_facts(
         uplinks: of the same facts, where more is known than the facts have; None where not.
         include: patterns of links that are offered though something says that the node uses them.
         move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
+        parents: patterns of links that stay on the host, and of which pods get children.
     """
     facts = _with_representors(_placed(facts))
     reasons = hazards(facts, uplinks, include)
+    staying_reasons = parent_hazards(facts, uplinks, include, parents)
     facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
-    bare = bare_hazards(facts)
+    bare = hazards_without_netdev(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
-    draft = _Draft(facts)
+    draft = _Draft(facts, frozenset(reasons) - frozenset(staying_reasons), parents)
     for function in facts.functions:
         name = pci_device_name(function.address)
         netdev = primaries.get(function.address)
@@ -104,36 +109,7 @@ def inventory_from_facts(
     return replace(inventory, excluded=tuple(sorted((*inventory.excluded, *staying))))
 
 
-def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
-    """Return the inventory with the last facts of devices that pods hold right now.
-
-    A device whose net or RDMA device is not on the host keeps what was known of it; one that is
-    on the host is taken as seen, and so is an RDMA device that all namespaces share. What the scan
-    found unsafe stays out, but for a driver that is gone: a device that lacks its own is no danger,
-    and its owner must be notified.
-
-    Args:
-        inventory: of this moment.
-        allocated: the devices of all allocations, as they were when they were allocated.
-    """
-    devices = {device.name: device for device in inventory.devices}
-    unsafe = {name for name, _ in inventory.excluded}
-    for known in allocated:
-        live = devices.get(known.name)
-        if live is None and (known.name not in unsafe or known.name in inventory.unbound):
-            devices[known.name] = known
-        elif live is not None and _is_away(live, known):
-            devices[known.name] = Device(
-                name=known.name,
-                key=live.key if live.key.name else known.key,
-                attributes=_merged(live, known),
-                rdma_devices=live.rdma_devices or known.rdma_devices,
-            )
-    excluded = tuple(entry for entry in inventory.excluded if entry[0] not in devices)
-    return Inventory(tuple(devices[name] for name in sorted(devices)), excluded, inventory.unbound)
-
-
-def fault(device: Device, taken: Iterable[str]) -> str:
+def why_invalid(device: Device, taken: Iterable[str]) -> str:
     """Return why the API server would refuse the device, "" if it would not.
 
     Args:
@@ -152,8 +128,20 @@ def fault(device: Device, taken: Iterable[str]) -> str:
 class _Draft:
     """Collects devices and exclusions, and which devices have which RDMA devices."""
 
-    def __init__(self, facts: HostFacts) -> None:
+    def __init__(
+        self, facts: HostFacts, staying: frozenset[int], parents: Sequence[str] = ()
+    ) -> None:
+        """Start with none.
+
+        Args:
+            facts: what a scan saw.
+            staying: ifindexes of links that may only be parents.
+            parents: patterns of links that are offered as such.
+        """
         self._facts = facts
+        self._staying = staying
+        self._patterns = parents
+        self._parents: dict[str, Device] = {}
         self._placements = placements(facts.azure)
         named = [device for device in facts.rdma if _RECORDABLE.fullmatch(device.name)]
         self._rdma = _RdmaOwners(named)
@@ -171,11 +159,17 @@ class _Draft:
         placement = self._placements.get(function.address[:4]) if function else None
         device = _device(name, netdev, function, (rdma, placement, self._facts.numa_nodes))
         ifname = netdev.link.name if netdev else ""
+        if netdev and is_named(netdev, self._patterns):
+            attributes = within_budget(dict(device.attributes) | {CHILDREN_ONLY: True})
+            device = replace(device, attributes=attributes)
+            reason = "" if netdev.link.index in self._staying else reason
         if not reason:
-            reason, ifname = fault(device, self._devices), ""
+            reason, ifname = why_invalid(device, self._devices), ""
         if reason:
             said = f"{ifname}: {reason}" if ifname not in ("", name) else reason
             self._excluded.append((name, said))
+            if netdev and netdev.link.index in self._staying:
+                self._parents[name] = device
         else:
             self._devices[name] = device
 
@@ -190,6 +184,7 @@ class _Draft:
             tuple(self._marked(self._devices[name]) for name in sorted(self._devices)),
             tuple(sorted(self._excluded)),
             frozenset(self.unbound),
+            tuple(self._marked(self._parents[name]) for name in sorted(self._parents)),
         )
 
     def _marked(self, device: Device) -> Device:
@@ -200,7 +195,7 @@ class _Draft:
         return replace(device, attributes=attributes)
 
 
-def _ownerless(device: RdmaDevice) -> str:
+def _ownerless(device: RdmaDeviceFacts) -> str:
     if not _RECORDABLE.fullmatch(device.name):
         return "an RDMA device whose name no record takes: rename it with rdma dev set"
     return "an RDMA device without a PCI function and without a net device here"
@@ -234,15 +229,6 @@ def _with_representors(facts: HostFacts) -> HostFacts:
         return replace(netdev, port_name=f"pf{netdev.pci[-1]}vf{netdev.port_name}")
 
     return replace(facts, netdevs=tuple(map(renamed, facts.netdevs)))
-
-
-def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ...]:
-    attributes = dict(live.attributes) | dict(known.attributes)
-    if live.rdma_devices:
-        told = dict(live.attributes)
-        attributes = {name: value for name, value in attributes.items() if name not in RDMA_NAMES}
-        attributes |= {name: told[name] for name in RDMA_NAMES & told.keys()}
-    return within_budget(attributes)
 
 
 def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], ...]]:
@@ -291,16 +277,18 @@ def _further_name(device: NetDevice, function: PciFunction | None) -> str:
 class _RdmaOwners:
     """Finds the RDMA devices of a net device, or of a function without one."""
 
-    def __init__(self, rdma: Sequence[RdmaDevice]) -> None:
-        self._by_parent: dict[tuple[str, str], list[RdmaDevice]] = defaultdict(list)
-        self._by_netdev: dict[str, list[RdmaDevice]] = defaultdict(list)
+    def __init__(self, rdma: Sequence[RdmaDeviceFacts]) -> None:
+        self._by_parent: dict[tuple[str, str], list[RdmaDeviceFacts]] = defaultdict(list)
+        self._by_netdev: dict[str, list[RdmaDeviceFacts]] = defaultdict(list)
         for device in rdma:
             if device.parent:
                 self._by_parent[device.bus, device.parent].append(device)
             for name in {name for port in device.ports for name in port.netdevs}:
                 self._by_netdev[name].append(device)
 
-    def of(self, netdev: NetDevice | None, function: PciFunction | None) -> tuple[RdmaDevice, ...]:
+    def of(
+        self, netdev: NetDevice | None, function: PciFunction | None
+    ) -> tuple[RdmaDeviceFacts, ...]:
         """Return them sorted by name, sub-devices last."""
         if netdev and "pf" in netdev.port_name:
             return ()  # the switch's side of a VF, not the VF
@@ -318,7 +306,7 @@ def _device(
     name: str,
     netdev: NetDevice | None,
     function: PciFunction | None,
-    known: tuple[tuple[RdmaDevice, ...], Placement | None, int],
+    known: tuple[tuple[RdmaDeviceFacts, ...], Placement | None, int],
 ) -> Device:
     """Return one device.
 
@@ -355,10 +343,3 @@ def _key(netdev: NetDevice | None, function: PciFunction | None) -> DeviceKey:
         return DeviceKey(link.bus, link.parent, link.name, pci, port)
     assert function is not None
     return DeviceKey(function.bus, function.parent or function.address, "", pci)
-
-
-def _is_away(live: Device, known: Device) -> bool:
-    """Whether something of the device that was on the host at allocation is not there now."""
-    return bool(
-        (known.key.name and not live.key.name) or (known.rdma_devices and not live.rdma_devices)
-    )

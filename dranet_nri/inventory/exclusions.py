@@ -71,6 +71,7 @@ _OVERLAYS: Final = frozenset(
         *("ipip", "sit", "vti", "vti6", "wireguard", "xfrm"),
     }
 )
+_LAG_KINDS: Final = frozenset({"bond", "team"})  # link aggregation
 _PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
 _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
 NETVSC_BUS: Final = "vmbus"
@@ -119,6 +120,7 @@ def link_hazard(
     slaved: frozenset[int],
     *,
     included: bool = False,
+    stays: bool = False,
 ) -> str:
     """Return why this link must not be published, whatever the routes are; "" if it may.
 
@@ -127,6 +129,7 @@ def link_hazard(
         links: all links of the namespace by ifindex.
         slaved: ifindexes that are the master of some link.
         included: its name alone is no reason.
+        stays: pods get children of it, so that it need not leave.
     """
     link = device.link
     if device.unreadable:
@@ -145,6 +148,8 @@ def link_hazard(
         return f"represents {device.port_name} in the NIC's embedded switch"
     if link.kind == "bridge" and link.index in slaved:
         return "a bridge with ports"
+    if stays and link.kind in _LAG_KINDS:
+        return ""
     if device.pinned or link.kind in _PINNED_KINDS:
         return "the kernel does not let it leave its network namespace"
     return ""
@@ -265,7 +270,7 @@ def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
     return _behind(master) if master else ""
 
 
-def bare_hazards(facts: HostFacts) -> dict[str, str]:
+def hazards_without_netdev(facts: HostFacts) -> dict[str, str]:
     """Return PCI address -> why the function must not be published without its net device."""
     reasons = {function.address: function_hazard(function) for function in facts.functions}
     if any(is_synthetic(device.link) for device in facts.netdevs):

@@ -43,8 +43,8 @@ def hazards(
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
         device.link.index: tree.get(device.link.index)
-        or link_hazard(device, by_index, masters, included=_is_included(device, include))
-        or ("" if _is_included(device, include) else guess(device, facts.policy_routes))
+        or link_hazard(device, by_index, masters, included=is_named(device, include))
+        or ("" if is_named(device, include) else guess(device, facts.policy_routes))
         or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
@@ -52,7 +52,42 @@ def hazards(
     return {index: reason for index, reason in reasons.items() if reason}
 
 
-def _is_included(device: NetDevice, include: Sequence[str]) -> bool:
+def parent_hazards(
+    facts: HostFacts,
+    uplinks: Uplinks | None = None,
+    include: Sequence[str] = (),
+    parents: Sequence[str] = (),
+) -> dict[int, str]:
+    """Return ifindex -> reason for every link of which no pod may have a child.
+
+    The link stays, so what runs over it does not matter, nor whether it could leave.
+
+    Args:
+        facts: what the host shows.
+        uplinks: of the same facts, where more is known than the facts have; None where not.
+        include: patterns of links to which no heuristic applies.
+        parents: patterns of links that the administrator offers as parents, uplinks among them.
+    """
+    links = [device.link for device in facts.netdevs]
+    by_index = {link.index: link for link in links}
+    masters = frozenset(link.master for link in links)
+    tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
+    synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
+    reasons: dict[int, str] = {}
+    for device in facts.netdevs:
+        index, offered = device.link.index, is_named(device, parents)
+        included = offered or is_named(device, include)
+        reasons[index] = (
+            ("" if offered else tree.get(index, ""))
+            or link_hazard(device, by_index, masters, included=included, stays=True)
+            or ("" if included else guess(device, facts.policy_routes))
+            or accelerated_hazard(device, synthetic)
+        )
+    return {index: reason for index, reason in reasons.items() if reason}
+
+
+def is_named(device: NetDevice, include: Sequence[str]) -> bool:
+    """Whether one of the patterns matches the link's name, its PCI address or its parent."""
     names = (device.link.name, device.pci, device.link.parent)
     return any(fnmatchcase(name, pattern) for pattern in include for name in names if name)
 

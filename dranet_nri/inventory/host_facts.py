@@ -75,7 +75,7 @@ class NetDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class RdmaPort:
+class RdmaPortFacts:
     """One port of an RDMA device.
 
     Attributes:
@@ -105,7 +105,7 @@ class RdmaPort:
 
 
 @dataclass(frozen=True, slots=True)
-class RdmaDevice:
+class RdmaDeviceFacts:
     """One RDMA device that the host's namespace can see (/sys/class/infiniband).
 
     Attributes:
@@ -126,7 +126,7 @@ class RdmaDevice:
     pci: str = ""
     node_type: str = ""
     node_guid: str = ""
-    ports: tuple[RdmaPort, ...] = ()
+    ports: tuple[RdmaPortFacts, ...] = ()
     sys_image_guid: str = ""
     fw_version: str = ""
     protocol: str = ""
@@ -163,7 +163,7 @@ class HostFacts:
 
     functions: tuple[PciFunction, ...] = ()
     netdevs: tuple[NetDevice, ...] = ()
-    rdma: tuple[RdmaDevice, ...] = ()
+    rdma: tuple[RdmaDeviceFacts, ...] = ()
     default_routes: tuple[DefaultRoute, ...] = ()
     numa_nodes: int = 1
     azure: AzureHost | None = None

@@ -14,15 +14,15 @@ Rules:
 from collections.abc import Callable, Collection, Sequence
 
 from dranet_nri.inventory.exclusions import NETVSC_BUS
-from dranet_nri.inventory.host_facts import RdmaDevice
+from dranet_nri.inventory.host_facts import RdmaDeviceFacts
 from dranet_nri.model import DeviceKey
 
-Naming = Callable[[Sequence[RdmaDevice]], Collection[str]]
+Naming = Callable[[Sequence[RdmaDeviceFacts]], Collection[str]]
 
 
 def own_rdma(
-    key: DeviceKey, devices: Sequence[RdmaDevice], naming: Naming
-) -> tuple[RdmaDevice, ...]:
+    key: DeviceKey, devices: Sequence[RdmaDeviceFacts], naming: Naming
+) -> tuple[RdmaDeviceFacts, ...]:
     """Return those of the devices that are the NIC's.
 
     Args:

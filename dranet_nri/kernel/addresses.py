@@ -20,7 +20,7 @@ from dranet_nri.linux.netlink.codec import (
     u8,
     u32,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import FOREVER, Address
 
 RTM_NEWADDR: Final = 20
@@ -58,7 +58,9 @@ _HEADER: Final = struct.Struct("=BBBBI")  # struct ifaddrmsg: family, prefixlen,
 _LIFETIMES: Final = struct.Struct("=II")  # struct ifa_cacheinfo: preferred, valid, …
 
 
-def dump_addresses(netlink: Rtnetlink, where: str, index: int, name: str) -> tuple[Address, ...]:
+def dump_addresses(
+    netlink: RtnetlinkSocket, where: str, index: int, name: str
+) -> tuple[Address, ...]:
     """Return the link's addresses in an order that makes the same list when they are added again.
 
     The kernel puts an IPv6 address before those of its scope that are there.
@@ -100,7 +102,7 @@ def _address(body: bytes, name: str) -> Address:
     )
 
 
-def add_address(netlink: Rtnetlink, what: str, index: int, address: Address) -> None:
+def add_address(netlink: RtnetlinkSocket, what: str, index: int, address: Address) -> None:
     """Add an address to the link.
 
     Raises:

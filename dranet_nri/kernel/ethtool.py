@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk
-from dranet_nri.linux.netlink.socket import Netlink, demand_answers
+from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers
 from dranet_nri.model import EthtoolState, Switches, switches
 
 NETLINK_GENERIC: Final = 16
@@ -65,7 +65,7 @@ class Ethtool:
             KernelError: the kernel is older than 4.20; the socket is closed.
         """
         demand_answers(sock)
-        self._netlink = Netlink(sock)
+        self._netlink = NetlinkSocket(sock)
 
     def close(self) -> None:
         """Close the socket. Idempotent."""

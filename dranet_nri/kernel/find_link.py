@@ -7,7 +7,8 @@ Rules:
    common with its recorded facts. Among several links none is guessed.
 3. A virtual device has only names, and the recorded facts once it was modified. A link that took
    its name on the host meanwhile is another link; the device may have a spare name there, and
-   another name in the pod.
+   another name in the pod. A daemon of the host may rename it as soon as it returns; then its
+   address and its index identify it.
 4. IPoIB links come and go with their RDMA device. When it moves, the kernel destroys its children
    in every namespace, and makes the links of its other ports anew in the target namespace.
 """
@@ -16,14 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link, Ns
-from dranet_nri.plan.identity import Known
-from dranet_nri.plan.ipoib import is_ours, is_ours_on_host
+from dranet_nri.plan.child import is_ours, is_ours_on_host
+from dranet_nri.plan.identity import DeviceIdentity
 
 Place = tuple[Ns, Link]
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LinkLocation:
     """Location of the device.
 
     Attributes:
@@ -36,13 +37,13 @@ class Located:
     unclear: tuple[str, ...] = ()
 
 
-def locate(
+def find_link(
     key: DeviceKey,
     pod_name: str,
     host: Sequence[Link],
     pod: Sequence[Link],
-    known: Known | None = None,
-) -> Located:
+    known: DeviceIdentity | None = None,
+) -> LinkLocation:
     """Find the device.
 
     Args:
@@ -54,16 +55,17 @@ def locate(
     """
     if key.parent:
         return _hardware(
-            key, pod_name, host, pod, known or Known(0, "", frozenset(), port=key.port)
+            key, pod_name, host, pod, known or DeviceIdentity(0, "", frozenset(), port=key.port)
         )
     if known is None:
-        return Located(_named(host, key.name), _named(pod, pod_name))
-    return _virtual(_at_home(key, host, known), _named(pod, pod_name), pod, known)
+        return LinkLocation(_named(host, key.name), _named(pod, pod_name))
+    location = _virtual(_on_host(key, host, known), _named(pod, pod_name), pod, known)
+    return location if location != LinkLocation() else _renamed(host, known)
 
 
 def _hardware(
-    key: DeviceKey, pod_name: str, host: Sequence[Link], pod: Sequence[Link], known: Known
-) -> Located:
+    key: DeviceKey, pod_name: str, host: Sequence[Link], pod: Sequence[Link], known: DeviceIdentity
+) -> LinkLocation:
     names = {Ns.HOST: key.name, Ns.POD: pod_name}
     below = [*_ports(Ns.HOST, host, key, known), *_ports(Ns.POD, pod, key, known)]
     possible = [
@@ -82,12 +84,12 @@ def _hardware(
     for tell in tells:
         possible = [place for place in possible if tell(*place)] or possible
     if len(possible) > 1:
-        return Located(unclear=tuple(_told(ns, link) for ns, link in possible))
+        return LinkLocation(unclear=tuple(_told(ns, link) for ns, link in possible))
     places = dict(possible)
-    return Located(places.get(Ns.HOST), places.get(Ns.POD))
+    return LinkLocation(places.get(Ns.HOST), places.get(Ns.POD))
 
 
-def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: Known) -> list[Place]:
+def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: DeviceIdentity) -> list[Place]:
     """Return the links below the parent, less those that hang on another one of them.
 
     A device that is such a child itself is among them, and on the host nothing else.
@@ -105,7 +107,7 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: Known) -> list[
     return [(ns, link) for link in below if not is_ours(link) or known.is_there(link)]
 
 
-def _at_home(key: DeviceKey, host: Sequence[Link], known: Known) -> tuple[Link, ...]:
+def _on_host(key: DeviceKey, host: Sequence[Link], known: DeviceIdentity) -> tuple[Link, ...]:
     """Return the links on the host that are a virtual device, which may wait for its own name."""
     named = _named(host, key.name)
     waiting = (link for link in host if link is not named and known.waits_as(link))
@@ -113,8 +115,8 @@ def _at_home(key: DeviceKey, host: Sequence[Link], known: Known) -> tuple[Link, 
 
 
 def _virtual(
-    homes: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: Known
-) -> Located:
+    homes: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: DeviceIdentity
+) -> LinkLocation:
     """Find a virtual device that was modified.
 
     Args:
@@ -125,24 +127,32 @@ def _virtual(
     """
     proven = next((link for link in pod if known.is_there(link)), None)
     if proven is not None:
-        return Located(pod=proven)
+        return LinkLocation(pod=proven)
     if len(homes) > 1:
-        return Located(unclear=tuple(_told(Ns.HOST, link) for link in homes))
+        return LinkLocation(unclear=tuple(_told(Ns.HOST, link) for link in homes))
     here = homes[0] if homes else None
     there = there if there and known.is_named(there) else None
     alike = [link for link in pod if known.looks_like(link)] or known.may_be(pod)
     if there is None and len(alike) == 1 and known.has_mac(alike[0]):
         there = alike[0]
     if here or there:
-        return Located(here, there)
-    return Located(unclear=tuple(_told(Ns.POD, link) for link in alike))
+        return LinkLocation(here, there)
+    return LinkLocation(unclear=tuple(_told(Ns.POD, link) for link in alike))
+
+
+def _renamed(host: Sequence[Link], known: DeviceIdentity) -> LinkLocation:
+    """Find a virtual device that is in neither namespace under a name it was given."""
+    alike = [link for link in host if known.looks_like(link)]
+    if len(alike) == 1 and known.has_index(alike[0]):
+        return LinkLocation(host=alike[0])
+    return LinkLocation(unclear=tuple(_told(Ns.HOST, link) for link in alike))
 
 
 def _told(ns: Ns, link: Link) -> str:
     return link.name if ns is Ns.HOST else f"{link.name} (in the pod)"
 
 
-def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
+def links_lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
     """Return the names of links that are lost when the device's RDMA device leaves, sorted.
 
     Only an InfiniBand link has any: its children and other ports. Children of the plugin don't

@@ -16,16 +16,16 @@ Rules:
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dranet_nri.inventory import RdmaDevice, own_rdma
+from dranet_nri.inventory import RdmaDeviceFacts, own_rdma
 from dranet_nri.linux.rdma import types
 from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 
 Seen = Sequence[types.RdmaDevice]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleRdma:
     """RDMA devices and links that the namespaces show.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shown:
     netdevs: Callable[[Ns, Seen], Mapping[int, frozenset[int]]]
 
 
-def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
+def find_rdma(shown: VisibleRdma, known: RdmaIdentity) -> ObservedRdma:
     """Return where the RDMA devices are.
 
     Raises:
@@ -64,14 +64,14 @@ def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
     )
 
 
-def _on_host(shown: Shown, known: KnownRdma) -> Seen:
+def _on_host(shown: VisibleRdma, known: RdmaIdentity) -> Seen:
     whole = {device.name: device for device in shown.host if not device.parent}
-    placed = [RdmaDevice(name, *shown.parents.get(name, ("", ""))) for name in whole]
+    placed = [RdmaDeviceFacts(name, *shown.parents.get(name, ("", ""))) for name in whole]
 
     places = [(Ns.HOST, known.host_netdev)]
     places += [(Ns.POD, known.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
 
-    def naming(asked: Sequence[RdmaDevice]) -> set[str]:
+    def naming(asked: Sequence[RdmaDeviceFacts]) -> set[str]:
         devices = [whole[device.name] for device in asked]
         return {
             device.name
@@ -89,12 +89,12 @@ def _on_host(shown: Shown, known: KnownRdma) -> Seen:
     ]
 
 
-def _having(shown: Shown, ns: Ns, devices: Seen, netdev: int) -> Seen:
+def _having(shown: VisibleRdma, ns: Ns, devices: Seen, netdev: int) -> Seen:
     told = shown.netdevs(ns, devices)
     return [device for device in devices if netdev in told.get(device.index, ())]
 
 
-def _in_pod(shown: Shown, known: KnownRdma, *, nowhere_else: bool) -> Seen:
+def _in_pod(shown: VisibleRdma, known: RdmaIdentity, *, nowhere_else: bool) -> Seen:
     whole = [device for device in shown.pod if not device.parent]
     if known.before or not (whole and nowhere_else):
         return [device for device in whole if known.has_left(_link(device))]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts, NetDevice
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.observe import sysfs_parents
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import text, u8
@@ -20,7 +20,7 @@ from dranet_nri.linux.netlink.routes import default_routes
 from dranet_nri.model import Link
 
 
-def host_facts(host: Space, sys_root: str) -> HostFacts:
+def host_facts(host: Namespace, sys_root: str) -> HostFacts:
     """Return what hazards() judges links by, and no more.
 
     Raises:
@@ -36,7 +36,7 @@ def host_facts(host: Space, sys_root: str) -> HostFacts:
     )
 
 
-def _net_devices(host: Space, parents: Parents) -> Iterator[NetDevice]:
+def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
     owned = addresses(host.netlink)
     elsewhere = above_elsewhere(host.netlink, host.fd)
     for seen in host.links():

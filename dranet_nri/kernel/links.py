@@ -13,16 +13,18 @@ from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.linux.netlink.codec import Value, attribute, encode, octets
 from dranet_nri.linux.netlink.links import (
     IFF_UP,
+    IFLA_IPOIB_MODE,
+    IFLA_IPOIB_UMCAST,
     IFLA_XDP,
     INFO,
     IPOIB_MODE_CONNECTED,
     IPOIB_MODE_DATAGRAM,
     KEPT_FLAGS,
-    Seen,
+    DumpedLink,
     find_link,
     link_at,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import IpoibState, XdpMode
 from dranet_nri.plan.ops import LinkSettings, MoveLink
 
@@ -35,16 +37,25 @@ IFLA_XDP_FD, IFLA_XDP_FLAGS = 1, 3
 XDP_FLAGS: Final = {XdpMode.GENERIC: 2, XdpMode.NATIVE: 4, XdpMode.OFFLOADED: 8}  # XDP_FLAGS_*
 
 
-def ipoib_info(*data: tuple[str, Value]) -> Value:
-    """Return IFLA_LINKINFO of kind ipoib with this IFLA_INFO_DATA."""
-    return {"attrs": [("IFLA_INFO_KIND", "ipoib"), ("IFLA_INFO_DATA", {"attrs": [*data]})]}
+def link_info(kind: str, *data: bytes) -> Value:
+    """Return IFLA_LINKINFO of that kind with the attributes of IFLA_INFO_DATA."""
+    return {"attrs": [("IFLA_INFO_KIND", kind), ("IFLA_INFO_DATA", b"".join(data))]}
+
+
+def u16_attribute(kind: int, number: int) -> bytes:
+    """Return an attribute of 16 bits."""
+    return attribute(kind, struct.pack("=H", number))
 
 
 def _ipoib_info(state: IpoibState | None) -> Value | None:
     if state is None:
         return None
     mode = IPOIB_MODE_CONNECTED if state.connected else IPOIB_MODE_DATAGRAM
-    return ipoib_info(("IFLA_IPOIB_MODE", mode), ("IFLA_IPOIB_UMCAST", int(state.umcast)))
+    return link_info(
+        "ipoib",
+        u16_attribute(IFLA_IPOIB_MODE, mode),
+        u16_attribute(IFLA_IPOIB_UMCAST, int(state.umcast)),
+    )
 
 
 def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
@@ -80,14 +91,14 @@ def link_layer(mac: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class MoveEnd:
     """One end of a move: a namespace's socket and its descriptor."""
 
-    netlink: Rtnetlink
+    netlink: RtnetlinkSocket
     fd: int
 
 
-def move(source: End, target: End, op: MoveLink) -> None:
+def move(source: MoveEnd, target: MoveEnd, op: MoveLink) -> None:
     """Move, rename and set a link in one message.
 
     The kernel moves first; where it then cannot rename or set, the link is brought back. So a
@@ -124,7 +135,9 @@ def _explained(error: KernelError, op: MoveLink) -> KernelError:
     return KernelError(error.op, error.code, detail)
 
 
-def _bring_back(source: End, target: End, op: MoveLink, name: str, cause: KernelError) -> None:
+def _bring_back(
+    source: MoveEnd, target: MoveEnd, op: MoveLink, name: str, cause: KernelError
+) -> None:
     """Take a link back that moved, but could not get its name or settings.
 
     Raises:
@@ -144,7 +157,7 @@ def _bring_back(source: End, target: End, op: MoveLink, name: str, cause: Kernel
         raise KernelError(what, cause.code, detail) from cause
 
 
-def _found(netlink: Rtnetlink, what: str, name: str | int) -> Seen | None:
+def _found(netlink: RtnetlinkSocket, what: str, name: str | int) -> DumpedLink | None:
     """Return the link of that name, altname or index, None if there is none."""
     try:
         return (
@@ -158,12 +171,12 @@ def _found(netlink: Rtnetlink, what: str, name: str | int) -> Seen | None:
         raise
 
 
-def set_settings(netlink: Rtnetlink, what: str, index: int, settings: LinkSettings) -> None:
+def set_settings(netlink: RtnetlinkSocket, what: str, index: int, settings: LinkSettings) -> None:
     """Set what is not None."""
     netlink.do(what, RTM_NEWLINK, 0, _body(index, settings))
 
 
-def detach_xdp(netlink: Rtnetlink, what: str, index: int, mode: XdpMode) -> None:
+def detach_xdp(netlink: RtnetlinkSocket, what: str, index: int, mode: XdpMode) -> None:
     """Take the XDP program of that mode off the link; there is none: nothing happens.
 
     Raises:
@@ -175,29 +188,29 @@ def detach_xdp(netlink: Rtnetlink, what: str, index: int, mode: XdpMode) -> None
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 
-def set_down(netlink: Rtnetlink, what: str, index: int) -> None:
+def set_down(netlink: RtnetlinkSocket, what: str, index: int) -> None:
     """Take the link down."""
     netlink.do(what, RTM_NEWLINK, 0, INFO.pack(0, 0, index, 0, IFF_UP))
 
 
-def set_up(netlink: Rtnetlink, what: str, index: int) -> None:
+def set_up(netlink: RtnetlinkSocket, what: str, index: int) -> None:
     """Take the link up."""
     netlink.do(what, RTM_NEWLINK, 0, INFO.pack(0, 0, index, IFF_UP, IFF_UP))
 
 
-def rename(netlink: Rtnetlink, what: str, index: int, name: str) -> None:
+def rename(netlink: RtnetlinkSocket, what: str, index: int, name: str) -> None:
     """Rename the link; it has the name already: nothing happens."""
     body = encode(LinkMessage, {"index": index}, [("IFLA_IFNAME", name)])
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 
-def set_master(netlink: Rtnetlink, what: str, index: int, master: int) -> None:
+def set_master(netlink: RtnetlinkSocket, what: str, index: int, master: int) -> None:
     """Enslave the link to the link of index master, or free it where that is 0."""
     body = encode(LinkMessage, {"index": index}, [("IFLA_MASTER", master)])
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 
-def add_altname(netlink: Rtnetlink, what: str, index: int, altname: str) -> None:
+def add_altname(netlink: RtnetlinkSocket, what: str, index: int, altname: str) -> None:
     """Give the link an altname that it may have already."""
     try:
         netlink.do(what, RTM_NEWLINKPROP, NLM_F_EXCL_CREATE, _property(index, altname))
@@ -206,7 +219,7 @@ def add_altname(netlink: Rtnetlink, what: str, index: int, altname: str) -> None
             raise
 
 
-def del_altname(netlink: Rtnetlink, what: str, index: int, altname: str) -> None:
+def del_altname(netlink: RtnetlinkSocket, what: str, index: int, altname: str) -> None:
     """Take an altname from the link, which may not have it.
 
     The kernel says ENOENT where nothing has that name and EINVAL where another link has it.

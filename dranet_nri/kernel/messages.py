@@ -62,21 +62,10 @@ class RuleMessage(_Given, fibmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct fib_rule_hdr and its attributes."""
 
 
-class IpoibData(nla):  # type: ignore[misc]  # pyroute2 is untyped
-    """IFLA_INFO_DATA of kind ipoib."""
+class LinkInfo(nla):  # type: ignore[misc]  # pyroute2 is untyped
+    """IFLA_LINKINFO; the attributes of a kind are given as bytes."""
 
-    nla_map = (
-        (1, "IFLA_IPOIB_PKEY", "uint16"),
-        (2, "IFLA_IPOIB_MODE", "uint16"),
-        (3, "IFLA_IPOIB_UMCAST", "uint16"),
-    )
-
-
-class IpoibInfo(nla):  # type: ignore[misc]
-    """IFLA_LINKINFO of kind ipoib."""
-
-    nla_map = ((1, "IFLA_INFO_KIND", "asciiz"), (2, "IFLA_INFO_DATA", "ipoib_data"))
-    ipoib_data = IpoibData
+    nla_map = ((1, "IFLA_INFO_KIND", "asciiz"), (2, "IFLA_INFO_DATA", "cdata"))
 
 
 class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
@@ -90,7 +79,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
         (5, "IFLA_LINK", "uint32"),
         (10, "IFLA_MASTER", "uint32"),
         (13, "IFLA_TXQLEN", "uint32"),
-        (18, "IFLA_LINKINFO", "ipoib_info"),
+        (18, "IFLA_LINKINFO", "link_info"),
         (20, "IFLA_IFALIAS", "asciiz"),
         (27, "IFLA_GROUP", "uint32"),
         (28, "IFLA_NET_NS_FD", "uint32"),
@@ -101,7 +90,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
         (64, "IFLA_GRO_IPV4_MAX_SIZE", "uint32"),
     )
     proplist = ifinfmsg.proplist
-    ipoib_info = IpoibInfo
+    link_info = LinkInfo
 
 
 class NeighbourMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped

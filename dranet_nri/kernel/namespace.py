@@ -14,8 +14,8 @@ from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.routes import dump_routes, taken_slots, without_implied
 from dranet_nri.kernel.rules import dump_rules, rules_of
 from dranet_nri.linux import bpf
-from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of, link_at
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
+from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, prepared
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.plan.routes import Slot
 
@@ -24,7 +24,7 @@ from dranet_nri.plan.routes import Slot
 MOST_IN_POD: Final = 16 << 20
 
 
-class Space:
+class Namespace:
     """A namespace with a socket for links, addresses and routes, and one for features.
 
     What serves several devices of a pod alike is read once and returned again, until something is
@@ -47,12 +47,12 @@ class Space:
         try:
             route, generic = sockets_in(nsfd, NETLINK_ROUTE, NETLINK_GENERIC)
             self.ethtool = Ethtool(generic)
-            self.netlink: Rtnetlink = prepared(route)
+            self.netlink: RtnetlinkSocket = prepared(route)
         except BaseException:
             os.close(nsfd)
             raise
         self._proc_root = proc_root
-        self._links: tuple[Seen, ...] | None = None
+        self._links: tuple[DumpedLink, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._indexes: dict[str, int] = {}
 
@@ -65,7 +65,7 @@ class Space:
         """Drop the names that were read: a link is about to appear, disappear or be renamed."""
         self._indexes.clear()
 
-    def links(self) -> tuple[Seen, ...]:
+    def links(self) -> tuple[DumpedLink, ...]:
         """Return every link of the namespace.
 
         Raises:
@@ -76,7 +76,7 @@ class Space:
             self._links = dump_links(self.netlink, self.ns, most)
         return self._links
 
-    def link_at(self, index: int) -> tuple[Seen, ...]:
+    def link_at(self, index: int) -> tuple[DumpedLink, ...]:
         """Return the link with that ifindex, which may not be there."""
         try:
             return (link_at(self.netlink, f"look for link {index} in {self.ns}", index),)
@@ -120,7 +120,7 @@ class Space:
         dumped, unrestorable = dump_routes(self.netlink, self.ns, link.index, names)
         routes = without_implied(dumped, addresses)
         specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
-        sysctls = sysctl.told(next(specs, b""))
+        sysctls = sysctl.reset_by_move(next(specs, b""))
         if self.ns is Ns.HOST:
             sysctls = self._with_files(link.name, sysctls)
         return LinkState(
@@ -141,7 +141,7 @@ class Space:
 
     def _with_files(self, name: str, sysctls: tuple[Sysctl, ...]) -> tuple[Sysctl, ...]:
         proc_root, secret = self._proc_root, sysctl.STABLE_PRIVACY in sysctls
-        shown = run_inside(self.fd, lambda: sysctl.shown_by_files(proc_root, name, secret=secret))
+        shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, secret=secret))
         first = tuple(entry for entry in shown if entry.secret)
         return (*first, *sysctls, *shown[len(first) :])
 

@@ -9,7 +9,7 @@ from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import NeighbourMessage
 from dranet_nri.linux.netlink import codec
 from dranet_nri.linux.netlink.codec import attribute, attributes, encode, family_of, fixed
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Neighbour
 
 RTM_NEWNEIGH: Final = 28
@@ -24,7 +24,9 @@ NDA_IFINDEX: Final = 8
 _HEADER: Final = struct.Struct("=BxxxiHBB")  # struct ndmsg: family, ifindex, state, flags, type
 
 
-def dump_neighbours(netlink: Rtnetlink, where: str, index: int, name: str) -> tuple[Neighbour, ...]:
+def dump_neighbours(
+    netlink: RtnetlinkSocket, where: str, index: int, name: str
+) -> tuple[Neighbour, ...]:
     """Return the link's permanent entries, and the addresses it answers for."""
     what = f"dump neighbours of {name} in {where}"
     of_link = attribute(NDA_IFINDEX, struct.pack("=I", index))
@@ -48,7 +50,7 @@ def _entries(bodies: list[bytes], index: int) -> Iterator[Neighbour]:
             yield Neighbour(destination, "" if proxy else lladdr.hex(":"), proxy=proxy)
 
 
-def add_neighbour(netlink: Rtnetlink, what: str, index: int, neighbour: Neighbour) -> None:
+def add_neighbour(netlink: RtnetlinkSocket, what: str, index: int, neighbour: Neighbour) -> None:
     """Add or replace an entry."""
     attrs: list[tuple[str, codec.Value]] = [("NDA_DST", neighbour.destination)]
     if not neighbour.proxy:

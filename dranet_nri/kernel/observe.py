@@ -6,13 +6,13 @@ from errno import E2BIG
 from pathlib import Path
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.find_link import locate, lost_with
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.find_link import find_link, links_lost_with
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.linux.netlink.codec import text
 from dranet_nri.linux.netlink.links import (
     IFLA_PHYS_PORT_NAME,
+    DumpedLink,
     Parents,
-    Seen,
     links_from,
 )
 from dranet_nri.model import (
@@ -24,16 +24,16 @@ from dranet_nri.model import (
     is_representor,
     is_spare,
 )
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 
 
 def observe(
-    host: Space,
-    pod: Space | None,
+    host: Namespace,
+    pod: Namespace | None,
     key: DeviceKey,
     pod_name: str,
     sys_root: str,
-    known: Known | None = None,
+    known: DeviceIdentity | None = None,
     *,
     bare: bool = False,
 ) -> Observed:
@@ -52,7 +52,7 @@ def observe(
         own = own_names(_all(in_pod), pod_name, known)
         pod_parents = dict.fromkeys(own, (key.bus, key.parent))
     virtual = known is not None and not key.parent
-    located = locate(
+    located = find_link(
         key,
         pod_name,
         _numbered(_candidates(on_host, key, key.name, host_parents), sys_root),
@@ -67,12 +67,12 @@ def observe(
         taken_pod_names=_taken(in_pod, there),
         host_rules=host.rules(),
         pod_rules=pod.rules() if pod is not None and not bare else (),
-        lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
+        lost_with_rdma=links_lost_with(here, _infiniband(on_host, host_parents)),
         unclear=located.unclear,
     )
 
 
-def _in_pod(pod: Space | None, known: Known | None) -> tuple[Seen, ...]:
+def _in_pod(pod: Namespace | None, known: DeviceIdentity | None) -> tuple[DumpedLink, ...]:
     """Return every link of the pod; of too many the one that has the device's index."""
     if pod is None:
         return ()
@@ -85,7 +85,7 @@ def _in_pod(pod: Space | None, known: Known | None) -> tuple[Seen, ...]:
 
 
 def _candidates(
-    links: tuple[Seen, ...], key: DeviceKey, name: str, parents: Parents
+    links: tuple[DumpedLink, ...], key: DeviceKey, name: str, parents: Parents
 ) -> tuple[Link, ...]:
     """Return, in full, the links that may be the device; there may be hundreds of others."""
     possible = (
@@ -101,13 +101,13 @@ def _candidates(
     return tuple(links_from(possible, parents))
 
 
-def own_names(links: Sequence[Link], name: str, known: Known | None) -> set[str]:
+def own_names(links: Sequence[Link], name: str, known: DeviceIdentity | None) -> set[str]:
     """Return the names of links in the pod that may be the device, where parents are unknown.
 
     Those of its index there; else its name, and InfiniBand links of its GUID, for the kernel names
     what it makes anew.
     """
-    known = known or Known(0, "", frozenset())
+    known = known or DeviceIdentity(0, "", frozenset())
     index = known.pod_index
     named = {link.name for link in links if index and link.index == index}
     return named or {name, *(link.name for link in links if known.has_guid(link))}
@@ -128,25 +128,25 @@ def _dev_port(sys_root: str, name: str) -> int | None:
         return None
 
 
-def _infiniband(links: tuple[Seen, ...], parents: Parents) -> tuple[Link, ...]:
+def _infiniband(links: tuple[DumpedLink, ...], parents: Parents) -> tuple[Link, ...]:
     return tuple(links_from((seen for seen in links if seen.arphrd == ARPHRD_INFINIBAND), parents))
 
 
-def _all(links: tuple[Seen, ...]) -> tuple[Link, ...]:
+def _all(links: tuple[DumpedLink, ...]) -> tuple[Link, ...]:
     """Return every link; those of a pod are few."""
     return tuple(links_from(links))
 
 
-def _state(space: Space | None, link: Link | None) -> LinkState | None:
+def _state(space: Namespace | None, link: Link | None) -> LinkState | None:
     return None if space is None or link is None else space.state(link)
 
 
-def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:
+def _taken(links: tuple[DumpedLink, ...], own: Link | None) -> frozenset[str]:
     others = (seen for seen in links if own is None or seen.index != own.index)
     return frozenset(name for seen in others for name in (seen.name, *seen.altnames))
 
 
-def sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
+def sysfs_parents(sys_root: str, links: tuple[DumpedLink, ...]) -> Parents:
     """Return the parents of the host's links, where netlink has none (before Linux 5.14)."""
     parents: dict[str, tuple[str, str]] = {}
     for seen in links:

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.find_rdma import Shown, owned
+from dranet_nri.kernel.find_rdma import VisibleRdma, find_rdma
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.rdma.chardev import in_sysfs
 from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
 from dranet_nri.linux.rdma.types import CharDevKind, RdmaDevice
 from dranet_nri.model import CharDevice, Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 
 T = TypeVar("T")
 
 
-def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> ObservedRdma:
+def observe(host: int, pod: int | None, sys_root: str, known: RdmaIdentity) -> ObservedRdma:
     """Find the RDMA devices of a device.
 
     Args:
@@ -57,7 +57,7 @@ def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> Obse
     folder = Path(sys_root, "class/infiniband")
     places = [folder / device.name for device in on_host]
     parents = {place.name: _parent(place) for place in places if place.exists()}
-    return owned(Shown(mode, on_host, in_pod, parents, netdevs), known)
+    return find_rdma(VisibleRdma(mode, on_host, in_pod, parents, netdevs), known)
 
 
 def char_devices(

@@ -31,7 +31,7 @@ from dranet_nri.linux.netlink.codec import (
     u32,
     walk,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, slot_of
 
@@ -80,7 +80,7 @@ _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
 
 
 def dump_routes(
-    netlink: Rtnetlink, where: str, index: int, names: Mapping[int, str]
+    netlink: RtnetlinkSocket, where: str, index: int, names: Mapping[int, str]
 ) -> tuple[tuple[Route, ...], tuple[str, ...]]:
     """Return the routes that use the link, of all tables but local.
 
@@ -109,7 +109,7 @@ def dump_routes(
 
 
 def _dumped(
-    netlink: Rtnetlink, whose: str, filters: bytes, most: int | None = None
+    netlink: RtnetlinkSocket, whose: str, filters: bytes, most: int | None = None
 ) -> Iterator[bytes]:
     """Yield the body of each route, of both families."""
     for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
@@ -123,7 +123,7 @@ def _dumped(
 
 
 def taken_slots(
-    netlink: Rtnetlink, but: Collection[int], names: Mapping[int, str], most: int
+    netlink: RtnetlinkSocket, but: Collection[int], names: Mapping[int, str], most: int
 ) -> dict[Slot, str]:
     """Return the slots that routes of a pod have, and the name of the link of each.
 
@@ -273,7 +273,7 @@ Leg = tuple[NextHop, int]  # and the ifindex it goes through
 
 
 def add_route(
-    netlink: Rtnetlink,
+    netlink: RtnetlinkSocket,
     what: str,
     index: int,
     route: Route,
@@ -317,7 +317,7 @@ def add_route(
 
 
 def _parts_of(
-    netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Leg]
+    netlink: RtnetlinkSocket, what: str, route: Route, legs: Sequence[Leg]
 ) -> tuple[tuple[int, Route, Sequence[Leg]], ...]:
     """Return the IPv4 routes that are like this one, but lack legs of it.
 
@@ -369,10 +369,10 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
         "type": route.type,
         "flags": RTNH_F_ONLINK if route.onlink and not legs else 0,
     }
-    return encode(RouteMessage, fixed, attrs) + _as_told(route)
+    return encode(RouteMessage, fixed, attrs) + _requested(route)
 
 
-def _as_told(route: Route) -> bytes:
+def _requested(route: Route) -> bytes:
     """Return the attributes that are sent back as the kernel returned them."""
     metrics = bytes.fromhex(route.metrics)
     if route.mtu:

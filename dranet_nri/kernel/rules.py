@@ -19,7 +19,7 @@ from dranet_nri.linux.netlink.codec import (
     u8,
     u32,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Rule
 
 RTM_NEWRULE: Final = 32
@@ -62,7 +62,7 @@ KNOWN: Final = 256  # rules whose meaning is remembered; every namespace has the
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct fib_rule_hdr
 
 
-def dump_rules(netlink: Rtnetlink, where: str) -> tuple[Rule, ...]:
+def dump_rules(netlink: RtnetlinkSocket, where: str) -> tuple[Rule, ...]:
     """Return the namespace's rules, those aside that a Rule cannot say in full.
 
     A rule that also selects by port, user or suppressed prefix would be wider without that.
@@ -103,7 +103,7 @@ def _rule(body: bytes) -> Rule | None:
     )
 
 
-def add_rule(netlink: Rtnetlink, what: str, rule: Rule) -> None:
+def add_rule(netlink: RtnetlinkSocket, what: str, rule: Rule) -> None:
     """Add a rule unless an equal one is there.
 
     The kernel says EEXIST for an equal rule of the same priority only.

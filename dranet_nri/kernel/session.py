@@ -13,15 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from errno import ESTALE
 from typing import Final, assert_never
 
-from dranet_nri.component.threads import now_doing
+from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
-from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel import addresses, child, links, neighbours, rdma, routes, rules
 from dranet_nri.kernel.host import host_facts
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
-from dranet_nri.kernel.sysctl import Defaults
+from dranet_nri.kernel.sysctl import SysctlDefaults
 from dranet_nri.linux.netlink.links import link_at, link_from
 from dranet_nri.model import (
     CharDevice,
@@ -36,11 +36,11 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
-from dranet_nri.plan.identity import Known, KnownRdma
+from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -64,7 +64,7 @@ from dranet_nri.plan.ops import (
 from dranet_nri.plan.routes import Slot
 
 # MoveRdma as well: it makes IPoIB links anew.
-CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddIpoib | DelLink
+CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | DelLink
 
 
 class NetlinkKernel:
@@ -90,7 +90,7 @@ class NetlinkKernel:
         self._host = host
         self._proc_root = proc_root
         self._sys_root = sys_root
-        self._defaults = Defaults(proc_root)
+        self._defaults = SysctlDefaults(proc_root)
         # By path too: a namespace that ended leaves its inode to the next one at once.
         self._held: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
@@ -127,7 +127,7 @@ class NetlinkKernel:
         Raises:
             KernelError: the namespace is not held or cannot be entered.
         """
-        opened: dict[Ns, Space] = {}
+        opened: dict[Ns, Namespace] = {}
         try:
             opened[Ns.HOST] = self._open_host()
             if netns is not None:
@@ -138,19 +138,19 @@ class NetlinkKernel:
             raise
         return NetlinkSession(opened, self._sys_root, self._defaults)
 
-    def _open_host(self) -> Space:
+    def _open_host(self) -> Namespace:
         fd = _open_same(self._host)
         if fd is None:
             raise KernelError(f"enter {self._host.path}", ESTALE, "no longer the host's namespace")
-        return Space(Ns.HOST, fd, self._proc_root)
+        return Namespace(Ns.HOST, fd, self._proc_root)
 
-    def _open_held(self, netns: NetnsId) -> Space:
+    def _open_held(self, netns: NetnsId) -> Namespace:
         with self._lock:
             held = self._held.get(netns)
             if held is None:
                 raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
             fd = os.dup(held)
-        return Space(Ns.POD, fd, self._proc_root)
+        return Namespace(Ns.POD, fd, self._proc_root)
 
 
 def _slot(netns: NetnsId) -> tuple[int, int]:
@@ -172,17 +172,24 @@ def _open_same(netns: NetnsId) -> int | None:
 class NetlinkSession:
     """One pod's namespace and the host's, or the host's alone."""
 
-    def __init__(self, spaces: dict[Ns, Space], sys_root: str, defaults: Defaults) -> None:
+    def __init__(
+        self, spaces: dict[Ns, Namespace], sys_root: str, defaults: SysctlDefaults
+    ) -> None:
         """Take over the open namespaces."""
         self._spaces = spaces
         self._sys_root = sys_root
         self._defaults = defaults
 
     def observe(
-        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+        self,
+        key: DeviceKey,
+        pod_name: str,
+        known: DeviceIdentity | None = None,
+        *,
+        bare: bool = False,
     ) -> Observed:
         """Return where the device is and its full state there."""
-        now_doing(f"observe {key.name}")
+        set_step(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
         return observe(host, pod, key, pod_name, self._sys_root, known, bare=bare)
@@ -199,7 +206,7 @@ class NetlinkSession:
 
     def host_facts(self) -> HostFacts:
         """Return what the host's links are judged by."""
-        now_doing("look at the host's links")
+        set_step("look at the host's links")
         return host_facts(self._space(Ns.HOST, "look at the host's links"), self._sys_root)
 
     def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
@@ -215,7 +222,7 @@ class NetlinkSession:
         """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege."""
         return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
 
-    def rdma(self, known: KnownRdma) -> ObservedRdma:
+    def rdma(self, known: RdmaIdentity) -> ObservedRdma:
         """Return where the RDMA devices of a device are."""
         host = self._space(Ns.HOST, f"observe RDMA devices of {known.key.parent or known.key.name}")
         pod = self._spaces.get(Ns.POD)
@@ -231,15 +238,15 @@ class NetlinkSession:
     def child(self, alias: str) -> Observed:
         """Return where the link is that was made under that alias."""
         host = self._space(Ns.HOST, f"observe {alias}")
-        return ipoib.observe_child(host, self._spaces.get(Ns.POD), alias)
+        return child.observe_child(host, self._spaces.get(Ns.POD), alias)
 
     def children(self) -> tuple[tuple[str, int], ...]:
         """Return every link on the host that the plugin made."""
-        return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
+        return child.children(self._space(Ns.HOST, "look for links that we made"))
 
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
         """Return the P_Key table of a port of an RDMA device."""
-        return ipoib.pkeys(self._sys_root, rdma_device, port)
+        return child.pkeys(self._sys_root, rdma_device, port)
 
     def close(self) -> None:
         """Close sockets and descriptors. Idempotent."""
@@ -249,7 +256,7 @@ class NetlinkSession:
 
     def apply(self, op: Op) -> None:
         """Do op; see the port for what it owes."""
-        now_doing(op)
+        set_step(op)
         what = str(op)
         for space in self._spaces.values():
             space.forget()
@@ -258,12 +265,13 @@ class NetlinkSession:
         if isinstance(op, MoveLink | MoveRdma):
             self._move(what, op)
             return
-        space = self._space(Ns.HOST if isinstance(op, AddIpoib) else op.ns, what)
+        space = self._space(op.ns, what)
         match op:
-            case AddIpoib():
-                ipoib.add(space.netlink, what, op)
+            case AddChild():
+                host = self._space(Ns.HOST, what).netlink
+                child.add(host, links.MoveEnd(space.netlink, space.fd), what, op)
             case DelLink():
-                ipoib.delete(space.netlink, what, op.index)
+                child.delete(space.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
                 _apply_by_index(space, what, op)
             case RenameRdma():
@@ -285,14 +293,16 @@ class NetlinkSession:
         match op:
             case MoveLink():
                 links.move(
-                    links.End(source.netlink, source.fd), links.End(target.netlink, target.fd), op
+                    links.MoveEnd(source.netlink, source.fd),
+                    links.MoveEnd(target.netlink, target.fd),
+                    op,
                 )
             case MoveRdma():
                 rdma.move(source.fd, target.fd, what, op.index)
             case _:
                 assert_never(op)
 
-    def _space(self, ns: Ns, what: str) -> Space:
+    def _space(self, ns: Ns, what: str) -> Namespace:
         space = self._spaces.get(ns)
         if space is None:
             raise KernelError(what, ESTALE, f"the session has no {ns} namespace")
@@ -300,7 +310,7 @@ class NetlinkSession:
 
 
 def _apply_by_index(
-    space: Space, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
+    space: Namespace, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
 ) -> None:
     netlink = space.netlink
     match op:
@@ -319,7 +329,7 @@ def _apply_by_index(
 
 
 def _apply_by_name(
-    space: Space,
+    space: Namespace,
     what: str,
     op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour,
 ) -> None:

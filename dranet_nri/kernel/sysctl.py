@@ -169,7 +169,7 @@ def check_root(proc_root: Path) -> None:
         )
 
 
-class Defaults:
+class SysctlDefaults:
     """Sysctls of a link that enters a namespace: the values to which a move resets it.
 
     Its files stay open as long as it is there: to open one takes twenty times as long as to read
@@ -266,7 +266,7 @@ def _opened(paths: Mapping[str, str]) -> _Files:
     return tuple(opened)
 
 
-def told(af_spec: bytes) -> tuple[Sysctl, ...]:
+def reset_by_move(af_spec: bytes) -> tuple[Sysctl, ...]:
     """Return the sysctls that a move resets, from the link's IFLA_AF_SPEC, in table order.
 
     A family that the link lacks is left out. A key that the kernel lacks may be returned as 0.
@@ -291,7 +291,7 @@ def _as_in_file(key: str, value: int) -> str:
     return str(value & MAX_U32 if key in _UNSIGNED else value)
 
 
-def shown_by_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
+def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
     """Return the sysctls that a move resets and IFLA_AF_SPEC lacks; absent files are left out.
 
     Args:

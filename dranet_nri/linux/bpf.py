@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from dranet_nri.component.threads import now_doing
+from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.model import TcxProgram, TcxSide
 
@@ -85,7 +85,7 @@ def tcx_names() -> dict[int, tuple[str, ...]]:
     Raises:
         KernelError: EPERM, it takes CAP_NET_ADMIN to ask and CAP_SYS_ADMIN to learn a name.
     """
-    now_doing("ask for TCX programs")
+    set_step("ask for TCX programs")
     found: dict[int, tuple[str, ...]] = {}
     for index, _ in socket.if_nameindex():
         try:

@@ -17,7 +17,7 @@ _SCARCE: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 _MAX_BYTES: Final = 4096  # one page: what a sysfs attribute can hold
 
 
-class Folder:
+class DirFd:
     """An open directory; a context manager. One that does not exist reads as empty."""
 
     def __init__(self, path: Path) -> None:

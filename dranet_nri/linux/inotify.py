@@ -41,7 +41,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class InotifyEvent:
     """One struct inotify_event; name is "" for an event of the directory itself."""
 
     watch: int
@@ -50,7 +50,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangedFiles:
     """Files to read again.
 
     Attributes:
@@ -62,14 +62,14 @@ class Changes:
     everything: bool = False
 
 
-def parse_events(data: bytes) -> Iterator[Event]:
+def parse_events(data: bytes) -> Iterator[InotifyEvent]:
     """Yield the events of one read."""
     offset = 0
     while offset < len(data):
         watch, mask, _cookie, length = _EVENT.unpack_from(data, offset)
         start = offset + _EVENT.size
         offset = start + length
-        yield Event(watch, mask, os.fsdecode(data[start:offset].rstrip(b"\0")))
+        yield InotifyEvent(watch, mask, os.fsdecode(data[start:offset].rstrip(b"\0")))
 
 
 class Watch:
@@ -108,7 +108,7 @@ class Watch:
             os.close(self._inotify)
             self._inotify = -1
 
-    def drain(self) -> Changes:
+    def drain(self) -> ChangedFiles:
         """Return what changed since the last call.
 
         Raises:
@@ -135,7 +135,7 @@ class Watch:
         if not self._armed:
             everything = True
             self._arm()
-        return Changes(everything=True) if everything else Changes(frozenset(names))
+        return ChangedFiles(everything=True) if everything else ChangedFiles(frozenset(names))
 
     def rearm(self) -> None:
         """Check whether the path still leads to the watched directory; if not, watch the new."""

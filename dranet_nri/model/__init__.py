@@ -6,6 +6,19 @@ Rules:
 3. No value here does I/O.
 """
 
+from dranet_nri.model.child import (
+    IPOIB_MTU,
+    TENANT_PKEY,
+    ChildConfig,
+    ChildFlag,
+    IpoibConfig,
+    IpoibMode,
+    IpvlanConfig,
+    IpvlanMode,
+    MacvlanConfig,
+    VlanConfig,
+    VlanProtocol,
+)
 from dranet_nri.model.claim import (
     GATE_CLOSED,
     AllocatedDevice,
@@ -24,12 +37,8 @@ from dranet_nri.model.claim import (
     Version,
 )
 from dranet_nri.model.config import (
-    IPOIB_MTU,
-    TENANT_PKEY,
     CharKind,
     InterfaceConfig,
-    IpoibConfig,
-    IpoibMode,
     NeighbourConfig,
     NetworkConfig,
     RdmaConfig,
@@ -53,6 +62,7 @@ from dranet_nri.model.names import (
     spare_names,
 )
 from dranet_nri.model.network import (
+    ARPHRD_ETHER,
     ARPHRD_INFINIBAND,
     BESIDE_LOWER,
     CLOSED_WITH_LOWER,
@@ -94,6 +104,7 @@ from dranet_nri.model.runtime import (
 )
 
 __all__ = [
+    "ARPHRD_ETHER",
     "ARPHRD_INFINIBAND",
     "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
@@ -113,6 +124,8 @@ __all__ = [
     "AttributeValue",
     "CharDevice",
     "CharKind",
+    "ChildConfig",
+    "ChildFlag",
     "Consumed",
     "Container",
     "ContainerClaim",
@@ -127,8 +140,11 @@ __all__ = [
     "IpoibConfig",
     "IpoibMode",
     "IpoibState",
+    "IpvlanConfig",
+    "IpvlanMode",
     "Link",
     "LinkState",
+    "MacvlanConfig",
     "Mount",
     "Neighbour",
     "NeighbourConfig",
@@ -156,6 +172,8 @@ __all__ = [
     "TcxProgram",
     "TcxSide",
     "Version",
+    "VlanConfig",
+    "VlanProtocol",
     "XdpMode",
     "XdpProgram",
     "best_legs",

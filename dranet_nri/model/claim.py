@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from dranet_nri.model.config import NetworkConfig
+from dranet_nri.model.config import InterfaceConfig, NetworkConfig
 from dranet_nri.model.network import DeviceKey, LinkState
 from dranet_nri.model.rdma import RdmaLink
 
@@ -176,6 +176,7 @@ class AttachedDevice:
         char_devices: files of its RDMA devices, resolved after the move.
         warnings: what the pod should know, one line each.
         child: alias of the link that is made for the pod on this device, "" if none is.
+        made_by: the parameters of that link; None if there is none.
         share_id: of a share of a multi-allocation device, which stays on the host; "" if it is
             the pod's alone.
         home: verified on the host and restored.
@@ -196,6 +197,7 @@ class AttachedDevice:
     char_devices: tuple[CharDevice, ...] = ()
     warnings: tuple[str, ...] = ()
     child: str = ""
+    made_by: InterfaceConfig | None = None
     share_id: str = ""
     home: bool = False
 

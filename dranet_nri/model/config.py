@@ -2,36 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
+from dranet_nri.model.child import ChildConfig, IpoibConfig, IpvlanConfig, MacvlanConfig, VlanConfig
 from dranet_nri.model.ethtool import EthtoolConfig
-
-TENANT_PKEY: Final = 0  # stands for the one found in the port's table; no partition has it
-
-
-class IpoibMode(StrEnum):
-    """Transport of IP over InfiniBand (IPOIB_MODE_*, linux/if_link.h)."""
-
-    DATAGRAM = "datagram"
-    CONNECTED = "connected"
-
-
-# Least and most, by drivers/infiniband/ulp/ipoib: IPOIB_UD_MTU of a 4096-byte InfiniBand MTU,
-# IPOIB_CM_MTU, ipoib_change_mtu.
-IPOIB_MTU: Final = {IpoibMode.DATAGRAM: (72, 4092), IpoibMode.CONNECTED: (68, 65520)}
-
-
-@dataclass(frozen=True, slots=True)
-class IpoibConfig:
-    """`ipoib` of an interface of type IPoIB: the child that the pod gets.
-
-    Attributes:
-        pkey: partition key with the full-membership bit (0x8000), or TENANT_PKEY; None takes
-            that of the parent interface.
-    """
-
-    pkey: int | None = None
-    mode: IpoibMode = IpoibMode.DATAGRAM
 
 
 class CharKind(StrEnum):
@@ -60,8 +33,9 @@ class RdmaConfig:
 class InterfaceConfig:
     """`interface` of NetworkConfig; None means not given, so the device keeps or inherits it.
 
-    An address may be a range ("first-last/length") until the device is allocated. With `ipoib` the
-    pod gets a child of the device, which stays on the host.
+    An address may be a range ("first-last/length") until the device is allocated. At most one of
+    `ipoib`, `ipvlan`, `macvlan` and `vlan` is given: with it the pod gets a child of the device,
+    which stays on the host.
     """
 
     name: str | None = None
@@ -76,6 +50,14 @@ class InterfaceConfig:
     arp_announce: int | None = None
     forwarding: bool | None = None
     ipoib: IpoibConfig | None = None
+    ipvlan: IpvlanConfig | None = None
+    macvlan: MacvlanConfig | None = None
+    vlan: VlanConfig | None = None
+
+    @property
+    def child(self) -> ChildConfig | None:
+        """Return the child that the pod gets instead of the device, None for the device itself."""
+        return self.ipoib or self.ipvlan or self.macvlan or self.vlan
 
 
 @dataclass(frozen=True, slots=True)

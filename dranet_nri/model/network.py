@@ -46,7 +46,8 @@ CLOSED_WITH_LOWER: Final = "vlan"
 # link; and IPoIB children, which the rules for their RDMA device cover.
 BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
-ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h: IPoIB, parents and children
+ARPHRD_ETHER: Final = 1  # linux/if_arp.h
+ARPHRD_INFINIBAND: Final = 32  # IPoIB, parents and children
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from dranet_nri.model import (
     is_spare,
     spare_names,
 )
-from dranet_nri.plan.rdma import same
+from dranet_nri.plan.rdma import find_same
 
 # Links of these kinds have their parent's address, so it does not distinguish them.
 BORROWED_ADDRESS: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
@@ -30,7 +30,7 @@ _PORT_GUID: Final = 23  # characters: the last 8 bytes of the GID
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DeviceIdentity:
     """A device as it was when it was touched; as it was published until then.
 
     Attributes:
@@ -85,6 +85,10 @@ class Known:
             link.kind == self.kind and link.mac in self.macs and link.kind not in BORROWED_ADDRESS
         )
 
+    def has_index(self, link: Link) -> bool:
+        """Whether the link has an index of the device; the kernel keeps it over a move, if free."""
+        return link.index in {self.index, self.pod_index} - {0}
+
     def may_be(self, links: Sequence[Link]) -> tuple[Link, ...]:
         """Return the links in the pod one of which may be the virtual device, by its index alone.
 
@@ -130,7 +134,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownRdma:
+class RdmaIdentity:
     """Recorded identity of the RDMA devices of a device.
 
     Attributes:
@@ -150,17 +154,17 @@ class KnownRdma:
 
     def has_left(self, device: RdmaLink) -> bool:
         """Whether the device is one of those that left the host."""
-        return any(same(link, (device,)) for link in self.before)
+        return any(find_same(link, (device,)) for link in self.before)
 
 
-def known_as(device: AttachedDevice) -> Known | None:
+def device_identity(device: AttachedDevice) -> DeviceIdentity | None:
     """Return what the device is known by; None if it is virtual and was not touched."""
     published = device.device
     if device.snapshot is None or device.home:
         return _as_published(published) if published.key.parent else None
     link = device.snapshot.link
     port = published.key.port
-    return Known(
+    return DeviceIdentity(
         link.index,
         link.kind,
         frozenset({link.mac, device.mac.lower()} - {""}),
@@ -171,7 +175,7 @@ def known_as(device: AttachedDevice) -> Known | None:
     )
 
 
-def rdma_known_as(device: AttachedDevice, observed: Observed) -> KnownRdma:
+def rdma_identity(device: AttachedDevice, observed: Observed) -> RdmaIdentity:
     """Return what its RDMA devices are known by.
 
     Args:
@@ -179,7 +183,7 @@ def rdma_known_as(device: AttachedDevice, observed: Observed) -> KnownRdma:
         observed: where its net device is.
     """
     here, there = observed.host, observed.pod
-    return KnownRdma(
+    return RdmaIdentity(
         device.device.key,
         device.device.rdma_devices,
         device.rdma,
@@ -189,10 +193,10 @@ def rdma_known_as(device: AttachedDevice, observed: Observed) -> KnownRdma:
     )
 
 
-def _as_published(device: Device) -> Known:
+def _as_published(device: Device) -> DeviceIdentity:
     mac = device.attribute("dra.net/mac")
     macs = frozenset({mac.lower()} if isinstance(mac, str) else ())
-    return Known(0, "", macs, port=device.key.port)
+    return DeviceIdentity(0, "", macs, port=device.key.port)
 
 
 def _guid(mac: str) -> str:

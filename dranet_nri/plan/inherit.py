@@ -38,7 +38,7 @@ Inherited = Address | Route | Rule | Neighbour
 
 
 @dataclass(frozen=True, slots=True)
-class OfHost:
+class InheritedState:
     """Host state that the pod inherits, and in words the rest."""
 
     addresses: tuple[Address, ...]
@@ -55,7 +55,7 @@ class OfHost:
 
 def inherited(
     config: NetworkConfig, host: LinkState, claimed: tuple[Route, ...], families: Collection[str]
-) -> OfHost:
+) -> InheritedState:
     """Return what of the host's state goes along.
 
     Args:
@@ -70,7 +70,7 @@ def inherited(
     own = addresses if given is None else tuple(map(Address, given))
     routes = _routes(host.routes, claimed, own, families, left)
     configured = {neighbour.destination for neighbour in config.neighbors}
-    return OfHost(
+    return InheritedState(
         addresses,
         routes,
         _rules(host, routes, config.interface.name or host.link.name),

@@ -17,7 +17,7 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
-from dranet_nri.plan.identity import Known, KnownRdma
+from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.routes import Slot
 
@@ -35,7 +35,12 @@ class Session(Protocol):
         """
 
     def observe(
-        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+        self,
+        key: DeviceKey,
+        pod_name: str,
+        known: DeviceIdentity | None = None,
+        *,
+        bare: bool = False,
     ) -> Observed:
         """Return where the device is and its full state there.
 
@@ -100,7 +105,7 @@ class Session(Protocol):
             KernelError: ENODEV, there is no link of that index.
         """
 
-    def rdma(self, known: KnownRdma) -> ObservedRdma:
+    def rdma(self, known: RdmaIdentity) -> ObservedRdma:
         """Return where the RDMA devices of a device are.
 
         On the host they are those that the inventory publishes for it, by the same rule.

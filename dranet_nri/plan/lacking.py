@@ -26,7 +26,7 @@ from dranet_nri.plan.inherit import Inherited
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op
 from dranet_nri.plan.refusals import explained
 
-MAX_TOLD: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
+MAX_WARNINGS: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
 # IPv6 is off, another one has its place, there is no way to a gateway, or no such thing.
 LASTING: Final = frozenset(
     {EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH}
@@ -47,7 +47,7 @@ def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bo
             return False
 
 
-def told_of(planned: Sequence[str], refused: Refused) -> tuple[str, ...]:
+def warning_lines(planned: Sequence[str], refused: Refused) -> tuple[str, ...]:
     """Return what the pod should know of what it gets: some lines, and how many more there are.
 
     Args:
@@ -58,5 +58,5 @@ def told_of(planned: Sequence[str], refused: Refused) -> tuple[str, ...]:
         *planned,
         *(f"left out, for the kernel refused it: {explained(error, op)}" for op, error in refused),
     )
-    more = len(lines) - MAX_TOLD
-    return (*lines[:MAX_TOLD], f"{more} more like these") if more > 0 else lines
+    more = len(lines) - MAX_WARNINGS
+    return (*lines[:MAX_WARNINGS], f"{more} more like these") if more > 0 else lines

@@ -63,7 +63,7 @@ def states(named: Switches) -> Iterator[tuple[str, bool]]:
     yield from ((name, False) for name in named.off)
 
 
-def before_the_pod(features: Switches, private_flags: Switches, host: LinkState) -> Plan:
+def plan_offloads(features: Switches, private_flags: Switches, host: LinkState) -> Plan:
     """Say what must be switched on the host so that the device has it in the pod."""
     if host.ethtool is None:
         return ()
@@ -76,7 +76,7 @@ def before_the_pod(features: Switches, private_flags: Switches, host: LinkState)
     )
 
 
-def back_home(before: LinkState, now: LinkState, name: str) -> Plan:
+def restore_offloads(before: LinkState, now: LinkState, name: str) -> Plan:
     """Say what must be switched so that the device, called name, has on the host what it had."""
     if before.ethtool is None or now.ethtool is None:
         return ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dranet_nri.model import (
     Address,
+    ChildConfig,
     IpoibState,
     Neighbour,
     Ns,
@@ -331,26 +332,24 @@ class RenameRdma:
 
 
 @dataclass(frozen=True, slots=True)
-class AddIpoib:
-    """Make an IP-over-InfiniBand child on the host, and give it its alias.
+class AddChild:
+    """Make a child of a link of the host, in this namespace, and give it its alias.
 
     Attributes:
         parent: ifindex of the parent.
-        pkey: partition key with the full-membership bit, None: the parent's.
-        connected: connected mode, else datagram.
+        link: what it shall be; the partition key of an IPoIB child is known.
     """
 
+    ns: Ns
     parent: int
     name: str
     alias: str
-    pkey: int | None = None
-    connected: bool = False
+    link: ChildConfig
 
     def __str__(self) -> str:
         """Describe the operation."""
-        pkey = "" if self.pkey is None else f" pkey 0x{self.pkey:04x}"
-        mode = "connected" if self.connected else "datagram"
-        return f"add IPoIB child {self.name} of link {self.parent}{pkey} mode {mode} in host"
+        made = f"{self.link.kind} child {self.name} of link {self.parent} {self.link}"
+        return f"add {made} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +392,7 @@ Op = (
     | SetPrivateFlags
     | MoveRdma
     | RenameRdma
-    | AddIpoib
+    | AddChild
     | DelLink
 )
 

@@ -25,6 +25,7 @@ from dranet_nri.model import (
     RdmaLink,
     Rule,
 )
+from dranet_nri.plan.child import Child, make_child, remove_child
 from dranet_nri.plan.diff import (
     drop_altnames,
     link_with,
@@ -33,11 +34,10 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
-from dranet_nri.plan.ipoib import Child, make_child, remove_child
-from dranet_nri.plan.offloads import before_the_pod
+from dranet_nri.plan.offloads import plan_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -54,13 +54,13 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.pod_network import PodNetwork
-from dranet_nri.plan.rdma import rdma_home, rdma_into_pod, rdma_problem
-from dranet_nri.plan.restore import AtHome, plan_home
+from dranet_nri.plan.rdma import plan_rdma_attach, plan_rdma_restore, why_rdma_not_restored
+from dranet_nri.plan.restore import RestoreTarget, plan_restore
 from dranet_nri.plan.routes import missing_routes
 
 
 @dataclass(frozen=True, slots=True)
-class InPod:
+class AttachTarget:
     """The device shall be in the pod.
 
     Attributes:
@@ -78,10 +78,10 @@ class InPod:
     child: Child | None = None
 
 
-Wanted = InPod | AtHome
+Wanted = AttachTarget | RestoreTarget
 
 
-def plan(wanted: Wanted, observed: Observed) -> Plan:
+def make_plan(wanted: Wanted, observed: Observed) -> Plan:
     """Say what must happen for one device, without doing any of it.
 
     Returns:
@@ -95,21 +95,21 @@ def plan(wanted: Wanted, observed: Observed) -> Plan:
     """
     if wanted.child:
         return _plan_child(wanted, observed)
-    if isinstance(wanted, InPod):
-        state, moves = wanted.host, rdma_into_pod(wanted.rdma, wanted.rdma_name, observed.rdma)
+    if isinstance(wanted, AttachTarget):
+        state, moves = wanted.host, plan_rdma_attach(wanted.rdma, wanted.rdma_name, observed.rdma)
         if wanted.network is None or state is None:
             return moves
         rest = _into_pod(wanted.network, state, _without_namesake(state.link, observed))
         if is_cut(state, moves):
             _require_no_ethtool(wanted.network, state.link)
     else:
-        state, moves = wanted.snapshot, rdma_home(wanted.rdma, observed.rdma)
-        rest = plan_home(state, wanted.elapsed_s, observed) if state is not None else ()
+        state, moves = wanted.snapshot, plan_rdma_restore(wanted.rdma, observed.rdma)
+        rest = plan_restore(state, wanted.elapsed_s, observed) if state is not None else ()
     return moves if is_cut(state, moves) else (*moves, *rest)
 
 
 def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
-    if isinstance(wanted, AtHome) or wanted.child is None or wanted.network is None:
+    if isinstance(wanted, RestoreTarget) or wanted.child is None or wanted.network is None:
         return remove_child(observed)
     state = observed.pod or observed.host
     if state is None:
@@ -126,23 +126,23 @@ def is_cut(state: LinkState | None, ops: Plan) -> bool:
         state: of the net device before, None if there is none.
         ops: the plan, or its beginning.
     """
-    if any(isinstance(op, AddIpoib) for op in ops):
+    if any(isinstance(op, AddChild) for op in ops):
         return True
     if state is None or state.link.arphrd != ARPHRD_INFINIBAND:
         return False
     return any(isinstance(op, MoveRdma) for op in ops)
 
 
-def is_home(wanted: AtHome, observed: Observed) -> bool:
+def is_restored(wanted: RestoreTarget, observed: Observed) -> bool:
     """Whether the device is on the host under its own name and nothing is left to restore."""
     if wanted.child:
-        return not plan(wanted, observed)
+        return not make_plan(wanted, observed)
     if not _is_there(wanted, observed):
         return False
-    return wanted.snapshot is None or not plan(wanted, observed)
+    return wanted.snapshot is None or not make_plan(wanted, observed)
 
 
-def is_usable(wanted: AtHome, observed: Observed) -> bool:
+def is_usable(wanted: RestoreTarget, observed: Observed) -> bool:
     """Whether the device is on the host under its own name, set, addressed and up as it was.
 
     Its RDMA devices are there as well, under their names. Routes, rules, neighbours, altnames,
@@ -150,10 +150,10 @@ def is_usable(wanted: AtHome, observed: Observed) -> bool:
     may the MTU and the mode of an IPoIB link, where the kernel refuses what it once took.
     """
     if wanted.child:
-        return is_home(wanted, observed)
+        return is_restored(wanted, observed)
     if not _is_there(wanted, observed):
         return False
-    return not any(_is_needed(op) for op in plan(wanted, observed))
+    return not any(_is_needed(op) for op in make_plan(wanted, observed))
 
 
 def _is_needed(op: Op) -> bool:
@@ -162,9 +162,9 @@ def _is_needed(op: Op) -> bool:
     return isinstance(op, RenameLink | SetDown | SetUp | AddAddress)
 
 
-def _is_there(wanted: AtHome, observed: Observed) -> bool:
+def _is_there(wanted: RestoreTarget, observed: Observed) -> bool:
     """Whether the device and its RDMA devices are on the host under their own names."""
-    if rdma_problem(wanted.rdma, observed.rdma):
+    if why_rdma_not_restored(wanted.rdma, observed.rdma):
         return False
     host, before = observed.host, wanted.snapshot
     return before is None or (host is not None and host.link.name == before.link.name)
@@ -191,7 +191,7 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
     return (
         *_leave_master(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
-        *before_the_pod(network.features, network.private_flags, observed.host),
+        *plan_offloads(network.features, network.private_flags, observed.host),
         *drop_altnames(Ns.HOST, link, network.name, observed.taken_pod_names),
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
         *_configure_pod(replace(network, settings=LinkSettings()), moved, observed.pod_rules),

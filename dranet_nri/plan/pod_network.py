@@ -16,6 +16,10 @@ from typing import Final
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Address,
+    ChildConfig,
+    IpvlanConfig,
+    IpvlanMode,
+    Link,
     LinkState,
     Neighbour,
     NetworkConfig,
@@ -30,6 +34,7 @@ from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_d
 from dranet_nri.plan.offloads import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
 from dranet_nri.plan.routes import direct_first
+from dranet_nri.plan.source_routes import source_based
 
 RTPROT_STATIC: Final = 4
 # A rule without a priority gets one here, or a repeated plan would add it once more each time.
@@ -89,6 +94,21 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
         inherited=of_host.values - frozenset[Inherited](rules),
         told=of_host.left_out,
     )
+
+
+def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -> PodNetwork:
+    """Resolve the claim's parameters for a child; of its parent it inherits the name and MTU.
+
+    Raises:
+        RefusedError: IPv6 is claimed, and the MTU is too small for it.
+    """
+    bare = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
+    network = pod_network(config, LinkState(bare))
+    if config.routes or config.rules:
+        return network
+    l3 = isinstance(link, IpvlanConfig) and link.mode is not IpvlanMode.L2
+    routes, rules = source_based(network.name, network.addresses, parent.routes, gateways=not l3)
+    return replace(network, routes=routes, rules=rules)
 
 
 def _route(config: RouteConfig) -> Route:

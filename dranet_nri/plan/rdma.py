@@ -16,7 +16,7 @@ from dranet_nri.model import Ns, ObservedRdma, RdmaLink
 from dranet_nri.plan.ops import MoveRdma, Op, Plan, RenameRdma
 
 
-def rdma_into_pod(wanted: tuple[RdmaLink, ...], name: str, observed: ObservedRdma) -> Plan:
+def plan_rdma_attach(wanted: tuple[RdmaLink, ...], name: str, observed: ObservedRdma) -> Plan:
     """Say what must happen so that the RDMA devices are in the pod.
 
     Args:
@@ -29,9 +29,9 @@ def rdma_into_pod(wanted: tuple[RdmaLink, ...], name: str, observed: ObservedRdm
     """
     ops: list[Op] = []
     for link in wanted:
-        now = same(link, observed.pod)
+        now = find_same(link, observed.pod)
         if now is None:
-            now = same(link, observed.host)
+            now = find_same(link, observed.host)
             if now is None:
                 raise RefusedError(
                     f"RDMA device {link.name} is neither on the host nor in the pod: its driver"
@@ -50,12 +50,12 @@ def _require_free(name: str, observed: ObservedRdma) -> None:
         raise RefusedError(f"rdma.name {name!r} is taken; set rdma.name to another one")
 
 
-def rdma_home(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
+def plan_rdma_restore(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
     """Say what must happen so that the RDMA devices are on the host as they were."""
     ops: list[Op] = []
     taken = observed.taken_host_names | observed.taken_pod_names
     for link in before:
-        there, here = same(link, observed.pod), same(link, observed.host)
+        there, here = find_same(link, observed.pod), find_same(link, observed.host)
         now = there or here
         if now is None:
             continue
@@ -68,13 +68,13 @@ def rdma_home(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
     return tuple(ops)
 
 
-def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
+def why_rdma_not_restored(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
     """Return why the RDMA devices are not restored, "" if they are.
 
     The name counts as well, as long as the device is still the one that left.
     """
     for link in before:
-        here = same(link, observed.host)
+        here = find_same(link, observed.host)
         if here is not None and here.name == link.name:
             continue
         if here is not None:
@@ -82,27 +82,29 @@ def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
                 f"RDMA device {link.name} is called {here.name}: its name is taken; give the device"
                 f" that has it another (rdma dev set {link.name} name NAME)"
             )
-        if same(link, observed.pod) is not None:
+        if find_same(link, observed.pod) is not None:
             return f"RDMA device {link.name} is still in the pod"
-        if not _reborn(before, observed):
+        if not _recreated(before, observed):
             return f"RDMA device {link.name} is gone: load its driver again"
     return ""
 
 
-def found(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+def present_rdma(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
     """Return those of the RDMA devices that are on the host or in the pod."""
     there = (*observed.host, *observed.pod)
-    return tuple(link for link in before if same(link, there))
+    return tuple(link for link in before if find_same(link, there))
 
 
-def _reborn(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+def _recreated(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
     """Return the devices on the host that appeared since, made by a driver's reload."""
     return tuple(
-        device for device in observed.host if all(same(link, (device,)) is None for link in before)
+        device
+        for device in observed.host
+        if all(find_same(link, (device,)) is None for link in before)
     )
 
 
-def same(link: RdmaLink, seen: tuple[RdmaLink, ...]) -> RdmaLink | None:
+def find_same(link: RdmaLink, seen: tuple[RdmaLink, ...]) -> RdmaLink | None:
     """Return the device among those seen, None if it is not; an index alone may be reused."""
     return next(
         (

@@ -51,7 +51,7 @@ from dranet_nri.model import Ns
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -161,6 +161,15 @@ OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
     DetachTcx: {EPERM: "the plugin lacks CAP_BPF or CAP_SYS_ADMIN; run it as manifests/ has it"},
 }
 OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
+    AddChild: {
+        EOPNOTSUPP: "the node's kernel has no such links; load the module ipvlan, macvlan or 8021q",
+        EBUSY: "the parent is part of a bridge or bond, or has children of another type; claim"
+        " another device, or use the type of the others in interface.type",
+        EEXIST: "that VLAN of the parent is the host's or another pod's; use another"
+        " interface.vlan.id",
+        EINVAL: "the parent takes no such child: it is no Ethernet link, or the host gave it to"
+        " one pod alone (macvlan passthru); claim another device",
+    },
     AddAddress: {
         EEXIST: "the link has that address with another prefix length; give interface.addresses"
         " one of them",
@@ -235,7 +244,7 @@ def remedy(code: int, op: Op | None = None) -> str:
 def _own(op: Op | None) -> Mapping[int, str]:
     """Return the sentences of the operation where it happens."""
     match op:
-        case None | MoveRdma() | RenameRdma() | AddIpoib():
+        case None | MoveRdma() | RenameRdma():
             return {}
         case MoveLink():
             where = op.target
@@ -246,7 +255,11 @@ def _own(op: Op | None) -> Mapping[int, str]:
 
 def explained(error: KernelError, op: Op | None = None) -> str:
     """Return the error with what to do about it."""
-    if isinstance(op, MoveRdma | RenameRdma | AddIpoib) and error.detail:
+    # Those of IPoIB children, which are made on the host, have the remedy as well.
+    explains_itself = isinstance(op, MoveRdma | RenameRdma) or (
+        isinstance(op, AddChild) and op.ns is Ns.HOST
+    )
+    if explains_itself and error.detail:
         return str(error)
     return f"{error}; {remedy(error.code, op)}"
 

@@ -43,7 +43,7 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
-from dranet_nri.plan.offloads import back_home
+from dranet_nri.plan.offloads import restore_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -70,7 +70,7 @@ MAKES_NONE: Final = Sysctl("ipv6", "addr_gen_mode", "1")
 
 
 @dataclass(frozen=True, slots=True)
-class AtHome:
+class RestoreTarget:
     """The device shall be on the host as it was.
 
     Attributes:
@@ -86,7 +86,7 @@ class AtHome:
     child: bool = False
 
 
-def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
+def plan_restore(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     """Say what must happen so that the net device is on the host as it was.
 
     Args:
@@ -97,14 +97,14 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     Raises:
         RefusedError: it can't be restored; the text has the reason.
     """
-    before = _alive(snapshot, elapsed_s)
+    before = _unexpired(snapshot, elapsed_s)
     _refuse_namesake(snapshot.link, observed)
     if observed.host is not None:
         return _restore(before, observed.host, observed)
     if observed.pod is None:
         return ()
     link = observed.pod.link
-    name = home_name(snapshot.link.name, link, observed.taken_host_names)
+    name = host_name_for(snapshot.link.name, link, observed.taken_host_names)
     strange = frozenset(link.altnames) - frozenset(snapshot.link.altnames)
     dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | strange)
     clashing = {name, *observed.taken_host_names, *strange}
@@ -151,7 +151,7 @@ def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
         )
 
 
-def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
+def host_name_for(wanted: str, link: Link, taken: frozenset[str]) -> str:
     """Return the device's own name, or a free one that it keeps until its own is free."""
     if wanted not in taken:
         return wanted
@@ -165,9 +165,9 @@ def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
 def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     taken = observed.taken_host_names
     ops: list[Op] = []
-    name = home_name(before.link.name, now.link, taken)
+    name = host_name_for(before.link.name, now.link, taken)
     if name != now.link.name:
-        ops += _rename_home(now.link, name)
+        ops += _rename_on_return(now.link, name)
         if now.link.up:
             # What appeared meanwhile goes down with the link, so it is given back as well.
             before, now = _with_all_of(before, now, taken), taken_down(now)
@@ -175,7 +175,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
         ops.append(DetachTcx(Ns.HOST, name, before.tcx))
     ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
-    ops += back_home(before, now, name)
+    ops += restore_offloads(before, now, name)
     present = {*now.link.altnames, *taken}
     ops += (
         AddAltname(Ns.HOST, name, altname)
@@ -204,7 +204,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     return tuple(ops)
 
 
-def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:
+def is_permanent(failed: Sequence[tuple[Op, KernelError]]) -> bool:
     """Whether it is of no use to retry what failed in a restore.
 
     What a sysctl does not take today it does not take in a minute; a route's gateway may return.
@@ -222,7 +222,7 @@ def _needs_up(address: Address) -> bool:
     return ":" in address.cidr and address.valid_s != FOREVER
 
 
-def _rename_home(link: Link, name: str) -> Plan:
+def _rename_on_return(link: Link, name: str) -> Plan:
     return (
         *drop_altnames(Ns.HOST, link, name, frozenset()),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
@@ -230,7 +230,7 @@ def _rename_home(link: Link, name: str) -> Plan:
     )
 
 
-def _alive(state: LinkState, elapsed_s: int) -> LinkState:
+def _unexpired(state: LinkState, elapsed_s: int) -> LinkState:
     """Return what is to be given back: what is permanent, and the rest of a lifetime.
 
     A link-local address that the kernel made is made again by the kernel, unless that is off.
@@ -273,7 +273,7 @@ def _remaining(lifetime_s: int, elapsed_s: int) -> int:
 
 def _with_all_of(before: LinkState, now: LinkState, others: frozenset[str]) -> LinkState:
     """Return before with what else the link has now."""
-    extra = _alive(now, 0)
+    extra = _unexpired(now, 0)
     return replace(
         before,
         addresses=(*before.addresses, *missing_addresses(extra.addresses, before.addresses)),

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from dranet_nri.component.backoff import FIRST_DELAY_S, pause_after
+from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Device, Failure, Observed
 from dranet_nri.plan.identity import why_unclear
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.planner import is_home, is_usable, plan
-from dranet_nri.plan.rdma import found, rdma_problem
+from dranet_nri.plan.planner import is_restored, is_usable, make_plan
+from dranet_nri.plan.rdma import present_rdma, why_rdma_not_restored
 from dranet_nri.plan.refusals import explained
-from dranet_nri.plan.restore import AtHome, in_vain
+from dranet_nri.plan.restore import RestoreTarget, is_permanent
 from dranet_nri.plan.routes import absent_legs
 
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
@@ -38,7 +38,7 @@ GONE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class RestoreResult:
     """The result of one try to restore a device.
 
     Attributes:
@@ -52,15 +52,15 @@ class Return:
     usable: bool = False
 
 
-def how_far(
+def verify_restored(
     device: Device,
-    wanted: AtHome,
+    wanted: RestoreTarget,
     observed: Observed,
     failed: Sequence[tuple[Op, KernelError]],
     *,
     alive: bool,
     patient: bool,
-) -> Return:
+) -> RestoreResult:
     """Return whether a device is verified on the host after a try, and why not.
 
     What was in a namespace that is no longer alive may be missing for a while without a word.
@@ -74,33 +74,33 @@ def how_far(
         observed: where it is after the try.
         failed: the operations that the kernel refused.
         alive: whether the pod's namespace is.
-        patient: see is_patient.
+        patient: see has_tries_left.
     """
     known_as = f"device {device.name} ({device.key.name})"
     if _is_gone(device, observed):
-        return Return(home=True, text=f"{known_as} is no more: {GONE}")
+        return RestoreResult(home=True, text=f"{known_as} is no more: {GONE}")
     if observed.unclear:
-        return Return(home=False, text=why_unclear(device, observed.unclear))
-    lost = rdma_problem(wanted.rdma, observed.rdma)
+        return RestoreResult(home=False, text=why_unclear(device, observed.unclear))
+    lost = why_rdma_not_restored(wanted.rdma, observed.rdma)
     told = [f"{known_as}: {explained(failed[0][1], failed[0][0])}"] if failed else []
     told = told or _misnamed(wanted, observed)
-    told += [lost] if lost and (alive or found(wanted.rdma, observed.rdma)) else []
+    told += [lost] if lost and (alive or present_rdma(wanted.rdma, observed.rdma)) else []
     if not device.key.bus:
-        wanted = replace(wanted, rdma=found(wanted.rdma, observed.rdma))
-    home = is_home(wanted, observed)
+        wanted = replace(wanted, rdma=present_rdma(wanted.rdma, observed.rdma))
+    home = is_restored(wanted, observed)
     usable = home or is_usable(wanted, observed)
     if usable and not home:
-        told = told or [f"{known_as}: without effect: {plan(wanted, observed)[0]}"]
-        if in_vain(failed) or not patient:
+        told = told or [f"{known_as}: without effect: {make_plan(wanted, observed)[0]}"]
+        if is_permanent(failed) or not patient:
             tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
             home, told[-1] = True, f"{told[-1]}; given back without it{tries}"
     if home and wanted.snapshot and not told:
         absent = absent_legs(wanted.snapshot.routes, observed.taken_host_names)
         told = [f"{known_as}: route {leg}, which is not on the host" for leg in absent]
-    return Return(home=home, text="; ".join(told), usable=usable)
+    return RestoreResult(home=home, text="; ".join(told), usable=usable)
 
 
-def _misnamed(wanted: AtHome, observed: Observed) -> list[str]:
+def _misnamed(wanted: RestoreTarget, observed: Observed) -> list[str]:
     """Return that the device is on the host under another name, if its own is taken."""
     own = wanted.snapshot.link.name if wanted.snapshot else ""
     if observed.host is None or own not in observed.taken_host_names:
@@ -124,7 +124,7 @@ def message_of(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()[:MAX_MESSAGE]
 
 
-def is_patient(before: Failure | None) -> bool:
+def has_tries_left(before: Failure | None) -> bool:
     """Whether the retry budget still covers what the host refuses.
 
     Args:
@@ -135,7 +135,9 @@ def is_patient(before: Failure | None) -> bool:
     return before.count < MAX_RESTORE_TRIES
 
 
-def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int) -> Failure | None:
+def restore_failure(
+    returns: Sequence[RestoreResult], before: Failure | None, wall_s: int
+) -> Failure | None:
     """Return what to record of a try; the previous message if there is no new one.
 
     A try that does not count has the count and the time of the one before it that did.
@@ -155,12 +157,12 @@ def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int)
     message = message_of("; ".join(result.text for result in told))
     if before is None or before.reason != reason:
         return Failure(reason, message, wall_s)
-    if restoring and _is_hurried(before, wall_s):
+    if restoring and _is_before_backoff(before, wall_s):
         return replace(before, message=message)
     return Failure(reason, message, wall_s, before.count + 1)
 
 
-def _is_hurried(before: Failure, wall_s: int) -> bool:
+def _is_before_backoff(before: Failure, wall_s: int) -> bool:
     """Whether the back-off would have waited for longer after the try that counted last."""
-    pause_s = pause_after(before.count - 1, FIRST_DELAY_S, inf)
+    pause_s = backoff_s(before.count - 1, FIRST_DELAY_S, inf)
     return 0 <= wall_s - before.time < int(pause_s)  # the record has whole seconds

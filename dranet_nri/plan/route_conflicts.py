@@ -42,7 +42,7 @@ class _Places:
         return slot
 
 
-def beside_each_other(
+def separate_routes(
     networks: Sequence[PodNetwork],
     now: Iterable[Iterable[Route]],
     taken: Mapping[Slot, str],

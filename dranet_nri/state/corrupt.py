@@ -10,11 +10,11 @@ from pathlib import Path
 
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import Allocation, Attachment
-from dranet_nri.state.reader import Broken, RecordReader
+from dranet_nri.state.reader import CorruptRecord, RecordReader
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class CorruptSummary:
     """A record that cannot be used, and what to say of it.
 
     Attributes:
@@ -26,14 +26,14 @@ class Damage:
 
     claim_uid: str
     path: Path
-    broken: Broken
+    broken: CorruptRecord
     text: str
 
 
-def of_allocations(reader: RecordReader[Allocation]) -> tuple[Damage, ...]:
+def of_allocations(reader: RecordReader[Allocation]) -> tuple[CorruptSummary, ...]:
     """Return the allocations that cannot be used, ordered by claim UID."""
     return tuple(
-        _damage(
+        _corrupt_summary(
             reader,
             uid,
             broken,
@@ -43,10 +43,10 @@ def of_allocations(reader: RecordReader[Allocation]) -> tuple[Damage, ...]:
     )
 
 
-def of_attachments(reader: RecordReader[Attachment]) -> tuple[Damage, ...]:
+def of_attachments(reader: RecordReader[Attachment]) -> tuple[CorruptSummary, ...]:
     """Return the attachments that cannot be used, ordered by claim UID."""
     return tuple(
-        _damage(
+        _corrupt_summary(
             reader,
             uid,
             broken,
@@ -64,16 +64,16 @@ def kept_in(path: Path) -> str:
     return f"bytes kept in {path}; remove it when its pod is gone and nobody needs them"
 
 
-def _damage(
+def _corrupt_summary(
     reader: RecordReader[Allocation] | RecordReader[Attachment],
     claim_uid: str,
-    broken: Broken,
+    broken: CorruptRecord,
     remedy: str,
-) -> Damage:
+) -> CorruptSummary:
     path = reader.directory / broken.name
     if broken.in_place:
         text = f"cannot be used: {broken.error} ({path}); {remedy}"
     else:
         whose = f", of the pod with UID {broken.pod_uid}" if broken.pod_uid else ""
         text = f"was moved aside{whose}: {broken.error}; {kept_in(path)}"
-    return Damage(claim_uid, path, broken, text)
+    return CorruptSummary(claim_uid, path, broken, text)

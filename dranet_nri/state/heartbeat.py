@@ -23,14 +23,14 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final
 
-from dranet_nri.component.files import Fs, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_record_bytes, save
 from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
 
 NAME: Final = "heartbeat.json"
 BEAT_S: Final = 5.0  # between two beats
 MOST_S: Final = 30.0  # age of a beat that still counts
 ROUND_S: Final = 600.0  # for a round of repairs; what hangs costs it ten seconds in all
-MAX_TOLD: Final = 16  # stuck threads in a heartbeat
+MAX_HUNG: Final = 16  # stuck threads in a heartbeat
 MAX_TEXT: Final = 500  # characters of each text
 READABLE: Final = 0o644
 _VERSION: Final = 1
@@ -51,7 +51,7 @@ _STUCK: Final[Mapping[str, Kind]] = {"since_s": int | float, "claim": str, "step
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class HungCall:
     """A thread that the kernel keeps.
 
     Attributes:
@@ -85,11 +85,11 @@ class Heartbeat:
     trouble: str = ""
     round_began_s: float | None = None
     round_due_s: float | None = None
-    stuck: tuple[Stuck, ...] = ()
+    stuck: tuple[HungCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PluginHealth:
     """Meaning of the plugin's heartbeat, one line for each problem.
 
     Attributes:
@@ -113,7 +113,7 @@ def boot_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def store(fs: Fs, run: Path, beat: Heartbeat) -> None:
+def store(fs: FileSystem, run: Path, beat: Heartbeat) -> None:
     """Write the heartbeat into the plugin's directory, which is on tmpfs.
 
     Where there is no room for another file, the one before is written over, without the stuck
@@ -124,8 +124,8 @@ def store(fs: Fs, run: Path, beat: Heartbeat) -> None:
     """
     path = run / NAME
     stuck = tuple(
-        Stuck(call.since_s, call.claim[:MAX_TEXT], call.step[:MAX_TEXT])
-        for call in beat.stuck[:MAX_TOLD]
+        HungCall(call.since_s, call.claim[:MAX_TEXT], call.step[:MAX_TEXT])
+        for call in beat.stuck[:MAX_HUNG]
     )
     beat = replace(beat, trouble=beat.trouble[:MAX_TEXT], stuck=stuck)
     try:
@@ -152,7 +152,7 @@ def load(run: Path) -> Heartbeat:
         os.close(directory)
 
 
-def judge(run: Path, *, most_s: float = MOST_S) -> Verdict:
+def plugin_health(run: Path, *, most_s: float = MOST_S) -> PluginHealth:
     """Return what the heartbeat in the plugin's directory means now, be there none.
 
     Args:
@@ -162,11 +162,11 @@ def judge(run: Path, *, most_s: float = MOST_S) -> Verdict:
     try:
         beat = load(run)
     except FileNotFoundError:
-        return Verdict((f"no heartbeat in {run}: not started, or it cannot write there",))
+        return PluginHealth((f"no heartbeat in {run}: not started, or it cannot write there",))
     except (StateError, OSError) as error:
-        return Verdict((f"heartbeat of {run} cannot be read: {error}",))
+        return PluginHealth((f"heartbeat of {run} cannot be read: {error}",))
     now_s = boot_s()
-    return Verdict(problems(beat, now_s, most_s=most_s), not_ready(beat), remarks(beat, now_s))
+    return PluginHealth(problems(beat, now_s, most_s=most_s), not_ready(beat), remarks(beat, now_s))
 
 
 def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ def _decoded(data: bytes) -> Heartbeat:
         version = fields.pop("version")
         if version != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        stuck = tuple(Stuck(**_checked(call, _STUCK)) for call in fields.pop("stuck"))
+        stuck = tuple(HungCall(**_checked(call, _STUCK)) for call in fields.pop("stuck"))
         return Heartbeat(**_checked(fields, _FIELDS), stuck=stuck)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not a heartbeat: {cause!r}") from cause

@@ -5,7 +5,7 @@ Rules:
 2. A field that has its default is left out. So a changed default is a changed record format.
 3. The JSON of a large part is kept, since the record of a claim is written four times and changes
    little. A value is recognized by identity, which is safe because all values are immutable.
-4. A `MisfitError` has the path of its value; every container on the way up adds its own part.
+4. A `CodecError` has the path of its value; every container on the way up adds its own part.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ _NAMES: Final[dict[type, str]] = {dict: "an object", list: "a list", NoneType: "
 _ATTRIBUTES: Final = tuple[tuple[str, AttributeValue], ...]
 
 
-class MisfitError(InvalidValueError):
+class CodecError(InvalidValueError):
     """A value does not fit its place.
 
     Attributes:
@@ -57,32 +57,32 @@ class MisfitError(InvalidValueError):
         steps = "".join(step if step.startswith("[") else f".{step}" for step in self.path)
         return f"${steps}: {self.rule}"
 
-    def under(self, step: str) -> "MisfitError":
+    def under(self, step: str) -> "CodecError":
         """Return self with one more enclosing part."""
         self.path = (step, *self.path)
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedKey:
+class DuplicateKey:
     """Stands where a JSON object said one key twice."""
 
     key: str
 
 
-def json_object(pairs: Iterable[tuple[str, object]]) -> dict[str, object] | RepeatedKey:
+def json_object(pairs: Iterable[tuple[str, object]]) -> dict[str, object] | DuplicateKey:
     """Build one JSON object; for json.loads(object_pairs_hook=…)."""
     result: dict[str, object] = {}
     for key, value in pairs:
         if key in result:
-            return RepeatedKey(key)
+            return DuplicateKey(key)
         result[key] = value
     return result
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One type's two directions. Both raise MisfitError."""
+    """One type's two directions. Both raise CodecError."""
 
     to_json: Callable[[object], object]
     from_json: Callable[[object], object]
@@ -124,7 +124,7 @@ def codec_of(hint: object, rules: Rules, rule: Rule | None = None) -> Codec:
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, RepeatedKey):
+    if isinstance(value, DuplicateKey):
         return f"an object with the key {value.key!r} twice"
     return _NAMES.get(type(value), type(value).__name__)
 
@@ -132,7 +132,7 @@ def _kind(value: object) -> str:
 def _expect(value: object, kind: type[T]) -> T:
     """Return value if it is exactly of this type: true is no integer here."""
     if type(value) is not kind:
-        raise MisfitError(f"is {_kind(value)}, must be {_NAMES.get(kind, kind.__name__)}")
+        raise CodecError(f"is {_kind(value)}, must be {_NAMES.get(kind, kind.__name__)}")
     return value
 
 
@@ -143,11 +143,11 @@ def kernel_text(_: object) -> None:
 def _text(rule: Rule | None, value: object) -> str:
     text = _expect(value, str)
     if "\0" in text:
-        raise MisfitError(f"{text!r}: must not contain NUL")
+        raise CodecError(f"{text!r}: must not contain NUL")
     try:
         text.encode(errors="surrogateescape" if rule is kernel_text else "strict")
     except UnicodeEncodeError:
-        raise MisfitError(f"{text!r}: must be Unicode without lone surrogates") from None
+        raise CodecError(f"{text!r}: must be Unicode without lone surrogates") from None
     _apply(rule, text)
     return text
 
@@ -155,7 +155,7 @@ def _text(rule: Rule | None, value: object) -> str:
 def _number(rule: Rule | None, value: object) -> int:
     number = _expect(value, int)
     if not _INT_MIN <= number <= _INT_MAX:
-        raise MisfitError("must fit in 64 bits")
+        raise CodecError("must fit in 64 bits")
     _apply(rule, number)
     return number
 
@@ -178,7 +178,7 @@ def _apply(rule: Rule | None, value: object) -> None:
         try:
             rule(value)
         except InvalidValueError as cause:
-            raise MisfitError(str(cause)) from None
+            raise CodecError(str(cause)) from None
 
 
 def _enum(kind: type[StrEnum], value: object) -> object:
@@ -186,7 +186,7 @@ def _enum(kind: type[StrEnum], value: object) -> object:
         return kind(str(_expect(value, kind if isinstance(value, kind) else str)))
     except ValueError:
         allowed = ", ".join(kind)
-        raise MisfitError(f"{value!r}: must be one of {allowed}") from None
+        raise CodecError(f"{value!r}: must be one of {allowed}") from None
 
 
 # --------------------------------------------------------------------------- containers
@@ -207,7 +207,7 @@ def _optional(convert: Callable[[object], object], value: object) -> object:
 def _at(step: str, convert: Callable[[object], object], value: object) -> object:
     try:
         return convert(value)
-    except MisfitError as misfit:
+    except CodecError as misfit:
         raise misfit.under(step) from None
 
 
@@ -263,7 +263,7 @@ class _Shape:
             if item != slot.default:
                 try:
                     result[slot.key] = slot.codec.to_json(item)
-                except MisfitError as misfit:
+                except CodecError as misfit:
                     raise misfit.under(slot.key) from None
         _apply(self._whole, value)
         return result
@@ -272,13 +272,13 @@ class _Shape:
         given: dict[str, object] = _expect(raw, dict)
         unknown = sorted(given.keys() - self._keys)
         if unknown:
-            raise MisfitError(f"unknown field {unknown[0]!r}")
+            raise CodecError(f"unknown field {unknown[0]!r}")
         values: dict[str, object] = {}
         for slot in self._slots:
             if slot.key in given:
                 values[slot.name] = _at(slot.key, slot.codec.from_json, given[slot.key])
             elif slot.default is MISSING:
-                raise MisfitError(f"field {slot.key!r} is missing")
+                raise CodecError(f"field {slot.key!r} is missing")
         value: object = self._kind(**values)
         _apply(self._whole, value)
         return value
@@ -292,7 +292,7 @@ def _attributes_to_json(value: object) -> object:
     pairs: tuple[tuple[str, AttributeValue], ...] = _expect(value, tuple)
     names = [name for name, _ in pairs]
     if names != sorted(set(names)):
-        raise MisfitError("must be sorted by name, each name once")
+        raise CodecError("must be sorted by name, each name once")
     return {_attribute_name(name): _at(name, _attribute_to_json, item) for name, item in pairs}
 
 
@@ -319,7 +319,7 @@ def _attribute_to_json(value: object) -> object:
         case Version(text):
             return {"version": _text(None, text)}
         case _:
-            raise MisfitError(f"is {_kind(value)}, must be bool, int, str or Version")
+            raise CodecError(f"is {_kind(value)}, must be bool, int, str or Version")
 
 
 def _attribute_from_json(raw: object) -> object:
@@ -334,4 +334,4 @@ def _attribute_from_json(raw: object) -> object:
         case {"version": text, **rest} if not rest:
             return Version(_text(None, text))
         case _:
-            raise MisfitError('must be one of {"bool"}, {"int"}, {"string"}, {"version"}')
+            raise CodecError('must be one of {"bool"}, {"int"}, {"string"}, {"version"}')

@@ -41,7 +41,7 @@ R = TypeVar("R", bound=Allocation | Attachment)
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class CorruptRecord:
     """A record that cannot be used.
 
     Attributes:
@@ -92,7 +92,7 @@ class RecordReader(Generic[R]):
         self._owner = owner
         self._records: dict[str, R] = {}
         self._pods: dict[str, set[str]] = {}
-        self._broken: dict[str, Broken] = {}
+        self._broken: dict[str, CorruptRecord] = {}
         self._touched: set[str] = set()
         self._due: set[str] = set()  # to be looked at
         self._all_due = True
@@ -122,7 +122,7 @@ class RecordReader(Generic[R]):
 
     @property
     def directory(self) -> Path:
-        """Return the directory; `Broken.name` is relative to it."""
+        """Return the directory; `CorruptRecord.name` is relative to it."""
         return self._directory
 
     def fileno(self) -> int:
@@ -161,16 +161,16 @@ class RecordReader(Generic[R]):
         return tuple(self._records[uid] for uid in sorted(self._records))
 
     @property
-    def broken(self) -> Mapping[str, Broken]:
+    def broken(self) -> Mapping[str, CorruptRecord]:
         """The records that cannot be used, by the claim UID in their file names."""
         return MappingProxyType(self._broken)
 
-    def broken_of_pod(self, pod_uid: str) -> tuple[Broken, ...]:
+    def broken_of_pod(self, pod_uid: str) -> tuple[CorruptRecord, ...]:
         """Return the broken records that are known to belong to a pod."""
         return tuple(item for item in self._broken.values() if item.pod_uid == pod_uid)
 
     @property
-    def unread(self) -> tuple[Broken, ...]:
+    def unread(self) -> tuple[CorruptRecord, ...]:
         """The records whose present content is unknown."""
         return tuple(item for item in self._broken.values() if item.unread)
 
@@ -216,7 +216,7 @@ class RecordReader(Generic[R]):
         keys = {key for name in (*names, *originals) if (key := key_of(name))}
         return keys | self._records.keys() | self._broken.keys()
 
-    def _place(self, key: str, found: R | Broken | None) -> None:
+    def _place(self, key: str, found: R | CorruptRecord | None) -> None:
         old = self._records.pop(key, None)
         self._broken.pop(key, None)
         if old is not None:
@@ -224,13 +224,15 @@ class RecordReader(Generic[R]):
             claims.discard(key)
             if not claims:
                 del self._pods[old.pod.uid]
-        if isinstance(found, Broken):
+        if isinstance(found, CorruptRecord):
             self._broken[key] = found
         elif found is not None:
             self._records[key] = found
             self._pods.setdefault(found.pod.uid, set()).add(key)
 
-    def _load(self, directory: int | None, key: str, name: str, below: str) -> R | Broken | None:
+    def _load(
+        self, directory: int | None, key: str, name: str, below: str
+    ) -> R | CorruptRecord | None:
         if directory is None:
             return None
         data = b""
@@ -246,10 +248,10 @@ class RecordReader(Generic[R]):
             return replace(self._broken_record(key, below + name, unread, data), unread=True)
         if record.claim.uid != key:
             wrong = StateCorruptError(f"{name}: holds the record of claim {record.claim.uid}")
-            return Broken(below + name, wrong, record.pod.uid)
+            return CorruptRecord(below + name, wrong, record.pod.uid)
         return record
 
-    def _broken_record(self, key: str, name: str, error: StateError, data: bytes) -> Broken:
+    def _broken_record(self, key: str, name: str, error: StateError, data: bytes) -> CorruptRecord:
         known = self._records.get(key)
         before = self._broken.get(key)
         pod_uid = (
@@ -257,7 +259,7 @@ class RecordReader(Generic[R]):
             or (known.pod.uid if known is not None else None)
             or (before.pod_uid if before is not None else None)
         )
-        return Broken(name, error, pod_uid, devices=salvage_devices(data))
+        return CorruptRecord(name, error, pod_uid, devices=salvage_devices(data))
 
     # ------------------------------------------------------------------- quarantine
 
@@ -277,7 +279,7 @@ class RecordReader(Generic[R]):
             if directory is not None:
                 os.close(directory)
 
-    def _load_quarantined(self, key: str) -> Broken | None:
+    def _load_quarantined(self, key: str) -> CorruptRecord | None:
         """Return the youngest of the key's records that its writer moved aside."""
         mine = [
             name for name in self._quarantined_names() if name.rpartition(".")[0] == name_of(key)
@@ -290,9 +292,11 @@ class RecordReader(Generic[R]):
             found = self._load(directory, key, name, f"{QUARANTINE}/")
         finally:
             os.close(directory)
-        if found is None or isinstance(found, Broken):
+        if found is None or isinstance(found, CorruptRecord):
             return found
-        return Broken(f"{QUARANTINE}/{name}", StateError(f"{name}: was moved aside"), found.pod.uid)
+        return CorruptRecord(
+            f"{QUARANTINE}/{name}", StateError(f"{name}: was moved aside"), found.pod.uid
+        )
 
 
 def _names(directory: int | None) -> list[str]:

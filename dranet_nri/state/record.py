@@ -17,7 +17,7 @@ from typing import Final, NoReturn, TypeVar, cast
 
 from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
 from dranet_nri.model import Allocation, Attachment, Phase, parse_uid
-from dranet_nri.state.json_codec import Codec, MisfitError, RepeatedKey, codec_of, json_object
+from dranet_nri.state.json_codec import Codec, CodecError, DuplicateKey, codec_of, json_object
 from dranet_nri.state.validation import RULES
 
 R = TypeVar("R", Allocation, Attachment)
@@ -152,7 +152,7 @@ def _decode(kind: type[R], data: bytes, most: int) -> R:
         raise StateCorruptError(f"$.kind: must be {kind.__name__!r}")
     try:
         return cast("R", _CODECS[kind].from_json(record))
-    except MisfitError as misfit:
+    except CodecError as misfit:
         raise StateCorruptError(str(misfit)) from None
 
 
@@ -164,7 +164,7 @@ def _parse(data: bytes) -> Json:
     except (ValueError, RecursionError) as cause:
         raise StateCorruptError(f"$: {len(data)} bytes, not JSON: {cause}") from None
     match value:
-        case RepeatedKey(key):
+        case DuplicateKey(key):
             raise StateCorruptError(f"$: the key {key!r} stands twice")
         case dict():
             return value

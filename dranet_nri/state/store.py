@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
 
-from dranet_nri.component.files import Fs, RealFs, remove, save, sweep
+from dranet_nri.component.files import FileSystem, KernelFileSystem, remove, remove_staged, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import Allocation, Attachment, parse_uid
 from dranet_nri.state.lock import OperationLock
@@ -52,7 +52,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         decode: Callable[[bytes], R],
         encode: Callable[[R], bytes],
         *,
-        fs: Fs,
+        fs: FileSystem,
     ) -> None:
         """Make the directory if need be, clean up after a crash, read what is there.
 
@@ -66,7 +66,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         _make(fs, directory)
         self._lock = OperationLock(directory / _LOCK)
         with self._lock:
-            sweep(fs, directory)
+            remove_staged(fs, directory)
         super().__init__(directory, decode, owner=os.geteuid())
 
     def put(self, record: R) -> None:
@@ -138,7 +138,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         self._fs.sync_directory(self._directory)
 
 
-def _make(fs: Fs, directory: Path) -> None:
+def _make(fs: FileSystem, directory: Path) -> None:
     for path in reversed((directory, *directory.parents)):
         if not path.is_dir():
             path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
@@ -148,9 +148,11 @@ def _make(fs: Fs, directory: Path) -> None:
 class AllocationStore(RecordStore[Allocation]):
     """The allocations, as the shim writes them."""
 
-    def __init__(self, directory: Path = ALLOCATIONS, *, fs: Fs | None = None) -> None:
+    def __init__(self, directory: Path = ALLOCATIONS, *, fs: FileSystem | None = None) -> None:
         """See RecordStore."""
-        super().__init__(directory, decode_allocation, encode_allocation, fs=fs or RealFs())
+        super().__init__(
+            directory, decode_allocation, encode_allocation, fs=fs or KernelFileSystem()
+        )
 
 
 class AttachmentStore(RecordStore[Attachment]):
@@ -158,6 +160,8 @@ class AttachmentStore(RecordStore[Attachment]):
 
     sole_writer = True
 
-    def __init__(self, directory: Path = ATTACHMENTS, *, fs: Fs | None = None) -> None:
+    def __init__(self, directory: Path = ATTACHMENTS, *, fs: FileSystem | None = None) -> None:
         """See RecordStore."""
-        super().__init__(directory, decode_attachment, encode_attachment, fs=fs or RealFs())
+        super().__init__(
+            directory, decode_attachment, encode_attachment, fs=fs or KernelFileSystem()
+        )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import Fs, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_record_bytes, save
 from dranet_nri.errors import StateCorruptError, StateVersionError
 
 NAME: Final = "facts.json"
@@ -29,14 +29,14 @@ Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links elsewhere tha
 
 
 @dataclass(frozen=True, slots=True)
-class Insight:
+class PrivilegedFacts:
     """Host facts that need privilege to read."""
 
     programs: Programs = field(default_factory=dict)
     above: Above = field(default_factory=dict)
 
 
-def encoded(seen: Insight) -> bytes:
+def encoded(seen: PrivilegedFacts) -> bytes:
     """Return the file's content."""
     tcx, above = (
         {str(index): told[index] for index in sorted(told)} for told in (seen.programs, seen.above)
@@ -44,7 +44,7 @@ def encoded(seen: Insight) -> bytes:
     return json.dumps({"version": _VERSION, "tcx": tcx, "above": above}).encode()
 
 
-def decoded(data: bytes) -> Insight:
+def decoded(data: bytes) -> PrivilegedFacts:
     """Return what the file's content says.
 
     Raises:
@@ -55,12 +55,14 @@ def decoded(data: bytes) -> Insight:
         if (version := fields["version"]) != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
         # A plugin of an earlier version writes nothing about other namespaces.
-        return Insight(_told(fields["tcx"], _PROGRAM), _told(fields.get("above", {}), _KIND))
+        return PrivilegedFacts(
+            _decoded_names(fields["tcx"], _PROGRAM), _decoded_names(fields.get("above", {}), _KIND)
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause
 
 
-def store(fs: Fs, run: Path, content: bytes) -> None:
+def store(fs: FileSystem, run: Path, content: bytes) -> None:
     """Write the file into the plugin's directory, which is on tmpfs.
 
     Raises:
@@ -69,7 +71,7 @@ def store(fs: Fs, run: Path, content: bytes) -> None:
     save(fs, run / NAME, content, durable=False, mode=READABLE)
 
 
-def load(run: Path) -> Insight:
+def load(run: Path) -> PrivilegedFacts:
     """Return what the file in the plugin's directory says; nothing while there is no file.
 
     Raises:
@@ -79,16 +81,18 @@ def load(run: Path) -> Insight:
     try:
         directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return Insight()
+        return PrivilegedFacts()
     try:
         return decoded(read_record_bytes(directory, NAME, _LIMIT))
     except FileNotFoundError:
-        return Insight()
+        return PrivilegedFacts()
     finally:
         os.close(directory)
 
 
-def _told(fields: Mapping[str, object], allowed: re.Pattern[str]) -> Mapping[int, tuple[str, ...]]:
+def _decoded_names(
+    fields: Mapping[str, object], allowed: re.Pattern[str]
+) -> Mapping[int, tuple[str, ...]]:
     return {int(index): _names(names, allowed) for index, names in fields.items()}
 
 

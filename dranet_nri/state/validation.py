@@ -44,6 +44,7 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
     TcxProgram,
+    VlanConfig,
     XdpProgram,
     parse_pci_address,
     parse_uid,
@@ -234,6 +235,7 @@ RULES: Final[Rules] = {
         "arp_ignore": _between(0, 8),
         "arp_announce": _between(0, 2),
     },
+    VlanConfig: {"id": _between(1, 4094)},
     IpoibConfig: {"pkey": _between(0, 0xFFFF)},
     RdmaConfig: {"name": _sysfs_name},
     RouteConfig: {

@@ -18,10 +18,10 @@ from typing import Final, Protocol
 
 import structlog
 
-from dranet_nri.attach.metrics import Meter
-from dranet_nri.component.files import Fs, save
+from dranet_nri.attach.metrics import PluginMetrics
+from dranet_nri.component.files import FileSystem, save
 from dranet_nri.component.log import logger
-from dranet_nri.hooks.handler import Plugin
+from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.nri.stub import ConnectionStatus
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import BEAT_S, READABLE, Heartbeat
@@ -29,7 +29,7 @@ from dranet_nri.state.heartbeat import BEAT_S, READABLE, Heartbeat
 METRICS: Final = "metrics.prom"
 
 
-class Rounds(Protocol):
+class ReconcileTimes(Protocol):
     """The times of the repair rounds."""
 
     def left_s(self) -> float:
@@ -40,13 +40,13 @@ class Rounds(Protocol):
 
 
 @dataclass(slots=True)
-class Pulse:
+class TelemetryWriter:
     """Writes the signs of life of one plugin into its directory."""
 
-    fs: Fs
+    fs: FileSystem
     run_dir: Path
-    plugin: Plugin
-    rounds: Rounds
+    plugin: HookHandler
+    rounds: ReconcileTimes
     status: Callable[[], ConnectionStatus]
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "pulse"))
     boot_s: Callable[[], float] = heartbeat.boot_s
@@ -55,7 +55,7 @@ class Pulse:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def _meter(self) -> Meter:
+    def _meter(self) -> PluginMetrics:
         return self.plugin.attacher.meter
 
     async def run(self) -> None:

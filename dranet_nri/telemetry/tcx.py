@@ -15,17 +15,17 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.component.files import Fs
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.log import logger
 from dranet_nri.plan.refusals import described
 from dranet_nri.state import tcx
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a minute
 
 
 @dataclass(slots=True)
-class Lookout:
+class PrivilegedFactsWriter:
     """TCX writer: writes the facts that the shim cannot read, see state/tcx.py.
 
     Attributes:
@@ -33,9 +33,9 @@ class Lookout:
         ask: has the kernel asked, on a thread.
     """
 
-    fs: Fs
+    fs: FileSystem
     run_dir: Path
-    ask: Callable[[], Awaitable[Insight]]
+    ask: Callable[[], Awaitable[PrivilegedFacts]]
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "lookout"))
     _written: bytes = b""
     _trouble: str = ""

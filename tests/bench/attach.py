@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.daemon.process import SystemClock
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Allocation, Attachment, NetnsId, Phase
 from dranet_nri.model import Pod as SandboxPod
 from dranet_nri.state.store import AllocationStore, AttachmentStore
@@ -106,9 +106,9 @@ class Counted:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count while this lasts."""
-        plain = Rtnetlink.do
+        plain = RtnetlinkSocket.do
 
-        def do(netlink: Rtnetlink, what: str, kind: int, flags: int, body: bytes) -> None:
+        def do(netlink: RtnetlinkSocket, what: str, kind: int, flags: int, body: bytes) -> None:
             begin, begin_cpu = time.perf_counter(), time.thread_time()
             try:
                 plain(netlink, what, kind, flags, body)
@@ -116,11 +116,11 @@ class Counted:
                 self._seconds += time.perf_counter() - begin
                 self._cpu += time.thread_time() - begin_cpu
 
-        Rtnetlink.do = do  # type: ignore[method-assign, assignment]
+        RtnetlinkSocket.do = do  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
-            Rtnetlink.do = plain  # type: ignore[method-assign]
+            RtnetlinkSocket.do = plain  # type: ignore[method-assign]
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class Subject:
         record: what the last call returned.
     """
 
-    executor: Executor
+    executor: PlanExecutor
     netns: NetnsId
     claim: Allocation
     record: Attachment | None = None
@@ -156,9 +156,9 @@ def executing(claim: Allocation) -> Iterator[Subject]:
     assert netns is not None
     assert kernel.hold(netns)
     gc.freeze()  # as the daemon does
-    attachments = SharedAttachments(AttachmentStore(Path("/run/bench/attachments")))
+    attachments = AttachmentRecords(AttachmentStore(Path("/run/bench/attachments")))
     try:
-        yield Subject(Executor(kernel, attachments, SystemClock(), RdmaOptions()), netns, claim)
+        yield Subject(PlanExecutor(kernel, attachments, SystemClock(), RdmaOptions()), netns, claim)
     finally:
         attachments.close()
         kernel.release(netns)

@@ -23,7 +23,7 @@ from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dranet_nri.model import Device, DeviceKey
 from tests.bench.table import Row, machine, render, say
-from tests.cluster.control_plane import ControlPlane
+from tests.system.cluster.control_plane import ControlPlane
 
 NODES: Final = 1000
 NICS: Final = 8

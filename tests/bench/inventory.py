@@ -24,7 +24,7 @@ from dranet_nri.linux.netlink.routes import RTM_GETROUTE
 from dranet_nri.linux.netlink.rtnetlink import open_here
 from tests.bench.table import Row, ms, say
 from tests.fakes.sysfs import FakeSysfs
-from tests.kernel.namespaces import open_netns
+from tests.system.kernel.namespaces import open_netns
 
 PFS: Final = 8
 VFS: Final = 64  # of each

@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Final, cast
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.attach.controller import Attacher
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.controller import AttachController
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger
 from dranet_nri.daemon.process import SystemClock
 from dranet_nri.facts.host import boot_id
-from dranet_nri.hooks.handler import Plugin
+from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import Attachment, Container, NetnsId, ObjectRef, Phase, Pod
 from dranet_nri.nri.stub import Outcome
-from dranet_nri.nri.stub.dispatcher import Hooks
-from dranet_nri.nri.stub.transport import Link
+from dranet_nri.nri.stub.dispatcher import Dispatcher
+from dranet_nri.nri.stub.transport import Transport
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.session import ContainerEvent, Event, PluginSession, PodEvent
+from dranet_nri.nri.wire.session import ContainerEvent, PluginSession, PodEvent, SessionEvent
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.bench.nics import allocation, make_wires
@@ -47,7 +47,7 @@ ROUNDS: Final = 12
 PODS_A_BLOCK: Final = 3
 
 
-class Deaf(Plugin):
+class Deaf(HookHandler):
     """The wire alone: every hook is answered on the spot, nothing is looked up."""
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
@@ -63,7 +63,7 @@ class Case:
         other: whether another pod of the node has its claim.
     """
 
-    kind: type[Plugin]
+    kind: type[HookHandler]
     other: bool
 
     @property
@@ -72,7 +72,11 @@ class Case:
         return "beside a claimed pod" if self.other else "no claim on the node"
 
 
-CASES: Final = (Case(Deaf, other=False), Case(Plugin, other=False), Case(Plugin, other=True))
+CASES: Final = (
+    Case(Deaf, other=False),
+    Case(HookHandler, other=False),
+    Case(HookHandler, other=True),
+)
 
 
 class Stopped(asyncio.Transport):
@@ -114,7 +118,7 @@ class Stopwatch(asyncio.Protocol):
         transport: what the link writes to.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Transport) -> None:
         """Watch link."""
         self._link = link
         self.started_s = 0.0
@@ -136,20 +140,20 @@ class Stopwatch(asyncio.Protocol):
 
 
 @contextmanager
-def plugin(kind: type[Plugin], *, other: bool) -> Iterator[Plugin]:
+def plugin(kind: type[HookHandler], *, other: bool) -> Iterator[HookHandler]:
     """Return the hooks on this node's kernel and tmpfs, with another pod's claim or without."""
     root = Path(tempfile.mkdtemp(dir="/run"))  # a tmpfs of the box, gone with it
     kernel = NetlinkKernel()
-    attachments = SharedAttachments(AttachmentStore(root / "attachments"))
+    attachments = AttachmentRecords(AttachmentStore(root / "attachments"))
     (root / "allocations").mkdir()
     allocations = AllocationReader(root / "allocations", owner=None)
     if other:
         attachments.put(someone())
-    attacher = Attacher(
+    attacher = AttachController(
         kernel=kernel,
-        executor=Executor(kernel, attachments, SystemClock(), RdmaOptions()),
+        executor=PlanExecutor(kernel, attachments, SystemClock(), RdmaOptions()),
         attachments=attachments,
-        gate=Gate(RealFs(), root / "cdi", root / "metadata"),
+        gate=Gate(KernelFileSystem(), root / "cdi", root / "metadata"),
         options=EditOptions(),
         log=logger("bench"),
         wake=lambda: None,
@@ -221,7 +225,7 @@ class Peer:
         await self.exchange()
 
 
-async def handling(hooks: Plugin, hook: str) -> list[float]:
+async def handling(hooks: HookHandler, hook: str) -> list[float]:
     """Return seconds from a call's bytes to its answer's, for each of EVENTS calls."""
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
@@ -231,13 +235,13 @@ async def handling(hooks: Plugin, hook: str) -> list[float]:
     def answered(hook: str, _pod: Pod, outcome: Outcome, seconds: float) -> None:
         counts.answered(hook, outcome, seconds)
 
-    shell = Hooks(hooks, time.monotonic, asyncio.sleep, lambda _notice: None, answered)
+    shell = Dispatcher(hooks, time.monotonic, asyncio.sleep, lambda _notice: None, answered)
 
-    def deliver(link: Link, event: Event, arrival: float) -> None:
+    def deliver(link: Transport, event: SessionEvent, arrival: float) -> None:
         if isinstance(event, PodEvent | ContainerEvent):
             shell.submit(event, link, arrival)
 
-    link = Link(PluginSession("dra.net", "00"), time.monotonic, deliver)
+    link = Transport(PluginSession("dra.net", "00"), time.monotonic, deliver)
     watch = Stopwatch(link)
     await loop.create_unix_connection(lambda: watch, sock=near)
     runtime = FakeRuntime()

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import RealFs, save
+from dranet_nri.component.files import KernelFileSystem, save
 from dranet_nri.state.record import encode_allocation
 from tests.bench.table import Row, ms, say, spread
+from tests.dra_shim.prepare.prepare_bench import Bench
 from tests.fakes.cluster import config
-from tests.process.prepare_bench import Bench
 
 OTHERS: Final = 7  # claims of one NIC each
 ROUNDS: Final = 200
@@ -40,7 +40,7 @@ async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float
         assert record is not None
         data = encode_allocation(record)
         begin = time.perf_counter()
-        save(RealFs(), directory / f"{number}.json", data)
+        save(KernelFileSystem(), directory / f"{number}.json", data)
         bare.append(time.perf_counter() - begin)
         assert await bench.preparer.unprepare([claim]) == {claim.uid: ""}
     return ours, bare

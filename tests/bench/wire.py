@@ -7,7 +7,7 @@ from typing import Final
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Edits
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.session import ContainerEvent, PluginSession, PodEvent, Synchronized
+from dranet_nri.nri.wire.session import ContainerEvent, PluginSession, PodEvent, PodsSynchronized
 from tests.bench.table import Row, ms, say
 from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import FakeRuntime, pod_message
@@ -116,7 +116,7 @@ def full_list() -> tuple[float, float]:
     for payload in payloads:
         nri_pb2.SynchronizeRequest.FromString(payload)
     end = time.process_time()
-    assert isinstance(events[-1], Synchronized)
+    assert isinstance(events[-1], PodsSynchronized)
     assert len(events[-1].pods) == PODS
     return middle - begin, end - middle
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri import cli
-from dranet_nri.attach.controller import Attacher
+from dranet_nri.attach.controller import AttachController
 from dranet_nri.daemon import process
 from dranet_nri.errors import KernelError
-from dranet_nri.hooks.handler import Plugin
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.hooks.handler import HookHandler
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import Ns, Pod
 
@@ -61,22 +61,22 @@ def _marked(mark: Path, step: str) -> Iterator[None]:
 def lay() -> None:
     """Let every step of this process meet the faults, and shorten its patience."""
     plain = NetlinkSession._space
-    stop = Plugin.stop_pod_sandbox
+    stop = HookHandler.stop_pod_sandbox
 
-    def space(session: NetlinkSession, ns: Ns, what: str) -> Space:
+    def space(session: NetlinkSession, ns: Ns, what: str) -> Namespace:
         """Meet the faults where an operation or a look at a device enters the kernel."""
         meet(what)
         return plain(session, ns, what)
 
-    async def stopped(plugin: Plugin, pod: Pod) -> None:
+    async def stopped(plugin: HookHandler, pod: Pod) -> None:
         """Meet the faults before the hook."""
         await asyncio.to_thread(meet, f"hook StopPodSandbox {pod}")
         await stop(plugin, pod)
 
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
-    Plugin.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
-    process.Attacher = partial(Attacher, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
-    process.Plugin = partial(Plugin, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
+    process.AttachController = partial(AttachController, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.HookHandler = partial(HookHandler, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

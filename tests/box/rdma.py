@@ -5,8 +5,8 @@ forky machine has a second build of it that can (hack/box/rxe); all else about i
 trixie machine has the stock driver only: no test with the marker `every_runtime` asks for
 `movable_rdma`.
 
-Typical use, in tests/vm. The driver's fixture comes before `cri` and whatever else makes network
-namespaces, which are then gone when it ends:
+Typical use, in tests/system/vm. The driver's fixture comes before `cri` and whatever else makes
+network namespaces, which are then gone when it ends:
 
     def test_…(movable_rdma: None, cri: Cri, nics: tuple[Nic, ...]) -> None:
         rdma.add_link("rxe0", nics[0].name)

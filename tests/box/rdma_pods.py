@@ -2,7 +2,7 @@
 
 Containers run as an ordinary user without any capability, and ask for no device file themselves.
 
-Typical use, in tests/vm. The driver comes before whatever makes network namespaces:
+Typical use, in tests/system/vm. The driver comes before whatever makes network namespaces:
 
     def test_…(hcas: tuple[Hca, ...], cri: Cri, plugin: Plugin) -> None:
         near = start_rdma_pod(cri, "near", hcas[:1], 1)

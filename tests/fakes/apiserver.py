@@ -2,8 +2,8 @@
 
 resourceVersions, optimistic locking, preconditions, field selectors, lists in pages, watch with
 history, 410 and bookmarks, server-side apply of claim status, dry runs, feature gates that drop
-fields. tests/process/test_api_contract.py, test_api_pages.py and test_slices_contract.py hold it to
-a real one.
+fields. test_contract.py in tests/dra_shim/kubeapi, resourceslice and status hold it to a real one,
+and tests/dra_shim/kubeapi/test_pages.py.
 """
 
 import asyncio

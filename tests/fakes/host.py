@@ -1,6 +1,6 @@
 """A node without a kernel: what a test says is there, announced as a kernel would.
 
-It obeys the same contract as the live one (tests/contract/test_node_host.py).
+It obeys the same contract as the live one (tests/system/contract/test_node_host.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from dra_shim.discovery.host import Stir
 from dra_shim.discovery.notices import Notify
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 
 class FakeAddresses:
@@ -66,7 +66,7 @@ class FakeHost:
         finally:
             self._stir = None
 
-    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
+    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
         """See Host."""
         self.looks.append(whole)
         facts = self.facts

@@ -1,4 +1,4 @@
-"""A kernel in memory, held to the real one by tests/contract/test_kernel.py.
+"""A kernel in memory, held to the real one by tests/system/contract/test_kernel.py.
 
 It does what plans depend on: what a move, a link going down and the death of a namespace lose;
 which names clash; which routes, rules and addresses are equal. It knows no packets, no carrier
@@ -21,12 +21,14 @@ from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.find_link import locate, lost_with
+from dranet_nri.kernel.find_link import find_link, links_lost_with
 from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     Address,
     DeviceKey,
+    IpoibConfig,
+    IpoibMode,
     IpoibState,
     Link,
     LinkState,
@@ -37,9 +39,9 @@ from dranet_nri.model import (
     Route,
     Rule,
 )
-from dranet_nri.plan.identity import Known
-from dranet_nri.plan.ipoib import is_child
-from dranet_nri.plan.ops import AddIpoib, MoveLink, MoveRdma, Op, RenameRdma
+from dranet_nri.plan.child import is_child
+from dranet_nri.plan.identity import DeviceIdentity
+from dranet_nri.plan.ops import AddChild, MoveLink, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
 from tests.fakes.faults import Fault
 from tests.fakes.operations import IPOIB_FLAGS_RC, MAX_CONNECTED
@@ -47,6 +49,7 @@ from tests.fakes.rdma import FakeRdma, FakeRdmaCore
 from tests.fakes.session import FakeSession
 from tests.fakes.world import HOST_NETNS, NSFS_DEV, SET_BY_CLAIMS, FakeLink, Namespace
 
+CHILD: Final = Link(0, "", mac="02:00:00:00:00:c1")
 IFF_MULTICAST: Final = 0x1000  # linux/if.h
 GID: Final = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"  # of a port whose links have no MAC
 
@@ -253,8 +256,10 @@ class FakeKernel:
         match op:
             case MoveRdma() | RenameRdma():
                 self._do_rdma(op, netns)
-            case AddIpoib():
-                self._add_ipoib(op)
+            case AddChild(link=IpoibConfig() as link):
+                self._add_ipoib(op, link)
+            case AddChild():
+                self._add_child(op, netns)
             case _:
                 operations.apply(op, spaces)
         if isinstance(op, MoveLink):
@@ -268,7 +273,7 @@ class FakeKernel:
         key: DeviceKey,
         pod_name: str,
         netns: NetnsId | None,
-        known: Known | None,
+        known: DeviceIdentity | None,
         *,
         bare: bool = False,
     ) -> Observed:
@@ -279,7 +284,7 @@ class FakeKernel:
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
         links = host.plain()
-        located = locate(key, pod_name, links, self._in_pod(pod, key, pod_name, known), known)
+        located = find_link(key, pod_name, links, self._in_pod(pod, key, pod_name, known), known)
         here, there = located.host, located.pod
         self.whole_pods += there is not None and not bare
         state = None if there is None else pod.state(pod.at("observe", there.index))
@@ -290,11 +295,15 @@ class FakeKernel:
             taken_pod_names=pod.taken(there),
             host_rules=tuple(host.rules),
             pod_rules=() if bare else tuple(pod.rules),
-            lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
+            lost_with_rdma=links_lost_with(
+                here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]
+            ),
             unclear=located.unclear,
         )
 
-    def _in_pod(self, pod: Namespace, key: DeviceKey, name: str, known: Known | None) -> list[Link]:
+    def _in_pod(
+        self, pod: Namespace, key: DeviceKey, name: str, known: DeviceIdentity | None
+    ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
         links = [replace(each, dev_port=None) for each in pod.plain()]
         if self.tells_parents or not key.parent:
@@ -315,13 +324,25 @@ class FakeKernel:
             case RenameRdma():
                 self.rdma.rename(op, namespaces)
 
-    def _add_ipoib(self, op: AddIpoib) -> None:
+    def _add_child(self, op: AddChild, netns: NetnsId | None) -> None:
+        parent = self.space().at(str(op), op.parent).link
+        if netns is None or netns not in self._namespaces:
+            raise KernelError(str(op), ESTALE, "the namespace is gone")
+        space = self.space(netns)
+        if space.find(op.name) is None:
+            kind = op.link.kind.lower()
+            self.add_link(op.name, netns, link=replace(CHILD, kind=kind, mtu=parent.mtu))
+        entry = space.named(str(op), op.name)
+        entry.link = replace(entry.link, alias=op.alias)
+
+    def _add_ipoib(self, op: AddChild, wanted: IpoibConfig) -> None:
         host = self.space()
         parent = host.at(str(op), op.parent).link
         if parent.arphrd != ARPHRD_INFINIBAND:
             raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
         if host.find(op.name) is None:
-            mode, mtu = IpoibState(op.connected), MAX_CONNECTED if op.connected else 2044
+            connected = wanted.mode is IpoibMode.CONNECTED
+            mode, mtu = IpoibState(connected), MAX_CONNECTED if connected else 2044
             child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
             made = self.add_link(op.name, link=replace(child, mtu=mtu, ipoib=mode))
             # Flags and queue pair are its own, the rest is its parent's (ipoib_ndo_init).

@@ -13,8 +13,8 @@ from dranet_nri.inventory import (
     HostFacts,
     NetDevice,
     PciFunction,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
     inventory_from_facts,
     placements,
 )
@@ -148,7 +148,7 @@ def a4_highgpu() -> Machine:
 
 # --------------------------------------------------------------------------- parts
 
-Nic = tuple[PciFunction, NetDevice, RdmaDevice]
+Nic = tuple[PciFunction, NetDevice, RdmaDeviceFacts]
 
 
 def _with_gpus(
@@ -194,8 +194,8 @@ def _nic(
         operstate="up", bus="pci", parent=address,
     )  # fmt: skip
     netdev = NetDevice(link, (ip,) if ip else (), address, speed_mbps=400_000)
-    port = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "Ethernet", (name,), "LinkUp", 400)
-    rdma = RdmaDevice(
+    port = RdmaPortFacts(1, "ACTIVE", "400 Gb/sec (4X NDR)", "Ethernet", (name,), "LinkUp", 400)
+    rdma = RdmaDeviceFacts(
         f"mlx5_{index}", "pci", address, address, "CA", ports=(port,), protocol="roce"
     )  # fmt: skip
     return function, netdev, rdma
@@ -210,12 +210,12 @@ def _infiniband(address: str, name: str, hca: str, rate: int) -> Nic:
     guid = f"0015:5dff:fe34:{index:04x}"
     mac = f"00:00:01:47:fe:80:00:00:00:00:00:00:00:15:5d:ff:fe:34:01:{index & 0xFF:02x}"
     link = Link(index, name, "", 32, mac, 2044, operstate="down", bus="pci", parent=address)
-    port = RdmaPort(
+    port = RdmaPortFacts(
         1, "ACTIVE", f"{rate} Gb/sec (4X NDR)", "InfiniBand", (name,), "LinkUp", rate,
         lid=index, sm_lid=1, subnet_prefix="fe80:0000:0000:0000", guid=guid, pkeys=(0xFFFF, 0x8012),
     )  # fmt: skip
     return (
         function,
         NetDevice(link, pci=address),
-        RdmaDevice(hca, "pci", address, address, "CA", guid, (port,), protocol="ib"),
+        RdmaDeviceFacts(hca, "pci", address, address, "CA", guid, (port,), protocol="ib"),
     )

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import structlog
 
-from dranet_nri.attach.controller import Attacher
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.controller import AttachController
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger
-from dranet_nri.hooks.handler import Plugin
+from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.model import (
     Address,
     AllocatedDevice,
@@ -64,7 +64,7 @@ class FixedClock:
         """Return at once."""
 
 
-class FullFs(RealFs):
+class FullFs(KernelFileSystem):
     """A file system that may be full.
 
     Attributes:
@@ -84,7 +84,7 @@ class FullFs(RealFs):
         super().write(path, data, mode, durable=durable)
 
 
-class PausedExecutor(Executor):
+class PausedExecutor(PlanExecutor):
     """An executor whose next attach begins only when told."""
 
     def __init__(self, node: "Node") -> None:
@@ -143,13 +143,13 @@ class Node:
     def start(self) -> None:
         """Start a fresh plugin from what is on disk, as after a restart."""
         records = AttachmentStore(self.root / "run" / "attachments", fs=self.disk)
-        self.attachments = SharedAttachments(records)
+        self.attachments = AttachmentRecords(records)
         self.gate = Gate(self.disk, self.root / "cdi", self.root / "run" / "metadata")
         log: structlog.typing.FilteringBoundLogger = logger("test")
         reader = AllocationReader(self.root / "allocations", owner=None)
-        attacher = Attacher(
+        attacher = AttachController(
             kernel=self.kernel,
-            executor=Executor(self.kernel, self.attachments, self.clock, RdmaOptions()),
+            executor=PlanExecutor(self.kernel, self.attachments, self.clock, RdmaOptions()),
             attachments=self.attachments,
             gate=self.gate,
             options=self.options,
@@ -158,7 +158,7 @@ class Node:
             clock=self.clock,
             allocation=reader.get,
         )
-        self.plugin = Plugin(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
+        self.plugin = HookHandler(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
         self.plugin.may_reject = True
         self.plugin.moment_s = LATER  # in turn, however busy the machine
 

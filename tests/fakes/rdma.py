@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.find_rdma import Shown, owned
+from dranet_nri.kernel.find_rdma import VisibleRdma, find_rdma
 from dranet_nri.linux.rdma.types import RdmaDevice
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
@@ -19,7 +19,7 @@ from dranet_nri.model import (
     RdmaLink,
     RdmaMode,
 )
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
 
 IB_MAJOR: Final = 231  # Documentation/admin-guide/devices.txt
@@ -141,7 +141,7 @@ class FakeRdmaCore:
 
     def observe(
         self,
-        known: KnownRdma,
+        known: RdmaIdentity,
         pod: NetnsId | None,
         links: Callable[[NetnsId], Sequence[Link]],
     ) -> ObservedRdma:
@@ -160,14 +160,14 @@ class FakeRdmaCore:
                 if device.link.index == each.index and device.nic
             }
 
-        shown = Shown(
+        shown = VisibleRdma(
             self.mode,
             host=[_told(e) for e in self.devices if shared or e.netns == self.host],
             pod=[_told(e) for e in self.devices if not shared and e.netns == pod],
             parents={e.link.name: (e.bus, e.parent) for e in self.devices},
             netdevs=netdevs,
         )
-        return owned(shown, known)
+        return find_rdma(shown, known)
 
     def chars(self, netns: NetnsId, link: RdmaLink, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
         """Return the character devices of a device that a process in netns sees."""

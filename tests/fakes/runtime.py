@@ -12,7 +12,7 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
 from dranet_nri.nri.wire import mux, ttrpc
 from dranet_nri.nri.wire.messages import PLUGIN_SERVICE, RUNTIME_SERVICE, PodEventKind
-from dranet_nri.nri.wire.ttrpc import Answer, Code
+from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
 
 REQUEST_TIMEOUT_NANO = 2_000_000_000
 ACCEPTING = 10  # turns of the loop; asyncio takes five from a connection to its callback
@@ -61,11 +61,11 @@ class FakeRuntime:
         """Wait for a plugin."""
         self.dedicated = dedicated
         self.registrations: list[nri_pb2.RegisterPluginRequest] = []
-        self.answers: dict[int, Answer] = {}
+        self.answers: dict[int, TtrpcResponse] = {}
         self.unanswered: tuple[int, ...] = ()
         self._mux = mux.MuxDecoder()
-        self._client = ttrpc.Client()
-        self._server = ttrpc.Server(RUNTIME_SERVICE, {"RegisterPlugin"}, set())
+        self._client = ttrpc.TtrpcClient()
+        self._server = ttrpc.TtrpcServer(RUNTIME_SERVICE, {"RegisterPlugin"}, set())
         self._registering: list[int] = []
 
     def receive(self, data: bytes) -> None:
@@ -99,7 +99,7 @@ class FakeRuntime:
 
     def refuse(self, text: str) -> None:
         """Refuse RegisterPlugin as the reference does: code 2, and the socket stays open."""
-        self._server.fail(self._registering.pop(0), Code.UNKNOWN, text)
+        self._server.fail(self._registering.pop(0), RpcCode.UNKNOWN, text)
 
     def call(self, method: str, message: Message, timeout_nano: int = REQUEST_TIMEOUT_NANO) -> int:
         """Call the plugin; return the stream id."""
@@ -196,7 +196,7 @@ class RuntimeConnection:
         if not true():
             raise ConnectionError("the plugin closed the connection")
 
-    async def answer(self, stream: int) -> Answer:
+    async def answer(self, stream: int) -> TtrpcResponse:
         """Send what is queued and wait for the answer to stream.
 
         Raises:

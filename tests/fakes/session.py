@@ -20,8 +20,8 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
-from dranet_nri.plan.identity import Known, KnownRdma
-from dranet_nri.plan.ipoib import ALIAS
+from dranet_nri.plan.child import ALIAS
+from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.routes import Slot
 from tests.fakes.world import DEFAULTS, HOST_NETNS
@@ -44,7 +44,12 @@ class FakeSession:
         self.kernel.do(op, self.netns)
 
     def observe(
-        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+        self,
+        key: DeviceKey,
+        pod_name: str,
+        known: DeviceIdentity | None = None,
+        *,
+        bare: bool = False,
     ) -> Observed:
         """Look for the device."""
         self._open("observe")
@@ -85,7 +90,7 @@ class FakeSession:
         found = tuple(space.at("ask for TCX programs", index).tcx)
         return found if self.kernel.tells_programs else None
 
-    def rdma(self, known: KnownRdma) -> ObservedRdma:
+    def rdma(self, known: RdmaIdentity) -> ObservedRdma:
         """Look for the RDMA devices."""
         self._open("observe RDMA devices")
         kernel, netns = self.kernel, self.netns

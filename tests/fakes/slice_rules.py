@@ -1,6 +1,7 @@
 """What an API server does to ResourceSlices: rules it checks, fields it drops and fills in.
 
-Only rules that tests rely on. tests/process/test_slices_contract.py holds them to a real server.
+Only rules that tests rely on. tests/dra_shim/resourceslice/test_contract.py holds them to a real
+server.
 """
 
 import re

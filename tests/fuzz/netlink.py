@@ -9,7 +9,7 @@ from typing import cast
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import ATTRIBUTE, attribute, walk
 from dranet_nri.linux.netlink.links import INFO, dump_links, link_from
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR
 from tests.fuzz.target import Target, pieces
 
@@ -44,7 +44,7 @@ class Recorded:
 def read_links(data: bytes) -> None:
     """Any answer is links or a KernelError, and no attribute is longer than what came."""
     assert sum(4 + len(payload) for _, payload in walk(data)) <= len(data) + 3
-    netlink = Rtnetlink(cast("socket.socket", Recorded(pieces(data, UNIT))))
+    netlink = RtnetlinkSocket(cast("socket.socket", Recorded(pieces(data, UNIT))))
     with suppress(KernelError):
         for seen in dump_links(netlink, "a namespace"):
             link_from(seen)

@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import cast
 
 from dranet_nri.errors import KernelError
-from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR, Netlink
+from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR, NetlinkSocket
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.socket import RdmaSocket
 from dranet_nri.linux.rdma.types import CharDevKind
+from tests.dranet_nri.linux.rdma_conversation import answers
 from tests.fuzz.netlink import UNIT, Recorded, message
 from tests.fuzz.target import Target, pieces
-from tests.rdma.conversation import answers
 
 _ASK: tuple[Callable[[RdmaSocket], object], ...] = (
     lambda rdma: rdma.devices("a namespace"),
@@ -32,7 +32,7 @@ def ask(data: bytes) -> None:
     question = _ASK[data[0] % len(_ASK)]
     answered = Recorded(pieces(data[1:], UNIT))
     with suppress(KernelError):
-        question(RdmaSocket(Netlink(cast("socket.socket", answered))))
+        question(RdmaSocket(NetlinkSocket(cast("socket.socket", answered))))
     with suppress(KernelError):
         codec.decode_event(data[1:])
 

@@ -10,10 +10,10 @@ from dranet_nri.nri.wire import messages, mux
 from dranet_nri.nri.wire import ttrpc as rpc
 from dranet_nri.nri.wire.session import (
     ContainerEvent,
-    Event,
+    HandshakeState,
     PluginSession,
     PodEvent,
-    State,
+    SessionEvent,
 )
 from tests.fuzz.target import Target, pieces
 
@@ -59,8 +59,8 @@ def demultiplex(data: bytes) -> None:
 # --------------------------------------------------------------------------- ttrpc
 
 
-def _served(cuts: list[bytes]) -> tuple[list[rpc.Call], bytes, bool]:
-    server, calls, fed = rpc.Server(_SERVICE, {"Do", "Bulk"}, {"Bulk"}), [], 0
+def _served(cuts: list[bytes]) -> tuple[list[rpc.TtrpcCall], bytes, bool]:
+    server, calls, fed = rpc.TtrpcServer(_SERVICE, {"Do", "Bulk"}, {"Bulk"}), [], 0
     for piece in cuts:
         calls += server.receive(piece)
         fed += len(piece)
@@ -76,8 +76,8 @@ def _served(cuts: list[bytes]) -> tuple[list[rpc.Call], bytes, bool]:
     return calls, sent, False
 
 
-def _answered(cuts: list[bytes]) -> list[rpc.Answer]:
-    client, answers = rpc.Client(), []
+def _answered(cuts: list[bytes]) -> list[rpc.TtrpcResponse]:
+    client, answers = rpc.TtrpcClient(), []
     for _ in range(3):
         client.call(_SERVICE, "Do", b"")
     with suppress(ProtocolError):
@@ -119,7 +119,7 @@ def _sent(session: PluginSession) -> int:
     return len(data)
 
 
-def _answer(session: PluginSession, event: Event) -> None:
+def _answer(session: PluginSession, event: SessionEvent) -> None:
     match event:
         case PodEvent(_, pod, call) if pod.sandbox_id:
             session.reply(call)
@@ -142,7 +142,7 @@ def converse_as_plugin(data: bytes) -> None:
     session, fed, sent = PluginSession("dra.net", "00"), 0, 0
     with suppress(ProtocolError):
         for piece in pieces(data):
-            fed += 0 if session.state is State.CLOSED else len(piece)
+            fed += 0 if session.state is HandshakeState.CLOSED else len(piece)
             events = session.receive_data(piece)
             for event in events:
                 _answer(session, event)
@@ -151,7 +151,7 @@ def converse_as_plugin(data: bytes) -> None:
             assert sent <= _GREETING + fed * _MOST_SENT
         session.receive_eof()
     session.close()
-    assert session.state is State.CLOSED
+    assert session.state is HandshakeState.CLOSED
     assert not session._pods
 
 

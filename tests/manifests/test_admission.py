@@ -1,4 +1,4 @@
-"""A node's token writes what its shim writes, and no more. At a real server: tests/cluster."""
+"""A node's token writes what its shim writes, and no more. Real server: tests/system/cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from dra_shim.resourceslice.documents import SlicePool, new_document, spec_of
 from dra_shim.resourceslice.layout import SliceContent, counters_name, slice_name
-from tests.cluster.policies import denied
 from tests.manifests.test_base import MANIFESTS, documents
+from tests.system.cluster.policies import denied
 
 SLICES, CLAIMS = (
     document

@@ -1,4 +1,4 @@
-"""The chart's schema knows its values, and those of dranet's chart. Rendering: tests/cluster."""
+"""The chart's schema knows its values and those of dranet's. Rendering: tests/system/cluster."""
 
 from __future__ import annotations
 

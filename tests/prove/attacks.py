@@ -19,7 +19,7 @@ from typing import Final
 
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import XdpMode
-from tests.kernel import bpf, xdp
+from tests.system.kernel import bpf, xdp
 
 _ADDRESSES: Final = 1000  # of each of 100 links: what adding one takes grows with those of its link
 _ALTNAMES: Final = (

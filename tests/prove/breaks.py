@@ -16,18 +16,18 @@ _PLAN_RDMA: Final = "dranet_nri/plan/rdma.py"
 _HOOKS: Final = "dranet_nri/nri/stub/dispatcher.py"
 _SESSION: Final = "dranet_nri/nri/wire/session.py"
 
-_TEST_EXECUTOR: Final = "tests/process/test_executor.py"
-_TEST_FAILURES: Final = "tests/process/test_executor_failures.py"
-_TEST_DETACH: Final = "tests/process/test_executor_detach.py"
-_TEST_PLUGIN: Final = "tests/process/test_plugin.py"
-_TEST_CASES: Final = "tests/process/test_plugin_cases.py"
-_TEST_RACES: Final = "tests/process/test_plugin_races.py"
-_TEST_FABRIC: Final = "tests/process/test_fabric.py"
-_TEST_HOME: Final = "tests/process/test_fabric_home.py"
-_TEST_PLUGIN_RDMA: Final = "tests/process/test_plugin_rdma.py"
-_TEST_PLAN: Final = "tests/plan/test_planner_rdma.py"
-_TEST_GATE: Final = "tests/process/test_gate.py"
-_TEST_GATE_ORDER: Final = "tests/process/test_plugin_gate.py"
+_TEST_EXECUTOR: Final = "tests/dranet_nri/attach/test_executor.py"
+_TEST_FAILURES: Final = "tests/dranet_nri/attach/test_executor_failures.py"
+_TEST_DETACH: Final = "tests/dranet_nri/attach/test_executor_detach.py"
+_TEST_PLUGIN: Final = "tests/dranet_nri/hooks/test_handler.py"
+_TEST_CASES: Final = "tests/dranet_nri/hooks/test_conformance.py"
+_TEST_RACES: Final = "tests/dranet_nri/hooks/test_races.py"
+_TEST_FABRIC: Final = "tests/dranet_nri/attach/test_rdma.py"
+_TEST_HOME: Final = "tests/dranet_nri/attach/test_rdma_restore.py"
+_TEST_PLUGIN_RDMA: Final = "tests/dranet_nri/hooks/test_rdma.py"
+_TEST_PLAN: Final = "tests/dranet_nri/plan/test_planner_rdma.py"
+_TEST_GATE: Final = "tests/dranet_nri/cdi/test_gate.py"
+_TEST_GATE_ORDER: Final = "tests/dranet_nri/hooks/test_gate.py"
 
 # --------------------------------------------------------------------------- transactions
 
@@ -73,14 +73,14 @@ _TRANSACTIONS: Final = (
         "dranet_nri/component/files.py",
         "        fs.write(staged, data, mode, durable=durable)\n        fs.replace(staged, path)\n",
         "        fs.unlink(path)\n        fs.write(path, data, mode, durable=durable)\n",
-        "tests/state/test_files.py::test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails",
+        "tests/dranet_nri/state/test_files.py::test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails",
     ),
     Break(
         "a record of a newer version is accepted",
         "dranet_nri/state/record.py",
         "if version == VERSION:",
         "if version >= VERSION:",
-        "tests/process/test_state_broken.py"
+        "tests/dranet_nri/state/test_corrupt.py"
         "::test_a_newer_record_stays_in_place_and_is_not_written_over",
     ),
     Break(
@@ -88,7 +88,7 @@ _TRANSACTIONS: Final = (
         "dranet_nri/state/reader.py",
         "if now is None or not now.unread:",
         "if True:",
-        "tests/process/test_state_unread.py"
+        "tests/dranet_nri/state/test_unread.py"
         "::test_a_record_that_could_not_be_opened_is_read_without_a_further_event",
     ),
 )
@@ -120,7 +120,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a device is called home without looking",
         _PATIENCE,
-        "home = is_home(wanted, observed)",
+        "home = is_restored(wanted, observed)",
         "home = True",
         f"{_TEST_DETACH}::test_a_device_that_is_nowhere_is_waited_for",
     ),
@@ -141,7 +141,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a pod is given what another one holds",
         _ATTACHER,
-        "                refuse_held(pod, claims, self.attachments.all(), self.live)\n",
+        "                check_not_owned(pod, claims, self.attachments.all(), self.live)\n",
         "",
         f"{_TEST_PLUGIN}::test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
     ),
@@ -157,7 +157,7 @@ _NO_NIC_LOST: Final = (
         _SESSION,
         "        if piece.more:",
         "        if False:",
-        "tests/wire/test_session.py"
+        "tests/dranet_nri/nri/test_session.py"
         "::test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more",
     ),
     Break(
@@ -165,7 +165,7 @@ _NO_NIC_LOST: Final = (
         "dranet_nri/inventory/exclusions.py",
         "for index in _reachable(by_index, root, below):",
         "for index in ():",
-        "tests/inventory/test_safety.py"
+        "tests/dranet_nri/inventory/test_exclusions.py"
         "::test_the_ports_of_a_bridge_uplink_are_excluded_down_to_the_nic",
     ),
 )
@@ -185,7 +185,7 @@ _FAIL_CLOSED: Final = (
         "dranet_nri/hooks/admission.py",
         "if path != pod.netns_path:",
         "if False:",
-        "tests/process/test_plugin_refusals.py"
+        "tests/dranet_nri/hooks/test_admission.py"
         "::test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again",
     ),
     Break(
@@ -227,7 +227,7 @@ _FAIL_CLOSED: Final = (
         _PLUGIN,
         "        refuse_unattached(pod, container, uids, records)\n",
         "",
-        "tests/process/test_plugin_trouble.py"
+        "tests/dranet_nri/hooks/test_trouble.py"
         "::test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_lists",
     ),
     Break(
@@ -254,7 +254,7 @@ _RUNTIME: Final = (
         _HOOKS,
         "BUDGET_SHARE: Final = 0.8",
         "BUDGET_SHARE: Final = 1.2",
-        "tests/process/test_connection_deadlines.py"
+        "tests/dranet_nri/nri/test_connection_deadlines.py"
         "::test_case_21_the_deadline_is_four_fifths_of_the_timeout_after_the_arrival",
     ),
     Break(
@@ -262,7 +262,7 @@ _RUNTIME: Final = (
         "dranet_nri/nri/stub/transport.py",
         "self._clock() > arrival + event.timeout_nano / 1e9",
         "False",
-        "tests/process/test_connection_link.py"
+        "tests/dranet_nri/nri/test_connection_link.py"
         "::test_case_36_a_list_whose_answer_left_too_late_is_dropped_with_the_connection",
     ),
     Break(
@@ -270,7 +270,7 @@ _RUNTIME: Final = (
         _HOOKS,
         "async with queue.turn:",
         "if True:",
-        "tests/process/test_connection_hooks.py"
+        "tests/dranet_nri/nri/test_connection_hooks.py"
         "::test_case_44_hooks_of_one_sandbox_run_in_the_order_they_came_and_all_are_answered",
     ),
     Break(
@@ -278,7 +278,7 @@ _RUNTIME: Final = (
         _SESSION,
         "if self._entries > self._max_entries:",
         "if False:",
-        "tests/wire/test_session.py"
+        "tests/dranet_nri/nri/test_session.py"
         "::test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection",
     ),
 )
@@ -334,7 +334,7 @@ _RDMA: Final = (
         _FABRIC,
         "if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:",
         "if False:",
-        "tests/process/test_fabric_files.py"
+        "tests/dranet_nri/attach/test_rdma_files.py"
         "::test_a_nic_whose_software_device_would_be_lost_is_refused_before_it_moves",
     ),
     Break(
@@ -347,7 +347,7 @@ _RDMA: Final = (
     Break(
         "an RDMA device that was made anew is waited for in vain",
         _PLAN_RDMA,
-        "if not _reborn(before, observed):",
+        "if not _recreated(before, observed):",
         "if True:",
         f"{_TEST_PLAN}::test_home_is_where_it_was_or_where_its_driver_made_it_anew",
     ),
@@ -368,7 +368,7 @@ _RDMA: Final = (
     Break(
         "RDMA devices stay in the pod, and it is called home",
         _PLANNER,
-        "    if rdma_problem(wanted.rdma, observed.rdma):\n        return False\n",
+        "    if why_rdma_not_restored(wanted.rdma, observed.rdma):\n        return False\n",
         "",
         f"{_TEST_HOME}::test_a_device_that_does_not_move_home_keeps_its_record",
     ),
@@ -377,7 +377,7 @@ _RDMA: Final = (
         _EXECUTOR,
         "if record is not None and record != attachment:",
         "if False:",
-        "tests/process/test_fabric_files.py::test_other_numbers_are_recorded",
+        "tests/dranet_nri/attach/test_rdma_files.py::test_other_numbers_are_recorded",
     ),
     Break(
         "the gate goes on with RDMA device files that are no more",

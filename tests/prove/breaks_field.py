@@ -10,10 +10,10 @@ _HAZARDS: Final = "dranet_nri/inventory/hazards.py"
 _HOST: Final = "dranet_nri/kernel/host.py"
 _PRIVILEGED: Final = "dranet_nri/facts/privileged.py"
 
-_TEST_GUESSES: Final = "tests/inventory/test_guesses.py"
-_TEST_HOST: Final = "tests/process/test_kernel_host.py"
-_TEST_PRIVILEGED: Final = "tests/process/test_privileged.py"
-_TEST_BESIDE: Final = "tests/plan/test_network_beside.py"
+_TEST_GUESSES: Final = "tests/dranet_nri/inventory/test_guesses.py"
+_TEST_HOST: Final = "tests/dranet_nri/kernel/test_host_facts.py"
+_TEST_PRIVILEGED: Final = "tests/dranet_nri/facts/test_privileged.py"
+_TEST_BESIDE: Final = "tests/dranet_nri/plan/test_network_beside.py"
 
 FIELD: Final = (
     Break(
@@ -21,7 +21,7 @@ FIELD: Final = (
         "dra_shim/web/server.py",
         "return not self._served, self._since",
         "return not self._served, -self._since",
-        "tests/process/test_web.py"
+        "tests/dra_shim/web/test_server.py"
         "::test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest",
     ),
     Break(
@@ -31,7 +31,7 @@ FIELD: Final = (
         "        lambda _, link: known.has_mac(link),\n",
         "        lambda _, link: known.has_mac(link),\n"
         "        lambda _, link: known.has_perm_mac(link),\n",
-        "tests/kernel/test_locate.py"
+        "tests/system/kernel/test_locate.py"
         "::test_of_several_ports_it_is_the_one_that_the_record_was_made_for",
     ),
     Break(
@@ -42,14 +42,14 @@ FIELD: Final = (
         "    if address.version == 6:\n"
         "        network.network_address = address\n"
         "    return network",
-        "tests/config/test_network.py::test_every_supported_field_is_read_into_its_canonical_form",
+        "tests/dranet_nri/config/test_network.py::test_every_supported_field_is_read_into_its_canonical_form",
     ),
     Break(
         "the deadline of a hook counts from its submission, not its arrival",
         "dranet_nri/nri/stub/dispatcher.py",
         "deadline_of(event.call, arrival)",
         "deadline_of(event.call, self._clock())",
-        "tests/process/test_connection_link.py"
+        "tests/dranet_nri/nri/test_connection_link.py"
         "::test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later",
     ),
     Break(
@@ -57,14 +57,14 @@ FIELD: Final = (
         _GUARD,
         "        if reason:",
         "        if reason and index is not None:",
-        "tests/process/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
     ),
     Break(
         "a NIC below a tunnel of the node is published",
         _HAZARDS,
         "        or carried.get(device.link.index)\n",
         "",
-        "tests/inventory/test_build.py::test_the_nic_below_a_tunnel_of_the_node_is_excluded",
+        "tests/dranet_nri/inventory/test_build.py::test_the_nic_below_a_tunnel_of_the_node_is_excluded",
     ),
     Break(
         "--include does not match the PCI function of a NIC",
@@ -104,8 +104,8 @@ FIELD: Final = (
     Break(
         "a plugin without a capability reports no TCX programs",
         _PRIVILEGED,
-        "return Insight(bpf.tcx_names(), _above())",
-        "return look_if_allowed()",
+        "return PrivilegedFacts(bpf.tcx_names(), _above())",
+        "return read_allowed_facts()",
         f"{_TEST_PRIVILEGED}::test_the_plugin_takes_no_refusal_for_no_programs",
     ),
     Break(
@@ -127,7 +127,7 @@ FIELD: Final = (
         "dranet_nri/plan/inherit.py",
         'return "it is deprecated" if address.preferred_s == 0 else ""',
         'return ""',
-        "tests/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+        "tests/dranet_nri/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
     ),
     *REPORTED,
 )

@@ -20,7 +20,7 @@ from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.linux.bpf import programs_on
 from dranet_nri.linux.netlink.codec import attributes
-from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, Seen, dump_links
+from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from tests.box import nics
 from tests.prove import fabric
@@ -102,14 +102,14 @@ def _late_addresses() -> list[str]:
     )
 
 
-def _features(link: Seen, ethtool: Ethtool) -> Iterator[str]:
+def _features(link: DumpedLink, ethtool: Ethtool) -> Iterator[str]:
     with suppress(KernelError):  # the link is just leaving
         state = ethtool.state("look", link.index)
         if state:
             yield json.dumps([link.name, *state.active])
 
 
-def _confs(link: Seen) -> Iterator[str]:
+def _confs(link: DumpedLink) -> Iterator[str]:
     families = attributes(link.attrs.get(IFLA_AF_SPEC, b""))
     for label, (family, array) in _CONFS.items():
         data = attributes(families.get(family, b"")).get(array, b"")
@@ -117,7 +117,7 @@ def _confs(link: Seen) -> Iterator[str]:
         yield json.dumps([link.name, label, struct.unpack(f"={len(data) // 4}i", data)])
 
 
-def _programs(link: Seen) -> Iterator[str]:
+def _programs(link: DumpedLink) -> Iterator[str]:
     with suppress(KernelError):  # the link is just leaving
         for each in programs_on(link.index):
             yield json.dumps([link.name, each.side, each.id])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.kernel.netns import run_inside
-from tests.kernel.namespaces import new_netns
+from tests.system.kernel.namespaces import new_netns
 
 ROOT: Final = Path("/run/netns")
 _MS_BIND: Final = 4096  # linux/mount.h

@@ -13,7 +13,7 @@ from typing import Final
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import XdpMode
 from tests.box.nics import Nic, ip
-from tests.kernel import bpf, xdp
+from tests.system.kernel import bpf, xdp
 
 _SYSCTLS: Final = {  # a move resets them
     "ipv4": {"rp_filter": "2", "arp_ignore": "2"},

@@ -5,28 +5,28 @@ from typing import Final
 from tests.prove.promise import Break
 
 _SAFETY: Final = "dranet_nri/inventory/exclusions.py"
-_TEST_BESIDE: Final = "tests/plan/test_network_beside.py"
+_TEST_BESIDE: Final = "tests/dranet_nri/plan/test_network_beside.py"
 REPORTED: Final = (
     Break(
         "a device that the inventory would withhold is attached",
         "dranet_nri/attach/guard.py",
         "        if reason:\n",
         "        if False:\n",
-        "tests/process/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
     ),
     Break(
         "a route with another leg is taken for the host's",
         "dranet_nri/plan/routes.py",
         "frozenset((leg.gateway, leg.device, leg.weight) for leg in legs),",
         "frozenset((leg.device, leg.weight) for leg in legs),",
-        "tests/plan/test_routes.py::test_another_route_does_not_stand_for_one",
+        "tests/dranet_nri/plan/test_routes.py::test_another_route_does_not_stand_for_one",
     ),
     Break(
         "an IPv6 route is restored with the legs of other devices",
         "dranet_nri/plan/routes.py",
         "            if not leg.device:\n",
         "            if True:\n",
-        "tests/plan/test_routes.py::test_of_an_ipv6_route_a_device_gives_its_own_legs_back",
+        "tests/dranet_nri/plan/test_routes.py::test_of_an_ipv6_route_a_device_gives_its_own_legs_back",
     ),
     Break(
         "a claimed route wants the place that a route of the cluster network has",
@@ -49,35 +49,35 @@ REPORTED: Final = (
         "            return what in inherited and error.code in LASTING\n",
         "        case AddAddress(address=what) | AddRoute(route=what):\n"
         "            return error.code in LASTING\n",
-        "tests/plan/test_lacking.py::test_what_is_claimed_or_may_pass_fails_the_attach",
+        "tests/dranet_nri/plan/test_lacking.py::test_what_is_claimed_or_may_pass_fails_the_attach",
     ),
     Break(
         "an address that the host has for a while becomes permanent in the pod",
         "dranet_nri/plan/inherit.py",
         "        why = _passing(address)\n",
         '        why = ""\n',
-        "tests/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+        "tests/dranet_nri/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
     ),
     Break(
         "a client of the public port reads why a page failed",
         "dra_shim/web/server.py",
         'return Page("internal error: the log of dra-shim has the reason\\n", 500)',
         "return Page(repr(error), 500)",
-        "tests/process/test_web.py::test_what_is_not_served_is_said_in_one_line",
+        "tests/dra_shim/web/test_server.py::test_what_is_not_served_is_said_in_one_line",
     ),
     Break(
         "a NIC is published below a link of another network namespace",
         _SAFETY,
         "        if elsewhere.get(lower):\n",
         "        if False:\n",
-        "tests/inventory/test_safety.py::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+        "tests/dranet_nri/inventory/test_exclusions.py::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
     ),
     Break(
         "a NIC is published that policy routing uses for others' packets",
         _SAFETY,
         "if link.index in rule.links and",
         "if False and",
-        "tests/inventory/test_guesses.py"
+        "tests/dranet_nri/inventory/test_guesses.py"
         "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
     ),
     Break(
@@ -85,7 +85,7 @@ REPORTED: Final = (
         "dranet_nri/inventory/uplinks.py",
         "frozenset() if firm or reached else",
         "frozenset() if firm else",
-        "tests/inventory/test_uplinks.py"
+        "tests/dranet_nri/inventory/test_uplinks.py"
         "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
     ),
 )

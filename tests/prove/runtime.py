@@ -10,7 +10,7 @@ import pytest
 
 from tests.prove.table import Tally, keep, known
 
-ROWS: Final = "tests/host/test_crash_containerd.py"
+ROWS: Final = "tests/system/host/test_crash_containerd.py"
 
 
 class _Seen:

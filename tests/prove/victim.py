@@ -19,11 +19,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import configure
-from dranet_nri.daemon.process import Daemon
+from dranet_nri.daemon.process import NriDaemon
 from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import Attachment
 from dranet_nri.plan.ops import Op
@@ -77,37 +77,41 @@ def _lay_in_kernel(burn: Callable[[str], None]) -> None:
 
 
 def _lay_in_records(burn: Callable[[str], None]) -> None:
-    plain_put, plain_remove = SharedAttachments.put, SharedAttachments.remove
+    plain_put, plain_remove = AttachmentRecords.put, AttachmentRecords.remove
 
-    def put(records: SharedAttachments, attachment: Attachment) -> None:
+    def put(records: AttachmentRecords, attachment: Attachment) -> None:
         burn(f"about to record {attachment.phase}")
         plain_put(records, attachment)
 
-    def remove(records: SharedAttachments, claim_uid: str) -> None:
+    def remove(records: AttachmentRecords, claim_uid: str) -> None:
         burn("about to forget the claim")
         plain_remove(records, claim_uid)
 
-    SharedAttachments.put = put  # type: ignore[method-assign, assignment]
-    SharedAttachments.remove = remove  # type: ignore[method-assign, assignment]
+    AttachmentRecords.put = put  # type: ignore[method-assign, assignment]
+    AttachmentRecords.remove = remove  # type: ignore[method-assign, assignment]
 
 
 def _lay_in_files(burn: Callable[[str], None]) -> None:
-    plain_write, plain_replace, plain_unlink = RealFs.write, RealFs.replace, RealFs.unlink
+    plain_write, plain_replace, plain_unlink = (
+        KernelFileSystem.write,
+        KernelFileSystem.replace,
+        KernelFileSystem.unlink,
+    )
     plain_close = Gate.close
 
     def tell(what: str, path: Path) -> None:
         if not any(name in path.name for name in (heartbeat.NAME, METRICS)):
             burn(f"{what} {path.parent.name}/{path.name}")
 
-    def write(fs: RealFs, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+    def write(fs: KernelFileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         plain_write(fs, path, data, mode, durable=durable)
         tell("staged", path)
 
-    def replace(fs: RealFs, source: Path, target: Path) -> None:
+    def replace(fs: KernelFileSystem, source: Path, target: Path) -> None:
         plain_replace(fs, source, target)
         tell("renamed", target)
 
-    def unlink(fs: RealFs, path: Path) -> None:
+    def unlink(fs: KernelFileSystem, path: Path) -> None:
         there = path.exists()
         plain_unlink(fs, path)
         if there:
@@ -117,9 +121,9 @@ def _lay_in_files(burn: Callable[[str], None]) -> None:
         plain_close(gate, claim_uid)
         burn("closed the gate")
 
-    RealFs.write = write  # type: ignore[method-assign, assignment]
-    RealFs.replace = replace  # type: ignore[method-assign, assignment]
-    RealFs.unlink = unlink  # type: ignore[method-assign, assignment]
+    KernelFileSystem.write = write  # type: ignore[method-assign, assignment]
+    KernelFileSystem.replace = replace  # type: ignore[method-assign, assignment]
+    KernelFileSystem.unlink = unlink  # type: ignore[method-assign, assignment]
     Gate.close = close  # type: ignore[method-assign, assignment]
 
 
@@ -131,7 +135,7 @@ def serve(site: Site, last: int, word: str) -> None:
     os.dup2(log, 2)
     configure(json=False, verbose=True)
     lay(Fuse(site, last, word))
-    asyncio.run(Daemon(site.settings, {}).run())
+    asyncio.run(NriDaemon(site.settings, {}).run())
 
 
 class Victim:

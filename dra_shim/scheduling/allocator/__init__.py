@@ -25,26 +25,36 @@ from fractions import Fraction
 from dra_shim.cel import SelectorError
 from dra_shim.pool import NodeInventory
 from dra_shim.resourceapi import ClaimSpec, DeviceClass, SliceDevice, recorded_amounts
-from dra_shim.scheduling.allocator.candidates import Check, Outcome, RequestOptions, request_options
+from dra_shim.scheduling.allocator.candidates import (
+    Check,
+    CheckOutcome,
+    PendingRequest,
+    pending_requests,
+)
 from dra_shim.scheduling.allocator.errors import AllocationError
 from dra_shim.scheduling.allocator.explain import explain, headlines
 from dra_shim.scheduling.allocator.feasibility import check_meetable
-from dra_shim.scheduling.allocator.pools import DeviceSupply, Pool, pools_of, supply_of, without
-from dra_shim.scheduling.allocator.report import DeviceReport, PartReport, report
+from dra_shim.scheduling.allocator.pools import CandidatePools, Pool, pools_of, supply_of, without
+from dra_shim.scheduling.allocator.report import AlternativeReport, DeviceReport, report
 from dra_shim.scheduling.allocator.search import Search
-from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
+from dranet_nri.config import (
+    ConfigEntry,
+    select_config,
+    violations_for_device,
+    why_without_interface,
+)
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
 
 __all__ = [
     "AllocationError",
+    "AlternativeReport",
+    "CandidatePools",
     "Check",
+    "CheckOutcome",
     "DeviceReport",
-    "DeviceSupply",
     "Grant",
     "NamedClaim",
-    "Outcome",
-    "PartReport",
     "Pool",
     "allocate",
     "choose",
@@ -138,7 +148,7 @@ def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> Al
 def choose(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    supply: DeviceSupply,
+    supply: CandidatePools,
     *,
     new_uid: Callable[[], str],
 ) -> tuple[Grant, ...]:
@@ -158,10 +168,10 @@ def choose(
 def explained(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    supply: DeviceSupply,
+    supply: CandidatePools,
     *,
     new_uid: Callable[[], str],
-) -> tuple[tuple[PartReport, ...], tuple[Grant, ...], tuple[str, ...]]:
+) -> tuple[tuple[AlternativeReport, ...], tuple[Grant, ...], tuple[str, ...]]:
     """Return every check of every device, what each request gets, and if nothing, why.
 
     The reasons are those of the requests; the checks have those of the devices.
@@ -185,11 +195,11 @@ def explained(
 
 
 def _wants(
-    claims: Sequence[NamedClaim], classes: Mapping[str, DeviceClass], supply: DeviceSupply
-) -> tuple[RequestOptions, ...]:
+    claims: Sequence[NamedClaim], classes: Mapping[str, DeviceClass], supply: CandidatePools
+) -> tuple[PendingRequest, ...]:
     for claim in claims:
         check_meetable(claim.label, claim.spec, classes)
-    return request_options([(claim.label, claim.spec) for claim in claims], classes, supply)
+    return pending_requests([(claim.label, claim.spec) for claim in claims], classes, supply)
 
 
 def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
@@ -228,7 +238,7 @@ def config_for(
 
 
 def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
-    bare = why_bare(device)
+    bare = why_without_interface(device)
     violations = (bare,) if bare else violations_for_device(config, device, share=share)
     if violations:
         raise ConfigError(

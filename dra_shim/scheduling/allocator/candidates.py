@@ -15,13 +15,13 @@ from dra_shim.resourceapi import (
     DeviceRequest,
     SliceDevice,
 )
-from dra_shim.scheduling.allocator.capacity import NOTHING, Share, share_of
-from dra_shim.scheduling.allocator.pools import DeviceSupply, Pool
+from dra_shim.scheduling.allocator.capacity import NOTHING, CapacityShare, share_of
+from dra_shim.scheduling.allocator.pools import CandidatePools, Pool
 from dranet_nri.config import show
 from dranet_nri.model import Version
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """Result of a check."""
 
     PASSED = "passed"
@@ -35,7 +35,7 @@ class Check:
     """One check: its subject, its result, its text, and the values that it read."""
 
     what: str
-    outcome: Outcome
+    outcome: CheckOutcome
     text: str
     saw: tuple[tuple[str, str], ...] = ()
 
@@ -59,7 +59,7 @@ class Candidate:
     failure: SelectorError | None = None
     holder: str = ""
     barrier: str = ""
-    share: Share = NOTHING
+    share: CapacityShare = NOTHING
 
     @property
     def why_not(self) -> str:
@@ -68,7 +68,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOption:
+class RequestAlternative:
     """One way to meet a request: the request itself, or one entry of firstAvailable.
 
     Attributes:
@@ -90,26 +90,26 @@ class RequestOption:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOptions:
+class PendingRequest:
     """One request of one claim: the parts are tried in order."""
 
     claim: int
-    parts: tuple[RequestOption, ...]
+    parts: tuple[RequestAlternative, ...]
 
 
 Claims = Sequence[tuple[str, ClaimSpec]]
 
 
-def request_options(
-    claims: Claims, classes: Mapping[str, DeviceClass], supply: DeviceSupply
-) -> tuple[RequestOptions, ...]:
+def pending_requests(
+    claims: Claims, classes: Mapping[str, DeviceClass], supply: CandidatePools
+) -> tuple[PendingRequest, ...]:
     """Return what is wanted, in order; the classes are known.
 
     Raises:
         SelectorError: a selector is no CEL.
     """
     return tuple(
-        RequestOptions(
+        PendingRequest(
             index,
             tuple(
                 _part((index, label), part, classes[part.device_class], spec.constraints, supply)
@@ -133,13 +133,13 @@ def _part(
     request: DeviceRequest,
     cls: DeviceClass,
     constraints: Sequence[Constraint],
-    supply: DeviceSupply,
-) -> RequestOption:
+    supply: CandidatePools,
+) -> RequestAlternative:
     candidates = _candidates(request, cls, supply)
     bound = tuple(constraint for constraint in constraints if constraint.covers(request.name))
     if not request.every:
         free = tuple(candidate for candidate in candidates if not candidate.why_not)
-        return RequestOption(*owner, request, candidates, bound, free, request.count)
+        return RequestAlternative(*owner, request, candidates, bound, free, request.count)
     selected = tuple(candidate for candidate in candidates if not candidate.reason)
     chosen = tuple(
         candidate for candidate in selected if candidate.failure or not candidate.share.refusal
@@ -153,11 +153,11 @@ def _part(
     for entry in chosen:
         if entry.why_not:
             blocked = blocked or f"device {entry.offer.name}: {entry.why_not}"
-    return RequestOption(*owner, request, candidates, bound, chosen, len(chosen), blocked)
+    return RequestAlternative(*owner, request, candidates, bound, chosen, len(chosen), blocked)
 
 
 def _candidates(
-    request: DeviceRequest, cls: DeviceClass, supply: DeviceSupply
+    request: DeviceRequest, cls: DeviceClass, supply: CandidatePools
 ) -> tuple[Candidate, ...]:
     selectors = [
         *(_compiled(cel, f"selector of class {cls.name}") for cel in cls.selectors),
@@ -179,12 +179,12 @@ def _candidate(
     pool: Pool,
     request: DeviceRequest,
     selectors: Sequence[tuple[str, Selector]],
-    supply: DeviceSupply,
+    supply: CandidatePools,
 ) -> Candidate:
     found = [_check(offer, owner, selector) for owner, selector in selectors]
     checks = tuple(check for check, _ in found)
     check, failure = next(
-        ((check, failure) for check, failure in found if check.outcome is not Outcome.PASSED),
+        ((check, failure) for check, failure in found if check.outcome is not CheckOutcome.PASSED),
         (None, None),
     )
     false = check is not None and failure is None
@@ -200,7 +200,7 @@ def _candidate(
     )
 
 
-def _holder(offer: SliceDevice, request: DeviceRequest, supply: DeviceSupply) -> str:
+def _holder(offer: SliceDevice, request: DeviceRequest, supply: CandidatePools) -> str:
     who = supply.in_use.get(offer.id, "")
     return f"in use by {who}" if who and not request.admin_access else ""
 
@@ -219,9 +219,9 @@ def _check(
     text = " ".join(selector.expression.split())
     saw = _saw(offer, selector.expression)
     try:
-        outcome = Outcome.PASSED if selector.matches(offer) else Outcome.FAILED
+        outcome = CheckOutcome.PASSED if selector.matches(offer) else CheckOutcome.FAILED
     except SelectorError as error:
-        return Check(owner, Outcome.ERROR, f"{text}: {error.reason}", saw), error
+        return Check(owner, CheckOutcome.ERROR, f"{text}: {error.reason}", saw), error
     return Check(owner, outcome, text, saw), None
 
 

@@ -9,34 +9,34 @@ from dra_shim.resourceapi import Capacity, Policy, SliceDevice
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CapacityShare:
     """(capacity as published, amount) consumed of a shared device, or why it can never be."""
 
     amounts: tuple[tuple[str, Fraction], ...] = ()
     refusal: str = ""
 
 
-NOTHING: Final = Share()
+NOTHING: Final = CapacityShare()
 
 
-def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> Share:
+def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> CapacityShare:
     """Return what a request takes of a device: rounded up by the policy of each capacity."""
     by_name = dict(asked)
     for name in by_name:
         if refusal := _lack(offer, name):
-            return Share(refusal=refusal)
+            return CapacityShare(refusal=refusal)
     amounts: list[tuple[str, Fraction]] = []
     for capacity in offer.capacity:
         amount = _consumed(capacity, by_name.get(capacity.name))
         if amount is None or amount > capacity.value:
             wanted = by_name.get(capacity.name, capacity.value)
             most = _most(capacity)
-            return Share(
+            return CapacityShare(
                 refusal=f"the request asks for {show_amount(wanted)} of capacity {capacity.name}, "
                 f"the device gives at most {show_amount(most)} to one request"
             )
         amounts.append((capacity.name, amount))
-    return Share(tuple(amounts) if offer.shared else ())
+    return CapacityShare(tuple(amounts) if offer.shared else ())
 
 
 def _lack(offer: SliceDevice, name: str) -> str:

@@ -6,19 +6,19 @@ from itertools import product
 from dra_shim.cel import SelectorError
 from dra_shim.scheduling.allocator.candidates import (
     Candidate,
-    RequestOption,
-    RequestOptions,
+    PendingRequest,
+    RequestAlternative,
     show_attribute,
 )
 from dra_shim.scheduling.allocator.errors import AllocationError
-from dra_shim.scheduling.allocator.pools import DeviceSupply
+from dra_shim.scheduling.allocator.pools import CandidatePools
 from dra_shim.scheduling.allocator.search import Search
 from dra_shim.scheduling.allocator.usage import Usage, values_of
 
 _REMEDY = "free a device, or relax the selectors or constraints"
 
 
-def explain(wants: Sequence[RequestOptions], supply: DeviceSupply) -> tuple[str, ...]:
+def explain(wants: Sequence[PendingRequest], supply: CandidatePools) -> tuple[str, ...]:
     """Return why not all can be met, device by device."""
     lines: list[str] = []
     for part, alone in _unmet(wants, supply):
@@ -27,14 +27,14 @@ def explain(wants: Sequence[RequestOptions], supply: DeviceSupply) -> tuple[str,
     return tuple(lines)
 
 
-def headlines(wants: Sequence[RequestOptions], supply: DeviceSupply) -> tuple[str, ...]:
+def headlines(wants: Sequence[PendingRequest], supply: CandidatePools) -> tuple[str, ...]:
     """Return why not all can be met, a line for each request."""
     return tuple(_headline(part, alone=alone) for part, alone in _unmet(wants, supply))
 
 
 def _unmet(
-    wants: Sequence[RequestOptions], supply: DeviceSupply
-) -> Iterator[tuple[RequestOption, bool]]:
+    wants: Sequence[PendingRequest], supply: CandidatePools
+) -> Iterator[tuple[RequestAlternative, bool]]:
     """Yield the parts that cannot be met even if they were alone, or all if each can be."""
     hopeless = [want for want in wants if _is_hopeless(want, supply)]
     for want in hopeless or wants:
@@ -42,7 +42,7 @@ def _unmet(
             yield part, bool(hopeless)
 
 
-def _is_hopeless(want: RequestOptions, supply: DeviceSupply) -> bool:
+def _is_hopeless(want: PendingRequest, supply: CandidatePools) -> bool:
     """Whether the want cannot be met even if it were alone."""
     try:
         return not Search((want,), supply).run()
@@ -50,7 +50,7 @@ def _is_hopeless(want: RequestOptions, supply: DeviceSupply) -> bool:
         return False
 
 
-def _best(part: RequestOption) -> int:
+def _best(part: RequestAlternative) -> int:
     """Return how many devices the part could get if it were alone, or a little more."""
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for each in part.options:
@@ -63,7 +63,7 @@ def _best(part: RequestOption) -> int:
     return max((_most_distinct(group, part) for group in groups.values()), default=0)
 
 
-def _most_distinct(group: Sequence[Candidate], part: RequestOption) -> int:
+def _most_distinct(group: Sequence[Candidate], part: RequestAlternative) -> int:
     values = (
         len({values_of(each.offer, one.attribute) for each in group})
         for one in part.constraints
@@ -72,7 +72,7 @@ def _most_distinct(group: Sequence[Candidate], part: RequestOption) -> int:
     return min(values, default=len(group))
 
 
-def _missing(candidate: Candidate, part: RequestOption) -> list[str]:
+def _missing(candidate: Candidate, part: RequestAlternative) -> list[str]:
     return [
         f"{each.kind} {each.attribute}"
         for each in part.constraints
@@ -80,7 +80,7 @@ def _missing(candidate: Candidate, part: RequestOption) -> list[str]:
     ]
 
 
-def _device_lines(part: RequestOption, supply: DeviceSupply) -> Iterator[str]:
+def _device_lines(part: RequestAlternative, supply: CandidatePools) -> Iterator[str]:
     title = _title(part)
     books = Usage(supply)
     for candidate in part.candidates:
@@ -89,15 +89,15 @@ def _device_lines(part: RequestOption, supply: DeviceSupply) -> Iterator[str]:
         yield f"{title}: device {name}: not published: {why}"
 
 
-def _title(part: RequestOption) -> str:
+def _title(part: RequestAlternative) -> str:
     return f"claim {part.label}: request {part.request.name}"
 
 
-def _headline(part: RequestOption, *, alone: bool) -> str:
+def _headline(part: RequestAlternative, *, alone: bool) -> str:
     return f"{_title(part)}: {_shortage(part, alone=alone)}"
 
 
-def _shortage(part: RequestOption, *, alone: bool) -> str:
+def _shortage(part: RequestAlternative, *, alone: bool) -> str:
     count = part.count
     needed = f"needs {count} device{'s' if count > 1 else ''}"
     if part.request.every:
@@ -118,7 +118,7 @@ def _shortage(part: RequestOption, *, alone: bool) -> str:
     )
 
 
-def _of_shortage(part: RequestOption) -> str:
+def _of_shortage(part: RequestAlternative) -> str:
     """Return what else helps where devices share what there is: capacity, or counters."""
     if any(each.share.amounts for each in part.options):
         return ", or ask for less capacity"
@@ -130,7 +130,7 @@ def _of_shortage(part: RequestOption) -> str:
     return ""
 
 
-def _state(candidate: Candidate, part: RequestOption, books: Usage) -> str:
+def _state(candidate: Candidate, part: RequestAlternative, books: Usage) -> str:
     if candidate.failure is not None and not candidate.holder:
         return candidate.failure.reason
     if candidate.why_not:

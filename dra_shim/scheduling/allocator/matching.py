@@ -13,7 +13,7 @@ from math import prod
 from typing import Final
 
 from dra_shim.resourceapi import MAX_DEVICES, Constraint
-from dra_shim.scheduling.allocator.candidates import Candidate, RequestOption, RequestOptions
+from dra_shim.scheduling.allocator.candidates import Candidate, PendingRequest, RequestAlternative
 from dra_shim.scheduling.allocator.usage import Values, values_of
 
 MAX_WAYS: Final = 16  # choices among alternatives that are looked at
@@ -22,8 +22,8 @@ Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it m
 
 
 def can_meet(
-    wants: Sequence[RequestOptions],
-    part: RequestOption,
+    wants: Sequence[PendingRequest],
+    part: RequestAlternative,
     candidate: Candidate,
     constraint: Constraint,
 ) -> bool | None:
@@ -47,7 +47,7 @@ def can_meet(
 
 
 def _can_meet(
-    parts: Sequence[RequestOption], candidate: Candidate, constraint: Constraint
+    parts: Sequence[RequestAlternative], candidate: Candidate, constraint: Constraint
 ) -> bool | None:
     if sum(part.count for part in parts) > MAX_DEVICES:
         return None
@@ -67,7 +67,7 @@ def _is_plain(option: Candidate, constraint: Constraint) -> bool:
 
 
 def _options(
-    part: RequestOption, candidate: Candidate, *, first: bool
+    part: RequestAlternative, candidate: Candidate, *, first: bool
 ) -> tuple[list[Candidate], int]:
     """Return what a part may have beside the device, and how many it still wants of it."""
     others = [

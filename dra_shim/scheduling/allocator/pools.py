@@ -27,7 +27,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSupply:
+class CandidatePools:
     """Pools in the order they are tried.
 
     Attributes:
@@ -42,7 +42,7 @@ class DeviceSupply:
     shares: Mapping[DeviceId, Mapping[str, Fraction]] = field(default_factory=dict)
 
 
-def without(supply: DeviceSupply, taken: Iterable[tuple[str, AllocatedResult]]) -> DeviceSupply:
+def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]) -> CandidatePools:
     """Return what is left once other claims have what they have.
 
     Args:
@@ -61,12 +61,12 @@ def without(supply: DeviceSupply, taken: Iterable[tuple[str, AllocatedResult]]) 
     return replace(supply, in_use=in_use, shares=shares)
 
 
-def supply_of(stock: NodeInventory, node: str) -> DeviceSupply:
+def supply_of(stock: NodeInventory, node: str) -> CandidatePools:
     """Return a node's own devices as the pool that this driver publishes."""
     goods = driver_resources(
         node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near
     )
-    return DeviceSupply(
+    return CandidatePools(
         (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
         stock.excluded,

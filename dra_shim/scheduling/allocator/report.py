@@ -8,9 +8,9 @@ from dra_shim.resourceapi import Constraint, SliceDevice
 from dra_shim.scheduling.allocator.candidates import (
     Candidate,
     Check,
-    Outcome,
-    RequestOption,
-    RequestOptions,
+    CheckOutcome,
+    PendingRequest,
+    RequestAlternative,
     show_attribute,
 )
 from dra_shim.scheduling.allocator.matching import can_meet
@@ -27,7 +27,7 @@ class DeviceReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PartReport:
+class AlternativeReport:
     """One request, or one entry of firstAvailable.
 
     Attributes:
@@ -43,7 +43,7 @@ class PartReport:
     devices: tuple[DeviceReport, ...]
 
 
-def report(wants: Sequence[RequestOptions], search: Search) -> tuple[PartReport, ...]:
+def report(wants: Sequence[PendingRequest], search: Search) -> tuple[AlternativeReport, ...]:
     """Return what each part saw, against what the search gave; before it ran, that is nothing.
 
     Then a constraint tells whether it could be met with the device, were it the only one.
@@ -55,7 +55,7 @@ def report(wants: Sequence[RequestOptions], search: Search) -> tuple[PartReport,
     }
     unmet = () if any(search.chosen) else wants
     return tuple(
-        PartReport(
+        AlternativeReport(
             part.label,
             part.request.name,
             _asks(part),
@@ -71,7 +71,7 @@ def report(wants: Sequence[RequestOptions], search: Search) -> tuple[PartReport,
     )  # fmt: skip
 
 
-def _asks(part: RequestOption) -> str:
+def _asks(part: RequestAlternative) -> str:
     request = part.request
     words = [
         "every device" if request.every else f"{part.count} device{'s' if part.count > 1 else ''}"
@@ -86,10 +86,10 @@ def _asks(part: RequestOption) -> str:
 
 
 def _device(
-    part: RequestOption,
+    part: RequestAlternative,
     candidate: Candidate,
     search: Search,
-    unmet: Sequence[RequestOptions],
+    unmet: Sequence[PendingRequest],
     *,
     picked: bool,
 ) -> DeviceReport:
@@ -108,17 +108,19 @@ def _device(
 
 
 def _availability(
-    part: RequestOption, candidate: Candidate, search: Search, *, picked: bool
+    part: RequestAlternative, candidate: Candidate, search: Search, *, picked: bool
 ) -> Iterator[Check]:
     taken = "" if picked else search.books.taken(part, candidate)
     why = candidate.holder or taken
     free = "in use does not matter" if part.request.admin_access else "free"
     yield Check("availability", _outcome(why), why or free)
     if candidate.barrier:
-        yield Check("usability", Outcome.FAILED, candidate.barrier)
+        yield Check("usability", CheckOutcome.FAILED, candidate.barrier)
     elif candidate.offer.taints:
         taints = ", ".join(map(str, candidate.offer.taints))
-        yield Check("usability", Outcome.PASSED, f"tainted {taints}, tolerated or without effect")
+        yield Check(
+            "usability", CheckOutcome.PASSED, f"tainted {taints}, tolerated or without effect"
+        )
 
 
 def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[Check]:
@@ -134,7 +136,7 @@ def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[
 
 
 def _constraint(
-    part: RequestOption,
+    part: RequestAlternative,
     candidate: Candidate,
     search: Search,
     constraint: Constraint,
@@ -150,20 +152,20 @@ def _constraint(
 
 
 def _prospect(
-    unmet: Sequence[RequestOptions],
-    part: RequestOption,
+    unmet: Sequence[PendingRequest],
+    part: RequestAlternative,
     candidate: Candidate,
     constraint: Constraint,
 ) -> Check:
     """Return what becomes of a constraint where nothing was decided."""
     met = can_meet(unmet, part, candidate, constraint)
     outcome, text = {
-        True: (Outcome.PASSED, "with it this constraint alone can be met"),
+        True: (CheckOutcome.PASSED, "with it this constraint alone can be met"),
         False: (
-            Outcome.FAILED,
+            CheckOutcome.FAILED,
             f"too few others that can be had {'differ' if constraint.distinct else 'have it too'}",
         ),
-        None: (Outcome.OPEN, "could not be judged, because nothing was decided"),
+        None: (CheckOutcome.OPEN, "could not be judged, because nothing was decided"),
     }[met]
     value = candidate.offer.attribute(constraint.attribute)
     assert value is not None, "asked for devices that have it"
@@ -172,5 +174,5 @@ def _prospect(
     return Check(what, outcome, f"is {shown}; {text}", ((constraint.attribute, shown),))
 
 
-def _outcome(why: str) -> Outcome:
-    return Outcome.FAILED if why else Outcome.PASSED
+def _outcome(why: str) -> CheckOutcome:
+    return CheckOutcome.FAILED if why else CheckOutcome.PASSED

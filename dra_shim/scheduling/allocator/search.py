@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from dra_shim.resourceapi import MAX_DEVICES
-from dra_shim.scheduling.allocator.candidates import Candidate, RequestOption, RequestOptions
+from dra_shim.scheduling.allocator.candidates import Candidate, PendingRequest, RequestAlternative
 from dra_shim.scheduling.allocator.errors import AllocationError
-from dra_shim.scheduling.allocator.pools import DeviceSupply
+from dra_shim.scheduling.allocator.pools import CandidatePools
 from dra_shim.scheduling.allocator.usage import Usage
 
 # Devices tried before giving up. A search that looks ahead needs few; only requests that compete
 # for the same devices without a constraint between them can come near.
 MAX_TRIES: Final = 20_000
 
-Pick = tuple[RequestOption, Candidate]
+Pick = tuple[RequestAlternative, Candidate]
 
 
 class Search:
@@ -24,7 +24,7 @@ class Search:
         chosen: of each want, what it got; empty until found.
     """
 
-    def __init__(self, wants: Sequence[RequestOptions], supply: DeviceSupply) -> None:
+    def __init__(self, wants: Sequence[PendingRequest], supply: CandidatePools) -> None:
         """Start with nothing given."""
         self._wants = wants
         self._tries = 0
@@ -46,7 +46,7 @@ class Search:
             return True
         return any(self._begin(index, part) for part in self._wants[index].parts)
 
-    def _begin(self, index: int, part: RequestOption) -> bool:
+    def _begin(self, index: int, part: RequestAlternative) -> bool:
         if part.request.every:
             for option in part.options:
                 if option.failure is not None:
@@ -55,7 +55,7 @@ class Search:
             return False
         return self._can_finish(index, part, 0) and self._fill(index, part, 0)
 
-    def _fill(self, index: int, part: RequestOption, start: int) -> bool:
+    def _fill(self, index: int, part: RequestAlternative, start: int) -> bool:
         """Give the part what it still lacks from option start on, then meet the later wants."""
         if len(self.chosen[index]) == part.count:
             return self._place(index + 1)
@@ -83,13 +83,13 @@ class Search:
             if want.claim == claim
         )
 
-    def _is_open(self, part: RequestOption, option: Candidate) -> bool:
+    def _is_open(self, part: RequestAlternative, option: Candidate) -> bool:
         """Whether an option may be taken now; one whose selector failed is not yet decided."""
         if option.failure is not None:
             return not self.books.taken(part, option)
         return not self.books.obstacle(part, option)
 
-    def _can_finish(self, index: int, part: RequestOption, start: int) -> bool:
+    def _can_finish(self, index: int, part: RequestAlternative, start: int) -> bool:
         """Look ahead: does each want still have enough options, taken by itself?"""
         if not self._has(part, start, part.count - len(self.chosen[index])):
             return False
@@ -98,7 +98,7 @@ class Search:
             for later in self._wants[index + 1 :]
         )
 
-    def _has(self, part: RequestOption, start: int, wanting: int) -> bool:
+    def _has(self, part: RequestAlternative, start: int, wanting: int) -> bool:
         position = start
         while wanting > 0 and position < len(part.options):
             wanting -= self._is_open(part, part.options[position])

@@ -17,8 +17,8 @@ from fractions import Fraction
 
 from dra_shim.cel.values import show_amount
 from dra_shim.resourceapi import Constraint, DeviceId, SliceDevice
-from dra_shim.scheduling.allocator.candidates import Candidate, RequestOption, show_attribute
-from dra_shim.scheduling.allocator.pools import DeviceSupply
+from dra_shim.scheduling.allocator.candidates import Candidate, RequestAlternative, show_attribute
+from dra_shim.scheduling.allocator.pools import CandidatePools
 from dranet_nri.model import AttributeValue
 
 # With the type, so that true is not 1.
@@ -28,9 +28,9 @@ Values = frozenset[tuple[str, AttributeValue]]
 class Usage:
     """The state of one search. What was taken last is given back first."""
 
-    def __init__(self, supply: DeviceSupply) -> None:
+    def __init__(self, supply: CandidatePools) -> None:
         """Start with what the supply says is in use."""
-        self._takers: dict[DeviceId, list[RequestOption]] = {}
+        self._takers: dict[DeviceId, list[RequestAlternative]] = {}
         self._shared = frozenset(supply.shares)
         self._consumed = {
             (device, name): amount
@@ -47,14 +47,14 @@ class Usage:
                 if offer.id in supply.in_use or offer.id in supply.shares:
                     self._draw(offer, -1)
 
-    def obstacle(self, part: RequestOption, candidate: Candidate) -> str:
+    def obstacle(self, part: RequestAlternative, candidate: Candidate) -> str:
         """Return why a part cannot take a device now, "" if it can."""
         found = self.taken(part, candidate) or self.exhausted(candidate)
         for constraint in part.constraints:
             found = found or self.conflict(part, candidate.offer, constraint)
         return found
 
-    def taken(self, part: RequestOption, candidate: Candidate) -> str:
+    def taken(self, part: RequestAlternative, candidate: Candidate) -> str:
         """Return the owner of a device that can be allocated once, "" if there is none."""
         takers = self._takers.get(candidate.offer.id, [])
         if candidate.offer.shared:
@@ -84,7 +84,7 @@ class Usage:
                 )
         return self._overdrawn(offer) if offer.counters else ""
 
-    def conflict(self, part: RequestOption, offer: SliceDevice, constraint: Constraint) -> str:
+    def conflict(self, part: RequestAlternative, offer: SliceDevice, constraint: Constraint) -> str:
         """Return how a device breaks a constraint, "" if it does not."""
         values = values_of(offer, constraint.attribute)
         if not values:
@@ -102,7 +102,7 @@ class Usage:
             )
         return ""
 
-    def take(self, part: RequestOption, candidate: Candidate) -> None:
+    def take(self, part: RequestAlternative, candidate: Candidate) -> None:
         """Take a device that has no obstacle."""
         offer = candidate.offer
         if not self._draws_already(offer):
@@ -114,7 +114,7 @@ class Usage:
             assert values, "a device without the attribute has an obstacle"
             self._compared.setdefault((part.claim, constraint), []).append(values)
 
-    def give_back(self, part: RequestOption, candidate: Candidate) -> None:
+    def give_back(self, part: RequestAlternative, candidate: Candidate) -> None:
         """Give back the device that was taken last."""
         offer = candidate.offer
         self._takers[offer.id].pop()

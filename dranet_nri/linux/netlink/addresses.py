@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Final
 
 from dranet_nri.linux.netlink.codec import address, attributes, fixed
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Address
 
 RTM_GETADDR: Final = 22
@@ -17,7 +17,7 @@ _ADDRESS: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope
 _FAMILIES: Final = frozenset({int(socket.AF_INET), int(socket.AF_INET6)})
 
 
-def addresses(netlink: Rtnetlink, index: int = 0) -> dict[int, tuple[Address, ...]]:
+def addresses(netlink: RtnetlinkSocket, index: int = 0) -> dict[int, tuple[Address, ...]]:
     """Return ifindex -> its IPv4 and IPv6 addresses, of which only cidr and scope are filled in.
 
     Args:

@@ -26,7 +26,7 @@ from dranet_nri.linux.netlink.codec import (
     u32,
     walk,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 
 RTM_GETLINK: Final = 18
@@ -100,7 +100,7 @@ _MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DumpedLink:
     """A link as dumped, decoded as far as every reader needs it."""
 
     name: str
@@ -122,11 +122,11 @@ class Seen:
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
 
-def seen_in(body: bytes) -> Seen:
+def dumped_link(body: bytes) -> DumpedLink:
     """Return the link of a message."""
     _, arphrd, index, flags, _ = fixed(INFO, body)
     attrs = _attributes(body)
-    return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
+    return DumpedLink(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
 
 
 def _attributes(body: bytes) -> dict[int, bytes]:
@@ -149,7 +149,9 @@ def _length(attrs: Iterable[tuple[int, bytes]]) -> int:
     return sum((ATTRIBUTE.size + len(payload) + 3) & ~3 for _, payload in attrs)
 
 
-def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple[Seen, ...]:
+def dump_links(
+    netlink: RtnetlinkSocket, where: str, most: int | None = None
+) -> tuple[DumpedLink, ...]:
     """Return every link of the namespace that can be read.
 
     Args:
@@ -163,14 +165,14 @@ def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple
     what = f"dump links in {where}"
     request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
     try:
-        return tuple(map(seen_in, netlink.dump(what, RTM_GETLINK, request, most)))
+        return tuple(map(dumped_link, netlink.dump(what, RTM_GETLINK, request, most)))
     except KernelError as error:
         if error.code not in TOO_LARGE:
             raise
         return tuple(_one_by_one(netlink, what))
 
 
-def _one_by_one(netlink: Rtnetlink, what: str) -> Iterator[Seen]:
+def _one_by_one(netlink: RtnetlinkSocket, what: str) -> Iterator[DumpedLink]:
     """Yield every link that can be read alone, where the kernel makes no message of some."""
     for body in netlink.dump(what, RTM_GETSTATS, _STATS.pack(0, 0, 0, _LINK_64)):
         _, _, index, _ = fixed(_STATS, body)
@@ -181,27 +183,29 @@ def _one_by_one(netlink: Rtnetlink, what: str) -> Iterator[Seen]:
                 raise
 
 
-def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
+def find_link(netlink: RtnetlinkSocket, what: str, name: str) -> DumpedLink:
     """Return the link whose name or altname it is.
 
     Raises:
         KernelError: ENODEV, there is none.
     """
     named = attribute(IFLA_IFNAME, octets(name) + b"\0")
-    return seen_in(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + WITHOUT_STATS))
+    return dumped_link(
+        netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + WITHOUT_STATS)
+    )
 
 
-def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
+def link_at(netlink: RtnetlinkSocket, what: str, index: int) -> DumpedLink:
     """Return the link with that ifindex.
 
     Raises:
         KernelError: ENODEV, there is none.
     """
     request = INFO.pack(0, 0, index, 0, 0) + WITHOUT_STATS
-    return seen_in(netlink.get(what, RTM_GETLINK, request))
+    return dumped_link(netlink.get(what, RTM_GETLINK, request))
 
 
-def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
+def index_of(netlink: RtnetlinkSocket, what: str, name: str) -> int:
     """Return the ifindex of the link of that name; an altname doesn't count.
 
     Raises:
@@ -213,7 +217,9 @@ def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
     return seen.index
 
 
-def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -> Iterator[Link]:
+def links_from(
+    links: Iterable[DumpedLink], parents: Parents = MappingProxyType({})
+) -> Iterator[Link]:
     """Yield in full those of the links that can be read.
 
     Args:
@@ -228,7 +234,7 @@ def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -
                 raise
 
 
-def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
+def outline(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
     """Return what other links a link hangs on and what it is, in a third of the time.
 
     Raises:
@@ -250,7 +256,7 @@ def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
     )
 
 
-def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
+def link_from(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
     """Return the link in full; bus and parent serve where the kernel shows none.
 
     Raises:
@@ -289,7 +295,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     )
 
 
-def kind_of(seen: Seen) -> tuple[str, bytes, int]:
+def kind_of(seen: DumpedLink) -> tuple[str, bytes, int]:
     """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of what a link's packets go through.
 
     That link may be in another namespace. A VXLAN tells it apart.
@@ -301,7 +307,7 @@ def kind_of(seen: Seen) -> tuple[str, bytes, int]:
     return kind, data, u32(seen.attrs.get(IFLA_LINK))
 
 
-def _here(seen: Seen, lower: int) -> int:
+def _here(seen: DumpedLink, lower: int) -> int:
     """Return the ifindex of the link below, 0 where it is the link itself or elsewhere."""
     return 0 if lower == seen.index or IFLA_LINK_NETNSID in seen.attrs else lower
 

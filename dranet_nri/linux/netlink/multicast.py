@@ -13,7 +13,13 @@ from errno import EAGAIN, EINVAL, ENOBUFS
 from typing import Final, Generic, TypeVar
 
 from dranet_nri.errors import KernelError
-from dranet_nri.linux.netlink.socket import SOL_NETLINK, Message, messages, open_socket, receive
+from dranet_nri.linux.netlink.socket import (
+    SOL_NETLINK,
+    NetlinkMessage,
+    messages,
+    open_socket,
+    receive,
+)
 
 NETLINK_ADD_MEMBERSHIP: Final = 1  # linux/netlink.h
 SO_RCVBUFFORCE: Final = 33  # asm-generic/socket.h
@@ -25,7 +31,11 @@ class EventSource(Generic[E]):
     """A source of events: wait until fileno() is readable, then take what is pending()."""
 
     def __init__(
-        self, sock: socket.socket, what: str, lost: E, decode: Callable[[Message], Iterator[E]]
+        self,
+        sock: socket.socket,
+        what: str,
+        lost: E,
+        decode: Callable[[NetlinkMessage], Iterator[E]],
     ) -> None:
         """Take over a socket that is a member of the groups and doesn't block.
 

@@ -20,11 +20,11 @@ from dranet_nri.linux.netlink.links import (
     INFO,
     RTM_GETLINK,
     WITHOUT_STATS,
-    Seen,
+    DumpedLink,
+    dumped_link,
     kind_of,
-    seen_in,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import BESIDE_LOWER
 
 RTM_GETNSID: Final = 90
@@ -36,7 +36,7 @@ MOST: Final = 4 << 20  # bytes of links in a namespace: a pod may make any numbe
 _GENERATION: Final = bytes(4)  # struct rtgenmsg, padded
 
 
-def above_elsewhere(netlink: Rtnetlink, nsfd: int) -> Mapping[int, tuple[str, ...]]:
+def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
     """Return which links of the namespace carry links of others.
 
     Args:
@@ -59,18 +59,18 @@ def above_elsewhere(netlink: Rtnetlink, nsfd: int) -> Mapping[int, tuple[str, ..
     return {index: tuple(sorted(kinds)) for index, kinds in found.items()}
 
 
-def _ids(netlink: Rtnetlink) -> Set[int]:
+def _ids(netlink: RtnetlinkSocket) -> Set[int]:
     bodies = netlink.dump("dump ids of network namespaces", RTM_GETNSID, _GENERATION)
     return {u32(attributes(body, len(_GENERATION)).get(NETNSA_NSID)) for body in bodies}
 
 
-def _own_id(netlink: Rtnetlink, nsfd: int) -> bytes:
+def _own_id(netlink: RtnetlinkSocket, nsfd: int) -> bytes:
     request = _GENERATION + attribute(NETNSA_FD, struct.pack("=I", nsfd))
     body = netlink.get("ask for the id of the network namespace", RTM_GETNSID, request)
     return attributes(body, len(_GENERATION)).get(NETNSA_NSID, b"")
 
 
-def _links(netlink: Rtnetlink, number: int) -> list[Seen]:
+def _links(netlink: RtnetlinkSocket, number: int) -> list[DumpedLink]:
     """Return the links of a namespace that name the namespace of another link."""
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
@@ -78,4 +78,4 @@ def _links(netlink: Rtnetlink, number: int) -> list[Seen]:
         bodies = netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
     except KernelError:
         return []
-    return [seen for seen in map(seen_in, bodies) if IFLA_LINK_NETNSID in seen.attrs]
+    return [seen for seen in map(dumped_link, bodies) if IFLA_LINK_NETNSID in seen.attrs]

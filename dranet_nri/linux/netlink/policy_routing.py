@@ -12,7 +12,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import address, attribute, attributes, fixed, text, u32
 from dranet_nri.linux.netlink.routes import RTM_GETROUTE, legs_of
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import PolicyRoute
 
 RTM_GETRULE: Final = 34
@@ -28,7 +28,7 @@ _SELECTORS: Final = frozenset({1, 2, 3, 10, 17, 20, 22, 23, 24})  # dst, src, ii
 _ABSENT: Final = frozenset({ENOENT, EAFNOSUPPORT, EOPNOTSUPP})  # no such table; no such family
 
 
-def policy_routes(netlink: Rtnetlink) -> tuple[PolicyRoute, ...]:
+def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
     """Return the rules to tables of their own, with the links that the tables lead through.
 
     Raises:
@@ -61,7 +61,9 @@ def policy_routes(netlink: Rtnetlink) -> tuple[PolicyRoute, ...]:
     return tuple(found)
 
 
-def _table(netlink: Rtnetlink, family: int, table: int) -> tuple[frozenset[int], frozenset[int]]:
+def _table(
+    netlink: RtnetlinkSocket, family: int, table: int
+) -> tuple[frozenset[int], frozenset[int]]:
     """Return the links of a table's unicast routes, and those of its default routes."""
     request = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, _UNICAST, 0)
     request += attribute(15, struct.pack("=I", table))

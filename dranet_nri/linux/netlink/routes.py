@@ -13,7 +13,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attributes, fixed, u32
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import DefaultRoute
 
 RTM_GETROUTE: Final = 26
@@ -30,7 +30,7 @@ _RTPROT_RA: Final = 9
 _FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 
-def default_routes(netlink: Rtnetlink) -> tuple[DefaultRoute, ...]:
+def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
     """Return the unicast default routes of table main, both families.
 
     Raises:
@@ -60,7 +60,7 @@ class _Route:
     protocol: int
 
 
-def _family_defaults(netlink: Rtnetlink, family: int) -> Iterator[_Route]:
+def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
     header = _ROUTE.pack(family, 0, 0, 0, _MAIN, 0, 0, _UNICAST, 0)
     try:
         payloads = netlink.dump("dump routes", RTM_GETROUTE, header)
@@ -91,7 +91,7 @@ def _multipath(data: bytes) -> Iterator[int]:
         offset += max((length + 3) & ~3, _LEG.size)
 
 
-def _nexthop_legs(netlink: Rtnetlink) -> dict[int, tuple[int, ...]]:
+def _nexthop_legs(netlink: RtnetlinkSocket) -> dict[int, tuple[int, ...]]:
     """Return nexthop object id -> ifindexes, groups resolved."""
     single: dict[int, tuple[int, ...]] = {}
     groups: dict[int, list[int]] = {}

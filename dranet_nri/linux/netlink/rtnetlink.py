@@ -3,26 +3,26 @@
 import socket
 from typing import Final
 
-from dranet_nri.linux.netlink.socket import Netlink, demand_answers, open_socket
+from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers, open_socket
 
 NETLINK_ROUTE: Final = 0
 
 
-class Rtnetlink(Netlink):
+class RtnetlinkSocket(NetlinkSocket):
     """A socket for rtnetlink; a type of its own, so that no other socket is passed instead."""
 
 
-def prepared(sock: socket.socket) -> Rtnetlink:
+def prepared(sock: socket.socket) -> RtnetlinkSocket:
     """Take over an open rtnetlink socket, with strict checks and explained errors switched on.
 
     Raises:
         KernelError: the kernel is older than 4.20; the socket is closed.
     """
     demand_answers(sock)
-    return Rtnetlink(sock)
+    return RtnetlinkSocket(sock)
 
 
-def open_here() -> Rtnetlink:
+def open_here() -> RtnetlinkSocket:
     """Open a socket in the calling thread's own namespace.
 
     Raises:

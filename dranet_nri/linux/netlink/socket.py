@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from errno import E2BIG, EINTR, EINVAL
 from typing import Final, NamedTuple
 
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import HEADER_LEN, attributes, text
 
@@ -44,7 +44,7 @@ _HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr
 _ERROR: Final = struct.Struct("=i")
 
 
-class Message(NamedTuple):
+class NetlinkMessage(NamedTuple):
     """One message from the kernel; body is what follows struct nlmsghdr.
 
     A tuple, because a dump makes hundreds of them.
@@ -56,7 +56,7 @@ class Message(NamedTuple):
     body: bytes
 
 
-class Netlink:
+class NetlinkSocket:
     """A socket that belongs to one namespace, used by one thread at a time."""
 
     def __init__(
@@ -131,7 +131,7 @@ class Netlink:
             if self._clock() >= end:
                 times = f"{failures + 1} times in {DUMP_S:g} s"
                 raise KernelError(what, EINTR, f"changed under the reader {times}; try again")
-            self._sleep(pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
+            self._sleep(backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
             failures += 1
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class Netlink:
         except OSError as error:
             raise KernelError(what, error.errno or EINVAL, "sending to the kernel") from error
 
-    def _replies(self, what: str) -> Iterator[Message]:
+    def _replies(self, what: str) -> Iterator[NetlinkMessage]:
         """Yield what answers the last request; leftovers of an earlier one are passed over."""
         while True:
             try:
@@ -221,18 +221,18 @@ def receive(sock: socket.socket) -> bytes:
     return sock.recv(max(length, BUFFER_LEN))
 
 
-def messages(data: bytes) -> Iterator[Message]:
+def messages(data: bytes) -> Iterator[NetlinkMessage]:
     """Yield the messages of one datagram; a broken tail ends it."""
     offset = 0
     while offset + HEADER_LEN <= len(data):
         length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
         if length < HEADER_LEN:
             return
-        yield Message(kind, flags, sequence, data[offset + HEADER_LEN : offset + length])
+        yield NetlinkMessage(kind, flags, sequence, data[offset + HEADER_LEN : offset + length])
         offset += (length + 3) & ~3
 
 
-def _raise_if_failed(what: str, message: Message) -> None:
+def _raise_if_failed(what: str, message: NetlinkMessage) -> None:
     """Raise for a negative errno in NLMSG_ERROR or NLMSG_DONE, with the extended ack's text."""
     code = -_ERROR.unpack_from(message.body)[0] if len(message.body) >= _ERROR.size else 0
     if code == 0:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.rdma.types import CharDevKind
 from dranet_nri.model import CharDevice
 
@@ -40,16 +40,16 @@ def in_sysfs(sysfs: Path, rdma_device: str, kinds: Sequence[str]) -> tuple[CharD
 
 def _files(sysfs: Path, kind: CharDevKind, rdma_device: str) -> Iterator[CharDevice]:
     if not kind.per_device:
-        with Folder(sysfs / "class/misc") as folder:
+        with DirFd(sysfs / "class/misc") as folder:
             yield from _numbered(folder, kind)
         return
-    with Folder(sysfs / _FOLDERS[kind]) as folder:
+    with DirFd(sysfs / _FOLDERS[kind]) as folder:
         for name in folder.names():
             if name.startswith(kind) and folder.text(f"{name}/ibdev") == rdma_device:
                 yield from _numbered(folder, name)
 
 
-def _numbered(folder: Folder, name: str) -> Iterator[CharDevice]:
+def _numbered(folder: DirFd, name: str) -> Iterator[CharDevice]:
     major, colon, minor = folder.text(f"{name}/dev").partition(":")
     if colon and _NUMBER.fullmatch(major) and _NUMBER.fullmatch(minor):
         yield CharDevice(f"/dev/infiniband/{name}", int(major), int(minor))

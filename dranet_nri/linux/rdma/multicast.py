@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dranet_nri.linux.netlink.multicast import EventSource, open_member
-from dranet_nri.linux.netlink.socket import Message
+from dranet_nri.linux.netlink.socket import NetlinkMessage
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.socket import NETLINK_RDMA, open_here
 from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
@@ -43,7 +43,7 @@ def open_monitor() -> RdmaMonitor | None:
     return RdmaMonitor(open_member(NETLINK_RDMA, _WHAT, (codec.GROUP_NOTIFY,), QUEUE_BYTES))
 
 
-def _event(message: Message) -> Iterator[RdmaEvent]:
+def _event(message: NetlinkMessage) -> Iterator[RdmaEvent]:
     """Yield what the message announces, if it is an event."""
     if message.kind == codec.MONITOR:
         yield codec.decode_event(message.body)

@@ -13,7 +13,7 @@ from errno import EINVAL, ENODEV, EOPNOTSUPP, EPROTONOSUPPORT
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.linux.netlink.socket import Netlink, demand_answers, open_socket
+from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers, open_socket
 from dranet_nri.linux.rdma import codec, errors
 from dranet_nri.linux.rdma.types import CharDev, CharDevKind, RdmaDevice, RdmaPort, RdmaSystem
 from dranet_nri.model import RdmaMode
@@ -24,7 +24,7 @@ NETLINK_RDMA: Final = 20
 class RdmaSocket:
     """A socket that belongs to one namespace, used by one thread at a time."""
 
-    def __init__(self, netlink: Netlink) -> None:
+    def __init__(self, netlink: NetlinkSocket) -> None:
         """Take over a socket of NETLINK_RDMA."""
         self._netlink = netlink
 
@@ -187,4 +187,4 @@ def open_here() -> RdmaSocket | None:
             return None
         raise
     demand_answers(sock)
-    return RdmaSocket(Netlink(sock))
+    return RdmaSocket(NetlinkSocket(sock))

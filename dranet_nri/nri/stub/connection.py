@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, assert_never
 
-from dranet_nri.component.backoff import pause_after
-from dranet_nri.nri.stub.dispatcher import Hooks, Sleep
+from dranet_nri.component.backoff import backoff_s
+from dranet_nri.nri.stub.dispatcher import Dispatcher, Sleep
 from dranet_nri.nri.stub.endpoint import Endpoint
 from dranet_nri.nri.stub.handler import (
     Answered,
@@ -20,18 +20,18 @@ from dranet_nri.nri.stub.handler import (
     Serving,
     Unsynchronized,
 )
-from dranet_nri.nri.stub.transport import Link
+from dranet_nri.nri.stub.transport import Transport
 from dranet_nri.nri.wire.session import (
     REGISTER_TIMEOUT_S,
-    Configured,
     ContainerEvent,
-    Event,
+    HandshakeState,
     PluginSession,
     PodEvent,
-    Registered,
+    PodsSynchronized,
+    RegistrationAccepted,
     RegistrationRefused,
-    State,
-    Synchronized,
+    RuntimeConfigured,
+    SessionEvent,
 )
 
 FIRST_PAUSE_S: Final = 0.2  # before the second try to connect; doubles with each
@@ -84,9 +84,9 @@ class Connection:
         self._sleep = sleep
         self._random = random
         self._grace_s = grace_s
-        self._hooks = Hooks(handler, clock, sleep, notify, answered)
+        self._hooks = Dispatcher(handler, clock, sleep, notify, answered)
         self._closing = asyncio.Event()
-        self._link: Link | None = None
+        self._link: Transport | None = None
         self._failures = 0  # in a row, since the runtime was served
         self._status = ConnectionStatus()
 
@@ -97,7 +97,7 @@ class Connection:
         return replace(
             self._status,
             connected=link is not None and link.alive,
-            synchronized=link is not None and link.state is State.SERVING,
+            synchronized=link is not None and link.state is HandshakeState.SERVING,
         )
 
     def close(self) -> None:
@@ -138,21 +138,21 @@ class Connection:
             await self._sleep(pause)
 
     def _next_pause(self) -> float:
-        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        pause_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
         self._failures += 1
         return pause_s
 
     async def _connect_once(self) -> str:
         """Serve one connection to its end; return why it ended."""
         session = PluginSession(self._endpoint.name, self._endpoint.idx)
-        link = Link(session, self._clock, self._deliver)
+        link = Transport(session, self._clock, self._deliver)
         self._link = link
         waiting: asyncio.Future[None] | None = None
         try:
             await self._dial(link)
             waiting = asyncio.ensure_future(self._tell_of_waiting(link))
             await self._lost_within(link, REGISTER_TIMEOUT_S)
-            if link.state is State.CONNECTING:
+            if link.state is HandshakeState.CONNECTING:
                 link.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
             await asyncio.wait({link.lost})
         except OSError as error:
@@ -163,26 +163,26 @@ class Connection:
             await self._end(link)
         return link.reason
 
-    async def _tell_of_waiting(self, link: Link) -> None:
+    async def _tell_of_waiting(self, link: Transport) -> None:
         """Say what keeps the link from serving, each time that the wait has doubled."""
         waited_s = FIRST_WORD_S
         await self._sleep(waited_s)
-        while link.alive and link.state is not State.SERVING:
-            held_up = UNANSWERED if link.state is State.CONNECTING else HELD_UP
+        while link.alive and link.state is not HandshakeState.SERVING:
+            held_up = UNANSWERED if link.state is HandshakeState.CONNECTING else HELD_UP
             reason = held_up.format(waited_s)
             self._status = replace(self._status, last_error=reason)
             self._notify(Unsynchronized(waited_s, reason))
             await self._sleep(waited_s)
             waited_s *= 2
 
-    async def _end(self, link: Link) -> None:
+    async def _end(self, link: Transport) -> None:
         if link.opened and not link.lost.done():
             link.abort("the plugin was cancelled")
             await asyncio.wait({link.lost})
         self._hooks.disconnected()
         self._link = None
 
-    async def _dial(self, link: Link) -> None:
+    async def _dial(self, link: Transport) -> None:
         loop = asyncio.get_running_loop()
         if self._endpoint.fd is None:
             await loop.create_unix_connection(lambda: link, self._endpoint.path)
@@ -190,25 +190,25 @@ class Connection:
             inherited = socket.socket(fileno=self._endpoint.fd)
             await loop.create_unix_connection(lambda: link, sock=inherited)
 
-    async def _lost_within(self, link: Link, seconds: float) -> None:
+    async def _lost_within(self, link: Transport, seconds: float) -> None:
         timer = asyncio.ensure_future(self._sleep(seconds))
         try:
             await asyncio.wait({timer, link.lost}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
 
-    def _deliver(self, link: Link, event: Event, arrival: float) -> None:
+    def _deliver(self, link: Transport, event: SessionEvent, arrival: float) -> None:
         match event:
             case PodEvent() | ContainerEvent():
                 self._status = replace(self._status, last_event=arrival)
                 self._hooks.submit(event, link, arrival)
-            case Synchronized():
+            case PodsSynchronized():
                 self._status = replace(self._status, last_event=arrival)
                 self._hooks.synchronize(event)
                 self._note_serving(link)
-            case Registered():
+            case RegistrationAccepted():
                 self._note_serving(link)
-            case Configured(request):
+            case RuntimeConfigured(request):
                 self._status = replace(
                     self._status,
                     runtime_name=request.runtime_name,
@@ -220,8 +220,8 @@ class Connection:
             case _:
                 assert_never(event)
 
-    def _note_serving(self, link: Link) -> None:
-        if link.state is State.SERVING:
+    def _note_serving(self, link: Transport) -> None:
+        if link.state is HandshakeState.SERVING:
             self._failures = 0
             status = self._status
             names = (status.runtime_name, status.runtime_version, status.nri_version)

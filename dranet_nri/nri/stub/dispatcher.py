@@ -18,10 +18,16 @@ from typing import Any, Final, assert_never
 
 from dranet_nri.model import Container, Edits
 from dranet_nri.nri.stub.handler import Answered, Handler, HookFailed, HookLate, Notify, Outcome
-from dranet_nri.nri.stub.transport import Link
+from dranet_nri.nri.stub.transport import Transport
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.session import Call, ContainerEvent, HookEvent, PodEvent, Synchronized
-from dranet_nri.nri.wire.ttrpc import Code
+from dranet_nri.nri.wire.session import (
+    ContainerEvent,
+    HookEvent,
+    PendingCall,
+    PodEvent,
+    PodsSynchronized,
+)
+from dranet_nri.nri.wire.ttrpc import RpcCode
 from dranet_nri.plan.refusals import described
 
 BUDGET_SHARE: Final = 0.8  # of the runtime's timeout; the rest is for the way back
@@ -34,7 +40,7 @@ Sleep = Callable[[float], Awaitable[None]]
 @dataclass(slots=True, eq=False)
 class _Hook:
     event: HookEvent
-    link: Link
+    link: Transport
     deadline: float
     tell: Callable[["_Hook", Outcome], None]
     answered: bool = False
@@ -59,7 +65,7 @@ class _Hook:
             self.answered = True
             self.tell(self, outcome)
 
-    def refuse(self, text: str, code: Code = Code.UNKNOWN) -> None:
+    def refuse(self, text: str, code: RpcCode = RpcCode.UNKNOWN) -> None:
         if self.open:
             self.answered = True
             self.link.refuse(self.event.call, text, code)
@@ -74,14 +80,14 @@ class _Queue:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-def deadline_of(call: Call, arrival: float) -> float:
+def deadline_of(call: PendingCall, arrival: float) -> float:
     """Return when the call must be answered, in seconds of the clock that arrival is of."""
     if call.timeout_nano == 0:
         return arrival + DEFAULT_BUDGET_S
     return arrival + BUDGET_SHARE * call.timeout_nano / 1e9
 
 
-class Hooks:
+class Dispatcher:
     """Every hook that is not done, of this connection and of those before."""
 
     def __init__(
@@ -104,12 +110,12 @@ class Hooks:
         self._synchronizing: asyncio.Task[None] | None = None
         self._stopping = False
 
-    def synchronize(self, event: Synchronized) -> None:
+    def synchronize(self, event: PodsSynchronized) -> None:
         """Give the list to the handler, after the one before; later hooks wait for it."""
         if not self._stopping:
             self._synchronizing = self._own(self._synchronize(event, self._synchronizing))
 
-    def submit(self, event: HookEvent, link: Link, arrival: float) -> None:
+    def submit(self, event: HookEvent, link: Transport, arrival: float) -> None:
         """Answer the event now if there is nothing to do, else when its turn has come."""
 
         def tell(hook: _Hook, outcome: Outcome) -> None:
@@ -167,7 +173,7 @@ class Hooks:
             return
         if self._handler.may_refuse(hook.event.pod, hook.container):
             text = f"{hook.name} {hook.event.pod}: the plugin is stopping; it is tried again"
-            hook.refuse(text, Code.UNAVAILABLE)
+            hook.refuse(text, RpcCode.UNAVAILABLE)
         else:
             hook.reply(None)
 
@@ -234,13 +240,15 @@ class Hooks:
                 hook.reply(None)
             case ContainerEvent(pod):
                 text = f"CreateContainer {pod}: the pod's devices are still being attached"
-                hook.refuse(f"{text}; it is tried again", Code.ABORTED)
+                hook.refuse(f"{text}; it is tried again", RpcCode.ABORTED)
                 _cancel(hook.task)
             case _:
                 assert_never(hook.event)
         self._notify(HookLate(hook.name, hook.event.pod))
 
-    async def _synchronize(self, event: Synchronized, previous: asyncio.Task[None] | None) -> None:
+    async def _synchronize(
+        self, event: PodsSynchronized, previous: asyncio.Task[None] | None
+    ) -> None:
         await _finished(previous)
         try:
             await self._handler.synchronize(event.pods)

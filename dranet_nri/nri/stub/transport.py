@@ -8,14 +8,14 @@ from typing import Final, cast
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Edits
 from dranet_nri.nri.wire.session import (
-    Call,
-    Configured,
-    Event,
+    HandshakeState,
+    PendingCall,
     PluginSession,
-    State,
-    Synchronized,
+    PodsSynchronized,
+    RuntimeConfigured,
+    SessionEvent,
 )
-from dranet_nri.nri.wire.ttrpc import Code
+from dranet_nri.nri.wire.ttrpc import RpcCode
 
 MAX_UNSENT: Final = 16 << 20  # bytes; four of the largest answers
 MAX_HELD: Final = 2048  # events behind a list whose answer has not left; twice the calls it can be
@@ -27,10 +27,10 @@ UNREAD_LIST: Final = (
     "configuration has a longer plugin_request_timeout for a busy node"
 )
 
-Deliver = Callable[["Link", Event, float], None]
+Deliver = Callable[["Transport", SessionEvent, float], None]
 
 
-class Link(asyncio.Protocol):
+class Transport(asyncio.Protocol):
     """One connection from its birth to its one end.
 
     What cannot be written at once is kept, up to a bound that no runtime reaches; the reader never
@@ -45,7 +45,7 @@ class Link(asyncio.Protocol):
         self._clock = clock
         self._deliver = deliver
         self._transport: asyncio.Transport | None = None
-        self._held: deque[tuple[Event, float]] = deque()
+        self._held: deque[tuple[SessionEvent, float]] = deque()
         self._full = False
         self._patience_s = 0.0  # of the runtime, for an answer; 0 if it did not say
         self.reason = ""
@@ -62,7 +62,7 @@ class Link(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
-    def state(self) -> State:
+    def state(self) -> HandshakeState:
         """How far the handshake is."""
         return self._session.state
 
@@ -82,11 +82,11 @@ class Link(asyncio.Protocol):
             return
         self._flush()
         for event in events:
-            if isinstance(event, Configured):
+            if isinstance(event, RuntimeConfigured):
                 self._patience_s = event.request.request_timeout_ms / 1000
             self._held.append((event, arrival))
         self._deliver_held()
-        lists = sum(isinstance(event, Synchronized) for event, _ in self._held)
+        lists = sum(isinstance(event, PodsSynchronized) for event, _ in self._held)
         if lists > 1 or len(self._held) > MAX_HELD:
             self.abort("the runtime goes on calling, but has not read the answer to Synchronize")
 
@@ -118,7 +118,7 @@ class Link(asyncio.Protocol):
         self._full = False
         self._deliver_held()
 
-    def reply(self, call: Call, edits: Edits | None = None) -> None:
+    def reply(self, call: PendingCall, edits: Edits | None = None) -> None:
         """Answer with success, while alive.
 
         Raises:
@@ -127,7 +127,7 @@ class Link(asyncio.Protocol):
         self._session.reply(call, edits)
         self._flush()
 
-    def refuse(self, call: Call, message: str, code: Code = Code.UNKNOWN) -> None:
+    def refuse(self, call: PendingCall, message: str, code: RpcCode = RpcCode.UNKNOWN) -> None:
         """Answer with an error, while alive."""
         self._session.refuse(call, message, code)
         self._flush()
@@ -150,8 +150,8 @@ class Link(asyncio.Protocol):
         Args:
             how: a write failed, in words.
         """
-        unread = (how and self._session.state is State.SYNCHRONIZING) or any(
-            isinstance(event, Synchronized) for event, _ in self._held
+        unread = (how and self._session.state is HandshakeState.SYNCHRONIZING) or any(
+            isinstance(event, PodsSynchronized) for event, _ in self._held
         )
         waited = UNREAD_LIST.format(self._patience_s) if unread and self._patience_s else ""
         return CLOSED + how + waited
@@ -168,7 +168,7 @@ class Link(asyncio.Protocol):
         """Deliver events; a list only when its answer has left, what follows it after it."""
         while self._held:
             event, arrival = self._held[0]
-            if isinstance(event, Synchronized):
+            if isinstance(event, PodsSynchronized):
                 if self._full or not self.alive:
                     return
                 if self._late(event, arrival):
@@ -177,6 +177,6 @@ class Link(asyncio.Protocol):
             self._held.popleft()
             self._deliver(self, event, arrival)
 
-    def _late(self, event: Synchronized, arrival: float) -> bool:
+    def _late(self, event: PodsSynchronized, arrival: float) -> bool:
         """Whether the runtime dropped the plugin; up to NRI 0.6.1 it then keeps silent for ever."""
         return event.timeout_nano != 0 and self._clock() > arrival + event.timeout_nano / 1e9

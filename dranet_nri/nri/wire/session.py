@@ -17,7 +17,7 @@ from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Container, Edits, Pod
 from dranet_nri.nri.wire import messages, mux, ttrpc
 from dranet_nri.nri.wire.messages import MAX_ENTRIES, PodEventKind
-from dranet_nri.nri.wire.ttrpc import Code
+from dranet_nri.nri.wire.ttrpc import RpcCode
 
 # A busy runtime accepts plugins one at a time, so the answer to RegisterPlugin may take a while.
 REGISTER_TIMEOUT_S: Final = 120
@@ -27,7 +27,7 @@ REGISTER_TIMEOUT_S: Final = 120
 MAX_LIST: Final = 64 << 20
 
 
-class State(StrEnum):
+class HandshakeState(StrEnum):
     """Progress of the handshake."""
 
     CONNECTING = "connecting"
@@ -48,21 +48,21 @@ class _Input(StrEnum):
 
 # What is not in the table cannot happen or changes nothing, but for Synchronize before Configure:
 # that is refused.
-_NEXT: Final[dict[tuple[State, _Input], State]] = {
-    (State.CONNECTING, _Input.REGISTERED): State.REGISTERED,
-    (State.CONNECTING, _Input.CONFIGURE): State.CONFIGURED,
-    (State.REGISTERED, _Input.CONFIGURE): State.CONFIGURED,
-    (State.CONFIGURED, _Input.PIECE): State.SYNCHRONIZING,
-    (State.CONFIGURED, _Input.LAST_PIECE): State.SYNCHRONIZED,
-    (State.SYNCHRONIZING, _Input.PIECE): State.SYNCHRONIZING,
-    (State.SYNCHRONIZING, _Input.LAST_PIECE): State.SYNCHRONIZED,
-    (State.SYNCHRONIZED, _Input.PIECE): State.SYNCHRONIZING,
-    (State.SYNCHRONIZED, _Input.LAST_PIECE): State.SYNCHRONIZED,
+_NEXT: Final[dict[tuple[HandshakeState, _Input], HandshakeState]] = {
+    (HandshakeState.CONNECTING, _Input.REGISTERED): HandshakeState.REGISTERED,
+    (HandshakeState.CONNECTING, _Input.CONFIGURE): HandshakeState.CONFIGURED,
+    (HandshakeState.REGISTERED, _Input.CONFIGURE): HandshakeState.CONFIGURED,
+    (HandshakeState.CONFIGURED, _Input.PIECE): HandshakeState.SYNCHRONIZING,
+    (HandshakeState.CONFIGURED, _Input.LAST_PIECE): HandshakeState.SYNCHRONIZED,
+    (HandshakeState.SYNCHRONIZING, _Input.PIECE): HandshakeState.SYNCHRONIZING,
+    (HandshakeState.SYNCHRONIZING, _Input.LAST_PIECE): HandshakeState.SYNCHRONIZED,
+    (HandshakeState.SYNCHRONIZED, _Input.PIECE): HandshakeState.SYNCHRONIZING,
+    (HandshakeState.SYNCHRONIZED, _Input.LAST_PIECE): HandshakeState.SYNCHRONIZED,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PendingCall:
     """A request to answer, once, with reply or refuse of the session that gave it.
 
     Attributes:
@@ -74,7 +74,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegistrationAccepted:
     """The runtime accepted the registration. It may already have called."""
 
 
@@ -87,14 +87,14 @@ class RegistrationRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class RuntimeConfigured:
     """The runtime's name and version; answered with the plugin's event mask."""
 
     request: messages.ConfigureRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Synchronized:
+class PodsSynchronized:
     """Every pod that exists, all pieces together; answered already.
 
     Attributes:
@@ -111,7 +111,7 @@ class PodEvent:
 
     kind: PodEventKind
     pod: Pod
-    call: Call
+    call: PendingCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,13 @@ class ContainerEvent:
 
     pod: Pod
     container: Container
-    call: Call
+    call: PendingCall
 
 
 HookEvent = PodEvent | ContainerEvent
-Event = Registered | RegistrationRefused | Configured | Synchronized | HookEvent
+SessionEvent = (
+    RegistrationAccepted | RegistrationRefused | RuntimeConfigured | PodsSynchronized | HookEvent
+)
 
 
 class PluginSession:
@@ -150,14 +152,14 @@ class PluginSession:
         """
         self._max_list = max_list
         self._max_entries = max_entries
-        self._state = State.CONNECTING
+        self._state = HandshakeState.CONNECTING
         self._registered = False
         self._pods: list[Pod] = []
         self._listed = 0  # bytes of the pods in the pieces so far
         self._entries = 0  # pods and containers in them
         self._mux = mux.MuxDecoder()
-        self._client = ttrpc.Client()
-        self._server = ttrpc.Server(
+        self._client = ttrpc.TtrpcClient()
+        self._server = ttrpc.TtrpcServer(
             messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS
         )
         self._client.call(
@@ -168,22 +170,24 @@ class PluginSession:
         )
 
     @property
-    def state(self) -> State:
+    def state(self) -> HandshakeState:
         """How far the handshake is."""
-        if self._state is State.SYNCHRONIZED and self._registered:
-            return State.SERVING
+        if self._state is HandshakeState.SYNCHRONIZED and self._registered:
+            return HandshakeState.SERVING
         return self._state
 
-    def receive_data(self, data: bytes) -> list[Event]:
+    def receive_data(self, data: bytes) -> list[SessionEvent]:
         """Take bytes from the socket; return what happened, in order.
 
         Raises:
             ProtocolError: the peer breaks the protocol; close the socket.
         """
-        events: list[Event] = []
-        if self._state is not State.CLOSED:
+        events: list[SessionEvent] = []
+        if self._state is not HandshakeState.CLOSED:
             self._mux.feed(data)
-        while (chunk := self._mux.next_chunk()) is not None and self._state is not State.CLOSED:
+        while (
+            chunk := self._mux.next_chunk()
+        ) is not None and self._state is not HandshakeState.CLOSED:
             if chunk.conn == mux.PLUGIN_CONN:
                 for call in self._server.receive(chunk.data):
                     events.extend(self._serve(call))
@@ -204,7 +208,7 @@ class PluginSession:
 
     def close(self) -> None:
         """Forget pieces of a list and the unanswered registration."""
-        self._state = State.CLOSED
+        self._state = HandshakeState.CLOSED
         self._client.abandon()
         self._pods.clear()
 
@@ -220,7 +224,7 @@ class PluginSession:
         ]
         return b"".join(parts)
 
-    def reply(self, call: Call, edits: Edits | None = None) -> None:
+    def reply(self, call: PendingCall, edits: Edits | None = None) -> None:
         """Answer an event with success; edits only for a container.
 
         Raises:
@@ -229,36 +233,38 @@ class PluginSession:
         payload = b"" if edits is None else messages.encode_create_container(edits)
         self._server.reply(call.stream, payload)
 
-    def refuse(self, call: Call, message: str, code: Code = Code.UNKNOWN) -> None:
+    def refuse(self, call: PendingCall, message: str, code: RpcCode = RpcCode.UNKNOWN) -> None:
         """Answer an event with an error; the pod or container fails with message.
 
         Raises:
             ValueError: code is UNIMPLEMENTED, which would change how the runtime sends events.
         """
-        if code is Code.UNIMPLEMENTED:
+        if code is RpcCode.UNIMPLEMENTED:
             raise ValueError(f"refuse {message!r}: code {code} means that the rpc does not exist")
         self._server.fail(call.stream, code, message)
 
-    def _registration(self, answer: ttrpc.Answer) -> Registered | RegistrationRefused:
+    def _registration(
+        self, answer: ttrpc.TtrpcResponse
+    ) -> RegistrationAccepted | RegistrationRefused:
         if answer.status is not None:
             self.close()
             return RegistrationRefused(answer.status.code, answer.status.message)
         self._registered = True
         self._advance(_Input.REGISTERED)
-        return Registered()
+        return RegistrationAccepted()
 
     def _advance(self, what: _Input) -> None:
         self._state = _NEXT.get((self._state, what), self._state)
 
-    def _serve(self, call: ttrpc.Call) -> tuple[Event, ...]:
+    def _serve(self, call: ttrpc.TtrpcCall) -> tuple[SessionEvent, ...]:
         try:
             request = messages.decode_request(call.method, call.payload, self._max_entries)
         except messages.TooManyError:
             raise
         except ProtocolError as error:
-            self._server.fail(call.stream, Code.INTERNAL, str(error))
+            self._server.fail(call.stream, RpcCode.INTERNAL, str(error))
             return ()
-        opened = Call(call.stream, call.timeout_nano)
+        opened = PendingCall(call.stream, call.timeout_nano)
         match request:
             case messages.PodRequest(kind, pod):
                 return (PodEvent(kind, pod, opened),)
@@ -267,20 +273,24 @@ class PluginSession:
             case messages.ConfigureRequest():
                 self._advance(_Input.CONFIGURE)
                 self._server.reply(call.stream, messages.encode_configure(messages.EVENT_MASK))
-                return (Configured(request),)
+                return (RuntimeConfigured(request),)
             case messages.SynchronizeRequest():
                 return self._synchronize(opened, request)
             case _:
                 return self._succeed(opened, request)
 
-    def _succeed(self, call: Call, _request: messages.IdleRequest) -> tuple[Event, ...]:
+    def _succeed(
+        self, call: PendingCall, _request: messages.IdleRequest
+    ) -> tuple[SessionEvent, ...]:
         self._server.reply(call.stream, b"")
         return ()
 
-    def _synchronize(self, call: Call, piece: messages.SynchronizeRequest) -> tuple[Event, ...]:
-        if self._state in (State.CONNECTING, State.REGISTERED):
+    def _synchronize(
+        self, call: PendingCall, piece: messages.SynchronizeRequest
+    ) -> tuple[SessionEvent, ...]:
+        if self._state in (HandshakeState.CONNECTING, HandshakeState.REGISTERED):
             text = "Synchronize came before Configure"
-            self._server.fail(call.stream, Code.FAILED_PRECONDITION, text)
+            self._server.fail(call.stream, RpcCode.FAILED_PRECONDITION, text)
             return ()
         self._bound(piece)
         self._pods.extend(piece.pods)
@@ -292,7 +302,7 @@ class PluginSession:
         self._listed = self._entries = 0
         pods = tuple(self._pods)
         self._pods.clear()
-        return (Synchronized(pods, call.timeout_nano),)
+        return (PodsSynchronized(pods, call.timeout_nano),)
 
     def _bound(self, piece: messages.SynchronizeRequest) -> None:
         """Raise for a piece that makes the list larger than what a node can have."""

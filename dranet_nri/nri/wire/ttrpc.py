@@ -37,7 +37,7 @@ class MessageType(IntEnum):
     DATA = 3
 
 
-class Code(IntEnum):
+class RpcCode(IntEnum):
     """The gRPC status codes that are sent or expected here."""
 
     OK = 0
@@ -52,7 +52,7 @@ class Code(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TtrpcMessage:
     """One ttrpc message. length is what the header said; data is empty above MAX_RECEIVE."""
 
     stream: int
@@ -62,7 +62,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TtrpcCall:
     """A request that waits for its answer.
 
     Attributes:
@@ -76,7 +76,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class RpcStatus:
     """The reason of a failed call. code may be any number; details are serialized Any."""
 
     code: int
@@ -85,12 +85,12 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TtrpcResponse:
     """Response of a call; status is None for a success."""
 
     stream: int
     payload: bytes
-    status: Status | None = None
+    status: RpcStatus | None = None
 
 
 def encode_message(stream: int, kind: int, data: bytes, flags: int = 0) -> bytes:
@@ -116,7 +116,7 @@ class MessageDecoder:
         """Add bytes; fetch all messages before feeding again."""
         self._buffer.append(data)
 
-    def next_message(self) -> Message | None:
+    def next_message(self) -> TtrpcMessage | None:
         """Return the next whole message, or None until more bytes are fed.
 
         The data of a message above MAX_RECEIVE is dropped as it comes, never stored.
@@ -128,13 +128,13 @@ class MessageDecoder:
             length, stream, kind, _flags = HEADER.unpack(self._buffer.take(HEADER.size))
             if length > MAX_RECEIVE:
                 self._discard = length
-                return Message(stream, kind, length, b"")
+                return TtrpcMessage(stream, kind, length, b"")
             self._header = (length, stream, kind)
         length, stream, kind = self._header
         if len(self._buffer) < length:
             return None
         self._header = None
-        return Message(stream, kind, length, self._buffer.take(length))
+        return TtrpcMessage(stream, kind, length, self._buffer.take(length))
 
     def close(self) -> None:
         """Accept that no more bytes come.
@@ -146,7 +146,7 @@ class MessageDecoder:
             raise ProtocolError("ttrpc: the stream ended inside a message")
 
 
-class Server:
+class TtrpcServer:
     """The serving side: requests in, answers out, in any order."""
 
     def __init__(self, service: str, methods: Set[str], large_methods: Set[str]) -> None:
@@ -165,7 +165,7 @@ class Server:
         self._open: set[int] = set()
         self._outgoing: list[bytes] = []
 
-    def receive(self, data: bytes) -> list[Call]:
+    def receive(self, data: bytes) -> list[TtrpcCall]:
         """Take bytes; return the calls to answer. What is no such call is answered here.
 
         Raises:
@@ -180,22 +180,22 @@ class Server:
                     if call is not None:
                         calls.append(call)
                 case MessageType.DATA:
-                    self._respond(message.stream, Code.INVALID_ARGUMENT, "no such stream")
+                    self._respond(message.stream, RpcCode.INVALID_ARGUMENT, "no such stream")
                 case _:  # not a server's business; the reference ignores it as well
                     pass
         return calls
 
-    def _accept(self, message: Message) -> Call | None:
+    def _accept(self, message: TtrpcMessage) -> TtrpcCall | None:
         stream = message.stream
         if stream % 2 == 0:
-            self._respond(stream, Code.INVALID_ARGUMENT, "the stream id of a call must be odd")
+            self._respond(stream, RpcCode.INVALID_ARGUMENT, "the stream id of a call must be odd")
             return None
         if stream <= self._last_stream:
-            self._respond(stream, Code.INVALID_ARGUMENT, "stream ids of calls must increase")
+            self._respond(stream, RpcCode.INVALID_ARGUMENT, "stream ids of calls must increase")
             return None
         self._last_stream = stream
         problem = self._read_request(message)
-        if isinstance(problem, Call):
+        if isinstance(problem, TtrpcCall):
             if len(self._open) == MAX_OPEN:
                 raise ProtocolError(f"ttrpc: more than {MAX_OPEN} calls wait for their answers")
             self._open.add(stream)
@@ -203,9 +203,9 @@ class Server:
         self._respond(stream, *problem)
         return None
 
-    def _read_request(self, message: Message) -> Call | tuple[Code, str]:
+    def _read_request(self, message: TtrpcMessage) -> TtrpcCall | tuple[RpcCode, str]:
         too_large = (
-            Code.RESOURCE_EXHAUSTED,
+            RpcCode.RESOURCE_EXHAUSTED,
             f"message of {message.length} bytes, limit {MAX_DATA}",
         )
         if message.length > MAX_RECEIVE:
@@ -213,14 +213,14 @@ class Server:
         try:
             request = ttrpc_pb2.Request.FromString(message.data)
         except DecodeError as error:
-            return Code.INVALID_ARGUMENT, f"the request cannot be decoded: {error}"
+            return RpcCode.INVALID_ARGUMENT, f"the request cannot be decoded: {error}"
         if message.length > MAX_DATA and request.method not in self._large_methods:
             return too_large
         if request.service != self._service:
-            return Code.UNIMPLEMENTED, f"service {request.service}"
+            return RpcCode.UNIMPLEMENTED, f"service {request.service}"
         if request.method not in self._methods:
-            return Code.UNIMPLEMENTED, f"method {request.method}"
-        return Call(message.stream, request.method, request.payload, request.timeout_nano)
+            return RpcCode.UNIMPLEMENTED, f"method {request.method}"
+        return TtrpcCall(message.stream, request.method, request.payload, request.timeout_nano)
 
     def reply(self, stream: int, payload: bytes) -> None:
         """Answer an open call with success, or with code 8 if the answer is too large.
@@ -232,11 +232,11 @@ class Server:
         self._open.remove(stream)
         if len(data) > MAX_DATA:
             text = f"answer of {len(data)} bytes, limit {MAX_DATA}"
-            self._respond(stream, Code.RESOURCE_EXHAUSTED, text)
+            self._respond(stream, RpcCode.RESOURCE_EXHAUSTED, text)
         else:
             self._outgoing.append(encode_message(stream, MessageType.RESPONSE, data))
 
-    def fail(self, stream: int, code: Code, text: str) -> None:
+    def fail(self, stream: int, code: RpcCode, text: str) -> None:
         """Answer an open call with an error.
 
         Raises:
@@ -245,7 +245,7 @@ class Server:
         self._open.remove(stream)
         self._respond(stream, code, text)
 
-    def _respond(self, stream: int, code: Code, text: str) -> None:
+    def _respond(self, stream: int, code: RpcCode, text: str) -> None:
         status = ttrpc_pb2.Status(code=code, message=printable(text))
         data = ttrpc_pb2.Response(status=status).SerializeToString()
         self._outgoing.append(encode_message(stream, MessageType.RESPONSE, data))
@@ -264,7 +264,7 @@ class Server:
         self._decoder.close()
 
 
-class Client:
+class TtrpcClient:
     """The calling side: calls out, answers in, matched by stream id."""
 
     def __init__(self) -> None:
@@ -286,7 +286,7 @@ class Client:
         self._outgoing.append(encode_message(stream, MessageType.REQUEST, data))
         return stream
 
-    def receive(self, data: bytes) -> list[Answer]:
+    def receive(self, data: bytes) -> list[TtrpcResponse]:
         """Take bytes; return the answers to pending calls, ignore those to others.
 
         Raises:
@@ -325,17 +325,17 @@ class Client:
         self._decoder.close()
 
 
-def _answer_from_message(message: Message) -> Answer:
+def _answer_from_message(message: TtrpcMessage) -> TtrpcResponse:
     if message.length > MAX_RECEIVE:
         text = f"answer of {message.length} bytes, limit {MAX_RECEIVE}"
-        return Answer(message.stream, b"", Status(Code.RESOURCE_EXHAUSTED, text))
+        return TtrpcResponse(message.stream, b"", RpcStatus(RpcCode.RESOURCE_EXHAUSTED, text))
     try:
         response = ttrpc_pb2.Response.FromString(message.data)
     except DecodeError as error:
         text = f"the answer cannot be decoded: {error}"
-        return Answer(message.stream, b"", Status(Code.INTERNAL, text))
-    if response.status.code == Code.OK:
-        return Answer(message.stream, response.payload)
+        return TtrpcResponse(message.stream, b"", RpcStatus(RpcCode.INTERNAL, text))
+    if response.status.code == RpcCode.OK:
+        return TtrpcResponse(message.stream, response.payload)
     details = tuple(detail.SerializeToString() for detail in response.status.details)
-    status = Status(response.status.code, response.status.message, details)
-    return Answer(message.stream, b"", status)
+    status = RpcStatus(response.status.code, response.status.message, details)
+    return TtrpcResponse(message.stream, b"", status)

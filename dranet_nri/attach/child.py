@@ -1,0 +1,166 @@
+"""Children: links made for claims whose `interface.type` leaves the device on the host.
+
+Rules:
+1. The device and its RDMA devices stay on the host, so that several pods can have children.
+2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode the pod could not
+   open them: it has the network only, and a warning says so.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
+from dranet_nri.component.threads import set_step
+from dranet_nri.config import choose_pkey
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    ARPHRD_ETHER,
+    ARPHRD_INFINIBAND,
+    AllocatedDevice,
+    AttachedDevice,
+    ChildConfig,
+    Device,
+    IpoibConfig,
+    LinkState,
+    Ns,
+    Observed,
+    RdmaMode,
+)
+from dranet_nri.plan.child import Child, alias_of
+from dranet_nri.plan.identity import RdmaIdentity, device_identity, why_unclear
+from dranet_nri.plan.kernel import Kernel, Session
+from dranet_nri.plan.ops import DelLink
+from dranet_nri.plan.pod_network import PodNetwork, child_network
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedChild:
+    """A device whose child the pod shall get.
+
+    Attributes:
+        record: of the device, with the child's alias and name.
+        observed: where the child is, and where the RDMA devices are.
+        network: what the child shall have in the pod.
+        child: how it is made.
+    """
+
+    record: AttachedDevice
+    observed: Observed
+    network: PodNetwork
+    child: Child
+
+
+def expect_child(
+    session: Session,
+    claim_uid: str,
+    wanted: AllocatedDevice,
+    link: ChildConfig,
+    device: AttachedDevice,
+    options: RdmaOptions,
+) -> ExpectedChild:
+    """Say which link to make for the pod.
+
+    Args:
+        session: of the pod.
+        claim_uid: whose it is.
+        wanted: what was allocated.
+        link: what the claim asks for.
+        device: its record; the link that it knows of already goes by that alias.
+        options: the operator's, for RDMA devices.
+
+    Raises:
+        RefusedError: the device has no parent to offer, the partition key is not to be had, or the
+            node's RDMA mode is not the one that the operator demands.
+        KernelError: the kernel could not be read.
+    """
+    parent = _parent(session, wanted, device, link)
+    alias = device.child or alias_of(claim_uid, wanted.device.name, wanted.share_id)
+    if isinstance(link, IpoibConfig):
+        link = replace(link, pkey=_pkey(session, wanted, link))
+    network = child_network(wanted.config, link, parent)
+    observed = session.child(alias)
+    record = replace(
+        device,
+        child=alias,
+        made_by=wanted.config.interface,
+        pod_name=network.name,
+        home=False,
+    )
+    if wanted.device.rdma_devices:
+        rdma = session.rdma(RdmaIdentity(wanted.device.key, wanted.device.rdma_devices))
+        if rdma.mode is RdmaMode.SHARED:
+            record = with_rdma(wanted, record, rdma, options)
+            observed = replace(observed, rdma=rdma)
+        else:
+            require_mode(wanted.device.name, rdma.mode, options.mode)
+            record = replace(record, warnings=(IP_ONLY_WARNING,))
+    return ExpectedChild(record, observed, network, Child(alias, parent.link, link))
+
+
+def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
+    """Return the partition key that the claim means, None for the device's own."""
+    if ipoib.pkey is None:
+        return None
+    rdma_device = _rdma_name(session, wanted.device)
+    port = (wanted.device.key.port or 0) + 1  # ib_ipoib's dev_port counts from 0
+    return choose_pkey(ipoib, session.pkeys(rdma_device, port), f"{rdma_device} port {port}")
+
+
+def _rdma_name(session: Session, device: Device) -> str:
+    """Return the current name of its RDMA device; one that was made again may have another name."""
+    published = device.rdma_devices
+    here = [link.name for link in session.rdma(RdmaIdentity(device.key, published)).host]
+    return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
+
+
+def _parent(
+    session: Session, wanted: AllocatedDevice, device: AttachedDevice, link: ChildConfig
+) -> LinkState:
+    key, name = wanted.device.key, wanted.device.name
+    observed = session.observe(key, "", device_identity(device)) if key.name else Observed()
+    if observed.unclear:
+        raise RefusedError(why_unclear(wanted.device, observed.unclear))
+    state = observed.host
+    if state is None:
+        missing = "load ib_ipoib" if isinstance(link, IpoibConfig) else "load its driver"
+        raise RefusedError(
+            f"device {name}: its interface, the parent of the pod's, is not on the host;"
+            f" {missing}, or see dranet-nri status for the pod that holds it"
+        )
+    needed = ARPHRD_INFINIBAND if isinstance(link, IpoibConfig) else ARPHRD_ETHER
+    if state.link.arphrd != needed:
+        fabric = "InfiniBand" if needed == ARPHRD_INFINIBAND else "Ethernet"
+        raise RefusedError(
+            f"device {name}: interface.type {link.kind} needs an {fabric} interface, and"
+            f" {state.link.name} is none; remove interface.type"
+        )
+    return state
+
+
+def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Delete links on the host that the plugin made for pods which are gone.
+
+    The kernel returns them to the host when a pod's namespace dies, at a time of its own.
+
+    Args:
+        kernel: the node's.
+        known: returns the aliases of those that belong to a pod. Asked after looking: what is
+            being made was recorded before.
+
+    Returns:
+        The aliases of those that were deleted.
+
+    Raises:
+        KernelError: the kernel could not be read, or refused.
+    """
+    set_step("look for links of pods that are gone")
+    session = kernel.session(None)
+    try:
+        made = session.children()
+        kept = known() if made else ()
+        strays = [child for child in made if child[0] not in kept]
+        for _, index in strays:
+            session.apply(DelLink(Ns.HOST, index))
+    finally:
+        session.close()
+    return tuple(alias for alias, _ in strays)

@@ -1,0 +1,89 @@
+"""Source-based routing of a child: packets from its addresses leave through it.
+
+Rules:
+1. It is generated where the claim has neither routes nor rules. A claim's own replace all of it.
+2. The routes are in a table of their own, which follows from the interface's name: the network of
+   each address, and the parent's default route where its gateway is within reach. Table main keeps
+   the default route of the pod.
+3. A rule for each address leads to that table. Link-local addresses have none.
+
+Numbers and priority are those of dranet (pkg/driver, sub-interfaces).
+"""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from dranet_nri.model import Address, Route, Rule
+from dranet_nri.plan.routes import RT_SCOPE_LINK, interface_of
+
+PRIORITY: Final = 32000
+RTPROT_STATIC: Final = 4
+_FIRST_TABLE: Final = 1000
+_TABLES: Final = 1000
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
+
+
+def table_of(name: str) -> int:
+    """Return the routing table that follows from a name: FNV-1a of 32 bits, 1000 to 1999."""
+    value = _FNV_OFFSET
+    for byte in name.encode():
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return value % _TABLES + _FIRST_TABLE
+
+
+def source_based(
+    name: str, addresses: Sequence[Address], parent: Sequence[Route], *, gateways: bool
+) -> tuple[tuple[Route, ...], tuple[Rule, ...]]:
+    """Return the routes and rules of a child.
+
+    Args:
+        name: of the interface in the pod.
+        addresses: that it has there.
+        parent: the routes of its parent on the host.
+        gateways: whether it can have any; an IPVLAN link in mode L3 resolves no neighbours.
+    """
+    table = table_of(name)
+    own = [each for each in addresses if not interface_of(each.cidr).ip.is_link_local]
+    routes = dict.fromkeys(
+        route for address in own for route in _routes(address, parent, table, gateways=gateways)
+    )
+    return tuple(routes), tuple(_rule(address, table) for address in own)
+
+
+def _routes(
+    address: Address, parent: Sequence[Route], table: int, *, gateways: bool
+) -> Iterator[Route]:
+    interface = interface_of(address.cidr)
+    every = "::/0" if interface.version == 6 else "0.0.0.0/0"
+    alone = interface.network.prefixlen == interface.network.max_prefixlen
+    if not alone:
+        yield _route(str(interface.network), "", table)
+    if not gateways:
+        yield _route(every, "", table)
+        return
+    gateway = _gateway(every, parent)
+    if not gateway:
+        return
+    if alone:  # as clouds have it: each address is a network, and the router is on the link
+        yield _route(f"{gateway}/{interface.network.max_prefixlen}", "", table)
+    if alone or ip_address(gateway) in interface.network:
+        yield _route(every, gateway, table)
+
+
+def _route(destination: str, gateway: str, table: int) -> Route:
+    scope = 0 if gateway or ":" in destination else RT_SCOPE_LINK
+    return Route(destination, gateway, scope=scope, table=table, protocol=RTPROT_STATIC)
+
+
+def _gateway(every: str, parent: Sequence[Route]) -> str:
+    """Return the gateway of the parent's best default route in any table, "" if it has none."""
+    found = [each for each in parent if each.destination == every and each.gateway]
+    return min(found, key=lambda each: each.metric).gateway if found else ""
+
+
+def _rule(address: Address, table: int) -> Rule:
+    interface = interface_of(address.cidr)
+    source = f"{interface.ip}/{interface.network.max_prefixlen}"
+    return Rule(interface.version, PRIORITY, source, table=table, protocol=RTPROT_STATIC)

@@ -1,0 +1,370 @@
+"""The records as one transaction: all or none, whoever holds what."""
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from errno import EDQUOT, EIO, ENOSPC, EROFS
+from pathlib import Path
+
+import pytest
+
+from dra_shim.checkpoint.transaction import CheckpointTransaction, UnwritableError, observe
+from dra_shim.pool import DeviceUsage
+from dra_shim.settings.common import StatePaths
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    Consumed,
+    Device,
+    DeviceKey,
+    NetnsId,
+    ObjectRef,
+    Phase,
+)
+from dranet_nri.state.store import AttachmentStore
+from tests.dranet_nri.state.examples import SNAPSHOT
+
+pytestmark = pytest.mark.process
+
+
+POD = ObjectRef("default", "train", "p1")
+OTHER_POD = ObjectRef("default", "other", "p2")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StatePaths:
+    return StatePaths(tmp_path / "state", tmp_path / "run")
+
+
+def device(name: str) -> Device:
+    return Device(name, DeviceKey("", "", name))
+
+
+def allocation(name: str, uid: str, *devices: str, pod: ObjectRef = POD) -> Allocation:
+    given = tuple(AllocatedDevice("nic", "node", device(name)) for name in devices)
+    return Allocation(ObjectRef("default", name, uid), pod, given, "abc", "boot")
+
+
+def shares(
+    name: str, uid: str, *amounts: tuple[str, int], admin_access: bool = False
+) -> Allocation:
+    """Return a record of shares, each of so much of the device's capacity x, and 1 of y."""
+    given = (
+        AllocatedDevice(
+            "nic",
+            "node",
+            device(entry),
+            admin_access=admin_access,
+            share_id=f"{uid}-{entry}",
+            consumed=(Consumed("x", amount), Consumed("y", 1)),
+        )
+        for entry, amount in amounts
+    )
+    return replace(allocation(name, uid), devices=tuple(given))
+
+
+class FailingFs(KernelFileSystem):
+    """Fails every replacement after the first few."""
+
+    def __init__(self, good: int) -> None:
+        self.left = good
+
+    def replace(self, source: Path, target: Path) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(ENOSPC, "No space left on device")
+        super().replace(source, target)
+
+
+def names(state: StatePaths) -> set[str]:
+    return {path.name for path in state.allocations.glob("*.json")}
+
+
+def test_several_records_are_written_together(state: StatePaths) -> None:
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
+
+        assert ledger.in_use().whole == {
+            "d1": "claim default/a of pod default/train",
+            "d2": "claim default/b of pod default/train",
+        }
+        assert [name.name for name in ledger.known_devices()] == ["d1", "d2"]
+    assert names(state) == {"u1.json", "u2.json"}
+
+
+def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: StatePaths) -> None:
+    old = allocation("a", "u1", "d1")
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([old])
+    fs = FailingFs(1)
+
+    with CheckpointTransaction(state, fs=fs) as ledger:
+        with pytest.raises(UnwritableError) as caught:
+            ledger.record([allocation("b", "u2", "d2"), allocation("c", "u3", "d3")])
+
+        assert caught.value.errno == ENOSPC
+        assert ledger.recorded(old.claim, POD) == old
+        assert ledger.by_uid("u2") == ()
+    assert names(state) == {"u1.json"}
+
+
+@pytest.mark.parametrize(
+    ("error", "why", "remedy"),
+    [
+        (OSError(ENOSPC, "No space left on device"), "No space left on device", "make room there"),
+        (OSError(EDQUOT, "Disk quota exceeded"), "Disk quota exceeded", "make room there"),
+        (
+            OSError(EROFS, "Read-only file system", "/x/u1.json"),
+            "Read-only file system (/x/u1.json)",
+            "make it writable",
+        ),
+        (OSError(EIO, "Input/output error"), "Input/output error", "make it writable"),
+        (OSError("no errno"), "no errno", "make it writable"),
+    ],
+    ids=["full", "quota", "read-only", "broken", "unnamed"],
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda ledger: ledger.record([allocation("a", "u1", "d1")]),
+        lambda ledger: ledger.forget("u1"),
+    ],
+    ids=["record", "forget"],
+)
+def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
+    state: StatePaths,
+    error: OSError,
+    why: str,
+    remedy: str,
+    write: Callable[[CheckpointTransaction], None],
+) -> None:
+    class RefusingFs(KernelFileSystem):
+        def unlink(self, path: Path) -> None:
+            raise error
+
+    with (
+        CheckpointTransaction(state, fs=RefusingFs()) as ledger,
+        pytest.raises(UnwritableError) as caught,
+    ):
+        write(ledger)
+
+    expected = f"state directory {state.directory}: cannot be written: {why}; {remedy}"
+    assert str(caught.value) == expected
+    assert caught.value.errno == error.errno
+
+
+def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: StatePaths) -> None:
+    claim, other = ObjectRef("default", "a", "u1"), ObjectRef("default", "next", "p2")
+    attached = AttachedDevice("nic", allocation("a", "u1", "d1").devices[0].device)
+    there = NetnsId("/run/netns/x", 1, 2)
+    held = Attachment(claim, POD, "sandbox1", there, Phase.ATTACHED, (attached,))
+    back = replace(held, phase=Phase.HOME, devices=(replace(attached, home=True),))
+    with AttachmentStore(state.attachments) as attachments:
+        attachments.put(held)
+        with CheckpointTransaction(state) as ledger:
+            assert ledger.recorded(claim, POD) is None
+            with pytest.raises(RefusedError, match="has not given its devices back"):
+                ledger.recorded(claim, other)
+        attachments.put(back)
+
+        with CheckpointTransaction(state) as ledger:
+            assert ledger.recorded(claim, other) is None
+
+
+def test_a_changed_record_is_put_back_when_a_later_one_fails(state: StatePaths) -> None:
+    old = allocation("a", "u1", "d1")
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([old])
+        unusable = allocation("bad name", "u2", "d2")
+
+        with pytest.raises(Exception, match="bad name"):
+            ledger.record([replace(old, nonce="new"), unusable])
+
+        assert ledger.by_uid("u1") == (old,)
+        assert ledger.by_uid("u2") == ()
+
+
+def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
+    class Interrupting(KernelFileSystem):
+        def replace(self, source: Path, target: Path) -> None:
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
+            super().replace(source, target)
+
+    with CheckpointTransaction(state, fs=Interrupting()) as ledger:
+        with pytest.raises(KeyboardInterrupt):
+            ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
+
+        assert {record.claim.uid for record in ledger.of_pod("p1")} == {"u1", "u2"}
+
+
+def test_the_same_pod_finds_its_record_by_uid_or_name(state: StatePaths) -> None:
+    record = allocation("a", "u1", "d1")
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([allocation("z", "u0", "d0"), record])
+
+        assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) == record
+        assert ledger.recorded(ObjectRef("default", "a", ""), POD) == record
+        assert ledger.recorded(ObjectRef("other", "a", ""), POD) is None
+        assert ledger.named("default", "a") == (record,)
+
+
+@pytest.mark.parametrize(
+    ("claim", "pod", "expected"),
+    [
+        (ObjectRef("default", "a", "u1"), OTHER_POD, "held by pod default/train (UID p1)"),
+        (ObjectRef("default", "a", ""), OTHER_POD, "release --claim-uid u1 when that pod is gone"),
+        (ObjectRef("default", "a", "u9"), POD, "the name is still allocated under UID u1 to pod"),
+    ],
+    ids=["another-pod", "another-pod-by-name", "a-namesake"],
+)
+def test_a_claim_that_is_anothers_is_refused_with_the_holder(
+    state: StatePaths, claim: ObjectRef, pod: ObjectRef, expected: str
+) -> None:
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([allocation("a", "u1", "d1")])
+
+        with pytest.raises(RefusedError) as caught:
+            ledger.recorded(claim, pod)
+
+    assert expected in str(caught.value)
+
+
+def test_a_newer_record_refuses_its_own_claim_only(state: StatePaths) -> None:
+    state.allocations.mkdir(parents=True)
+    (state.allocations / "u1.json").write_text('{"version":99}')
+
+    with CheckpointTransaction(state) as ledger:
+        (damage,) = ledger.damages()
+        with pytest.raises(RefusedError, match="its record cannot be used"):
+            ledger.recorded(ObjectRef("default", "a", "u1"), POD)
+        assert ledger.recorded(ObjectRef("default", "b", "u2"), POD) is None
+
+    assert damage.claim_uid == "u1"
+    assert damage.broken.in_the_way
+
+
+def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: StatePaths) -> None:
+    state.allocations.mkdir(parents=True)
+    (state.allocations / "u1.json").write_text("{")
+
+    with CheckpointTransaction(state) as ledger:
+        assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) is None
+        ledger.record([allocation("a", "u1")])
+
+    with CheckpointTransaction(state) as ledger:
+        assert ledger.damages() == ()
+    assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
+
+
+def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(
+    state: StatePaths,
+) -> None:
+    watching = replace(
+        allocation("a", "u1"),
+        devices=(AllocatedDevice("nic", "node", device("d1"), admin_access=True),),
+    )
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([watching])
+
+        assert ledger.in_use().whole == {}
+        assert ledger.known_devices() == ()
+    assert observe(state) == ((), DeviceUsage())
+
+
+def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: StatePaths) -> None:
+    ours, theirs = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
+    older = shares("older", "u4", ("d3", 1))
+    with CheckpointTransaction(state) as ledger:
+        ledger.record([shares("a", "u1", ("d1", 20), ("d2", 3)), shares("b", "u2", ("d1", 30))])
+        ledger.record([shares("look", "u3", ("d1", 50), admin_access=True)])
+        ledger.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
+
+        everybodys = ledger.in_use().consumed
+        without_ours = ledger.in_use((ours, POD)).consumed
+
+    assert everybodys == {"d1": {"x": 50, "y": 2}, "d2": {"x": 3, "y": 1}, "d3": {}}
+    assert without_ours == {"d1": {"x": 30, "y": 1}, "d3": {}}
+    assert observe(state)[1].consumed == everybodys
+    counted_elsewhere = observe(state, {str(theirs)})[1]
+    assert counted_elsewhere.consumed["d1"] == {"x": 20, "y": 1}
+    assert counted_elsewhere.shares.keys() == {"d1", "d2", "d3"}
+
+
+TOUCHED = AttachedDevice("nic", device("d1"), snapshot=SNAPSHOT, snapshot_s=1)
+UNTOUCHED = AttachedDevice("nic", device("d1"))
+BACK = replace(TOUCHED, home=True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "attached", "held"),
+    [
+        (Phase.INTENT, UNTOUCHED, True),
+        (Phase.ATTACHED, UNTOUCHED, True),
+        (Phase.ATTACHED, TOUCHED, True),
+        (Phase.DETACHING, TOUCHED, True),
+        (Phase.DETACHING, BACK, False),
+        (Phase.FAILED, UNTOUCHED, False),
+        (Phase.FAILED, TOUCHED, True),
+        (Phase.FAILED, BACK, False),
+        (Phase.HOME, BACK, False),
+    ],
+    ids=[
+        "will be moved", "in use where it is", "in the pod", "on its way home", "just back",
+        "refused before anything was done", "the undo failed", "undone", "given back",
+    ],
+)  # fmt: skip
+def test_a_device_the_plugin_has_not_brought_home_is_in_use(
+    state: StatePaths, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    claim = ObjectRef("default", "a", "u1")
+    netns = NetnsId("/run/netns/x", 1, 2)
+    with AttachmentStore(state.attachments) as attachments:
+        attachments.put(Attachment(claim, POD, "sandbox1", netns, phase, (attached,)))
+
+    with CheckpointTransaction(state) as ledger:
+        used = ledger.in_use().whole
+
+    holder = "pod default/train, which has not given it back (claim default/a)"
+    assert used == ({"d1": holder} if held else {})
+
+
+def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: StatePaths) -> None:
+    state.directory.mkdir(parents=True)
+    state.allocations.write_text("not a directory")
+    ledger = CheckpointTransaction(state)
+    with pytest.raises(UnwritableError, match=f"state directory {state.directory}: "):
+        ledger.__enter__()
+    state.allocations.unlink()
+
+    with CheckpointTransaction(state) as second:
+        second.forget("unknown")
+
+
+def watches() -> int:
+    """Return how many directories this process watches."""
+    links = (path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    return sum("inotify" in str(link) for link in links)
+
+
+def test_a_ledger_that_is_kept_stays_open_between_transactions(state: StatePaths) -> None:
+    before = watches()
+    with CheckpointTransaction(state):
+        pass
+    assert watches() == before
+
+    ledger = CheckpointTransaction(state, keep=True)
+    for number in range(2):
+        with ledger:
+            ledger.record([allocation(f"c{number}", f"u{number}", f"d{number}")])
+            assert [record.claim.name for record in ledger.records()] == ["c0", "c1"][: number + 1]
+            assert not ledger.holds("u0")
+        assert watches() == before + 2
+    ledger.close()
+    ledger.close()
+
+    assert watches() == before

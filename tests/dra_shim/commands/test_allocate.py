@@ -1,0 +1,347 @@
+"""`dra-shim allocate` as people run it: files, records, exit codes, one line for each error."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.model import (
+    ContainerClaim,
+    DeviceKey,
+    InterfaceConfig,
+    NetworkConfig,
+    ObjectRef,
+    RouteConfig,
+)
+from tests.dra_shim.commands.shim_bench import (
+    CLAIM,
+    CLASS,
+    ENVIRONMENT,
+    TEMPLATE,
+    Shim,
+    command,
+    lines,
+)
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Shim:
+    return Shim(tmp_path)
+
+
+def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -> None:
+    done = shim.allocate("--pod-name", "default/train", "--container", "main=fast/nics",
+                         "--output", "json")  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    (claim,) = json.loads(done.stdout)["claims"]
+    with shim.records() as reader:
+        (record,) = reader.records()
+    assert record.claim == ObjectRef("default", "fast", claim["uid"])
+    assert record.pod == ObjectRef("default", "train", "p1")
+    assert [(each.request, each.pool, each.device.name) for each in record.devices] == [
+        ("nics", "node-1", "pci-0000-02-00-0"),
+        ("nics", "node-1", "pci-0000-03-00-0"),
+    ]
+    assert record.devices[0].device.key == DeviceKey("pci", "0000:02:00.0", "eth2", "0000:02:00.0")
+    assert record.devices[0].config == NetworkConfig(
+        InterfaceConfig(mtu=4000), (RouteConfig("10.9.0.0/16", scope=253),)
+    )
+    assert record.containers == (ContainerClaim("main", "nics"),)
+    assert len(record.nonce) == 16
+    assert [(each["request"], each["id"]) for each in claim["cdi"]] == list(cdi_ids(record))
+    assert claim["cdi"][0]["id"] == f"dra.net/nic=default_fast_nics_{record.nonce}"
+    assert [each["interface"] for each in claim["devices"]] == ["eth2", "eth3"]
+
+
+NAMED = CLAIM.replace("{mtu: 4000}", "{name: net1}")
+
+
+def test_one_name_for_several_devices_is_refused_and_explained(shim: Shim) -> None:
+    shim.write("named.yaml", NAMED)
+
+    done = shim.allocate(claim="named.yaml")
+    told = shim.run(
+        "explain", "--claim", "named.yaml", "--class", "class.yaml",
+        "--inventory", "inventory.json", "--state-dir", "state", "--run-dir", "run",
+    )  # fmt: skip
+
+    line = 'interface.name: "net1": is for device pci-0000-02-00-0 of claim default/fast and'
+    assert done.returncode == 1
+    assert line in done.stderr
+    assert told.returncode == 1
+    assert line in told.stdout
+    with shim.records() as reader:
+        assert reader.records() == ()
+
+
+def test_one_name_for_two_claims_of_a_pod_is_refused_whenever_they_come(shim: Shim) -> None:
+    one = NAMED.replace("count: 2", "count: 1")
+    shim.write("one.yaml", one)
+    shim.write("two.yaml", one.replace("name: fast", "name: slow"))
+
+    first = shim.allocate(claim="one.yaml")
+    second = shim.allocate(claim="two.yaml")
+    again = shim.allocate(claim="one.yaml")
+
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert second.returncode == 1
+    assert (
+        "of claim default/slow and device pci-0000-01-00-0 of claim default/fast" in second.stderr
+    )
+
+
+def test_the_table_shows_a_row_for_each_device(shim: Shim) -> None:
+    done = shim.allocate("--container", "main=fast")
+
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI", "DEVICE"]
+    assert [row.split()[:4] for row in rows] == [
+        ["default/fast", "nics", "pci-0000-02-00-0", "eth2"],
+        ["default/fast", "nics", "pci-0000-03-00-0", "eth3"],
+    ]
+
+
+def test_the_same_claim_for_the_same_pod_gives_the_same_answer(shim: Shim) -> None:
+    first = shim.allocate("--container", "main=fast")
+    again = shim.allocate("--container", "main=fast")
+    changed = shim.allocate("--container", "other=fast")
+
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert lines(again.stderr) == [
+        "claim default/fast: already allocated to this pod, shown as recorded"
+    ]
+    assert changed.stdout == first.stdout
+    assert "its containers are as recorded; to change them: dra-shim release" in changed.stderr
+
+
+def test_a_record_of_another_boot_keeps_its_devices_and_its_id(shim: Shim) -> None:
+    shim.allocate("--container", "main=fast")
+    (path,) = (shim.home / "state/allocations").glob("*.json")
+    with shim.records() as reader:
+        (before,) = reader.records()
+    path.write_text(path.read_text().replace(before.boot_id, "an-earlier-boot"))
+
+    done = shim.allocate("--container", "main=fast")
+
+    with shim.records() as reader:
+        (after,) = reader.records()
+    assert done.returncode == 0
+    assert (after.devices, after.boot_id) == (before.devices, before.boot_id)
+    assert after.nonce == before.nonce
+
+
+def test_admin_access_is_recorded_and_takes_no_device_from_its_holder(shim: Shim) -> None:
+    shim.allocate("--container", "main=fast")
+    constraints = "    constraints:\n    - matchAttribute: resource.kubernetes.io/numaNode\n"
+    everything = "deviceClassName: dranet, adminAccess: true, allocationMode: All"
+    look = CLAIM.replace("name: fast", "name: look").replace(constraints, "")
+    shim.write("look.yaml", look.replace("deviceClassName: dranet, count: 2", everything))
+
+    done = shim.allocate("--container", "main=look", pod="p2", claim="look.yaml")
+
+    assert done.returncode == 0, done.stderr
+    assert [row.split()[2:] for row in done.stdout.splitlines()[1:]] == [
+        [f"pci-0000-0{i}-00-0", f"eth{i}", "-"] for i in (1, 2, 3)
+    ]
+    with shim.records() as reader:
+        (record,) = (each for each in reader.records() if each.claim.name == "look")
+    assert all(each.admin_access and each.config == NetworkConfig() for each in record.devices)
+    assert not record.devices[0].share_id
+
+
+def test_another_pod_on_the_same_claim_is_refused_with_the_holder(shim: Shim) -> None:
+    shim.allocate("--pod-name", "default/train")
+
+    done = shim.allocate(pod="p2")
+
+    assert done.returncode == 1
+    (line,) = lines(done.stderr)
+    assert line.startswith("claim default/fast: held by pod default/train (UID p1); dra-shim ")
+
+
+def test_a_device_in_use_is_not_given_and_each_devices_reason_is_told(shim: Shim) -> None:
+    shim.allocate("--container", "main=fast", "--pod-name", "default/train")
+    shim.write("slow.yaml", CLAIM.replace("fast", "slow"))
+
+    done = shim.allocate(pod="p2", claim="slow.yaml")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    title = "claim default/slow: request nics: "
+    assert [line.removeprefix(title) for line in lines(done.stderr)] == [
+        "needs 2 devices, 1 of 3 can be had together; free a device, or relax the selectors or "
+        "constraints",
+        "device pci-0000-01-00-0: fits; matchAttribute: resource.kubernetes.io/numaNode is 0",
+        "device pci-0000-02-00-0: in use by claim default/fast of pod default/train",
+        "device pci-0000-03-00-0: in use by claim default/fast of pod default/train",
+        "device eth0: not published: carries the default route",
+    ]
+
+
+def test_several_claims_are_met_together_or_not_at_all(shim: Shim) -> None:
+    shim.write("both.yaml", f"{CLAIM}---{TEMPLATE}---{TEMPLATE.replace('one', 'two')}")
+
+    refused = shim.allocate(claim="both.yaml")
+
+    assert refused.returncode == 1
+    with shim.records() as reader:
+        assert reader.records() == ()
+
+    shim.write("both.yaml", f"{CLAIM}---{TEMPLATE}")
+    done = shim.allocate(
+        "--pod-name", "default/train", "--container", "main=fast", "--container", "main=one/nic",
+        claim="both.yaml",
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with shim.records() as reader:
+        found = {each.claim.name: each for each in reader.records()}
+    assert set(found) == {"fast", "train-one"}
+    assert found["train-one"].pod_claim_name == "one"
+    assert found["train-one"].devices[0].device.name == "pci-0000-01-00-0"
+
+
+def test_devices_get_addresses_of_the_range_that_no_pod_has(shim: Shim) -> None:
+    ranged = CLAIM.replace("{mtu: 4000}", "{addresses: [10.9.1.16-10.9.1.18/24]}")
+    shim.write("claim.yaml", ranged)
+    shim.write("other.yaml", ranged.replace("name: fast", "name: slow").replace("count: 2", ""))
+
+    first = shim.allocate()
+    again = shim.allocate()
+    second = shim.allocate(pod="p2", claim="other.yaml")
+
+    assert (first.returncode, again.returncode, second.returncode) == (0, 0, 0)
+    with shim.records() as reader:
+        given = {
+            record.claim.name: [device.config.interface.addresses for device in record.devices]
+            for record in reader.records()
+        }
+    assert given == {
+        "fast": [("10.9.1.16/24",), ("10.9.1.17/24",)],
+        "slow": [("10.9.1.18/24",)],
+    }
+
+
+def test_a_range_that_is_used_up_records_nothing(shim: Shim) -> None:
+    shim.write("claim.yaml", CLAIM.replace("{mtu: 4000}", "{addresses: [10.9.1.1-10.9.1.1/24]}"))
+
+    done = shim.allocate()
+
+    assert done.returncode == 1
+    assert "10.9.1.1-10.9.1.1/24 has fewer addresses than these devices want" in done.stderr
+    with shim.records() as reader:
+        assert list(reader.records()) == []
+
+
+def test_a_claim_that_no_container_lists_is_allocated_with_a_warning(shim: Shim) -> None:
+    done = shim.allocate()
+
+    assert done.returncode == 0
+    (line,) = lines(done.stderr)
+    assert line.startswith("ClaimNotGated: claim default/fast: no container lists it")
+    assert line.endswith("add --container NAME=fast")
+
+
+@pytest.mark.parametrize(
+    ("listed", "warned"),
+    [("main=fast/other", True), ("main=fast/nics", True), ("main=fast", False)],
+)
+def test_a_request_that_no_container_lists_is_allocated_with_a_warning(
+    shim: Shim, listed: str, warned: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    more = "    - {name: other, exactly: {deviceClassName: dranet}}\n    constraints:"
+    shim.write("two.yaml", CLAIM.replace("    constraints:", more).replace("count: 2", "count: 1"))
+
+    done = shim.allocate("--container", listed, claim="two.yaml")
+
+    assert done.returncode == 0
+    assert ("ClaimNotGated: claim default/fast: " in done.stderr) is warned
+
+
+def test_the_claim_may_come_from_standard_input_and_the_class_from_its_file(shim: Shim) -> None:
+    done = shim.run(
+        "allocate", "--claim", "-", "--pod", "p1", "--inventory", "inventory.json",
+        "--state-dir", "state", "--run-dir", "run", "--container", "main=fast",
+        stdin=f"{CLAIM}---{CLASS}",
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--container", "main=fats"), "container main: no claim 'fats' (did you mean \"fast\"?)"),
+        (("--filter", "attributes.x("), "CEL 'attributes.x(': line 1 column"),
+        (("--filter", "false"), "device pci-0000-01-00-0: not published: dropped by --filter"),
+        (("--claim", "missing.yaml"), "missing.yaml: cannot be read: No such file or directory"),
+        (("--class", "binary"), "binary: is not UTF-8 at byte 0; save it as UTF-8"),
+        (("--inventory", "missing.json"), "No such file or directory: 'missing.json'"),
+        (("--inventory", "claim.yaml"), "document: not valid JSON at line 2 column 1"),
+        (("--azure-size", "Standard_X"), "--azure-size Standard_X: not possible with --inventory"),
+    ],
+)
+def test_what_is_wrong_is_told_in_lines_without_a_traceback(
+    shim: Shim, arguments: tuple[str, ...], expected: str
+) -> None:
+    (shim.home / "binary").write_bytes(b"\xff\xfe")
+
+    done = shim.allocate(*arguments)
+
+    assert done.returncode == 1
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_record_is_told_once_and_does_not_stop_the_others(shim: Shim) -> None:
+    broken = shim.home / "state/allocations/u9.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+
+    done = shim.allocate("--container", "main=fast")
+    again = shim.allocate("--container", "main=fast")
+
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert lines(done.stderr)[0].startswith("the record of claim u9 was moved aside: ")
+    assert "bytes kept in state/allocations/quarantine/u9.json.1" in done.stderr
+    assert "u9" not in again.stderr
+
+
+def test_a_record_of_a_newer_version_is_told_every_time(shim: Shim) -> None:
+    newer = shim.home / "state/allocations/u9.json"
+    newer.parent.mkdir(parents=True)
+    newer.write_text('{"version": 99}')
+
+    told = [shim.allocate("--container", "main=fast").stderr for _ in range(2)]
+
+    assert all("the record of claim u9 cannot be used: $.version: 99" in each for each in told)
+
+
+def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:
+    child = subprocess.Popen(
+        command("allocate", "--claim", "-", "--pod", "p1", "--state-dir", "state"),
+        cwd=shim.home, env=ENVIRONMENT, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdin is not None
+    assert child.stderr is not None
+    # The interpreter is up and reads once it complains about nothing: it blocks on standard input.
+    while not Path(f"/proc/{child.pid}/wchan").exists() or not _reads_standard_input(child.pid):
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+
+    assert child.returncode == 130
+    assert errors == "dra-shim: interrupted\n"
+    assert not (shim.home / "state").exists()
+
+
+def _reads_standard_input(pid: int) -> bool:
+    """Whether the process sleeps in read(0): the first words of its system call line."""
+    call = Path(f"/proc/{pid}/syscall").read_text().split()
+    return call[0] == "0" and int(call[1], 16) == 0

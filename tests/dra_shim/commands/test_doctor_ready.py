@@ -1,0 +1,187 @@
+"""`dra-shim doctor` asks the running shim: what it makes of its answer, and of none."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from dra_shim.cli import main
+from dra_shim.commands.doctor_checks import shim_findings
+from dra_shim.settings.listen_address import ListenAddress
+from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
+from dra_shim.web.server import MakePage, Page
+from dranet_nri.component.findings import Finding, Severity
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.web.web_bench import WebNotices
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["home"]
+
+READY = Finding("shim", Severity.OK, "registered at the kubelet, and its devices are published")
+
+
+@asynccontextmanager
+async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[ListenAddress]:
+    """Serve pages on a free port of the loopback; yield the address."""
+    notices = WebNotices()
+    server = asyncio.create_task(WebServer(ListenAddress("127.0.0.1", 0), made, notices).run())
+    try:
+        yield (await notices.listening).address
+    finally:
+        server.cancel()
+        await asyncio.wait({server})
+
+
+async def found(address: ListenAddress, answer_s: float = 60.0) -> list[Finding]:
+    """Return what is said of the shim at an address."""
+    return [finding async for finding in shim_findings(address, answer_s)]
+
+
+def of_page(page: Page) -> list[Finding]:
+    """Return what is said of one that answers so."""
+
+    async def make() -> Page:
+        return page
+
+    async def scene() -> list[Finding]:
+        async with serving({"/readyz": make}) as address:
+            return await found(address)
+
+    return asyncio.run(scene())
+
+
+def test_a_shim_says_whether_the_kubelet_knows_it(home: Path) -> None:
+    node = Node(home)
+    checks = HealthChecks.of(node.sockets, node.plugin, lambda: True)
+
+    async def scene() -> tuple[list[Finding], list[Finding]]:
+        async with serving(pages(Metrics(), PluginSigns(home), checks)) as address:
+            silent = await found(address)
+            async with node.registered():
+                return silent, await found(address)
+
+    (unknown,), known = asyncio.run(scene())
+    node.close()
+
+    assert unknown.grade is Severity.BAD
+    assert unknown.text.startswith("not registered at the kubelet: it has said nothing yet; if ")
+    assert str(node.sockets.registration.parent) in unknown.text
+    assert "/var/lib/k0s/kubelet" in unknown.text
+    assert known == [READY]
+
+
+def test_each_thing_that_is_missing_is_a_finding() -> None:
+    assert of_page(Page("not registered\nnot published\n", 503)) == [
+        Finding("shim", Severity.BAD, "not registered"),
+        Finding("shim", Severity.BAD, "not published"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [Page("there are /metrics\n", 404), Page("", 503), Page("busy\n", 500)]
+)
+def test_what_is_no_answer_of_ours_is_another_programs(page: Page) -> None:
+    (finding,) = of_page(page)
+
+    assert finding.grade is Severity.WARNING
+    assert finding.text.partition(": ")[2] == (
+        f"answers {page.status}, so it is another program's; stop that (dranet?), or start "
+        "'dra-shim run' with another --bind-address and give that here, too"
+    )
+
+
+def test_an_answer_without_end_is_cut() -> None:
+    (finding,) = of_page(Page("x" * 1_000_000, 503))
+
+    assert len(finding.text) == 4096
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0"])
+def test_one_that_serves_all_addresses_is_asked_at_the_loopback(host: str) -> None:
+    async def make() -> Page:
+        return Page("ok\n")
+
+    async def scene() -> list[Finding]:
+        async with serving({"/readyz": make}) as address:
+            return await found(ListenAddress(host, address.port))
+
+    assert asyncio.run(scene()) == [READY]
+
+
+@pytest.mark.parametrize("reply", [b"SSH-2.0-OpenSSH\r\n", b"", None], ids=["ssh", "end", "mute"])
+def test_who_speaks_no_http_is_no_answer(reply: bytes | None) -> None:
+    async def scene() -> list[Finding]:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setblocking(False)  # noqa: FBT003
+            address = ListenAddress("127.0.0.1", listening.getsockname()[1])
+            if reply is None:  # nobody takes the connection
+                return await found(address, 0.1)
+            asking = asyncio.create_task(found(address))
+            loop = asyncio.get_running_loop()
+            peer, _ = await loop.sock_accept(listening)
+            with peer:
+                await loop.sock_sendall(peer, reply)
+            return await asking
+
+    (finding,) = asyncio.run(scene())
+
+    assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
+
+
+@pytest.mark.parametrize("host", ["::", "::1%nowhere", "-é"])
+def test_an_address_that_cannot_be_asked_is_no_answer(host: str) -> None:
+    (finding,) = asyncio.run(found(ListenAddress(host, 1)))
+
+    assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
+    assert finding.text.startswith("[::1]:1") is (host == "::")
+
+
+# --------------------------------------------------------------------------- the verb
+
+
+class Ready(BaseHTTPRequestHandler):
+    """Answers as a shim that is ready."""
+
+    def do_GET(self) -> None:
+        """Answer any path."""
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"ok\n")
+
+
+@contextmanager
+def ready_shim() -> Iterator[str]:
+    """Yield the address of one, in a thread."""
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_registered_shim_below_another_directory_is_told_from_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    places = (f"--kubelet-root-dir={tmp_path}", f"--state-dir={tmp_path}", f"--run-dir={tmp_path}")
+
+    with ready_shim() as address:
+        main(["doctor", "--output=json", f"--bind-address={address}", *places])
+
+    said = {
+        finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]
+    }
+    assert said["shim"]["grade"] == Severity.OK
+    assert said["kubelet"]["grade"] == Severity.WARNING
+    assert f"{tmp_path} is not its --kubelet-root-dir" in said["kubelet"]["text"]

@@ -1,0 +1,165 @@
+# ruff: noqa: E501  one case per line reads as a table
+"""`dra-shim validate`: documents against each other."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.dra_shim.commands.shim_bench import CLAIM, CLASS, TEMPLATE, Shim
+
+pytestmark = pytest.mark.process
+
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: default}
+spec:
+  resourceClaims:
+  - {name: net, resourceClaimTemplateName: one}
+  containers:
+  - {name: main, resources: {claims: [{name: net}]}}
+"""
+TWO = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: named}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: nic
+        exactly: {deviceClassName: dranet}
+      config:
+      - opaque: {driver: dra.net, parameters: {interface: {name: net1}}}
+"""
+NAMED = "{name: net1, addresses: [192.0.2.10/24]}"
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Shim:
+    return Shim(tmp_path)
+
+
+def told(shim: Shim, *documents: str) -> tuple[int, list[str]]:
+    done = shim.run("validate", "-", stdin="---\n".join(documents))
+    return done.returncode, done.stderr.splitlines()
+
+
+def test_a_pod_that_lists_its_claim_is_right(shim: Shim) -> None:
+    done = shim.run("validate", "-", stdin=f"{TEMPLATE}---{POD}")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "standard input: Pod default/train: only its claims are checked" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "line"),
+    [
+        ("TemplateName: one", "TemplateName: ones", 'no ResourceClaimTemplate ones (did you mean "one"?)'),
+        ("resourceClaimTemplateName: one", "resourceClaimName: two", "no ResourceClaim two of that namespace is among the files; give its file as well, or correct resourceClaimName"),
+        ("resourceClaimTemplateName: one", "resourceClaimName: one", "resourceClaimName one is the name of a ResourceClaimTemplate; write resourceClaimTemplateName"),
+        (", resourceClaimTemplateName: one", "", "claim net needs resourceClaimName or resourceClaimTemplateName; add one"),
+        ("claims: [{name: net}]", "claims: [{name: nett}]", 'container main: lists claim "nett" (did you mean "net"?), which its pod does not have; the pod has net'),
+        ("claims: [{name: net}]", "claims: [{name: net, request: nics}]", 'container main: lists request "nics" (did you mean "nic"?) of claim net; it has nic'),
+    ],
+)  # fmt: skip
+def test_what_a_pod_cannot_have_is_told(shim: Shim, replaced: str, by: str, line: str) -> None:
+    code, lines = told(shim, TEMPLATE, POD.replace(replaced, by))
+
+    assert code == 1
+    assert any(line in each for each in lines), lines
+    assert all("Pod default/train: " in each for each in lines)
+
+
+def test_a_template_of_another_namespace_is_another_one(shim: Shim) -> None:
+    elsewhere = TEMPLATE.replace("{name: one}", "{name: one, namespace: other}")
+
+    assert told(shim, elsewhere, POD)[0] == 1
+
+
+@pytest.mark.parametrize("listing", ["", ", resources: {claims: [{name: net}]}"])
+def test_a_container_without_a_gate_is_warned_of(shim: Shim, listing: str) -> None:
+    both = POD.replace("  - {name: main", "  - {name: side" + listing + "}\n  - {name: main")
+    alone = both.replace("{name: main, resources: {claims: [{name: net}]}}", "{name: main}")
+
+    code, lines = told(shim, TEMPLATE, alone)
+
+    assert code == 0
+    assert [each.split("does not")[0] for each in lines] == [
+        f"warning: Pod default/train: documents[1].spec: container {name} "
+        for name in (["main"] if listing else ["side", "main"])
+    ]
+
+
+def test_a_name_for_a_count_is_told(shim: Shim) -> None:
+    code, lines = told(shim, CLAIM.replace("{mtu: 4000}", NAMED))
+    every = CLAIM.replace("{mtu: 4000}", NAMED).replace("count: 2", "allocationMode: All")
+
+    assert code == 1
+    assert [each.split(": is for")[0] for each in lines] == [
+        'ResourceClaim default/fast: interface.name: "net1"',
+        'ResourceClaim default/fast: interface.addresses: "192.0.2.10"',
+    ]
+    assert told(shim, every) == (code, lines)
+
+
+def test_only_documents_without_an_error_are_called_valid(shim: Shim) -> None:
+    text = f"{CLAIM.replace('{mtu: 4000}', NAMED)}---\n{CLASS}"
+
+    done = shim.run("validate", "-", stdin=text)
+
+    assert done.stdout == "standard input: DeviceClass dranet is valid\n"
+
+
+def test_a_name_of_the_class_is_for_one_device(shim: Shim) -> None:
+    parameters = "{interface: {name: net1}}"
+    config = f"  config:\n  - opaque: {{driver: dra.net, parameters: {parameters}}}\n"
+
+    assert told(shim, CLAIM, CLASS + config)[0] == 1
+    assert told(shim, CLAIM.replace("count: 2", "count: 1"), CLASS + config)[0] == 0
+
+
+def test_two_claims_of_a_pod_have_two_names(shim: Shim) -> None:
+    second = "  - {name: net2, resourceClaimTemplateName: named}\n  containers:"
+    pod = POD.replace("TemplateName: one", "TemplateName: named").replace("  containers:", second)
+
+    code, lines = told(shim, TWO, pod)
+
+    assert code == 1
+    assert (
+        'interface.name: "net1": is for request nic of claim net and request nic of claim net2'
+        in (lines[0])
+    )
+
+
+def test_parameters_for_all_requests_are_for_those_of_our_driver(shim: Shim) -> None:
+    gpus = "    - {name: gpus, exactly: {deviceClassName: gpu.example.com, count: 8}}\n    requests"
+    claim = CLAIM.replace("{mtu: 4000}", NAMED).replace("count: 2", "count: 1")
+    claim = claim.replace("      requests: [nics]\n", "").replace(
+        "    - requests: [nics]\n      opaque", "    - opaque"
+    )
+    claim = claim.replace("    requests:\n", f"    requests:\n{gpus.rpartition('    ')[0]}")
+
+    assert told(shim, claim) == (0, [])
+    assert told(shim, claim.replace("gpu.example.com", "nic.dra.net"))[0] == 1
+
+
+def test_an_attribute_that_no_device_has_is_told(shim: Shim) -> None:
+    misspelt = CLASS.replace('device.driver == "dra.net"', "'device.attributes[\"dra.net\"].Rdma'")
+    claim = CLAIM.replace("resource.kubernetes.io/numaNode", "dra.net/numanode")
+
+    code, lines = told(shim, misspelt, claim)
+
+    assert code == 1
+    assert lines == [
+        'DeviceClass dranet: documents[0].spec.selectors[0].cel.expression: dra.net has no attribute "Rdma" (did you mean "rdma"?); correct it',
+        'ResourceClaim default/fast: documents[1].spec.devices.constraints[0].matchAttribute: dra.net has no attribute "numanode" (did you mean "numaNode"?); correct it',
+    ]  # fmt: skip
+
+
+def test_two_classes_of_one_name_are_told(shim: Shim) -> None:
+    assert told(shim, CLASS, CLASS.replace("==", "!=")) == (
+        1,
+        ["class dranet: given twice and different; keep one"],
+    )

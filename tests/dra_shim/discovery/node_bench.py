@@ -1,0 +1,173 @@
+"""The devices of a node that is in memory, with real records and a clock of the test's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions, Notice
+from dra_shim.discovery.schedule import QUIET_S
+from dra_shim.pool import DriverResources
+from dra_shim.settings.common import StatePaths
+from dranet_nri.component.clock import LoopClock
+from dranet_nri.inventory import HostFacts
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    Device,
+    Failure,
+    NetnsId,
+    ObjectRef,
+    Phase,
+)
+from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.dranet_nri.state.examples import SNAPSHOT
+from tests.fakes.clock import FakeClock
+from tests.fakes.host import FakeAddresses, FakeHost
+
+NODE = "node-1"
+RESCAN_S = 60.0
+CLAIM = ObjectRef("ai", "fast", "c1")
+POD = ObjectRef("ai", "train", "p1")
+T = TypeVar("T", bound=Notice)
+
+
+class Bench:
+    """A node's devices, and who hears of them.
+
+    Attributes:
+        offers: the names of each offer's devices.
+        goods: the last offer.
+    """
+
+    def __init__(
+        self, root: Path, choice: DeviceSelection | None = None, patience_s: float = 3600
+    ) -> None:
+        """Prepare; the records are below root."""
+        self.host = FakeHost()
+        self.addresses = FakeAddresses()
+        self.clock = FakeClock()
+        self.state = StatePaths(root / "lib", root / "run")
+        self.goods = DriverResources()
+        self.offers: list[list[str]] = []
+        self.notices: list[Notice] = []
+        self.devices = NodeDevices(
+            NodeOptions(
+                choice or DeviceSelection(filter=""), rescan_s=RESCAN_S, patience_s=patience_s
+            ),
+            self.state,
+            NODE,
+            self.addresses,
+            self._take,
+            self.notices.append,
+            host=self.host,
+            timing=LoopClock(self.clock, self.clock.sleep),
+        )
+
+    @asynccontextmanager
+    async def running(self, pause_s: float = RESCAN_S) -> AsyncIterator["Bench"]:
+        """Watch meanwhile, from the first look on, after which it rests so long."""
+        task = asyncio.create_task(self.devices.run())
+        try:
+            await self.clock.until_asleep(pause_s)
+            yield self
+        finally:
+            self.host.may_look.set()
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def settle(self) -> None:
+        """Let news be gathered, and the look that follows be made."""
+        await self.clock.until_asleep(QUIET_S)
+        await self.rest(QUIET_S)
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass, and the look be made that is due then."""
+        count = len(self.host.looks)
+        self.clock.pass_time(seconds)
+        await self.until(lambda: len(self.host.looks) > count)
+        await self.until(lambda: bool(self.clock.asleep()))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds; the test's timeout bounds the wait."""
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.001)
+
+    def said(self, kind: type[T]) -> list[T]:
+        """Return the notices of one kind."""
+        return [notice for notice in self.notices if isinstance(notice, kind)]
+
+    def ailing(self) -> dict[str, str]:
+        """Return device → taint of the last offer."""
+        return {
+            device.name: device.taints[0].value for device in self.goods.offers if device.taints
+        }
+
+    async def health(self) -> dict[str, bool | None]:
+        """Return device → how it is."""
+        report = await self.devices.health(None)
+        return {device.device: device.healthy for device in report.devices}
+
+    async def device(self, name: str) -> Device:
+        """Return a device that is known."""
+        return (await self.devices.devices([name]))[name]
+
+    def allocate(self, *devices: Device, admin_access: bool = False) -> None:
+        """Record the claim for its pod."""
+        given = tuple(
+            AllocatedDevice("nic", NODE, device, admin_access=admin_access) for device in devices
+        )
+        with AllocationStore(self.state.allocations) as store:
+            store.put(Allocation(CLAIM, POD, given, "k3v9q2", "boot1"))
+
+    def release(self) -> None:
+        """Remove the claim's record."""
+        with AllocationStore(self.state.allocations) as store:
+            store.remove(CLAIM.uid)
+
+    def attach(self, *devices: Device, home: bool = False) -> None:
+        """Record as the plugin does that the pod has devices, or had them."""
+        phase = Phase.HOME if home else Phase.ATTACHED
+        attached = tuple(
+            AttachedDevice("nic", device, snapshot=SNAPSHOT, snapshot_s=1, home=home)
+            for device in devices
+        )
+        with AttachmentStore(self.state.attachments) as store:
+            store.put(Attachment(CLAIM, POD, "box", NETNS, phase, attached))
+
+    def fail(
+        self,
+        *devices: Device,
+        share_id: str = "",
+        phase: Phase = Phase.FAILED,
+        home: bool = False,
+    ) -> None:
+        """Record as the plugin does that it could not bring devices in, or home."""
+        lost = tuple(
+            AttachedDevice(
+                "nic", device, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, home=home
+            )
+            for device in devices
+        )
+        with AttachmentStore(self.state.attachments) as store:
+            store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
+
+    def _take(self, goods: DriverResources) -> None:
+        self.goods = goods
+        self.offers.append([device.name for device in goods.offers])
+
+
+def facts_with(name: str) -> HostFacts:
+    """Return what a node shows that has this link."""
+    host = FakeHost()
+    host.add_nic(name)
+    return host.facts
+
+
+FAILURE = Failure("NetworkDeviceAttachFailed", "its RDMA device mlx5_0 is not on the host", 1)
+NETNS = NetnsId("/run/netns/a", 4, 4026532801)

@@ -1,0 +1,295 @@
+"""Devices in pods stay as they were, whatever the node shows; what is nobody's goes with a word."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dra_shim.checkpoint.cache import RecordCache
+from dra_shim.discovery import DevicesChanged, DeviceUnhealthy, ScanFailed
+from dra_shim.discovery.schedule import FIRST_PAUSE_S, QUIET_S
+from dra_shim.pool import VANISHED
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import Phase
+from dranet_nri.state.store import AttachmentStore
+from tests.dra_shim.discovery.node_bench import CLAIM, FAILURE, Bench
+from tests.dranet_nri.attach.executor_node import DATA, Node, claim, failure_of, given, pci
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.state.places import no_descriptors
+
+pytestmark = pytest.mark.process
+
+
+PF = "0000:8a:00.0"
+PCI = "pci-0000-8a-00-0"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Return a node with a virtual link a and a NIC eth1."""
+    made = Bench(tmp_path)
+    made.host.add_nic("a")
+    made.host.add_nic("eth1", PF)
+    return made
+
+
+def test_a_device_keeps_its_facts_while_a_pod_has_it(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.allocate(here)
+            await bench.settle()
+            bench.host.take_link("eth1")
+            await bench.settle()
+
+            assert await bench.device(PCI) == here
+            assert await bench.health() == {"a": True, PCI: None}
+            assert bench.ailing() == {}
+
+    finish(scene())
+
+
+def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.allocate(await bench.device("a"))
+            await bench.settle()
+            bench.host.take_link("a")
+            await bench.settle()
+            assert bench.offers[-1] == ["a", PCI]
+
+            bench.release()
+            await bench.settle()
+            assert bench.offers[-1] == [PCI]
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "gone from the node"),))
+
+    finish(scene())
+
+
+def test_who_only_looks_at_a_device_keeps_neither_it_nor_its_facts(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = [await bench.device(entry) for entry in ("a", PCI)]
+            bench.allocate(
+                *(replace(entry, rdma_devices=("mlx5_0",)) for entry in here), admin_access=True
+            )
+            await bench.settle()
+            assert [(await bench.device(entry)) for entry in ("a", PCI)] == here
+
+            bench.host.take_link("a")
+            bench.host.remove_function(PF)
+            await bench.settle()
+            assert bench.offers[-1] == []
+
+    finish(scene())
+
+
+def test_an_rdma_device_that_vanishes_from_its_pod_is_ill_without_an_interface_too(
+    bench: Bench,
+) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.take_link("eth1")
+            await bench.settle()
+            bench.allocate(replace(await bench.device(PCI), rdma_devices=("mlx5_0",)))
+            bench.host.remove_function(PF)
+            await bench.settle()
+
+            assert bench.ailing() == {PCI: VANISHED}
+            assert (await bench.health())[PCI] is False
+
+    finish(scene())
+
+
+def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_again(
+    bench: Bench,
+) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.allocate(here)
+            bench.attach(here)
+            bench.host.take_link("eth1")
+            await bench.settle()
+            assert (await bench.health())[PCI] is None
+
+            bench.fail(here)
+            await bench.settle()
+            report = await bench.devices.health(None)
+            told = {
+                device.device: device.message
+                for device in report.devices
+                if device.healthy is False
+            }
+            assert told == {PCI: FAILURE.message}
+
+            bench.attach(here)
+            await bench.settle()
+            assert (await bench.health())[PCI] is None
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    ("phase", "share_id", "home"),
+    [
+        (Phase.FAILED, "a-share", False),
+        (Phase.FAILED, "", True),
+        (Phase.ATTACHED, "", False),
+        (Phase.DETACHING, "", False),
+    ],
+)
+def test_a_failure_that_is_not_the_devices_makes_none_ill(
+    bench: Bench, phase: Phase, share_id: str, *, home: bool
+) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.fail(await bench.device(PCI), share_id=share_id, phase=phase, home=home)
+            await bench.settle()
+
+            assert (await bench.health())[PCI] is True
+
+    finish(scene())
+
+
+def test_whom_the_plugins_own_records_make_ill(bench: Bench) -> None:
+    node = Node()
+    wanted = claim(DATA, given(pci(1)), given(pci(2)))
+    (attached,) = node.attach((wanted,))
+    node.kernel.rdma.remove("mlx5_1")
+    assert node.executor.verify(attached, wanted) is None
+    with pytest.raises(RefusedError):
+        node.attach((wanted,))
+    again = Node()
+    again.kernel.rdma.remove("mlx5_1")
+    with pytest.raises(RefusedError):
+        again.attach((wanted,))
+
+    with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as held:
+        store.put(again.journal.records[DATA])
+        held.take_in()
+        assert held.failing() == {}, "the pod had none of it yet"
+
+        store.put(node.journal.records[DATA])
+        held.take_in()
+        assert held.failing() == {name: failure_of(node).message for name in ("nic-1", "nic-2")}
+
+
+def test_a_device_that_comes_home_is_offered_as_it_is_then(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.allocate(here)
+            bench.host.take_link("eth1")
+            await bench.settle()
+            bench.release()
+            bench.host.remove_function(PF)
+            bench.host.add_nic("eth7", PF)
+            await bench.settle()
+
+            assert (await bench.device(PCI)).attribute("dra.net/ifName") == "eth7"
+            assert (await bench.health())[PCI] is True
+
+    finish(scene())
+
+
+def test_what_the_plugin_has_not_brought_home_is_still_in_a_pod(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = await bench.device("a")
+            bench.allocate(here)
+            bench.attach(here)
+            bench.host.take_link("a")
+            bench.release()
+            await bench.settle()
+            assert bench.offers[-1] == ["a", PCI]
+
+            bench.attach(here, home=True)
+            await bench.settle()
+            assert bench.offers[-1] == [PCI]
+
+    finish(scene())
+
+
+def test_hardware_that_vanishes_stays_for_its_pod_and_goes_with_it(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.allocate(await bench.device(PCI))
+            bench.host.take_link("eth1")
+            await bench.settle()
+            bench.host.remove_function(PF)
+            await bench.settle()
+            assert bench.ailing() == {PCI: VANISHED}
+            assert bench.notices[-1] == DeviceUnhealthy(PCI, VANISHED)
+            assert (await bench.health())[PCI] is False
+
+            bench.release()
+            await bench.settle()
+            assert bench.offers[-1] == ["a"]
+
+    finish(scene())
+
+
+def test_a_device_that_leaves_while_it_is_looked_for_is_not_lost(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = await bench.device("a")
+            bench.host.take_link("a")
+            await bench.clock.until_asleep(QUIET_S)
+            bench.host.may_look.clear()
+            bench.clock.pass_time(QUIET_S)
+            await bench.until(lambda: len(bench.host.looks) == 2)
+            bench.allocate(here)
+            bench.host.may_look.set()
+            await bench.until(lambda: len(bench.offers) == 2)
+
+            assert bench.offers[-1] == ["a", PCI]
+
+    finish(scene())
+
+
+def test_a_device_that_comes_home_while_it_is_looked_for_is_not_lost(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.allocate(await bench.device("a"))
+            bench.host.take_link("a")
+            await bench.clock.until_asleep(QUIET_S)
+            bench.host.may_look.clear()
+            bench.clock.pass_time(QUIET_S)
+            await bench.until(lambda: len(bench.host.looks) == 2)
+            bench.host.add_nic("a")
+            bench.release()
+            bench.host.may_look.set()
+            await bench.until(lambda: len(bench.offers) == 2)
+            assert bench.offers[-1] == ["a", PCI]
+
+            await bench.settle()
+            assert (await bench.health())["a"] is True
+
+    finish(scene())
+
+
+def test_records_that_cannot_be_read_withdraw_nothing(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.allocate(await bench.device("a"))
+            await bench.settle()
+            record = bench.state.allocations / f"{CLAIM.uid}.json"
+            staged = record.with_name(".staged")
+            staged.write_bytes(record.read_bytes())
+            with no_descriptors():
+                staged.rename(record)
+                bench.host.take_link("a")
+                await bench.clock.until_asleep(QUIET_S)
+                bench.clock.pass_time(QUIET_S)
+                await bench.clock.until_asleep(FIRST_PAUSE_S)
+
+            (failed,) = bench.said(ScanFailed)
+            assert str(failed.error) == "c1.json: cannot be read: Too many open files"
+            assert bench.offers[-1] == ["a", PCI]
+
+            await bench.rest(FIRST_PAUSE_S)
+            assert bench.offers[-1] == ["a", PCI]
+            assert (await bench.health())["a"] is None
+
+    finish(scene())

@@ -1,0 +1,152 @@
+"""What has an address of the Node is the node's own; nothing is offered before that is known."""
+
+from pathlib import Path
+
+import pytest
+
+from dra_shim.discovery import DevicesChanged, ScanFailed
+from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, NodeAddresses
+from dra_shim.discovery.schedule import FIRST_PAUSE_S
+from dra_shim.prepare import ApiUnavailableError
+from tests.dra_shim.discovery.node_bench import NODE, RESCAN_S, Bench
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.clock import FakeClock
+from tests.fakes.host import FakeAddresses
+
+pytestmark = pytest.mark.process
+
+
+WHY = "it has the Node's address 10.0.0.5"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Return a node with links a and b, of which a has an address; there is no default route."""
+    made = Bench(tmp_path)
+    made.host.add_nic("a")
+    made.host.add_nic("b")
+    made.host.give("a", "10.0.0.5/24", "fe80::1/64")
+    return made
+
+
+def test_the_link_with_the_nodes_address_is_neither_offered_nor_known_to_prepare(
+    bench: Bench,
+) -> None:
+    bench.addresses.known = frozenset({"10.0.0.5", "203.0.113.7"})
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.offers == [["b"]]
+            assert list(await bench.devices.devices(["a", "b"])) == ["b"]
+            assert bench.addresses.asked == [NODE]
+
+    finish(scene())
+
+
+def test_a_link_stays_the_nodes_own_while_the_address_is_nowhere(bench: Bench) -> None:
+    bench.addresses.known = frozenset({"10.0.0.5"})
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.give("a")
+            await bench.settle()
+            assert bench.offers[-1] == ["b"]
+
+            bench.host.give("b", "10.0.0.5/24")
+            await bench.settle()
+            assert bench.offers[-1] == ["a"]
+            assert bench.notices[-1] == DevicesChanged(1, 0, ("a",), (("b", WHY),))
+
+    finish(scene())
+
+
+def test_the_uplink_stays_one_while_no_default_route_exists(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            for name, offered in (("b", ["a"]), ("", ["a"]), ("a", ["b"])):
+                bench.host.route_through(name)
+                await bench.settle()
+                assert bench.offers[-1] == offered
+
+    finish(scene())
+
+
+def test_nothing_is_offered_before_the_nodes_addresses_are_known(bench: Bench) -> None:
+    refused = ApiUnavailableError("get Node node-1: refused")
+    bench.addresses.error = refused
+
+    async def scene() -> None:
+        async with bench.running(FIRST_PAUSE_S):
+            assert bench.said(ScanFailed)[0].error is refused
+            with pytest.raises(ApiUnavailableError, match="get Node node-1"):
+                await bench.devices.devices(["a"])
+            assert bench.offers == []
+            assert bench.host.looks == []
+
+            bench.addresses.error = None
+            bench.addresses.known = frozenset({"10.0.0.5"})
+            assert list(await bench.devices.devices(["a", "b"])) == ["b"]
+
+    finish(scene())
+
+
+def test_addresses_that_change_are_heard_of_with_a_later_look(bench: Bench) -> None:
+    bench.addresses.known = frozenset({"192.0.2.1"})
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.offers[-1] == ["a", "b"]
+            bench.addresses.known = frozenset({"10.0.0.5"})
+            for _ in range(int(AGAIN_S / RESCAN_S)):
+                await bench.rest(RESCAN_S)
+            assert bench.offers[-1] == ["b"]
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- when it is asked
+
+
+def test_addresses_are_asked_for_again_now_and_then() -> None:
+    source, clock = FakeAddresses("10.0.0.5"), FakeClock()
+    reach = NodeAddresses(source, NODE, clock)
+
+    async def scene() -> None:
+        for wait_s, asked in ((0, 1), (AGAIN_S - 1, 1), (1, 2), (AGAIN_S - 1, 2)):
+            clock.pass_time(wait_s)
+            assert await reach.addresses() == {"10.0.0.5"}
+            assert len(source.asked) == asked
+
+    finish(scene())
+
+
+def test_the_last_answer_counts_while_nobody_answers() -> None:
+    source, clock = FakeAddresses("10.0.0.5"), FakeClock()
+    reach = NodeAddresses(source, NODE, clock)
+
+    async def scene() -> None:
+        await reach.addresses()
+        source.error = ApiUnavailableError("refused")
+        source.known = frozenset({"10.0.0.6"})
+        for wait_s, asked in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
+            clock.pass_time(wait_s)
+            assert await reach.addresses() == {"10.0.0.5"}
+            assert len(source.asked) == asked
+        source.error = None
+        clock.pass_time(RETRY_S)
+        assert await reach.addresses() == {"10.0.0.6"}
+
+    finish(scene())
+
+
+def test_a_node_whose_addresses_a_cloud_has_not_told_is_asked_for_again_soon() -> None:
+    source, clock = FakeAddresses(), FakeClock()
+    reach = NodeAddresses(source, NODE, clock)
+
+    async def scene() -> None:
+        assert await reach.addresses() == frozenset()
+        source.known = frozenset({"10.0.0.5"})
+        clock.pass_time(RETRY_S)
+        assert await reach.addresses() == {"10.0.0.5"}
+
+    finish(scene())

@@ -1,0 +1,138 @@
+"""What is not offered: who hears of it, from which look on, and what is passed over in silence."""
+
+from pathlib import Path
+
+import pytest
+
+from dra_shim.discovery import DevicesChanged, DeviceSelection, DevicesExcluded
+from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench
+from tests.dranet_nri.nri.plugin_bench import finish
+
+pytestmark = pytest.mark.process
+
+
+PF = "0000:8a:00.0"
+PCI = "pci-0000-8a-00-0"
+OTHER_PF = "0000:8b:00.0"
+OTHER = "pci-0000-8b-00-0"
+NO_VIRTUAL = '"dra.net/pciAddress" in attributes'  # as the default filter drops veths
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        (DeviceSelection(filter="", exclude=("x*", "eth*")), "dropped by --exclude eth*"),
+        (DeviceSelection(filter="", include=("mlx5_*",)), "dropped by --include"),
+        (DeviceSelection(filter="false"), "dropped by --filter"),
+    ],
+    ids=["exclude", "include", "filter"],
+)
+def test_hardware_that_a_flag_drops_is_named_with_the_first_look_and_once(
+    tmp_path: Path, choice: DeviceSelection, reason: str
+) -> None:
+    bench = Bench(tmp_path, choice)
+    bench.host.add_nic("eth1", PF)
+    bench.host.add_nic("eth2", OTHER_PF)
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.notices == [DevicesExcluded(reason, (PCI, OTHER))]
+
+            bench.host.announce()
+            await bench.settle()
+            await bench.rest(RESCAN_S)
+            assert len(bench.notices) == 1
+
+    finish(scene())
+
+
+def test_hardware_with_an_address_of_the_node_is_named(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.host.add_nic("eth1", PF)
+    bench.host.add_nic("eth2", OTHER_PF)
+    bench.host.give("eth1", "10.0.0.5/24")
+    bench.addresses.known = frozenset({"10.0.0.5"})
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.said(DevicesExcluded) == [
+                DevicesExcluded("eth1: it has the Node's address 10.0.0.5", (PCI,))
+            ]
+            assert bench.offers == [[OTHER]]
+
+    finish(scene())
+
+
+def test_another_reason_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth1",)))
+    bench.host.add_nic("eth1", PF)
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.route_through("eth1")
+            await bench.settle()
+
+            uplink = DevicesExcluded("eth1: the node's default route goes through it", (PCI,))
+            assert bench.said(DevicesExcluded) == [
+                DevicesExcluded("dropped by --exclude eth1", (PCI,)),
+                uplink,
+            ]
+
+    finish(scene())
+
+
+def test_hardware_that_comes_later_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth*",)))
+    bench.host.add_nic("eth1", PF)
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.add_nic("eth2", OTHER_PF)
+            await bench.settle()
+
+            why = "dropped by --exclude eth*"
+            assert bench.said(DevicesExcluded) == [
+                DevicesExcluded(why, (PCI,)),
+                DevicesExcluded(why, (OTHER,)),
+            ]
+
+    finish(scene())
+
+
+def test_what_is_withdrawn_is_told_as_that_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.host.add_nic("eth1", PF)
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.route_through("eth1")
+            await bench.settle()
+            bench.host.announce()
+            await bench.settle()
+
+            why = "eth1: the node's default route goes through it"
+            assert bench.notices == [
+                DevicesChanged(1, 0, (PCI,), ()),
+                DevicesChanged(0, 0, (), ((PCI, why),)),
+            ]
+
+    finish(scene())
+
+
+def test_virtual_devices_of_pods_are_counted_once_and_never_told_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, DeviceSelection(filter=NO_VIRTUAL))
+    for number in range(300):
+        bench.host.add_nic(f"veth{number}")
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.notices == [DevicesExcluded("dropped by --filter", (), virtual=300)]
+
+            bench.host.add_nic("veth300")
+            bench.host.take_link("veth0")
+            await bench.settle()
+            bench.host.add_nic("eth1", PF)
+            await bench.settle()
+            assert bench.notices[1:] == [DevicesChanged(1, 0, (PCI,), ())]
+
+    finish(scene())

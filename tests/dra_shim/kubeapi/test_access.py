@@ -1,0 +1,255 @@
+"""Who we are and where the server is: a pod's service account, a kubeconfig."""
+
+import asyncio
+import json
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dra_shim.kubeapi import NODE, ApiClient, UnavailableError, connect, in_cluster
+from dra_shim.kubeapi.kubeconfig import from_kubeconfig
+from dranet_nri.errors import InvalidValueError
+from tests.capability import lacking
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.http import served
+
+pytestmark = pytest.mark.process
+
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters:
+- {{name: dev, cluster: {{server: "{url}"}}}}
+contexts:
+- {{name: dev, context: {{cluster: dev{user}}}}}
+- {{name: other, context: {{cluster: gone}}}}
+users:
+- {{name: me, user: {{token: secret}}}}
+current-context: dev
+"""
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Path:
+    """Return a service account's directory, as a kubelet mounts it."""
+    (tmp_path / "token").write_text("t")
+    self_signed(tmp_path, "ca.crt")
+    return tmp_path
+
+
+def kubeconfig(tmp_path: Path, url: str = "https://10.0.0.1", user: str = ", user: me") -> Path:
+    """Write one."""
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG.format(url=url, user=user))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")],
+)
+def test_a_pod_finds_its_server_and_its_account(account: Path, host: str, url: str) -> None:
+    assert in_cluster({**POD, "KUBERNETES_SERVICE_HOST": host}, account).server == url
+
+
+@pytest.mark.parametrize("missing", list(POD))
+def test_who_is_no_pod_is_told_to_give_a_kubeconfig(account: Path, missing: str) -> None:
+    environ = {name: value for name, value in POD.items() if name != missing}
+
+    with pytest.raises(InvalidValueError, match="no pod; give --kubeconfig"):
+        in_cluster(environ, account)
+
+
+def test_a_pod_without_a_token_is_told_to_mount_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="token: no such file; mount a service account"):
+        in_cluster(POD, tmp_path)
+
+
+@pytest.mark.parametrize("text", [None, "", "no certificate"])
+def test_a_ca_that_is_none_is_refused_at_once(account: Path, text: str | None) -> None:
+    (account / "ca.crt").unlink()
+    if text is not None:
+        (account / "ca.crt").write_text(text)
+
+    with pytest.raises(InvalidValueError, match=r"ca\.crt: no certificates: .*; mount the cl"):
+        in_cluster(POD, account)
+
+
+@pytest.mark.parametrize("url", ["https://", "http://a:b", "10.0.0.1:6443", "ftp://a"])
+def test_a_server_that_is_no_url_is_refused_at_once(tmp_path: Path, url: str) -> None:
+    with pytest.raises(InvalidValueError, match=r"not the URL of|must be an http\(s\):// URL"):
+        connect(from_kubeconfig(kubeconfig(tmp_path, url)))
+
+
+@pytest.mark.parametrize(
+    ("user", "sent"), [(", user: me", "Bearer secret"), ("", None)], ids=["a user", "nobody"]
+)
+def test_a_kubeconfig_says_who_we_are(tmp_path: Path, user: str, sent: str | None) -> None:
+    server = FakeApiServer()
+
+    async def scene() -> None:
+        async with served(server) as url:
+            api = ApiClient(
+                connect(from_kubeconfig(kubeconfig(tmp_path, f"{url}/behind/a/path", user)))
+            )
+            await asyncio.gather(api.list(NODE), return_exceptions=True)
+            await api.close()
+
+    finish(scene())
+
+    (asked,) = server.asked
+    assert asked.path == "/behind/a/path/api/v1/nodes"
+    assert (asked.headers.get("authorization"), asked.headers["user-agent"]) == (sent, "dra-shim")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not a kubeconfig"),
+        ("a: [", "not a kubeconfig"),
+        ("[1]", "not a kubeconfig"),
+        ("clusters: 7", "not a kubeconfig"),
+        ("clusters: [{name: a, cluster: {server: 7}}]\ncontexts: []", "not a kubeconfig"),
+        ("clusters: []\ncontexts: []", "No current context"),
+        ("clusters: []\ncontexts: []\ncurrent-context: x", "Context 'x' not found"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+
+    with pytest.raises(InvalidValueError, match=f"--kubeconfig {path}: {why}"):
+        from_kubeconfig(path)
+
+
+def test_a_context_whose_cluster_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="not a kubeconfig"):
+        from_kubeconfig(kubeconfig(tmp_path), "other")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [("certificate-authority: gone.crt", "token: t"), ("server: x", "client-certificate: gone")],
+)
+def test_files_that_a_kubeconfig_names_must_be_there(
+    tmp_path: Path, cluster: str, user: str
+) -> None:
+    path = kubeconfig(tmp_path)
+    text = path.read_text().replace("cluster: {server", f"cluster: {{{cluster}, server")
+    path.write_text(text.replace("token: secret", user))
+
+    with pytest.raises(InvalidValueError, match="certificates or credentials cannot be used"):
+        from_kubeconfig(path)
+
+
+def test_the_file_of_a_token_is_found_beside_the_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / "me.token").write_text("mine")
+
+    assert sent_by(tmp_path, "tokenFile: me.token") == ["Bearer mine"]
+
+
+def test_a_credential_plugin_is_run_once(tmp_path: Path) -> None:
+    answer = json.dumps({"status": {"token": "printed"}})
+    runs = tmp_path / "runs"
+
+    sent = sent_by(tmp_path, plugin(tmp_path, f"echo >>{runs}; echo '{answer}'"), times=2)
+
+    assert sent == ["Bearer printed", "Bearer printed"]
+    assert runs.read_text() == "\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 3", "returned 3"),
+        ("echo '{}'", "KeyError"),
+        ("echo no", "JSONDecodeError"),
+        ("", "FileNotFoundError"),
+    ],
+)
+def test_a_credential_plugin_that_gives_no_token_may_do_so_later(
+    tmp_path: Path, script: str, why: str
+) -> None:
+    user = plugin(tmp_path, script)
+    if not script:
+        (tmp_path / "plugin").unlink()
+
+    with pytest.raises(UnavailableError, match=f"the kubeconfig's credential plugin: .*{why}"):
+        sent_by(tmp_path, user)
+
+
+def plugin(tmp_path: Path, script: str) -> str:
+    """Write a credential plugin; return what a kubeconfig's user says of it."""
+    program = tmp_path / "plugin"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    version = "client.authentication.k8s.io/v1beta1"
+    return f'exec: {{apiVersion: "{version}", command: "{program}"}}'
+
+
+def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
+    """Ask a server as the user of a kubeconfig; return the Authorization of each request."""
+    server = FakeApiServer()
+
+    async def scene() -> None:
+        async with served(server) as url:
+            path = kubeconfig(tmp_path, url)
+            path.write_text(path.read_text().replace("token: secret", user))
+            async with connect(from_kubeconfig(path)) as http:
+                api = ApiClient(http)
+                for _ in range(times):
+                    await api.list(NODE)
+
+    finish(scene())
+    return [asked.headers.get("authorization") for asked in server.asked]
+
+
+def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="config not found"):
+        from_kubeconfig(tmp_path / "config")
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "other.crt"])
+def test_only_a_server_that_the_ca_vouches_for_gets_the_token(account: Path, name: str) -> None:
+    known = name == "ca.crt"
+    certificate, key = self_signed(account, name)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    server = FakeApiServer()
+    server.tokens = {"t"}
+
+    async def scene() -> None:
+        async with served(server, tls=tls) as url:
+            port = url.rpartition(":")[2]
+            environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+            api = ApiClient(connect(in_cluster(environ, account)))
+            try:
+                await api.list(NODE)
+            finally:
+                await api.close()
+
+    if known:
+        finish(scene())
+    else:
+        with pytest.raises(UnavailableError, match="certificate verify failed"):
+            finish(scene())
+    assert len(server.asked) == int(known)
+
+
+def self_signed(directory: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1 that vouches for itself, and its key."""
+    openssl = shutil.which("openssl") or lacking("openssl", "install it")
+    certificate, key = directory / name, directory / f"{name}.key"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-out", str(certificate), "-keyout", str(key)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key

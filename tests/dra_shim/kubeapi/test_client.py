@@ -1,0 +1,340 @@
+"""The client on a real socket: tokens, versions, trouble of server and connection, and limits."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import pytest
+
+from dra_shim.kubeapi import (
+    NODE,
+    SLICE,
+    ApiClient,
+    ExpiredError,
+    NotServedError,
+    RejectedError,
+    UnavailableError,
+    WatchEventType,
+    version_of,
+)
+from dra_shim.kubeapi.client import MAX_EVENT, MAX_REPLY
+from tests.dra_shim.kubeapi.client_bench import client_of, slice_document, talking
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.exchange import End, Silence, Told
+from tests.fakes.http import served
+
+pytestmark = pytest.mark.process
+
+
+NODE_1 = {"metadata": {"name": "node-1"}}
+
+
+def test_a_token_that_was_rotated_is_presented_at_once(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+
+    async def scene() -> None:
+        async with talking(token_file=str(token)) as (server, api):
+            server.tokens = {"first"}
+            await api.create(NODE, NODE_1)
+            token.write_text("second\n")
+            server.tokens = {"second"}
+
+            await api.get(NODE, "node-1")
+
+            sent = [asked.headers["authorization"] for asked in server.asked]
+            assert sent == ["Bearer first", "Bearer second"]
+
+    finish(scene())
+
+
+def test_a_body_is_sent_again_with_the_new_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+
+    async def scene() -> None:
+        async with talking(token_file=str(token)) as (server, api):
+            server.tokens = {"first"}
+            await api.version(SLICE)
+            token.write_text("second")
+            server.tokens = {"second"}
+
+            await api.create(SLICE, slice_document("s"))
+
+            assert [
+                resourceslice["metadata"]["name"]
+                for resourceslice in server.objects("resourceslices")
+            ] == ["s"]
+
+    finish(scene())
+
+
+def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("stale")
+
+    async def scene() -> None:
+        async with talking(token_file=str(token)) as (server, api):
+            server.tokens = {"another"}
+            with pytest.raises(RejectedError, match="does not know our token"):
+                await api.get(NODE, "node-1")
+
+    finish(scene())
+
+
+def test_a_token_that_cannot_be_read_may_be_there_later(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with talking(token_file=str(tmp_path / "gone")) as (_, api):
+            with pytest.raises(UnavailableError, match="gone: no token: "):
+                await api.get(NODE, "node-1")
+
+    finish(scene())
+
+
+def test_the_version_is_asked_once_and_again_when_it_is_gone() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.versions = ("v1beta1", "v1beta2")
+            await api.create(SLICE, slice_document("s"))
+            first = await api.version(SLICE)
+            server.versions = ("v1",)
+            with pytest.raises(NotServedError):
+                await api.get(SLICE, "s")
+            second = await api.version(SLICE)
+            await api.get(SLICE, "s")
+
+            assert (first, second) == ("v1beta2", "v1")
+            discoveries = [
+                request for request in server.asked if request.path == "/apis/resource.k8s.io"
+            ]
+            assert len(discoveries) == 2
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_the_version_is_asked_again_after_a_list_or_watch_of_the_old_one(verb: str) -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            await api.version(SLICE)
+            server.versions = ("v1beta1",)
+            with pytest.raises(NotServedError):
+                await (api.list(SLICE) if verb == "list" else anext(api.watch(SLICE, {}, "1", 1)))
+            assert await api.version(SLICE) == "v1beta1"
+
+    finish(scene())
+
+
+def test_a_busy_server_says_when_to_come_back() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Told(429, b"too many requests", {"Retry-After": "4"}))
+            with pytest.raises(UnavailableError) as caught:
+                await api.get(NODE, "node-1")
+            assert caught.value.after_s == 4.0
+
+    finish(scene())
+
+
+def test_a_connection_that_breaks_is_trouble_that_passes() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            await api.create(NODE, NODE_1)
+            server.fail(None)
+            with pytest.raises(UnavailableError, match="get Node node-1: no connection to 127"):
+                await api.get(NODE, "node-1")
+            assert (await api.get(NODE, "node-1"))["metadata"]
+
+    finish(scene())
+
+
+def test_a_server_that_is_down_is_trouble_that_passes() -> None:
+    async def scene() -> None:
+        async with served(FakeApiServer()) as url:
+            pass
+        async with client_of(url) as api:
+            with pytest.raises(UnavailableError, match="list Node: no connection to 127"):
+                await api.list(NODE)
+
+    finish(scene())
+
+
+def test_a_server_that_says_nothing_is_not_waited_for() -> None:
+    async def scene() -> None:
+        server = FakeApiServer()
+        server.fail(Silence())
+        async with served(server) as url, client_of(url, answer_s=0.05) as api:
+            with pytest.raises(UnavailableError, match="no answer within 0"):
+                await api.list(NODE)
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>log in here</html>", b"", b"[]"], ids=["a page", "nothing", "an array"]
+)
+def test_what_answers_and_is_no_api_server_may_be_one_later(body: bytes) -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Told(200, body))
+            with pytest.raises(UnavailableError, match="the answer is not Kubernetes'"):
+                await api.get(NODE, "node-1")
+
+    finish(scene())
+
+
+def test_an_answer_without_end_is_not_read_to_it() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Told(200, b" " * (MAX_REPLY + 1)))
+            with pytest.raises(UnavailableError, match="larger than 16 MiB"):
+                await api.get(NODE, "node-1")
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- watches
+
+
+async def watched(
+    api: ApiClient, server: FakeApiServer, act: Callable[[], None]
+) -> list[WatchEventType]:
+    """Watch; act when the watch is open; return the changes until it ends."""
+    seen: list[WatchEventType] = []
+    since = (await api.list(SLICE)).version
+    async with aclosing(api.watch(SLICE, {}, since, 60)) as events:
+        first = asyncio.ensure_future(anext(events))
+        await server.until(lambda: server.watching == 1)
+        act()
+        with suppress(StopAsyncIteration):
+            seen.append((await first).change)
+        seen.extend([event.change async for event in events])
+    return seen
+
+
+def test_a_watch_that_the_server_ends_just_ends() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            assert await watched(api, server, server.end_watches) == []
+
+    finish(scene())
+
+
+def test_a_bookmark_is_told_like_an_event() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+
+            def act() -> None:
+                server.bookmark()
+                server.end_watches()
+
+            assert await watched(api, server, act) == [WatchEventType.BOOKMARK]
+
+    finish(scene())
+
+
+def test_a_state_long_forgotten_is_said_to_be() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            since = (await api.list(SLICE)).version
+            await api.create(SLICE, slice_document("s"))
+            server.forget_history()
+            async with aclosing(api.watch(SLICE, {}, since, 60)) as events:
+                with pytest.raises(ExpiredError):
+                    await anext(events)
+
+    finish(scene())
+
+
+def test_a_server_that_cannot_go_on_with_a_watch_says_so_in_it() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            with pytest.raises(ExpiredError):
+                await watched(api, server, lambda: server.fail_watches(410))
+
+    finish(scene())
+
+
+def test_half_an_event_is_none() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+
+            def act() -> None:
+                server.say(b'{"type": "ADDED", "object": {}}')
+                server.end_watches()
+
+            assert await watched(api, server, act) == []
+
+    finish(scene())
+
+
+def test_events_may_come_in_pieces_and_several_at_once() -> None:
+    line = b'{"type": "MODIFIED", "object": {"metadata": {}}}\n'
+
+    def act(server: FakeApiServer) -> None:
+        server.say(line[:9])
+        server.say(line[9:] + line + b"\n" + line[:-1])
+        server.say(b"\n")
+        server.end_watches()
+
+    async def scene() -> None:
+        async with talking() as (server, api):
+            assert await watched(api, server, lambda: act(server)) == [WatchEventType.MODIFIED] * 3
+
+    finish(scene())
+
+
+def test_a_line_without_end_is_not_read_to_it() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            with pytest.raises(UnavailableError, match="an event is larger than 8 MiB"):
+                await watched(api, server, lambda: server.say(b" " * (MAX_EVENT + 1)))
+
+    finish(scene())
+
+
+def test_a_watch_that_breaks_is_trouble_that_passes() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            with pytest.raises(UnavailableError, match="watch ResourceSlice: no connection"):
+                await watched(api, server, lambda: server.end_watches(End.BROKEN))
+
+    finish(scene())
+
+
+def test_a_watch_that_falls_silent_is_given_up() -> None:
+    async def scene() -> None:
+        server = FakeApiServer()
+        async with served(server) as url, client_of(url, margin_s=-0.95) as api:
+            since = (await api.list(SLICE)).version
+            server.fail(Silence())
+            with pytest.raises(UnavailableError, match="1 fell silent"):
+                await anext(api.watch(SLICE, {}, since, 1))
+
+    finish(scene())
+
+
+def test_a_refused_watch_says_why() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            since = (await api.list(SLICE)).version
+            server.fail(Told(403, {"code": 403, "message": "not yours"}))
+            with pytest.raises(RejectedError, match="grant watch on resourceslices"):
+                await anext(api.watch(SLICE, {}, since, 60))
+
+    finish(scene())
+
+
+def test_who_leaves_a_watch_early_leaves_no_connection() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            made = await api.create(SLICE, slice_document("s"))
+            since = str(int(version_of(made)) - 1)
+            async with aclosing(api.watch(SLICE, {}, since, 60)) as events:
+                await anext(events)
+                assert server.watching == 1
+            await server.until(lambda: server.watching == 0)
+
+    finish(scene())

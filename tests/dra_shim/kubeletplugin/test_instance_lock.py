@@ -1,0 +1,117 @@
+"""Two shims on one node: the second one waits, knows for whom, and takes over."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dra_shim.kubeletplugin import SocketError, only_instance
+from dra_shim.kubeletplugin.instance_lock import POLL_S
+from dra_shim.kubeletplugin.plugin import WATCH_S
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.fakes.clock import FakeClock
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["home"]
+
+HOLD = """
+import asyncio, sys
+from pathlib import Path
+from dra_shim.kubeletplugin import only_instance
+async def hold():
+    async with only_instance(Path(sys.argv[1]), "pod dra-net-x7, pid 12", print):
+        print("held", flush=True)
+        await asyncio.Event().wait()
+asyncio.run(hold())
+"""
+
+
+@pytest.fixture
+def node(home: Path) -> Iterator[Node]:
+    with closing(Node(home)) as made:
+        made.kubelet.start()
+        yield made
+
+
+async def alone(node: Node, who: str, told: list[str], clock: FakeClock) -> None:
+    """Be a shim, as its daemon is one."""
+    async with only_instance(node.sockets.lock, who, told.append, sleep=clock.sleep):
+        await node.new_plugin().run()
+
+
+def test_the_second_instance_waits_and_takes_over(node: Node) -> None:
+    claim = node.bench.cluster.add("nics", "u1", "a")
+    told: list[str] = []
+    waiting = FakeClock()
+
+    async def run() -> None:
+        first = asyncio.create_task(alone(node, "pod one", told, FakeClock()))
+        await node.clock.until_asleep(WATCH_S)
+        await node.kubelet.look()
+        second = asyncio.create_task(alone(node, "pod two", told, waiting))
+        for _ in range(3):
+            await waiting.until_asleep(POLL_S)
+            waiting.pass_time(POLL_S)
+        assert told == ["pod one"]
+        assert len((await node.kubelet.prepare(claim))["u1"]) == 1
+
+        first.cancel()
+        await asyncio.wait({first})
+        await waiting.until_asleep(POLL_S)
+        waiting.pass_time(POLL_S)
+        await node.clock.until_asleep(WATCH_S)
+        await node.kubelet.look()
+
+        assert node.sockets.lock.read_text() == "pod two\n"
+        await node.kubelet.unprepare(claim)
+        second.cancel()
+        await asyncio.wait({second})
+        await node.kubelet.restart()
+
+    asyncio.run(run())
+    assert told == ["pod one"]
+
+
+def test_a_lock_whose_holder_was_killed_is_free(node: Node) -> None:
+    path = str(node.sockets.lock)
+    child = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    told: list[str] = []
+    clock = FakeClock()
+
+    async def run() -> None:
+        async def wait_for_it() -> None:
+            async with only_instance(node.sockets.lock, "pod two", told.append, sleep=clock.sleep):
+                pass
+
+        task = asyncio.create_task(wait_for_it())
+        await clock.until_asleep(POLL_S)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        clock.pass_time(POLL_S)
+        await task
+
+    with child:
+        asyncio.run(run())
+    assert told == ["pod dra-net-x7, pid 12"]
+
+
+def test_a_lock_that_cannot_be_made_names_the_directory(tmp_path: Path) -> None:
+    lock = tmp_path / "kubelet" / "plugins" / "dra.net" / "lock"
+
+    async def run() -> None:
+        async with only_instance(lock, "pod one", print):
+            raise AssertionError
+
+    with pytest.raises(SocketError, match="cannot be made: No such file"):
+        asyncio.run(run())
+    assert not os.path.lexists(tmp_path / "kubelet")

@@ -1,0 +1,405 @@
+"""Sockets that are wiped, registrations that do not come, directories that are not there."""
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import grpc
+import pytest
+
+from dra_shim._gen.pluginregistration_v1_pb2 import InfoRequest
+from dra_shim.kubeletplugin import (
+    RegistrationResult,
+    SocketFailed,
+    SocketReplaced,
+    probe,
+    sockets_of,
+)
+from dra_shim.kubeletplugin.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
+from dra_shim.kubeletplugin.sockets import MAX_PATH
+from dranet_nri.model import ObjectRef
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.fakes.kubelet import PrepareError
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["home"]
+
+LOOKS = int(PATIENCE_S / WATCH_S)  # until patience is over
+
+
+@pytest.fixture
+def node(home: Path) -> Iterator[Node]:
+    with closing(Node(home)) as made:
+        yield made
+
+
+def is_registered(node: Node) -> bool:
+    return node.plugin.status.registered
+
+
+async def answers(node: Node) -> str:
+    """Probe with more patience than a busy machine needs."""
+    return await probe(node.sockets.registration, 30.0)
+
+
+def forgotten(node: Node) -> list[bool]:
+    """Return of each socket made anew whether the kubelet had to register us again."""
+    return [notice.forgotten for notice in node.notices if isinstance(notice, SocketReplaced)]
+
+
+def replaced(node: Node) -> list[str]:
+    """Return the reasons for which sockets were made anew."""
+    return [notice.reason for notice in node.notices if isinstance(notice, SocketReplaced)]
+
+
+# --------------------------------------------------------------------------- wiped
+
+
+def test_sockets_that_were_wiped_are_made_anew_and_the_kubelet_registers_again(node: Node) -> None:
+    claim = node.bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> None:
+        async with node.registered():
+            node.sockets.registration.unlink()
+            node.sockets.service.unlink()
+            await node.kubelet.look()
+            with pytest.raises(PrepareError, match="is not registered"):
+                await node.kubelet.prepare(claim)
+
+            await node.watch()
+            assert not is_registered(node)
+            await node.kubelet.look()
+
+            assert len((await node.kubelet.prepare(claim))["u1"]) == 1
+            assert is_registered(node)
+            assert await answers(node) == ""
+        assert replaced(node) == ["it was gone", "it was gone"]
+        assert forgotten(node) == [False, True], "the service's, then the registration's"
+        assert node.kubelet.trouble == []
+
+    asyncio.run(run())
+
+
+def test_a_directory_that_was_wiped_is_made_anew(node: Node) -> None:
+    claim = node.bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> None:
+        async with node.registered():
+            shutil.rmtree(node.sockets.service.parent)
+            await node.watch()
+            await node.kubelet.restart()
+            await node.kubelet.look()
+
+            assert len((await node.kubelet.prepare(claim))["u1"]) == 1
+
+    asyncio.run(run())
+
+
+def test_what_served_before_serves_again(node: Node) -> None:
+    claim = node.bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> None:
+        async with node.registered():
+            pass
+        assert not is_registered(node)
+        async with node.registered():
+            assert is_registered(node)
+            assert len((await node.kubelet.prepare(claim))["u1"]) == 1
+        assert replaced(node) == [], "they were not missing"
+
+    asyncio.run(run())
+
+
+def test_sockets_that_are_there_are_left_alone(node: Node) -> None:
+    async def run() -> None:
+        async with node.registered():
+            before = [
+                path.stat().st_ino for path in (node.sockets.registration, node.sockets.service)
+            ]
+            await node.watch(3 * LOOKS)
+            after = [
+                path.stat().st_ino for path in (node.sockets.registration, node.sockets.service)
+            ]
+            assert before == after
+            assert node.notices == [RegistrationResult()]
+
+    asyncio.run(run())
+
+
+def test_a_socket_that_is_anothers_is_taken_back(node: Node) -> None:
+    async def run() -> None:
+        async with node.registered():
+            node.sockets.service.unlink()
+            with socket.socket(socket.AF_UNIX) as other:
+                other.bind(str(node.sockets.service))
+                await node.watch()
+            assert await answers(node) == ""
+
+    asyncio.run(run())
+
+
+def test_a_call_at_work_is_answered_though_its_socket_was_replaced(node: Node) -> None:
+    claim = node.bench.cluster.add("nics", "u1", "a")
+    node.bench.cluster.fall_silent()
+
+    async def run() -> None:
+        async with node.registered():
+            call = asyncio.create_task(node.kubelet.prepare(claim))
+            await node.bench.cluster.asked.wait()
+            node.sockets.service.unlink()
+            await node.watch()
+            assert await answers(node) == ""
+            node.bench.cluster.speak()
+            assert len((await call)["u1"]) == 1
+            await node.kubelet.unprepare(claim)  # by a connection to the new one
+            assert node.sockets.service.is_socket(), "the end of the old server must not remove it"
+
+    asyncio.run(run())
+
+
+def test_what_a_crash_left_is_replaced(node: Node) -> None:
+    node.kubelet.start()
+    node.sockets.service.parent.mkdir()
+    for path in (node.sockets.registration, node.sockets.service):
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as draft:
+        draft.bind(str(node.sockets.service.with_name(".dra-abc")))
+
+    async def run() -> None:
+        async with node.registered():
+            assert await answers(node) == ""
+        assert list(node.kubelet.registry.iterdir()) == []
+        assert list(node.sockets.service.parent.iterdir()) == []
+
+    asyncio.run(run())
+
+
+# --------------------------------------------------------------------------- not registered
+
+
+def test_a_registration_that_failed_is_asked_for_again_by_a_new_socket(node: Node) -> None:
+    async def run() -> None:
+        node.kubelet.start()
+        node.kubelet.forgets_failures = False  # 1.35: only a new socket makes it try again
+        node.kubelet.refusal = "no room for\nplugins"
+        async with node.running():
+            await node.kubelet.look()
+            assert not is_registered(node)
+            assert node.plugin.status.reason == "no room for plugins"
+            node.kubelet.refusal = ""
+            await node.watch(LOOKS - 1)
+            await node.kubelet.look()
+            assert not is_registered(node), "the socket is the same"
+
+            await node.watch()
+            await node.kubelet.look()
+
+            assert is_registered(node)
+            assert node.plugin.status.reason == ""
+        assert node.notices[0] == RegistrationResult("no room for plugins")
+        assert replaced(node) == ["the kubelet has not registered us for 60 s: no room for plugins"]
+        await node.kubelet.restart()
+
+    asyncio.run(run())
+
+
+def test_a_kubelet_that_said_no_has_its_time_from_then_on(node: Node) -> None:
+    async def run() -> None:
+        node.kubelet.start()
+        node.kubelet.refusal = "no room"
+        async with node.running():
+            await node.watch(LOOKS - 1)
+            await node.kubelet.look()
+
+            await node.watch(LOOKS - 1)
+            assert replaced(node) == [], "it may think better of it, as one of 1.36 does"
+
+            await node.watch()
+            assert replaced(node) == ["the kubelet has not registered us for 60 s: no room"]
+        await node.kubelet.restart()
+
+    asyncio.run(run())
+
+
+def test_a_kubelet_that_says_nothing_is_waited_for_longer_and_longer(node: Node) -> None:
+    async def run() -> None:
+        node.kubelet.start()
+        async with node.running():
+            for patience_s in (60, 120, 240, 480, 600, 600):
+                before = len(replaced(node))
+                await node.watch(int(patience_s / WATCH_S) - 1)
+                assert len(replaced(node)) == before
+                await node.watch()
+                assert replaced(node)[before:] == [
+                    f"the kubelet has not registered us for {patience_s} s: it said nothing; is "
+                    "its directory right (--root-dir)?"
+                ]
+            assert patience_s == LONGEST_PATIENCE_S
+            await node.kubelet.look()
+            assert is_registered(node)
+            await node.kubelet.restart()
+
+            node.sockets.registration.unlink()  # from now on its patience is young again
+            await node.watch(1 + LOOKS)
+            assert len(replaced(node)) == 8
+
+    asyncio.run(run())
+
+
+def test_a_kubelet_that_does_not_know_our_versions_says_so(home: Path) -> None:
+    node = Node(home, ("v2.DRAPlugin",))
+
+    async def run() -> None:
+        node.kubelet.start()
+        async with node.running():
+            await node.kubelet.look()
+            assert node.plugin.status.reason.startswith("none of services supported by the plugin")
+
+    asyncio.run(run())
+
+
+# --------------------------------------------------------------------------- not possible
+
+
+def test_a_kubelet_directory_that_is_not_there_is_named_once_and_waited_for(node: Node) -> None:
+    async def run() -> None:
+        async with node.running():
+            await node.watch(2)
+            (failed,) = node.notices
+            assert isinstance(failed, SocketFailed)
+            assert "is the kubelet's directory right (--kubelet-root-dir)" in failed.reason
+            assert node.plugin.status.trouble == failed.reason
+            (node.kubelet.root / "plugins").mkdir(parents=True)
+            await node.watch(2)
+            other = node.notices[-1]
+            assert isinstance(other, SocketFailed)
+            assert f"{node.kubelet.registry}/: there is no such directory" in other.reason
+
+            node.kubelet.start()
+            await node.watch()
+            await node.kubelet.look()
+            assert is_registered(node)
+            assert node.plugin.status.trouble == ""
+        assert node.notices == [failed, other, RegistrationResult()]
+        await node.kubelet.restart()
+
+    asyncio.run(run())
+
+
+def test_a_directory_in_the_sockets_place_is_named(node: Node) -> None:
+    async def run() -> None:
+        node.kubelet.start()
+        node.sockets.registration.mkdir()
+        async with node.running():
+            assert "Is a directory" in node.plugin.status.trouble
+            assert list(node.kubelet.registry.iterdir()) == [node.sockets.registration]
+            assert node.sockets.service.is_socket()
+
+    asyncio.run(run())
+
+
+def test_a_socket_that_cannot_be_bound_is_named(node: Node) -> None:
+    node.sockets = sockets_of(node.kubelet.root, "dra.net")
+    node.kubelet.start()
+    node.sockets.service.parent.mkdir()
+    too_long = node.kubelet.registry / ("x" * MAX_PATH)
+    too_long.mkdir()
+    node.sockets = type(node.sockets)(
+        too_long / "dra.net-reg.sock", node.sockets.service, node.sockets.lock
+    )
+    node.new_plugin()
+
+    async def run() -> None:
+        async with node.running():
+            assert "cannot be bound" in node.plugin.status.trouble
+
+    asyncio.run(run())
+
+
+def test_the_longest_path_is_served(home: Path) -> None:
+    fill = MAX_PATH - len(str(home)) - len("//k/plugins_registry/dra.net-reg.sock")
+    node = Node(home / ("x" * fill))
+    assert len(os.fsencode(node.sockets.registration)) == MAX_PATH
+
+    async def run() -> None:
+        async with node.registered():
+            assert await answers(node) == ""
+
+    asyncio.run(run())
+
+
+def test_a_path_with_every_kind_of_character_is_served(home: Path) -> None:
+    node = Node(home / "a%20b ü")
+    claim = node.bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> None:
+        async with node.registered():
+            assert await answers(node) == ""
+            assert len((await node.kubelet.prepare(claim))["u1"]) == 1
+
+    asyncio.run(run())
+    node.close()
+
+
+# --------------------------------------------------------------------------- the probe
+
+
+def test_the_probe_says_which_socket_does_not_answer(node: Node) -> None:
+    async def run() -> None:
+        async with node.registered():
+            node.sockets.service.unlink()
+            assert str(node.sockets.service) in await answers(node)
+        assert str(node.sockets.registration) in await answers(node)
+
+    asyncio.run(run())
+
+
+def test_the_probe_sees_a_shim_that_hangs_and_one_that_fails(node: Node) -> None:
+    class Odd:
+        async def prepare(self, claims: object, limit_s: object = None) -> dict[str, object]:
+            raise RuntimeError("oops")
+
+        async def unprepare(self, claims: object) -> dict[str, str]:
+            return {}
+
+    async def run() -> None:
+        node.new_plugin(Odd())  # type: ignore[arg-type]
+        async with node.registered():
+            assert (await answers(node)).startswith("UNKNOWN: ")
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(str(node.sockets.registration))
+            silent.listen()
+            assert (await probe(node.sockets.registration, 0.1)).startswith("DEADLINE_EXCEEDED")
+
+    asyncio.run(run())
+
+
+def test_the_probe_does_not_go_by_what_others_in_its_process_met_before_there_was_a_socket(
+    node: Node,
+) -> None:
+    async def run() -> None:
+        async with grpc.aio.insecure_channel(f"unix:{node.sockets.registration}") as early:
+            write, read = InfoRequest.SerializeToString, InfoRequest.FromString
+            with pytest.raises(grpc.aio.AioRpcError):
+                await early.unary_unary("/early/Call", write, read)(InfoRequest(), timeout=30)
+            async with node.registered():
+                assert await answers(node) == ""
+
+    asyncio.run(run())
+
+
+def test_the_probe_prepares_nothing(node: Node) -> None:
+    async def run() -> None:
+        async with node.registered():
+            assert await answers(node) == ""
+
+    asyncio.run(run())
+    assert node.bench.cluster.reads == []
+    assert node.bench.record(ObjectRef("", "", "")) is None

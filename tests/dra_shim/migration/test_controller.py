@@ -1,0 +1,132 @@
+"""A node that another driver of our name had: its claims become ours, once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_shim.kubeapi import SLICE
+from dra_shim.migration.controller import PAGE, MigrationFinished
+from dra_shim.migration.devices import claims_of_node
+from dra_shim.resourceslice.layout import slice_name
+from dranet_nri.model import DeviceKey, ObjectRef
+from tests.dra_shim.migration.takeover_bench import NIC, lists_claims, node, slice_of
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.cluster import POOL, claim_document, result, user
+
+pytestmark = pytest.mark.process
+
+
+def test_claims_of_before_are_prepared_with_what_was_published_of_their_devices(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            await stage.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
+            uid = await stage.add_claim("nics", result(NIC.name))
+
+            await stage.run()
+
+            assert stage.asked == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})]
+            assert stage.notices == [MigrationFinished(1)]
+
+    finish(scene())
+
+
+def test_without_slices_a_devices_name_has_to_do(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            await stage.add_claim("nics", result(NIC.name))
+
+            await stage.run()
+
+            ((_, devices),) = stage.asked
+            assert devices[NIC.name].key == DeviceKey("pci", "0000:8a:00.0", "", "0000:8a:00.0")
+
+    finish(scene())
+
+
+def test_slices_that_are_gone_are_a_reason_to_look_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            await stage.run()
+            await stage.add_claim("nics", result(NIC.name))
+
+            await stage.run()
+
+            assert len(stage.asked) == 1
+
+    finish(scene())
+
+
+def test_it_is_done_once(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            await stage.add_claim("nics", result(NIC.name))
+            await stage.run()
+            await stage.api.create(SLICE, slice_of(slice_name(POOL, 0)))
+            before = len(stage.server.asked)
+
+            await stage.run()
+
+            assert len(stage.asked) == 1
+            assert not any(map(lists_claims, stage.server.asked[before:]))
+
+    finish(scene())
+
+
+def test_slices_of_another_hand_are_a_reason_to_look_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            await stage.run()
+            await stage.add_claim("nics", result(NIC.name))
+            await stage.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
+
+            await stage.run()
+
+            assert len(stage.asked) == 1
+
+    finish(scene())
+
+
+def test_of_a_large_clusters_claims_a_page_at_a_time_is_looked_at(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            for number in range(PAGE):
+                await stage.add_claim(f"of-another-node-{number}", result("x", pool="node-2"))
+            mine = [await stage.add_claim(name, result(name)) for name in ("a-first", "z-last")]
+
+            await stage.run()
+
+            queries = [request.query for request in stage.server.asked if lists_claims(request)]
+            assert [query["limit"] for query in queries] == [str(PAGE)] * 2
+            ((refs, devices),) = stage.asked
+            assert [ref.uid for ref in refs] == mine
+            assert devices.keys() == {"a-first", "z-last"}
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(
+            claim_document("c", "u1", [result("a", pool="node-2")], [user("p", "p1")]),
+            id="of another node",
+        ),
+        pytest.param(
+            claim_document("c", "u1", [result("a", driver="gpu.example.com")], [user("p", "p1")]),
+            id="of another driver",
+        ),
+        pytest.param(claim_document("c", "u1", [result("a")], []), id="nobody uses it"),
+        pytest.param(
+            claim_document("c", "u1", [result("a")], [user("p", "p1", resource="podgroups")]),
+            id="used by no pod",
+        ),
+        pytest.param({"metadata": {}}, id="not what a server writes"),
+    ],
+)
+def test_claims_that_are_not_adopted(document: dict[str, Any]) -> None:
+    good = claim_document("good", "u2", [result("b")], [user("p", "p1")])
+    (found,) = claims_of_node([document, good], POOL)
+    assert found.ref == ObjectRef("ai", "good", "u2")

@@ -1,0 +1,243 @@
+"""What a node offers: taints, shares with their capacity, and PFs that exclude their VFs."""
+
+from fractions import Fraction
+
+import pytest
+
+from dra_shim.pool import (
+    DriverResources,
+    Feature,
+    driver_resources,
+    physical_functions,
+    rivals_of,
+    without,
+)
+from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
+from dra_shim.scheduling.allocator import Pool as Stand
+from dra_shim.scheduling.allocator.capacity import share_of
+from dranet_nri.inventory import HostFacts
+from dranet_nri.inventory.attributes import GOES_FIRST
+from dranet_nri.model import Device
+from tests.dra_shim.resourceslice.pools import NODE, PF, device, function
+from tests.dra_shim.scheduling.shorthand import claim, exactly, given, refused
+
+VF0, VF1 = "0000:8a:00.1", "0000:8a:00.2"
+PHYSICAL = {VF0: PF, VF1: PF}
+CARD = [
+    device("pf", PF, "eth0", n="pf"),
+    device("vf-0", VF0, n="vf-0"),
+    device("vf-1", VF1, "eth2", n="vf-1"),
+]
+
+
+def offered(goods: DriverResources, name: str) -> SliceDevice:
+    return next(ref for ref in goods.offers if ref.name == name)
+
+
+def consumed(goods: DriverResources) -> dict[str, list[tuple[str, int]]]:
+    return {ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in goods.offers}
+
+
+def test_devices_are_offered_by_name_as_they_are() -> None:
+    goods = driver_resources(NODE, [device("b", mtu=9000), device("a")])
+
+    assert goods == DriverResources(
+        (
+            SliceDevice("dra.net", NODE, "a"),
+            SliceDevice("dra.net", NODE, "b", (("dra.net/mtu", 9000),)),
+        )
+    )
+    assert not goods.features
+
+
+def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
+    goods = driver_resources(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
+
+    assert [entry.taints for entry in goods.offers] == [
+        (),
+        (Taint("dra.net/unhealthy", "NoCarrier", "NoSchedule"),),
+    ]
+    assert goods.features == {Feature.TAINTS}
+
+
+@pytest.mark.parametrize(
+    ("ill", "offered_without"),
+    [
+        ("NoInterface", ["a"]),
+        ("NoDriver", ["a"]),
+        ("Vanished", ["a"]),
+        ("NoCarrier", ["a", "b"]),
+        ("PortDown", ["a", "b"]),
+        ("NoRDMADevice", ["a", "b"]),
+    ],
+)
+def test_without_taints_what_cannot_be_attached_is_not_offered(
+    ill: str, offered_without: list[str]
+) -> None:
+    goods = driver_resources(NODE, [device("a"), device("b")], ills={"b": ill})
+
+    offers = without(goods, frozenset({Feature.TAINTS})).offers
+
+    assert [ref.name for ref in offers] == offered_without
+    assert not any(entry.taints for entry in offers)
+
+
+def test_a_shared_device_has_its_speed_to_share() -> None:
+    goods = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
+
+    (offer,) = goods.offers
+    policy = Policy(Fraction(), (), Fraction(), None, Fraction(10**6))
+    assert offer.shared
+    assert offer.capacity == (Capacity("dra.net/bandwidth", Fraction(10**11), policy),)
+    assert goods.features == {Feature.SHARING}
+
+
+@pytest.mark.parametrize(
+    ("asked", "amount"),
+    [({}, 0), ({"dra.net/bandwidth": 25 * 10**9}, 25 * 10**9), ({"dra.net/bandwidth": 1}, 10**6)],
+    ids=["nothing", "some", "less than is counted"],
+)
+def test_a_share_consumes_what_its_claim_asks_for(asked: dict[str, int], amount: int) -> None:
+    (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).offers
+    wanted = tuple((name, Fraction(number)) for name, number in asked.items())
+
+    assert share_of(offer, wanted).amounts == (("dra.net/bandwidth", Fraction(amount)),)
+
+
+@pytest.mark.parametrize("speed", [{}, {"linkSpeed": "fast"}], ids=["unknown", "odd"])
+def test_a_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) -> None:
+    (offer,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).offers
+
+    assert (offer.shared, offer.capacity) == (True, ())
+
+
+def test_a_capacity_needs_room_among_the_attributes() -> None:
+    ours = dict.fromkeys(GOES_FIRST, "x") | {"dra.net/linkSpeed": 1000}
+    theirs = {f"x.y/a{index}": 1 for index in range(32 - len(ours))}
+    full = Device("a", device("a").key, tuple(sorted((ours | theirs).items())))
+
+    (alone,) = driver_resources(NODE, [full]).offers
+    (shared,) = driver_resources(NODE, [full], frozenset({"a"})).offers
+
+    assert len(alone.attributes) == 32
+    assert (len(shared.attributes), len(shared.capacity)) == (31, 1)
+
+
+def test_a_pf_consumes_as_much_as_all_its_vfs() -> None:
+    goods = driver_resources(NODE, CARD, physical=PHYSICAL)
+
+    name = "pci-0000-8a-00-0"
+    assert goods.counters == (CounterValue(name, "functions", Fraction(2)),)
+    assert consumed(goods) == {"pf": [(name, 2)], "vf-0": [(name, 1)], "vf-1": [(name, 1)]}
+    assert goods.features == {Feature.COUNTERS}
+
+
+def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
+    goods = driver_resources(NODE, CARD, physical=PHYSICAL)
+    supply = CandidatePools((Stand("dra.net", NODE, goods.offers, goods.counters),))
+
+    def asked(*names: str) -> NamedClaim:
+        return claim(
+            *(exactly(name, 1, f'device.attributes["dra.net"].n == "{name}"') for name in names)
+        )
+
+    assert given(supply, asked("vf-0", "vf-1")) == [("vf-0", "vf-0"), ("vf-1", "vf-1")]
+    assert given(supply, asked("pf")) == [("pf", "pf")]
+    assert refused(supply, asked("pf", "vf-1"))
+    assert refused(supply, asked("vf-1", "pf"))
+
+
+def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same() -> None:
+    other = [device("pf2", "0000:8b:00.0", "eth5", n="pf2"), device("veth", "", "veth0", n="veth")]
+
+    found = rivals_of([*CARD, *other], frozenset(), PHYSICAL)
+
+    assert found == {
+        "pf": frozenset({"vf-0", "vf-1"}),
+        "vf-0": frozenset({"pf"}),
+        "vf-1": frozenset({"pf"}),
+    }
+    assert rivals_of(CARD[:2], frozenset(), PHYSICAL)["vf-0"] == {"pf"}
+    assert rivals_of(CARD, frozenset({"pf"}), PHYSICAL) == {}
+
+
+def test_a_card_without_vfs_needs_no_counters() -> None:
+    goods = driver_resources(NODE, [device("pf", PF)], physical={})
+
+    assert (goods.counters, goods.offers[0].counters) == ((), ())
+
+
+def test_vfs_of_a_pf_that_is_not_offered_need_no_counters() -> None:
+    goods = driver_resources(NODE, CARD[1:], physical=PHYSICAL)
+
+    assert (goods.counters, consumed(goods)) == ((), {"vf-0": [], "vf-1": []})
+
+
+def test_a_subfunction_belongs_to_its_pf_like_a_vf() -> None:
+    sub = device("sf", PF, "eth5", bus="auxiliary")
+
+    goods = driver_resources(NODE, [device("pf", PF, "eth0"), sub])
+
+    assert consumed(goods) == {"pf": [("pci-0000-8a-00-0", 1)], "sf": [("pci-0000-8a-00-0", 1)]}
+
+
+def test_a_pf_that_stays_on_the_host_excludes_nobody() -> None:
+    goods = driver_resources(NODE, CARD, frozenset({"pf"}), physical=PHYSICAL)
+
+    assert (goods.counters, consumed(goods)) == ((), {"pf": [], "vf-0": [], "vf-1": []})
+
+
+def test_a_vf_that_stays_on_the_host_excludes_its_pf() -> None:
+    goods = driver_resources(NODE, CARD, frozenset({"vf-0"}), physical=PHYSICAL)
+
+    assert consumed(goods)["vf-0"] == [("pci-0000-8a-00-0", 1)]
+
+
+def test_ports_of_a_pf_with_vfs_exclude_them_all() -> None:
+    goods = driver_resources(NODE, [*CARD, device("pf-p1", PF, "eth1")], physical=PHYSICAL)
+
+    name = "pci-0000-8a-00-0"
+    assert consumed(goods)["pf"] == consumed(goods)["pf-p1"] == [(name, 2)]
+
+
+def test_a_port_that_stays_on_the_host_excludes_nobody_where_the_other_does() -> None:
+    devices = [*CARD, device("pf-p1", PF, "eth1")]
+
+    goods = driver_resources(NODE, devices, frozenset({"pf-p1"}), physical=PHYSICAL)
+
+    assert (consumed(goods)["pf"], consumed(goods)["pf-p1"]) == ([("pci-0000-8a-00-0", 2)], [])
+
+
+def test_cards_do_not_mix_and_devices_without_one_are_left_alone() -> None:
+    other = "0000:8b:00.0"
+    devices = [*CARD, device("pf2", other, "eth8"), device("vf2", "0000:8b:00.1"), device("dummy0")]
+
+    goods = driver_resources(NODE, devices, physical={**PHYSICAL, "0000:8b:00.1": other})
+
+    assert [(counter.set, int(counter.value)) for counter in goods.counters] == [
+        ("pci-0000-8a-00-0", 2),
+        ("pci-0000-8b-00-0", 1),
+    ]
+    assert consumed(goods)["dummy0"] == []
+
+
+def test_the_host_tells_which_pf_a_vf_has() -> None:
+    facts = HostFacts((function(), function(VF0, PF)))
+
+    assert physical_functions(facts) == {VF0: PF}
+
+
+def test_a_server_without_features_gets_what_it_can_take() -> None:
+    full = driver_resources(
+        NODE, CARD, frozenset({"vf-1"}), ills={"vf-0": "NoCarrier"}, physical=PHYSICAL
+    )  # fmt: skip
+
+    assert without(full, frozenset()) == full
+    assert not without(full, frozenset(Feature)).features
+    assert [ref.name for ref in without(full, frozenset({Feature.SHARING})).offers] == [
+        "pf",
+        "vf-0",
+    ]
+    assert offered(without(full, frozenset({Feature.TAINTS})), "vf-0").counters
+    assert without(full, frozenset({Feature.COUNTERS})).counters == ()

@@ -1,0 +1,67 @@
+"""A PF and its virtual functions exclude each other, also where the scheduler has no counters."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dra_shim.settings.common import StatePaths
+from tests.dra_shim.prepare.prepare_bench import Bench
+from tests.fakes.cluster import result
+
+pytestmark = pytest.mark.process
+
+
+PF, VF, SECOND = (f"pci-0000-8a-00-{n}" for n in range(3))
+ANOTHER = "pci-0000-8b-00-0"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("first", "second"), [(VF, PF), (PF, VF)], ids=["VF first", "PF first"])
+def test_one_of_a_pf_and_its_vf_is_refused_while_the_other_is_in_a_pod(
+    bench: Bench, first: str, second: str
+) -> None:
+    held = bench.cluster.add("held", "u1", first)
+    wanted = bench.cluster.add("wanted", "u2", second, pod="other", pod_uid="p2")
+    assert bench.prepare(held)[0].error == ""
+
+    assert bench.error(wanted) == (
+        f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
+        "claim ai/held of pod ai/train; delete one of the pods, or select by dra.net/isSriovVf"
+    )
+    assert bench.record(wanted) is None
+
+    assert asyncio.run(bench.preparer.unprepare([held])) == {"u1": ""}
+    assert bench.prepare(wanted)[0].error == ""
+
+
+def test_functions_of_a_pf_and_other_cards_exclude_nobody(bench: Bench) -> None:
+    for n, device in enumerate((VF, SECOND, ANOTHER)):
+        claim = bench.cluster.add(f"c{n}", f"u{n}", device, pod=f"pod{n}", pod_uid=f"p{n}")
+        assert bench.prepare(claim)[0].error == ""
+
+
+def test_who_looks_on_is_not_refused(bench: Bench) -> None:
+    bench.prepare(bench.cluster.add("held", "u1", VF))
+    watches = bench.cluster.add("watches", "u2", PF, pod="other", pod_uid="p2")
+    devices = bench.cluster.claims["watches"]["status"]["allocation"]["devices"]
+    devices["results"] = [result(PF, adminAccess=True)]
+
+    assert bench.prepare(watches)[0].error == ""
+
+
+def test_what_another_driver_gave_away_is_taken_over(bench: Bench) -> None:
+    bench.prepare(bench.cluster.add("held", "u1", VF))
+    running = bench.cluster.add("running", "u2", PF, pod="other", pod_uid="p2")
+
+    answer = asyncio.run(bench.preparer.adopt([running], bench.cluster))
+
+    assert answer["u2"].error == ""
+    assert bench.record(running) is not None

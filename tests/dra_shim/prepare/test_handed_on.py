@@ -1,0 +1,72 @@
+"""Pods that a claim is handed on to while the node's record of it is an earlier one's."""
+
+from typing import Any
+
+import pytest
+
+from dra_shim.prepare.allocation import PrepareSettings, allocation_of, expects, handed_on
+from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
+from dranet_nri.model import Allocation, ObjectRef
+from tests.fakes.cluster import POOL, Document, claim_document, nic, pod_document, result, user
+
+NEXT = ObjectRef("ai", "train-2", "p2")
+HANDED_ON = [user("train-2", "p2"), user("g", "g1", apiGroup="scheduling.k8s.io")]
+
+
+def claim(*results: Document, users: Any = None) -> AllocatedClaim:
+    users = users or [user("train", "p1")]
+    return read_allocated(claim_document("nics", "u1", results, users))
+
+
+def recorded(wanted: AllocatedClaim) -> Allocation:
+    pod = ObjectRef("ai", "train", "p1")
+    nics = {"a": nic("a")}
+    return allocation_of(wanted, pod, PodUse("p1"), nics, PrepareSettings(POOL, "boot1"), "n0nce")
+
+
+@pytest.mark.parametrize(
+    ("found", "pods"),
+    [
+        (claim(result("a"), users=HANDED_ON), (NEXT,)),
+        (claim(result("a"), users=[user("train", "p1"), *HANDED_ON]), ()),
+        (claim(result("b"), users=HANDED_ON), ()),
+        (claim(result("a", shareID="5a"), users=HANDED_ON), ()),
+    ],
+)
+def test_a_claim_is_handed_on_where_only_other_pods_have_it(
+    found: AllocatedClaim, pods: tuple[ObjectRef, ...]
+) -> None:
+    assert handed_on(recorded(claim(result("a"))), found) == pods
+
+
+def test_what_is_only_observed_is_not_handed_on() -> None:
+    looks = result("a", adminAccess=True)
+
+    assert handed_on(recorded(claim(looks)), claim(looks, users=HANDED_ON)) == ()
+
+
+def next_pod(claims: Any = None, node: str = POOL, **metadata: Any) -> Document:
+    made = pod_document("train-2", "p2", {"net": "nics"} if claims is None else claims)
+    made["metadata"].update(metadata)
+    made["spec"]["nodeName"] = node
+    return made
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (next_pod(), True),
+        (None, False),
+        (next_pod(uid="p3"), False),
+        (next_pod(deletionTimestamp="2026-09-21T14:13:20Z"), False),
+        (next_pod(node="node-2"), False),
+        (next_pod(claims={"net": "others"}), False),
+    ],
+)
+def test_a_pod_expects_the_claim_while_it_lives_here_and_refers_to_it(
+    found: Document | None,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    wanted = claim(result("a"))
+
+    assert expects(found, wanted, NEXT, recorded(wanted)) is expected

@@ -1,0 +1,369 @@
+"""Records that are dropped in the end, and those that must not be; pods that wait in vain."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dra_shim.prepare import (
+    ApiUnavailableError,
+    OrphanCollector,
+    OrphanRemoved,
+    OrphanSearchFailed,
+    PodSuperseded,
+)
+from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
+from dra_shim.settings.common import StatePaths
+from dranet_nri.model import ObjectRef, Phase
+from tests.dra_shim.prepare.prepare_bench import OTHER_POD, POD, Bench, attach
+from tests.fakes.cluster import POOL, Document, claim_document, pod_document, result, user
+
+pytestmark = pytest.mark.process
+
+
+REASON = "the claim does not exist any more"
+NEXT = ObjectRef("ai", "train-2", "p2")
+
+
+class SweepBench(Bench):
+    """A bench with a sweeper, whose time a test lets pass."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__(StatePaths(tmp_path / "state", tmp_path / "run"))
+        self.checkpoint = tmp_path / "dra_manager_state"
+        self.sweeper = OrphanCollector(
+            self.cluster,
+            self.preparer,
+            self.checkpoint,
+            self.notices.append,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+        )
+        self.claim = self.cluster.add("nics", "u1", "a")
+        self.prepare(self.claim)
+        self.notices.clear()
+
+    def sweep(self, *after_s: float) -> None:
+        """Sweep, and again after so many seconds each."""
+        asyncio.run(self.sweeper.sweep())
+        for seconds in after_s:
+            self.clock.pass_time(seconds)
+            asyncio.run(self.sweeper.sweep())
+
+    def lose(self) -> None:
+        """Delete the claim behind everybody's back."""
+        self.cluster.claims.clear()
+
+    def remember(self, *pods: ObjectRef) -> None:
+        """Let the kubelet have the claim for these pods in its checkpoint."""
+        entry = {"ClaimUID": self.claim.uid, "PodUIDs": {pod.uid: {} for pod in pods}}
+        known = json.dumps({"kind": "DRACheckpoint", "ClaimInfoStateList": [entry]})
+        self.checkpoint.write_text(json.dumps({"Data": known, "Checksum": 1}))
+
+    def hand_on(self, node: str = POOL) -> Document:
+        """End the pod and reserve the claim for the next one on a node; return the next pod."""
+        self.cluster.claims["nics"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
+        following = pod_document(NEXT.name, NEXT.uid, {"net": "nics"}, nodeName=node)
+        self.cluster.pods = {NEXT.name: following}
+        return following
+
+    def is_kept(self) -> bool:
+        return self.record(self.claim) is not None
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[SweepBench]:
+    with closing(SweepBench(tmp_path)) as made:
+        yield made
+
+
+def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: SweepBench) -> None:
+    bench.lose()
+
+    bench.sweep(ORPHAN_S - 1)
+    assert bench.is_kept()
+    bench.sweep(1)
+
+    assert not bench.is_kept()
+    assert bench.notices == [OrphanRemoved(bench.claim, POD, REASON)]
+
+
+def test_a_record_of_a_claim_that_is_there_is_kept(bench: SweepBench) -> None:
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+
+    assert bench.is_kept()
+    assert bench.notices == []
+
+
+def test_a_record_that_the_kubelet_knows_is_kept_and_the_server_not_asked(
+    bench: SweepBench,
+) -> None:
+    bench.lose()
+    bench.remember(POD)
+    bench.cluster.reads.clear()
+
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+
+    assert bench.is_kept()
+    assert bench.cluster.reads == []
+
+
+def test_a_checkpoint_without_the_claim_proves_what_it_says(bench: SweepBench) -> None:
+    bench.lose()
+    bench.checkpoint.write_text('{"Data":"{}"}')
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+
+
+@pytest.mark.parametrize("pod", [POD, OTHER_POD])
+def test_a_record_whose_device_is_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef) -> None:
+    bench.lose()
+    attach(bench.state, bench.claim, pod, "a", Phase.ATTACHED)
+
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+
+    assert bench.is_kept()
+
+
+def test_a_record_whose_device_came_home_is_dropped(bench: SweepBench) -> None:
+    bench.lose()
+    attach(bench.state, bench.claim, POD, "a", Phase.HOME)
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+
+
+def test_a_server_that_cannot_be_asked_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
+    bench.lose()
+    bench.sweep(ORPHAN_S - 1)
+    bench.cluster.failures = [ApiUnavailableError("refused")]
+
+    bench.sweep(1, ORPHAN_S - 1)
+
+    assert bench.is_kept()
+    assert bench.notices == []
+    bench.sweep(1)
+    assert not bench.is_kept()
+
+
+def test_a_claim_that_was_seen_meanwhile_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
+    there = dict(bench.cluster.claims)
+    bench.lose()
+    bench.sweep(ORPHAN_S - 1)
+    bench.cluster.claims = there
+    bench.sweep()
+    bench.lose()
+
+    bench.sweep(1)
+
+    assert bench.is_kept()
+
+
+UNREADABLE: Document = {"metadata": {}}
+
+
+@pytest.mark.parametrize("name", ["an-earlier", "the-last"])
+def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
+    bench: SweepBench, name: str
+) -> None:
+    odd = bench.cluster.add(name, f"u-{name}", name)
+    bench.prepare(odd)
+    bench.notices.clear()
+    bench.lose()
+    bench.cluster.claims[name] = UNREADABLE
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+    assert bench.record(odd) is not None
+    told = [notice.claim for notice in bench.notices if isinstance(notice, OrphanSearchFailed)]
+    assert told == [odd, odd]
+
+
+@pytest.mark.parametrize(
+    "cause", [ApiUnavailableError("refused"), OSError(5, "Input/output error")]
+)
+def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
+    bench: SweepBench, cause: Exception
+) -> None:
+    odd = bench.cluster.add("an-earlier", "u0", "b")
+    bench.prepare(odd)
+    bench.lose()
+    bench.sweep()
+    bench.cluster.failures = [cause]
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+    assert bench.record(odd) is not None
+
+
+def test_a_record_of_which_nobody_knows_whether_a_pod_has_its_device_is_kept(
+    bench: SweepBench,
+) -> None:
+    bench.lose()
+    bench.state.attachments.mkdir(parents=True, exist_ok=True)
+    record = bench.state.attachments / f"{bench.claim.uid}.json"
+    record.write_text("{")
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+    assert bench.is_kept()
+
+    record.unlink()
+    bench.sweep()
+    assert bench.is_kept()
+    bench.sweep(ORPHAN_S)
+    assert not bench.is_kept()
+
+
+def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepBench) -> None:
+    bench.lose()
+    aside = bench.state.attachments / "quarantine"
+    aside.mkdir(parents=True)
+    (aside / f"{bench.claim.uid}.json.1").write_text("{")
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+
+
+# --------------------------------------------------------------------------- pods in vain
+
+
+@pytest.mark.parametrize("phase", [Phase.HOME, None])
+@pytest.mark.parametrize("known", [(), (NEXT,)])
+def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_once(
+    bench: SweepBench, phase: Phase | None, known: tuple[ObjectRef, ...]
+) -> None:
+    if phase is not None:
+        attach(bench.state, bench.claim, POD, "a", phase)
+    if known:
+        bench.remember(*known)
+    bench.hand_on()
+
+    bench.sweep(*[SWEEP_S] * 8)
+
+    assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
+    assert bench.is_kept()
+
+
+def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
+    shared = ObjectRef("ai", "shared", "u2")
+    results = [result("hca", shareID="s1")]
+    bench.cluster.nics.add("hca")
+    bench.cluster.claims["shared"] = claim_document("shared", "u2", results, [user("train", "p1")])
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"nics": "nics", "x": "shared"})
+    bench.prepare(shared)
+    bench.notices.clear()
+    bench.cluster.claims["shared"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
+    bench.cluster.pods[NEXT.name] = pod_document(
+        NEXT.name, NEXT.uid, {"x": "shared"}, nodeName=POOL
+    )
+
+    bench.sweep()
+
+    assert bench.notices == [PodSuperseded(shared, POD, (NEXT,))]
+
+
+def test_a_claim_that_only_observes_keeps_no_pod_waiting(bench: SweepBench) -> None:
+    only = [result("a", adminAccess=True)]
+    seen = ObjectRef("ai", "seen", "u2")
+    bench.cluster.claims["seen"] = claim_document("seen", "u2", only, [user("train", "p1")])
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"nics": "nics", "x": "seen"})
+    bench.prepare(seen)
+    bench.notices.clear()
+    bench.cluster.claims["seen"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
+    bench.cluster.pods[NEXT.name] = pod_document(NEXT.name, NEXT.uid, {"x": "seen"}, nodeName=POOL)
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_device_that_the_earlier_pod_has_still_strands_nobody(bench: SweepBench) -> None:
+    attach(bench.state, bench.claim, POD, "a", Phase.ATTACHED)
+    bench.hand_on()
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_pod_that_the_kubelet_has_still_strands_nobody(bench: SweepBench) -> None:
+    bench.remember(POD, NEXT)
+    bench.hand_on()
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_reservation_for_the_earlier_pod_strands_nobody(bench: SweepBench) -> None:
+    bench.hand_on()
+    users = [user(POD.name, POD.uid), user(NEXT.name, NEXT.uid)]
+    bench.cluster.claims["nics"]["status"]["reservedFor"] = users
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_pod_of_another_node_is_not_told_of(bench: SweepBench) -> None:
+    bench.hand_on(node="node-2")
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
+    following = bench.hand_on()
+    bench.sweep()
+    following["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z"
+
+    bench.sweep(SWEEP_S)
+
+    assert bench.notices == [
+        PodSuperseded(bench.claim, POD, (NEXT,)),
+        PodSuperseded(bench.claim, POD, ()),
+    ]
+
+
+def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> None:
+    bench.hand_on()
+    bench.sweep()
+    bench.cluster.failures = [ApiUnavailableError("refused")]
+
+    bench.sweep(SWEEP_S, SWEEP_S)
+
+    assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
+
+
+def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: SweepBench) -> None:
+    bench.hand_on()
+    bench.sweep()
+    bench.prepare(bench.claim)
+    bench.notices.clear()
+    last = ObjectRef("ai", "train-3", "p3")
+    bench.cluster.claims["nics"]["status"]["reservedFor"] = [user(last.name, last.uid)]
+    bench.cluster.pods = {
+        last.name: pod_document(last.name, last.uid, {"net": "nics"}, nodeName=POOL)
+    }
+
+    bench.sweep()
+
+    assert bench.notices == [PodSuperseded(bench.claim, NEXT, (last,))]
+
+
+def test_a_record_that_the_kubelet_has_for_the_next_pod_is_not_dropped(bench: SweepBench) -> None:
+    bench.remember(NEXT)
+    bench.lose()
+
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+
+    assert bench.is_kept()

@@ -1,0 +1,62 @@
+"""What a server refuses a sweep of records, and what comes of it."""
+
+import asyncio
+
+import pytest
+
+from dra_shim.prepare import NotYetError, OrphanRemoved, OrphanSearchFailed
+from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
+from tests.dra_shim.prepare.prepare_bench import POD
+from tests.dra_shim.prepare.test_orphans import REASON, SweepBench, bench
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["bench"]
+REFUSAL = NotYetError("may not get resourceclaims")
+
+
+def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
+    bench.prepare(bench.cluster.add("another", "u2", "b"))
+    bench.notices.clear()
+    bench.cluster.reads.clear()
+    bench.cluster.failures = [REFUSAL, REFUSAL]
+
+    bench.sweep()
+
+    assert bench.notices == [OrphanSearchFailed(REFUSAL)]
+    assert len(bench.cluster.reads) == 1
+
+
+def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> None:
+    bench.lose()
+    bench.cluster.failures = [REFUSAL]
+
+    async def run() -> None:
+        task = asyncio.create_task(bench.sweeper.run())
+        for _ in range(int(ORPHAN_S / SWEEP_S) + 2):
+            await bench.clock.until_asleep(SWEEP_S)
+            bench.clock.pass_time(SWEEP_S)
+        await bench.clock.until_asleep(SWEEP_S)
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(run())
+
+    assert bench.notices == [OrphanSearchFailed(REFUSAL), OrphanRemoved(bench.claim, POD, REASON)]
+
+
+def test_a_sweep_that_was_cut_short_proves_nothing_of_what_it_had_seen(bench: SweepBench) -> None:
+    other = bench.cluster.add("another", "u2", "b")
+    bench.prepare(other)
+    bench.lose()
+    bench.sweep(ORPHAN_S - 1)
+    bench.cluster.failures = [None, REFUSAL]
+
+    bench.sweep(0, 1)
+
+    assert bench.is_kept()
+    assert bench.record(other) is not None
+    bench.sweep(ORPHAN_S - 1)
+    assert not bench.is_kept()
+    assert bench.record(other) is None

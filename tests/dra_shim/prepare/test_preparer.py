@@ -1,0 +1,374 @@
+"""Prepare and Unprepare on real records: what is recorded and answered, what is refused."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dra_shim.prepare import (
+    ClaimPrepared,
+    ClaimUnprepared,
+    PreparedDevice,
+    PrepareFailed,
+    PrepareResult,
+    UnprepareFailed,
+)
+from dra_shim.settings.common import StatePaths
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    ContainerClaim,
+    ObjectRef,
+)
+from tests.dra_shim.prepare.prepare_bench import (
+    POD,
+    Bench,
+    give_to_another,
+)
+from tests.fakes.cluster import (
+    POOL,
+    Document,
+    config,
+    nic,
+    pod_document,
+    result,
+)
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
+        yield made
+
+
+# --------------------------------------------------------------------------- the record
+
+
+def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+
+    (answer,) = bench.prepare(claim)
+
+    record = bench.record(claim)
+    assert record is not None
+    assert (record.pod, record.boot_id) == (POD, "boot1")
+    assert record.containers == (ContainerClaim("main"),)
+    assert [device.device for device in record.devices] == [nic("a"), nic("b")]
+    assert answer == PrepareResult(
+        (
+            PreparedDevice("nic", POOL, "a", (f"dra.net/nic=ai_nics_nic_{record.nonce}",)),
+            PreparedDevice("nic", POOL, "b"),
+        )
+    )
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
+
+
+def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    first = bench.prepare(claim)
+    before = bench.record(claim)
+    bench.cluster.nics.clear()  # its interface is in the pod, say, and the host was never asked
+
+    assert bench.prepare(claim) == first
+    assert bench.record(claim) == before
+    assert bench.cluster.reads == ["nics", "nics"]
+
+
+def test_another_process_answers_the_same(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    first = bench.prepare(claim)
+    with closing(Bench(bench.state)) as second:
+        second.cluster.add("nics", "u1", "a")
+
+        assert second.prepare(claim) == first
+
+
+def test_a_record_that_was_lost_is_made_again(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    (bench.state.allocations / "u1.json").unlink()
+
+    bench.prepare(claim)
+
+    assert bench.record(claim) is not None
+
+
+def test_a_claim_that_was_allocated_anew_is_recorded_anew(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    bench.cluster.add("nics", "u1", "b")
+
+    bench.prepare(claim)
+
+    record = bench.record(claim)
+    assert record is not None
+    assert [device.device.name for device in record.devices] == ["b"]
+
+
+def test_no_claims_are_prepared_at_once(bench: Bench) -> None:
+    assert bench.prepare() == []
+
+
+def test_a_claim_with_only_other_drivers_devices_is_none_of_ours(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
+        result("gpu0", driver="gpu.example.com")
+    ]
+
+    assert bench.prepare(claim) == [PrepareResult()]
+    assert bench.record(claim) is None
+
+
+def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "nics"}, {"main": []})
+
+    bench.prepare(claim)
+
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=False)]
+
+
+@pytest.mark.parametrize(
+    ("listed", "gated"),
+    [
+        ([{"name": "both", "request": "gpu"}], False),
+        ([{"name": "both", "request": "nic"}], True),
+        ([{"name": "both", "request": "gpu"}, {"name": "both", "request": "nic"}], True),
+        ([{"name": "both"}], True),
+    ],
+    ids=["the GPU alone", "the NIC alone", "each", "the whole claim"],
+)
+def test_a_request_that_no_container_lists_holds_none_back(
+    bench: Bench, listed: list[Document], gated: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    claim = bench.cluster.add("both", "u1", "a")
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"both": "both"}, {"main": listed})
+
+    bench.prepare(claim)
+
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=gated)]
+
+
+def test_each_request_needs_a_container_that_lists_it(bench: Bench) -> None:
+    claim = bench.cluster.add("both", "u1", "a", "b")
+    devices = bench.cluster.claims["both"]["status"]["allocation"]["devices"]
+    devices["results"][1]["request"] = "second"
+    listings = {"main": [{"name": "n", "request": "nic"}], "side": []}
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "both"}, listings)
+
+    bench.prepare(claim)
+    listings["side"] = [{"name": "n", "request": "second"}]
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "both"}, listings)
+    asyncio.run(bench.preparer.unprepare([claim]))
+    bench.prepare(claim)
+
+    assert bench.notices == [
+        ClaimPrepared(claim, POD, gated=False),
+        ClaimUnprepared(claim),
+        ClaimPrepared(claim, POD, gated=True),
+    ]
+
+
+RANGE = config({"interface": {"addresses": ["10.0.0.1-10.0.0.2/24"]}})
+
+
+def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
+    claims = [bench.cluster.add(name, uid, device) for name, uid, device in
+              [("one", "u1", "a"), ("two", "u2", "b"), ("three", "u3", "c")]]  # fmt: skip
+    for name in ("one", "two", "three"):
+        bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [RANGE]
+    bench.prepare(claims[0])
+    bench.prepare(claims[1])
+    bench.prepare(claims[0])
+
+    found = [bench.record(claim) for claim in claims[:2]]
+
+    assert [answer and answer.devices[0].config.interface.addresses for answer in found] == [
+        ("10.0.0.1/24",),
+        ("10.0.0.2/24",),
+    ]
+    (refused,) = bench.end_of_patience(claims[2])
+    assert "every address of 10.0.0.1-10.0.0.2/24 is given" in refused.error
+
+    bench.cluster.add("one", "u1", "d")  # allocated anew: its own address is free for it
+    bench.cluster.claims["one"]["status"]["allocation"]["devices"]["config"] = [RANGE]
+    assert bench.prepare(claims[0])[0].error == ""
+
+
+NAMED = config({"interface": {"name": "net1"}})
+
+
+def test_one_name_is_for_one_device_of_the_claim(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["config"] = [
+        config({"interface": {"name": "net1", "addresses": ["192.0.2.10/24"]}})
+    ]
+
+    error = bench.error(claim)
+
+    assert 'interface.name: "net1": is for device a of claim ai/nics and device b of' in error
+    assert 'interface.addresses: "192.0.2.10": is for device a of claim ai/nics and' in error
+    assert bench.record(claim) is None
+
+
+def test_one_name_is_for_one_device_of_the_pod(bench: Bench) -> None:
+    first, second = (
+        bench.cluster.add(name, uid, device)
+        for name, uid, device in (("one", "u1", "a"), ("two", "u2", "b"))
+    )
+    for name in ("one", "two"):
+        bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [NAMED]
+
+    assert bench.prepare(first)[0].error == ""
+    assert (
+        'interface.name: "net1": is for device b of claim ai/two and device a of claim ai/one'
+        in (bench.error(second))
+    )
+    assert bench.prepare(first)[0].error == ""
+
+
+# --------------------------------------------------------------------------- what is wrong
+
+
+def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
+    good = bench.cluster.add("good", "u1", "a")
+    bad = bench.cluster.add("bad", "u2", "b")
+    bench.cluster.claims["bad"]["status"]["allocation"]["devices"]["config"] = [
+        config({"interface": {"mtu": 1}})
+    ]
+    gone = ObjectRef("ai", "gone", "u3")
+
+    first, second, third = bench.prepare(good, bad, gone)
+
+    assert (first.error, len(first.devices)) == ("", 1)
+    assert second.error.startswith("claim spec.devices.config[0].opaque.parameters.interface.mtu: ")
+    assert third.error == "claim ai/gone: does not exist any more; delete the pod"
+    assert [type(notice) for notice in bench.notices].count(PrepareFailed) == 2
+    assert bench.record(bad) is None
+
+
+def test_a_fault_of_ours_fails_one_claim_and_is_told_as_such(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    fault = RuntimeError("oops")
+    bench.cluster.failures = [fault]
+
+    assert bench.error(claim) == "internal error of dra-shim: RuntimeError('oops')"
+    assert bench.notices == [
+        PrepareFailed(claim, "internal error of dra-shim: RuntimeError('oops')", fault, "internal")
+    ]
+
+
+def test_a_long_story_is_one_line_that_fits_an_event(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [RefusedError("too\nlong " * 300)]
+
+    error = bench.error(claim)
+
+    assert (len(error), error[:16], error[-3:]) == (900, "too long too lon", "...")
+    assert bench.notices == [PrepareFailed(claim, "too\nlong " * 300)]
+
+
+def test_a_record_that_cannot_be_used_is_named(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.state.allocations.mkdir(parents=True)
+    (bench.state.allocations / "u1.json").write_text('{"version":99}')
+
+    assert "$.version: 99, this program reads up to" in bench.error(claim)
+
+
+def test_a_disk_that_takes_nothing_is_named(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.state.directory.write_text("")
+
+    error = bench.error(claim)
+    assert error.startswith(f"state directory {bench.state.directory}: cannot be written: ")
+    assert "Not a directory" in error or "File exists" in error
+
+
+# --------------------------------------------------------------------------- unprepare
+
+
+def unprepare(bench: Bench, *claims: ObjectRef) -> list[str]:
+    return list(asyncio.run(bench.preparer.unprepare(claims)).values())
+
+
+def test_unprepare_forgets_a_claim_without_the_server(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    bench.cluster.reads.clear()
+
+    assert unprepare(bench, claim, claim) == [""]
+    assert bench.record(claim) is None
+    assert bench.cluster.reads == []
+    assert bench.notices[-1] == ClaimUnprepared(claim)
+
+
+def test_unprepare_of_claims_that_nobody_knows_succeeds(bench: Bench) -> None:
+    unknown = [ObjectRef("ai", "a", "u7"), ObjectRef("ai", "b", "u8")]
+
+    assert unprepare(bench, *unknown) == ["", ""]
+    assert unprepare(bench) == []
+    assert bench.notices == []
+
+
+def test_unprepare_moves_a_record_aside_that_cannot_be_used(bench: Bench) -> None:
+    bench.state.allocations.mkdir(parents=True)
+    (bench.state.allocations / "u1.json").write_text('{"version":99}')
+
+    assert unprepare(bench, ObjectRef("ai", "nics", "u1")) == [""]
+    assert (bench.state.allocations / "quarantine" / "u1.json.1").exists()
+
+
+def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    stuck = ObjectRef("ai", "stuck", "u2")
+    (bench.state.allocations / "u2.json").write_text('{"version":99}')
+    (bench.state.allocations / "quarantine").touch()  # so that it can't be moved there
+
+    first, second = unprepare(bench, stuck, claim)
+
+    assert (bool(first), second) == (True, "")
+    assert [notice for notice in bench.notices if isinstance(notice, UnprepareFailed)] == [
+        UnprepareFailed(stuck, first, kind="io")
+    ]
+
+
+def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    (judged,) = asyncio.run(bench.preparer.standing())
+    unprepare(bench, claim)
+    bench.prepare(claim)
+
+    assert not asyncio.run(bench.preparer.drop(judged.record))
+    (now,) = asyncio.run(bench.preparer.standing())
+    assert now.record == judged.record
+    assert asyncio.run(bench.preparer.drop(now.record))
+    assert bench.record(claim) is None
+
+
+def test_records_that_others_write_meanwhile_are_seen(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+
+    (bench.state.allocations / "u1.json").unlink()
+    give_to_another(bench.state, "a")
+
+    (answer,) = bench.end_of_patience(claim)
+    assert answer.error == "device a: in use by claim ai/other of pod ai/inference"
+
+
+def test_records_whose_directory_was_removed_are_written_again(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    shutil.rmtree(bench.state.directory)
+
+    errors = [bench.prepare(claim)[0].error for _ in range(2)]
+
+    assert errors[-1] == ""
+    assert bench.record(claim) is not None

@@ -1,0 +1,374 @@
+"""Prepare where trouble may pass: who waits for what, and calls beside each other."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dra_shim.checkpoint.transaction import CheckpointTransaction
+from dra_shim.prepare import (
+    ApiUnavailableError,
+    ClaimPrepared,
+    PrepareResult,
+    PrepareWaits,
+)
+from dra_shim.prepare.preparer import LONGEST_S
+from dra_shim.settings.common import StatePaths
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    ObjectRef,
+    Phase,
+)
+from tests.dra_shim.prepare.prepare_bench import (
+    OTHER,
+    OTHER_POD,
+    POD,
+    Bench,
+    attach,
+    give_to_another,
+    nonce_of,
+)
+from tests.fakes.cluster import (
+    config,
+    pod_document,
+    result,
+    user,
+)
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
+        yield made
+
+
+# --------------------------------------------------------------------------- patience
+
+
+def later(bench: Bench, claim: ObjectRef, *then: object) -> PrepareResult:
+    """Prepare; run each step of `then` when the next pause begins, and let the pause pass."""
+
+    async def run() -> PrepareResult:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        pause_s = 0.2
+        for step in then:
+            await bench.clock.until_asleep(pause_s)
+            if callable(step):
+                step()
+            bench.clock.pass_time(pause_s)
+            pause_s *= 2
+        return (await task)[claim.uid]
+
+    return asyncio.run(run())
+
+
+def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    def unprepare_the_other() -> None:
+        with CheckpointTransaction(bench.state) as ledger:
+            ledger.forget("u9")
+
+    answer = later(bench, claim, None, None, unprepare_the_other)
+
+    assert (answer.error, len(answer.devices)) == ("", 1)
+    assert bench.notices == [  # each reason once, however often it was met
+        PrepareWaits(claim, "device a: in use by claim ai/other of pod ai/inference"),
+        ClaimPrepared(claim, POD, gated=True),
+    ]
+
+
+def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+
+    (answer,) = bench.end_of_patience(claim)
+
+    assert answer == PrepareResult(error="device a: in use by claim ai/other of pod ai/inference")
+    assert bench.record(claim) is None
+
+
+def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
+    old = bench.cluster.add("old", "u1", "a", pod="ending", pod_uid="p1")
+    new = bench.cluster.add("new", "u2", "b", pod="next", pod_uid="p2")
+    span = config({"interface": {"addresses": ["10.0.0.16-10.0.0.16/24"]}})
+    for name in ("old", "new"):
+        bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [span]
+    bench.prepare(old)
+
+    def unprepare_the_other() -> None:
+        with CheckpointTransaction(bench.state) as ledger:
+            ledger.forget("u1")
+
+    answer = later(bench, new, None, unprepare_the_other)
+
+    record = bench.record(new)
+    assert answer.error == ""
+    assert record is not None
+    assert record.devices[0].config.interface.addresses == ("10.0.0.16/24",)
+
+
+@pytest.mark.parametrize(
+    ("others", "ours", "free"), [("5a", "6b", True), ("5a", "", False), ("", "6b", False)]
+)
+def test_shares_go_together_and_with_nothing_else(
+    bench: Bench, others: str, ours: str, free: bool  # noqa: FBT001 a case
+) -> None:  # fmt: skip
+    bench.cluster.nics.add("hca")
+    give_to_another(bench.state, "hca", share=others)
+    claim = bench.cluster.add("nics", "u1", "hca")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
+        result("hca", shareID=ours or None)
+    ]
+
+    (answer,) = bench.prepare(claim) if free else bench.end_of_patience(claim)
+
+    assert [device.share_id for device in answer.devices] == ([ours] if free else [])
+    assert answer.error == (
+        "" if free else "device hca: in use by claim ai/other of pod ai/inference"
+    )
+
+
+def test_the_next_pod_of_a_claim_waits_until_the_last_one_gave_its_devices_back(
+    bench: Bench,
+) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    attach(bench.state, claim, POD, "a", Phase.DETACHING)
+    bench.cluster.add("nics", "u1", "a", pod="next", pod_uid="p2")
+
+    answer = later(bench, claim, None, lambda: attach(bench.state, claim, POD, "a", Phase.HOME))
+
+    record = bench.record(claim)
+    assert answer.error == ""
+    assert record is not None
+    assert record.pod == ObjectRef("ai", "next", "p2")
+
+
+def shared_by(bench: Bench, *pods: str) -> ObjectRef:
+    """Return a claim that is reserved for pods, of which each is there."""
+    claim = bench.cluster.add("nics", "u1", "a")
+    status = bench.cluster.claims["nics"]["status"]
+    status["reservedFor"] = [user(pod, f"p-{pod}") for pod in pods]
+    for pod in pods:
+        bench.cluster.pods[pod] = pod_document(pod, f"p-{pod}", {"n": "nics"})
+    return claim
+
+
+@pytest.mark.parametrize("pods", [("old", "next"), ("next", "old")])
+@pytest.mark.parametrize("ends", ["finished", "gone"])
+def test_the_next_pod_waits_until_the_claim_is_no_longer_reserved_for_one_that_ended(
+    bench: Bench, ends: str, pods: tuple[str, str]
+) -> None:
+    claim = shared_by(bench, *pods)
+    if ends == "gone":
+        del bench.cluster.pods["old"]
+    else:
+        bench.cluster.pods["old"]["status"]["phase"] = "Succeeded"
+
+    reserved = bench.cluster.claims["nics"]["status"]["reservedFor"]
+    answer = later(bench, claim, None, lambda: reserved.remove(user("old", "p-old")))
+
+    waits = "claim ai/nics: is still reserved for old as well, which ended"
+    assert bench.notices[0] == PrepareWaits(claim, waits)
+    assert answer.error == ""
+    record = bench.record(claim)
+    assert record is not None
+    assert record.pod == ObjectRef("ai", "next", "p-next")
+
+
+def test_pods_that_share_a_claim_are_refused_at_once_after_two_were_seen(bench: Bench) -> None:
+    claim = shared_by(bench, "old", "one", "two", "three")
+    del bench.cluster.pods["old"]
+    del bench.cluster.pods["three"]
+
+    assert "is used by 3 pods (one, two, three), and" in bench.error(claim)
+
+
+def test_what_the_pod_has_already_does_not_stand_in_its_way(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    attach(bench.state, claim, POD, "a", Phase.ATTACHED)
+
+    (answer,) = bench.prepare(claim)
+
+    assert answer.error == ""
+
+
+def test_a_device_that_the_plugin_has_not_brought_home_is_waited_for(bench: Bench) -> None:
+    attach(bench.state, OTHER, OTHER_POD, "a", Phase.DETACHING)
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    (answer,) = bench.end_of_patience(claim, limit_s=45.0)
+
+    assert answer.error == (
+        "device a: in use by pod ai/inference, which has not given it back (claim ai/other)"
+    )
+
+
+def test_a_device_that_is_late_is_waited_for(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.nics.clear()
+
+    answer = later(bench, claim, None, lambda: bench.cluster.nics.add("a"))
+
+    assert answer.error == ""
+
+
+def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [ApiUnavailableError("busy", 7.0), ApiUnavailableError("refused")]
+
+    async def run() -> dict[str, PrepareResult]:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.clock.until_asleep(7.0)
+        bench.clock.pass_time(7.0)
+        await bench.clock.until_asleep(0.4)
+        bench.clock.pass_time(0.4)
+        return await task
+
+    assert asyncio.run(run())["u1"].error == ""
+    assert bench.cluster.reads == ["nics"] * 3
+
+
+def test_pauses_grow_to_an_end(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [ApiUnavailableError("refused")] * 8
+
+    async def run() -> dict[str, PrepareResult]:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        for pause_s in (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0):
+            await bench.clock.until_asleep(pause_s)
+            bench.clock.pass_time(pause_s)
+        return await task
+
+    assert asyncio.run(run())["u1"].error == ""
+
+
+def test_a_server_that_refuses_is_not_asked_twice(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [RefusedError("may not get resourceclaims")]
+
+    assert bench.error(claim) == "may not get resourceclaims"
+    assert bench.cluster.reads == ["nics"]
+
+
+@pytest.mark.parametrize(
+    ("said_s", "over_s"),
+    [
+        pytest.param(None, 45.0, id="the kubelet's default"),
+        pytest.param(10.0, 10.0, id="less"),
+        pytest.param(100.0, 45.0, id="more"),
+    ],
+)
+def test_a_silent_server_is_named_before_the_kubelet_gives_up(
+    bench: Bench, said_s: float | None, over_s: float
+) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.fall_silent()
+    began = bench.clock()
+
+    async def run() -> dict[str, PrepareResult]:
+        task = asyncio.create_task(bench.preparer.prepare([claim], said_s))
+        await bench.cluster.asked.wait()
+        (left_s,) = bench.clock.asleep()
+        bench.clock.pass_time(left_s)
+        return await task
+
+    assert asyncio.run(run()) == {
+        "u1": PrepareResult(error="no answer in time; waited for the claim from the API server")
+    }
+    assert over_s / 2 < bench.clock() - began < over_s
+
+
+# --------------------------------------------------------------------------- beside each other
+
+
+def test_two_calls_for_one_claim_make_one_record(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> tuple[dict[str, PrepareResult], dict[str, PrepareResult]]:
+        return await asyncio.gather(
+            bench.preparer.prepare([claim, claim]), bench.preparer.prepare([claim])
+        )
+
+    first, second = asyncio.run(run())
+
+    assert first == second
+    assert nonce_of(first["u1"]) == getattr(bench.record(claim), "nonce", "")
+
+
+def test_the_second_call_for_a_claim_begins_when_the_first_has_ended(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.fall_silent()
+
+    async def run() -> list[str]:
+        first = asyncio.create_task(bench.preparer.prepare([claim]))
+        second = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.clock.until_asleep(LONGEST_S, 2)
+        reads = list(bench.cluster.reads)
+        bench.cluster.speak()
+        assert await first == await second
+        return reads
+
+    assert asyncio.run(run()) == ["nics"]
+    assert bench.cluster.reads == ["nics", "nics"]
+
+
+def test_of_many_claims_for_one_device_one_gets_it(bench: Bench) -> None:
+    claims = [bench.cluster.add(f"c{n}", f"u{n}", "a", "b") for n in range(8)]
+
+    answers = bench.end_of_patience(*claims, waiting=7)
+
+    winners = [claim for claim, answer in zip(claims, answers, strict=True) if answer.devices]
+    assert len(winners) == 1
+    losers = [answer.error for answer in answers if answer.error]
+    assert len(losers) == 7
+    assert set(losers) == {
+        f"device a: in use by claim {winners[0]} of pod ai/train; "
+        f"device b: in use by claim {winners[0]} of pod ai/train"
+    }
+
+
+def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> tuple[dict[str, PrepareResult], dict[str, str]]:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.clock.until_asleep(0.2)
+        unprepared = await bench.preparer.unprepare([claim])
+        return await task, unprepared
+
+    answers, unprepared = asyncio.run(run())
+
+    assert answers == {"u1": PrepareResult(error="was unprepared while it was being prepared")}
+    assert unprepared == {"u1": ""}
+    assert bench.record(claim) is None
+
+
+def test_a_call_that_the_kubelet_ends_leaves_no_transaction_behind(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> bool:
+        bench.cluster.open_eyes.clear()
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.cluster.looked.wait()
+        with CheckpointTransaction(bench.state):
+            bench.cluster.open_eyes.set()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            for _ in range(20):
+                task.cancel()
+                await asyncio.sleep(0)
+            at_work = not task.done()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return at_work
+
+    assert asyncio.run(run()), "it must not end while its record may yet be written"
+    assert bench.record(claim) is not None

@@ -1,0 +1,339 @@
+"""What our publisher and every API server owe each other, held here against the one in memory.
+
+tests/system/cluster/test_slices_contract.py holds the same against a real server. Time passes when
+a test says so, on both.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dra_shim.kubeapi import NODE, SLICE, ApiClient, name_of, uid_of
+from dra_shim.pool import DriverResources, driver_resources
+from dra_shim.resourceapi import ResourceSlice, SliceDevice, parse_document
+from dra_shim.resourceslice import DeviceRefused, FieldsDropped, SlicesPublished
+from dra_shim.resourceslice.layout import slice_name
+from dra_shim.resourceslice.schedule import REPAIR_S
+from dra_shim.scheduling.allocator import pools_of
+from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject
+from tests.dra_shim.resourceslice.pools import PF, device, many
+from tests.dra_shim.resourceslice.publisher_bench import Bench, names_of
+from tests.dranet_nri.nri.plugin_bench import finish
+
+pytestmark = pytest.mark.process
+
+
+VFS = {f"0000:8a:00.{index}": PF for index in range(1, 4)}
+CARD = [
+    device("pf", PF, "eth0", linkSpeed=100_000, rdma=True),
+    *(device(f"vf-{index}", address) for index, address in enumerate(VFS)),
+    device("shared", "0000:8b:00.0", "ib0", linkSpeed=400_000),
+]
+
+
+@pytest.fixture
+def subject() -> Subject:
+    """Return the server in memory."""
+    return FakeSubject()
+
+
+@asynccontextmanager
+async def publisher(
+    subject: Subject, node: str = "", version: str = ""
+) -> AsyncIterator[tuple[ApiClient, Bench]]:
+    """Run a publisher of a new node, or of one that there is."""
+    async with subject.client() as api:
+        if version:
+            api._versions["resource.k8s.io"] = version
+        bench = Bench(api, node or f"node-{uuid4().hex[:12]}")
+        if not node:
+            await bench.add_node()
+        async with bench.running():
+            yield api, bench
+
+
+def plain(node: str, *names: str) -> DriverResources:
+    """Return what a node with these devices offers."""
+    return driver_resources(node, [device(name, mtu=1500) for name in names])
+
+
+def rich(node: str) -> DriverResources:
+    """Return what a node with VFs, a shared NIC and a NIC without carrier offers."""
+    return driver_resources(node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS)
+
+
+async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
+    """Return what a scheduler sees of the node's pool, and of which generation."""
+    slices = [parse_document(resource_slice) for resource_slice in await bench.slices()]
+    found = [
+        resource_slice for resource_slice in slices if isinstance(resource_slice, ResourceSlice)
+    ]
+    (pool,) = pools_of(found, bench.node)
+    assert pool.problem == ""
+    offers = tuple(sorted(pool.offers, key=lambda ref: ref.name))
+    return offers, max(resource_slice.generation for resource_slice in found)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_what_a_node_offers_is_what_the_scheduler_sees(subject: Subject, version: str) -> None:
+    async def scene() -> None:
+        async with publisher(subject, version=version) as (_, it):
+            goods = rich(it.node)
+
+            told = await it.publish(goods)
+
+            assert await seen(it) == (goods.offers, 1)
+            assert told == SlicesPublished(devices=5, slices=1, writes=2)
+            assert it.said(FieldsDropped) == []
+
+    finish(scene())
+
+
+@pytest.mark.every_kubernetes
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_restart_writes_nothing(subject: Subject, version: str) -> None:
+    async def scene() -> None:
+        async with publisher(subject, version=version) as (_, it):
+            await it.publish(rich(it.node))
+            before = await it.versions()
+        async with publisher(subject, it.node, version) as (_, again):
+            told = await again.publish(rich(it.node))
+
+            assert told.writes == 0
+            assert await again.versions() == before
+
+    finish(scene())
+
+
+def test_a_restart_leaves_devices_where_they_are(subject: Subject) -> None:
+    async def scene() -> None:
+        names = many(100)
+        devices = [device(name) for name in names]
+        async with publisher(subject) as (_, it):
+            await it.publish(driver_resources(it.node, devices, ills={names[0]: "NoCarrier"}))
+            await it.rest_over(2)
+            await it.publish(driver_resources(it.node, devices))
+        async with publisher(subject, it.node) as (_, again):
+            told = await again.publish(driver_resources(it.node, devices))
+
+            assert told == SlicesPublished(devices=100, slices=2, writes=0)
+
+    finish(scene())
+
+
+def test_a_slice_belongs_to_its_node(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (api, it):
+            await it.publish(plain(it.node, "a"))
+
+            (document,) = await it.slices()
+            (owner,) = document["metadata"]["ownerReferences"]
+            node = await api.get(NODE, it.node)
+            assert (owner["kind"], owner["uid"]) == ("Node", uid_of(node))
+
+    finish(scene())
+
+
+def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (_, it):
+            goods = plain(it.node, *many(300))
+
+            told = await it.publish(goods)
+
+            assert told == SlicesPublished(devices=300, slices=3, writes=3)
+            assert await seen(it) == (goods.offers, 1)
+            assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
+                128,
+                128,
+                44,
+            ]
+
+    finish(scene())
+
+
+def test_taints_make_slices_smaller_and_their_end_moves_nothing(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (_, it):
+            names = many(100)
+            devices = [device(name) for name in names]
+            await it.publish(driver_resources(it.node, devices))
+            await it.rest_over(1)
+            tainted = await it.publish(
+                driver_resources(it.node, devices, ills={names[0]: "NoCarrier"})
+            )
+            await it.rest_over(2)
+            healed = await it.publish(driver_resources(it.node, devices))
+
+            assert (tainted.writes, healed.writes) == (2, 1)
+            assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
+                64,
+                36,
+            ]
+            assert (await seen(it))[1] == 2
+
+    finish(scene())
+
+
+def test_a_change_of_one_device_is_one_write(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (_, it):
+            names = many(300)
+            await it.publish(plain(it.node, *names))
+            await it.rest_over(3)
+            before = await it.versions()
+            changed = [device(name, mtu=9000 if name == names[200] else 1500) for name in names]
+
+            told = await it.publish(driver_resources(it.node, changed))
+
+            after = await it.versions()
+            assert told.writes == 1
+            assert [old == new for old, new in zip(before, after, strict=True)] == [
+                True,
+                False,
+                True,
+            ]
+            assert (await seen(it))[1] == 1
+
+    finish(scene())
+
+
+def test_a_device_that_the_server_does_not_take_is_left_out_alone(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (_, it):
+            bad = SliceDevice("dra.net", it.node, "b", (("dra.net/alias", "x" * 65),))
+            goods = plain(it.node, "a", "c")
+            told = await it.publish(replace(goods, offers=(*goods.offers, bad)))
+            (refused,) = it.said(DeviceRefused)
+
+            assert await seen(it) == (goods.offers, 1)
+            assert (told.devices, told.writes) == (2, 2)
+            assert refused.device == "b"
+            assert refused.reason.startswith("attributes[dra.net/alias].string: ")
+
+    finish(scene())
+
+
+def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (api, it):
+            goods = plain(it.node, *many(200))
+            await it.publish(goods)
+            await it.until_at_ease()
+            first = (await it.slices())[0]
+
+            await api.delete(SLICE, name_of(first), uid_of(first))
+            await it.rest(REPAIR_S)
+            told = await it.until_said(SlicesPublished, 2)
+
+            assert told.writes == 1
+            assert await seen(it) == (goods.offers, 1)
+
+    finish(scene())
+
+
+def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (api, it):
+            goods = plain(it.node, "a", "b")
+            await it.publish(goods)
+            await it.until_at_ease()
+            (document,) = await it.slices()
+            spec = {**document["spec"], "devices": [{"name": "somebody-elses"}]}
+
+            await api.replace(SLICE, {**document, "spec": spec})
+            await it.rest(REPAIR_S)
+            told = await it.until_said(SlicesPublished, 2)
+
+            assert told.writes == 1
+            assert await seen(it) == (goods.offers, 1)
+
+    finish(scene())
+
+
+@pytest.mark.every_kubernetes
+def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (api, it):
+            goods = plain(it.node, *many(200))
+            await it.publish(goods)
+            for attempt in range(2):
+                await it.until_at_ease()
+                for resource_slice in await it.slices():
+                    await api.delete(SLICE, name_of(resource_slice), uid_of(resource_slice))
+                await it.rest(REPAIR_S)
+                await it.until_said(SlicesPublished, 2 + attempt)
+
+                assert await seen(it) == (goods.offers, 1)
+
+    finish(scene())
+
+
+def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (api, it):
+            pool = {"name": it.node, "generation": 7, "resourceSliceCount": 1}
+            old: dict[str, Any] = {
+                "metadata": {"name": f"0-dra.net-{it.node}-x7k2p"},
+                "spec": {
+                    "driver": "dra.net",
+                    "nodeName": it.node,
+                    "pool": pool,
+                    "devices": [{"name": "a"}],
+                },
+            }
+            await api.create(SLICE, old)
+            goods = plain(it.node, "a", "b")
+
+            await it.publish(goods)
+
+            assert [name_of(resource_slice) for resource_slice in await it.slices()] == [
+                slice_name(it.node, 0)
+            ]
+            assert await seen(it) == (goods.offers, 8)
+            await it.until_at_ease()
+
+    finish(scene())
+
+
+def test_a_node_that_comes_back_as_another_owns_its_slices(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (api, it):
+            goods = plain(it.node, "a")
+            await it.publish(goods)
+            await it.until_at_ease()
+            (before,) = await it.slices()
+
+            await api.delete(NODE, it.node, uid_of(await api.get(NODE, it.node)))
+            uid = await it.add_node()
+            subject.collect_garbage()
+            await it.rest(REPAIR_S)
+            await it.until_said(SlicesPublished, 2)
+
+            (after,) = await it.slices()
+            assert uid_of(after) != uid_of(before)
+            assert after["metadata"]["ownerReferences"][0]["uid"] == uid
+
+    finish(scene())
+
+
+def test_a_taint_keeps_the_time_since_when_it_is_there(subject: Subject) -> None:
+    async def scene() -> None:
+        async with publisher(subject) as (_, it):
+            devices = [device("a"), device("b", mtu=1500)]
+            await it.publish(driver_resources(it.node, devices, ills={"a": "NoCarrier"}))
+            (before,) = await it.slices()
+            await it.rest_over(1)
+            changed = [device("a", mtu=9000), device("b", mtu=9000)]
+            await it.publish(driver_resources(it.node, changed, ills={"a": "NoCarrier"}))
+
+            (after,) = await it.slices()
+            taint = after["spec"]["devices"][0]["taints"][0]
+            assert taint["timeAdded"]
+            assert taint == before["spec"]["devices"][0]["taints"][0]
+
+    finish(scene())

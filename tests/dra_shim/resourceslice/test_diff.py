@@ -1,0 +1,255 @@
+"""What is written: as little as possible, never a mixture, and what counts for nobody last."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_shim.pool import DriverResources
+from dra_shim.resourceapi import CounterValue
+from dra_shim.resourceslice.diff import AcceptedSlice
+from dra_shim.resourceslice.documents import new_document, spec_of
+from dra_shim.resourceslice.layout import SliceContent, laid_out, slice_name
+from dra_shim.scheduling.allocator import pools_of
+from tests.dra_shim.resourceslice.pools import NODE, POOL, Server, goods, many, offers, parsed
+
+FIRST, SECOND = slice_name(NODE, 0), slice_name(NODE, 1)
+BIG = many(200)
+
+
+def bring(server: Server, wanted: DriverResources, most: int | None = None) -> list[str]:
+    """Bring the server to what is wanted, or only part of the way; return what was written."""
+    server.writes.clear()
+    published = {
+        resource_slice.name: resource_slice.devices for resource_slice in server.published()
+    }
+    parts = laid_out(NODE, wanted, server.layout or published)
+    server.bring(parts, most)
+    if most is None:
+        server.layout = {part.name: [device.name for device in part.offers] for part in parts}
+    return server.writes
+
+
+def consumed(server: Server) -> DriverResources:
+    """Return what a scheduler sees of the pool."""
+    slices = [parsed(document) for document in server.slices.values()]
+    (pool,) = pools_of(slices, NODE)
+    assert pool.problem == ""
+    return DriverResources(
+        tuple(sorted(pool.offers, key=lambda device: device.name)), pool.counters
+    )
+
+
+@pytest.fixture
+def server() -> Server:
+    """Return one without slices."""
+    return Server()
+
+
+def test_a_first_publication_creates_generation_1(server: Server) -> None:
+    assert bring(server, goods("a", "b")) == [f"create {FIRST}"]
+    assert server.generations() == [1]
+    assert consumed(server) == goods("a", "b")
+
+
+def test_what_is_there_is_not_written_again(server: Server) -> None:
+    counted = DriverResources(
+        offers(*BIG, drawn=BIG, taints=BIG[:1]), (CounterValue("pf", "functions", Fraction(1)),)
+    )
+    bring(server, counted)
+
+    assert bring(server, counted) == []
+
+
+def test_a_change_within_one_slice_keeps_the_generation(server: Server) -> None:
+    bring(server, goods(*BIG))
+
+    written = bring(server, goods(*BIG[:150], "x", *BIG[151:]))
+
+    assert written == [f"change {SECOND}"]
+    assert server.generations() == [1, 1]
+
+
+def test_a_change_of_two_slices_is_a_new_generation_in_all(server: Server) -> None:
+    bring(server, goods(*many(300)))
+
+    written = bring(server, goods("a", *many(300)[1:200], "z", *many(300)[201:]))
+
+    assert written == [f"change {slice_name(NODE, index)}" for index in range(3)]
+    assert server.generations() == [2, 2, 2]
+
+
+def test_another_number_of_slices_is_a_new_generation(server: Server) -> None:
+    bring(server, goods(*BIG[:128]))
+
+    assert bring(server, goods(*BIG)) == [f"change {FIRST}", f"create {SECOND}"]
+    assert server.generations() == [2, 2]
+    assert bring(server, goods(*BIG[:60])) == [f"change {FIRST}", f"remove {SECOND}"]
+    assert server.generations() == [3]
+
+
+def test_a_slice_that_was_deleted_is_created_alone(server: Server) -> None:
+    bring(server, goods(*BIG))
+    before = dict(server.slices)
+    del server.slices[SECOND]
+
+    assert bring(server, goods(*BIG)) == [f"create {SECOND}"]
+    assert server.slices[SECOND]["spec"] == before[SECOND]["spec"]
+
+
+def test_after_all_were_deleted_the_pool_begins_anew(server: Server) -> None:
+    bring(server, goods(*BIG))
+    server.slices.clear()
+
+    assert bring(server, goods(*BIG)) == [f"create {FIRST}", f"create {SECOND}"]
+    assert server.generations() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"devices": []},
+        {"pool": {"name": NODE, "generation": 1, "resourceSliceCount": 5}},
+        {"allNodes": True},
+    ],
+    ids=["its devices", "the count", "a field that we do not know"],
+)
+def test_an_edit_is_undone(server: Server, edit: dict[str, object]) -> None:
+    bring(server, goods(*BIG))
+    right = server.slices[FIRST]["spec"]
+    server.put(FIRST, {**server.slices[FIRST], "spec": {**right, **edit}})
+
+    assert bring(server, goods(*BIG)) == [f"change {FIRST}"]
+    assert server.slices[FIRST]["spec"] == right
+
+
+def test_a_generation_that_somebody_raised_is_gone_beyond(server: Server) -> None:
+    bring(server, goods(*BIG))
+    spec = server.slices[FIRST]["spec"]
+    pool = {"name": NODE, "generation": 7, "resourceSliceCount": 2}
+    server.put(FIRST, {**server.slices[FIRST], "spec": {**spec, "pool": pool}})
+
+    assert bring(server, goods(*BIG)) == [f"change {SECOND}"]
+    assert server.generations() == [7, 7]
+
+
+def test_a_slice_of_an_older_driver_is_replaced(server: Server) -> None:
+    part = SliceContent("0-dra.net-node-1-abcde", offers("a"))
+    server.put(part.name, new_document(POOL, part, spec_of(POOL, part, 4, 1)))
+
+    assert bring(server, goods("a", "b")) == [f"create {FIRST}", f"remove {part.name}"]
+    assert server.generations() == [5]
+
+
+def test_a_stray_slice_is_removed_without_ado(server: Server) -> None:
+    bring(server, goods("a"))
+    for name, generation in (("stray", 1), ("old", 0)):
+        part = SliceContent(name, offers("z"))
+        server.put(name, new_document(POOL, part, spec_of(POOL, part, generation, 1)))
+
+    assert bring(server, goods("a")) == ["remove stray", "remove old"]
+    assert server.generations() == [1]
+
+
+def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Server) -> None:
+    part = SliceContent("stray", offers("z"))
+    pool = replace(POOL, node="pool-9")
+    server.put("stray", new_document(pool, part, spec_of(pool, part, 99, 1)))
+
+    assert bring(server, goods("a")) == [f"create {FIRST}", "remove stray"]
+    assert server.generations() == [1]
+
+    server.put("stray", new_document(pool, part, spec_of(pool, part, 1, 1)))
+    assert bring(server, goods("b")) == [f"change {FIRST}", "remove stray"]
+    assert server.generations() == [1]
+
+
+def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
+    part = SliceContent(FIRST, offers("z"))
+    pool = replace(POOL, node="pool-9")
+    server.put(FIRST, new_document(pool, part, spec_of(pool, part, 1, 1)))
+
+    assert bring(server, goods("a")) == [f"remove {FIRST}", f"create {FIRST}"]
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        [],
+        [{"kind": "Node", "uid": "before"}],
+        [{"kind": "Node", "uid": "before"}, {"kind": "Node", "uid": POOL.node_uid}],
+    ],
+    ids=["of nobody", "of an earlier node", "of an earlier node as well"],
+)
+def test_a_slice_that_its_node_does_not_own_is_changed(
+    server: Server, owners: list[dict[str, str]]
+) -> None:
+    bring(server, goods("a"))
+    document = server.slices[FIRST]
+    metadata = {**document["metadata"], "ownerReferences": owners}
+    server.put(FIRST, {**document, "metadata": metadata})
+
+    assert bring(server, goods("a")) == [f"change {FIRST}"]
+    assert bring(server, goods("a")) == []
+
+
+def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -> None:
+    tainted = goods("a", taints=["a"])
+    bring(server, tainted)
+    sent = server.published()[0].spec
+    document = server.slices[FIRST]
+    server.put(
+        FIRST, {**document, "spec": {**document["spec"], "devices": [{"name": "a", "of": 1}]}}
+    )
+    kept = server.published()[0].spec
+    server.accepted[FIRST] = AcceptedSlice(sent, kept)
+
+    assert bring(server, tainted) == []
+    assert bring(server, goods("a")) == [f"change {FIRST}"]
+
+
+def test_what_somebody_else_made_of_it_is_not(server: Server) -> None:
+    tainted = goods("a", taints=["a"])
+    bring(server, tainted)
+    server.accepted[FIRST] = AcceptedSlice(server.published()[0].spec, {"something": "else"})
+    document = server.slices[FIRST]
+    server.put(FIRST, {**document, "spec": {**document["spec"], "devices": []}})
+
+    assert bring(server, tainted) == [f"change {FIRST}"]
+
+
+NAMES = st.sets(st.integers(0, 260), max_size=220)
+STATES = st.tuples(NAMES, NAMES, st.integers(0, 6), st.sampled_from(["", "delete", "edit"]))
+
+
+def wanted_of(present: set[int], tainted: set[int]) -> DriverResources:
+    names = [f"nic-{index:03d}" for index in sorted(present)]
+    drawn = names[::50]
+    counters = (CounterValue("pf", "functions", Fraction(99)),) if drawn else ()
+    ills = {f"nic-{index:03d}" for index in tainted}
+    return DriverResources(offers(*names, taints=ills, drawn=drawn), counters)
+
+
+@given(st.lists(STATES, min_size=1, max_size=5))
+def test_wherever_it_was_interrupted_the_pool_ends_as_wanted(
+    history: Sequence[tuple[set[int], set[int], int, str]],
+) -> None:
+    server = Server()
+    for present, tainted, most, harm in history:
+        wanted = wanted_of(present, tainted)
+        bring(server, wanted, most)
+        if harm and server.slices:
+            name = sorted(server.slices)[0]
+            if harm == "delete":
+                del server.slices[name]
+            else:
+                spec = server.slices[name]["spec"]
+                server.put(name, {**server.slices[name], "spec": {**spec, "devices": []}})
+        bring(server, wanted)
+
+        assert consumed(server) == wanted
+        assert len(set(server.generations())) == 1
+        assert bring(server, wanted) == []

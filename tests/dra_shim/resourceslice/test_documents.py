@@ -1,0 +1,222 @@
+"""Slices as documents: written in each version, read back, compared by what they say."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
+from dra_shim.resourceslice.documents import (
+    SlicePool,
+    changed_document,
+    first_device,
+    new_document,
+    quantity,
+    read_published,
+    settled,
+    spec_of,
+)
+from dra_shim.resourceslice.layout import SliceContent
+from dranet_nri.model import Version
+from tests.dra_shim.resourceslice.pools import NODE, POOL, parsed
+
+MILLION = Fraction(10**6)
+RICH = SliceDevice(
+    "dra.net",
+    NODE,
+    "nic-0",
+    (
+        ("dra.net/alias", ""),
+        ("dra.net/firmware", Version("22.39.1002")),
+        ("dra.net/mtu", 9000),
+        ("dra.net/rdma", False),
+    ),
+    (
+        Capacity(
+            "dra.net/bandwidth",
+            100_000 * MILLION,
+            Policy(Fraction(), (), Fraction(), None, MILLION),
+        ),
+        Capacity("dra.net/queues", Fraction(63)),
+    ),
+    (CounterValue("pf", "functions", Fraction(1)),),
+    (Taint("dra.net/unhealthy", "NoCarrier"), Taint("dra.net/other", "", "None")),
+    shared=True,
+)
+PLAIN = SliceDevice("dra.net", NODE, "nic-1")
+VERSIONS = ("v1", "v1beta2", "v1beta1")
+
+
+def in_version(version: str) -> SlicePool:
+    return replace(POOL, version=version)
+
+
+def on_server(pool: SlicePool, document: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
+    """Return a document as a server shows it."""
+    shown = {**document["metadata"], "uid": "u1", "resourceVersion": "7", **metadata}
+    return {**document, "apiVersion": f"resource.k8s.io/{pool.version}", "metadata": shown}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_written_is_what_our_reader_reads(version: str) -> None:
+    pool = in_version(version)
+    part = SliceContent("s-0", (RICH, PLAIN))
+
+    document = on_server(pool, new_document(pool, part, spec_of(pool, part, 3, 2)))
+
+    found = parsed(document)
+    assert found.offers == part.offers
+    assert (found.driver, found.pool, found.node) == ("dra.net", NODE, NODE)
+    assert (found.name, found.generation, found.count) == ("s-0", 3, 2)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_counters_are_written_by_their_sets(version: str) -> None:
+    pool = in_version(version)
+    counters = (
+        CounterValue("pf-a", "functions", Fraction(8)),
+        CounterValue("pf-a", "queues", Fraction(2000)),
+        CounterValue("pf-b", "functions", Fraction(1)),
+    )
+    part = SliceContent("s-0", counters=counters)
+
+    spec = spec_of(pool, part, 1, 1)
+
+    assert "devices" not in spec
+    assert parsed(on_server(pool, new_document(pool, part, spec))).counters == counters
+
+
+def test_an_empty_pool_has_a_slice_without_devices() -> None:
+    spec = spec_of(POOL, SliceContent("s-0"), 1, 1)
+
+    assert spec["devices"] == []
+
+
+def test_a_slice_belongs_to_its_node() -> None:
+    document = new_document(POOL, SliceContent("s-0"), {})
+
+    assert document["metadata"] == {
+        "name": "s-0",
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "n1", "controller": True}
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (1000, "1k"),
+        (1500, "1500"),
+        (10**6, "1M"),
+        (1500 * 10**6, "1500M"),
+        (10**11, "100G"),
+        (400 * 10**9, "400G"),
+        (10**12, "1T"),
+        (2 * 10**18, "2E"),
+    ],
+)
+def test_amounts_are_written_as_a_server_writes_them(amount: int, text: str) -> None:
+    assert quantity(Fraction(amount)) == text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_counts_of_a_published_slice_is_read(version: str) -> None:
+    pool = in_version(version)
+    part = SliceContent("s-0", (RICH, PLAIN))
+    spec = spec_of(pool, part, 3, 2)
+
+    found = read_published(on_server(pool, new_document(pool, part, spec)))
+
+    assert (found.name, found.uid, found.version) == ("s-0", "u1", "7")
+    assert (found.pool, found.generation, found.owners) == (NODE, 3, ("n1",))
+    assert found.devices == ("nic-0", "nic-1")
+    assert found.spec == settled(spec)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"metadata": 7, "spec": 7},
+        {"metadata": {"ownerReferences": 7}, "spec": {"devices": 7, "pool": 7}},
+        {
+            "metadata": {"ownerReferences": [7]},
+            "spec": {"devices": [7], "pool": {"generation": "7"}},
+        },
+    ],
+)
+def test_what_is_not_as_it_should_be_is_missing(document: dict[str, Any]) -> None:
+    found = read_published(document)
+
+    assert (found.name, found.generation, found.owners, found.devices) == ("", 0, (), ())
+    assert first_device(document) == {}
+
+
+def test_times_and_emptiness_say_nothing() -> None:
+    sent = {"devices": [{"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}]}
+    kept: dict[str, Any] = {
+        "devices": [
+            {
+                "name": "a",
+                "attributes": {},
+                "capacity": None,
+                "taints": [{"key": "k", "effect": "NoSchedule", "timeAdded": "2026"}],
+            }
+        ],
+        "sharedCounters": [],
+    }
+
+    assert settled(sent) == settled(kept) == sent
+
+
+def test_what_is_false_or_zero_or_an_empty_word_says_something() -> None:
+    spec = {"a": False, "b": 0, "c": ""}
+
+    assert settled(spec) == spec
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_taint_that_stays_keeps_its_time(version: str) -> None:
+    pool = in_version(version)
+    part = SliceContent("s-0", (RICH, PLAIN))
+    spec = spec_of(pool, part, 1, 1)
+    written = on_server(pool, new_document(pool, part, spec))
+    for taint in first_device(written)["taints"]:
+        taint["timeAdded"] = "2026-11-20T12:00:00Z"
+    other = replace(RICH, taints=(*RICH.taints[:1], Taint("dra.net/other", "new", "None")))
+    next_spec = spec_of(
+        pool, SliceContent("s-0", (other, replace(PLAIN, taints=RICH.taints))), 1, 1
+    )
+
+    document = changed_document(pool, read_published(written), next_spec)
+
+    times = [taint.get("timeAdded") for taint in first_device(document)["taints"]]
+    assert times == ["2026-11-20T12:00:00Z", None]
+    assert "timeAdded" not in str(document["spec"]["devices"][1])  # type: ignore[index]
+    assert settled(document["spec"]) == settled(next_spec)  # type: ignore[arg-type]
+
+
+def test_what_others_wrote_into_the_metadata_stays() -> None:
+    part = SliceContent("s-0", (PLAIN,))
+    theirs = {"kind": "Rack", "uid": "r1"}
+    owners = [theirs, {"kind": "Node", "uid": "old"}]
+    labels = {"a": "b"}
+    written = on_server(
+        POOL,
+        new_document(POOL, part, spec_of(POOL, part, 1, 1)),
+        ownerReferences=owners,
+        labels=labels,
+    )
+
+    document = changed_document(POOL, read_published(written), {"sharedCounters": []})
+
+    metadata = document["metadata"]
+    assert isinstance(metadata, dict)
+    assert (metadata["labels"], metadata["resourceVersion"]) == (labels, "7")
+    assert [each["uid"] for each in metadata["ownerReferences"]] == ["r1", "n1"]
+    assert document["spec"] == {"sharedCounters": []}

@@ -1,0 +1,59 @@
+"""Which features a server has is seen by what it leaves of a slice."""
+
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.pool import Feature
+from dra_shim.resourceslice.documents import first_device
+from dra_shim.resourceslice.feature_probe import missing_after, missing_by, probe_document
+from tests.dra_shim.resourceslice.pools import POOL, parsed
+from tests.fakes.slice_rules import FEATURES, settled
+
+ALL = frozenset(Feature)
+GATES = {
+    Feature.TAINTS: "taints",
+    Feature.COUNTERS: "counters",
+    Feature.SHARING: "sharing",
+}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_the_probe_uses_every_feature(version: str) -> None:
+    pool = replace(POOL, version=version)
+    document = probe_document(pool, ALL)
+
+    assert missing_after(document, ALL) == frozenset()
+    assert len(first_device(document)) >= len(Feature)
+    shown = {**document, "apiVersion": f"resource.k8s.io/{version}"}
+    assert parsed(shown).name == "node-1-dra.net-probe"
+
+
+@pytest.mark.parametrize("off", list(GATES))
+def test_what_the_server_drops_is_missing(off: Feature) -> None:
+    document = probe_document(POOL, ALL)
+    spec = document["spec"]
+    assert isinstance(spec, dict)
+    kept = settled(spec, None, frozenset(FEATURES) - {GATES[off]}, "now")
+
+    assert missing_after({**document, "spec": kept}, ALL) == {off}
+
+
+def test_a_server_that_keeps_nothing_misses_everything() -> None:
+    assert missing_after({}, ALL) == frozenset(Feature)
+
+
+@pytest.mark.parametrize(
+    ("field", "missing"),
+    [
+        ("spec.devices[0].consumesCounters[0].counterSet", {Feature.COUNTERS}),
+        ("spec.devices[0].basic.taints[0].effect", {Feature.TAINTS}),
+        ("spec.devices[0].capacity[dra.net/bandwidth].requestPolicy", {Feature.SHARING}),
+        ("spec.nodeName", set()),
+    ],
+)
+def test_what_the_server_refuses_is_missing(field: str, missing: set[Feature]) -> None:
+    error = InvalidError("probe", "no", causes=[Cause(field, "no")])
+
+    assert missing_by(error) == missing

@@ -1,0 +1,99 @@
+"""NUMA nodes as lists: what is offered, laid out, written; what a server without lists gets."""
+
+import pytest
+
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.pool import Feature, driver_resources, near_of, without
+from dra_shim.pool.build import MAX_VALUES
+from dra_shim.resourceslice.documents import first_device, new_document, spec_of
+from dra_shim.resourceslice.feature_probe import missing_by, probe_document
+from dra_shim.resourceslice.layout import MAX_ADVANCED, SliceContent, laid_out
+from dranet_nri.inventory import NUMA_NODE, HostFacts
+from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
+from tests.dra_shim.resourceslice.pools import NODE, POOL, many, on_node, parsed
+
+NEAR = {6: (6, 4, 5, 7)}
+
+
+def test_the_host_tells_what_is_near() -> None:
+    assert near_of(HostFacts(numa_near=((0, 1), (1, 0)))) == {0: (0, 1), 1: (1, 0)}
+
+
+@pytest.mark.parametrize(
+    ("number", "published"), [(6, (6, 4, 5, 7)), (9, (9,))], ids=["known", "nobody knows"]
+)
+def test_a_numa_node_is_published_with_those_near(number: int, published: object) -> None:
+    goods = driver_resources(NODE, [on_node(number)], near=NEAR)
+
+    assert goods.offers[0].attribute(NUMA_NODE) == published
+    assert goods.features == {Feature.LISTS}
+
+
+def test_without_lists_it_is_published_alone() -> None:
+    (offer,) = driver_resources(NODE, [on_node(6)]).offers
+
+    assert (offer.attribute(NUMA_NODE), offer.lists) == (6, False)
+
+
+def test_a_device_without_a_numa_node_has_no_list() -> None:
+    plain = Device("a", DeviceKey("", "", "a"), (("dra.net/mtu", 1500),))
+
+    assert not driver_resources(NODE, [plain], near=NEAR).features
+
+
+def test_a_list_has_as_many_values_as_there_is_room_for() -> None:
+    (offer,) = driver_resources(NODE, [on_node(0, others=31)], near={0: tuple(range(64))}).offers
+
+    values = [value if isinstance(value, tuple) else (value,) for _, value in offer.attributes]
+    assert sum(map(len, values)) == MAX_VALUES
+    assert offer.attribute(NUMA_NODE) == tuple(range(17))
+
+
+def test_a_server_without_lists_gets_the_node() -> None:
+    goods = driver_resources(NODE, [on_node(6, others=1)], near=NEAR)
+
+    assert without(goods, frozenset({Feature.LISTS})) == driver_resources(
+        NODE, [on_node(6, others=1)]
+    )
+
+
+def test_slices_with_lists_are_smaller() -> None:
+    goods = driver_resources(NODE, [on_node(6, name) for name in many(100)], near=NEAR)
+
+    assert [len(part.offers) for part in laid_out(NODE, goods, {})] == [MAX_ADVANCED, 36]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ((6, 4), {"ints": [6, 4]}),
+        ((True,), {"bools": [True]}),
+        (("a", "b"), {"strings": ["a", "b"]}),
+        ((Version("1.2.3"),), {"versions": ["1.2.3"]}),
+    ],
+)
+def test_lists_are_written_as_our_reader_reads_them(
+    value: tuple[AttributeValue, ...], written: object
+) -> None:
+    (offer,) = driver_resources(NODE, [on_node(0)], near={}).offers
+    part = SliceContent("slice", (type(offer)(*offer.id, attributes=((NUMA_NODE, value),)),))
+    document = new_document(POOL, part, spec_of(POOL, part, 1, 1))
+
+    assert first_device(document)["attributes"] == {NUMA_NODE: written}
+    read = parsed({**document, "apiVersion": "resource.k8s.io/v1"})
+    assert read.offers == part.offers
+
+
+@pytest.mark.parametrize(
+    "field", ["spec.devices[0].attributes[a/b]", "spec.devices[0].basic.attributes[a/b]"]
+)
+def test_a_server_that_drops_a_list_refuses_what_is_left(field: str) -> None:
+    error = InvalidError("probe", "no", causes=[Cause(field, "exactly one value")])
+
+    assert missing_by(error) == {Feature.LISTS}
+
+
+def test_a_probe_asks_for_nothing_else() -> None:
+    device = first_device(probe_document(POOL, {Feature.LISTS}))
+
+    assert device == {"name": "probe", "attributes": {NUMA_NODE: {"ints": [0, 1]}}}

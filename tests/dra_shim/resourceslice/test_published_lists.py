@@ -1,0 +1,89 @@
+"""A server is asked whether it takes lists, and what is published when it does not."""
+
+import pytest
+
+from dra_shim.pool import Feature, driver_resources
+from dra_shim.resourceslice import DeviceRefused, FeaturesMissing
+from dra_shim.resourceslice.controller import PROBE_S
+from dranet_nri.inventory import NUMA_NODE
+from tests.dra_shim.resourceslice.pools import device, on_node
+from tests.dra_shim.resourceslice.publisher_bench import NODE_1, ill, names_of, publishing
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.slice_rules import FEATURES
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize(
+    ("off", "probes"),
+    [
+        (frozenset(), 1),
+        ({Feature.LISTS}, 2),
+        ({Feature.LISTS, Feature.TAINTS}, 2),
+        ({Feature.TAINTS}, 1),
+    ],
+    ids=["knows all", "no lists", "neither", "no taints"],
+)
+def test_a_server_is_asked_for_lists_where_they_are_wanted(
+    off: frozenset[Feature], probes: int
+) -> None:
+    gates = {Feature.LISTS: "lists", Feature.TAINTS: "taints"}
+
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {gates[entry] for entry in off}
+            goods = driver_resources(
+                NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)}
+            )
+            await it.publish(goods)
+
+            (document,) = await it.slices()
+            (body,) = document["spec"]["devices"]
+            value = {"int": 1} if Feature.LISTS in off else {"ints": [1, 0]}
+            assert body["attributes"] == {NUMA_NODE: value}
+            assert ("taints" in body) == (Feature.TAINTS not in off)
+            assert it.said(FeaturesMissing) == ([FeaturesMissing(frozenset(off))] if off else [])
+            assert (
+                len([request for request in server.asked if request.query.get("dryRun")]) == probes
+            )
+
+    finish(scene())
+
+
+def test_lists_that_come_later_are_asked_for_then() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"lists"}
+            await it.publish(ill("a"))
+            await it.rest_over(1)
+            await it.publish(driver_resources(NODE_1, [on_node(1)], near={1: (1, 0)}))
+
+            assert "'int': 1" in str(await it.slices())
+            assert it.said(DeviceRefused) == []
+
+    finish(scene())
+
+
+def test_nics_stay_published_when_the_gate_is_gone_and_have_lists_again_with_it() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            devices = [on_node(1, "a"), on_node(0, "b"), device("c")]
+            await it.publish(driver_resources(NODE_1, devices, near={1: (1, 0), 0: (0, 1)}))
+            await it.rest_over(1)
+            server.features = frozenset(FEATURES) - {"lists"}
+            await it.wiped(server)
+            (without,) = await it.slices()
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S)
+            server.features = frozenset(FEATURES)
+            await it.wiped(server)
+            (after,) = await it.slices()
+
+            assert names_of(without) == names_of(after) == ["a", "b", "c"]
+            assert "'int': 1" in str(without)
+            assert "'ints': [1, 0]" in str(after)
+            assert it.said(DeviceRefused) == []
+            missing = [notice.features for notice in it.said(FeaturesMissing)]
+            assert missing == [{Feature.LISTS}, frozenset()]
+
+    finish(scene())

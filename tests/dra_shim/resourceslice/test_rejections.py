@@ -1,0 +1,94 @@
+"""What a server refused or left away is found by the places that it names."""
+
+import pytest
+
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.pool import Feature
+from dra_shim.resourceapi import SliceDevice
+from dra_shim.resourceslice.layout import SliceContent
+from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
+from tests.dra_shim.resourceslice.pools import offers
+
+PART = SliceContent("s-0", offers("a", "b", "c"))
+
+
+def found(*causes: tuple[str, str]) -> Rejections:
+    return rejections_of(InvalidError("s", "no", causes=[Cause(*cause) for cause in causes]), PART)
+
+
+def test_a_device_is_found_by_its_index_and_told_with_the_rule() -> None:
+    faults = found(("spec.devices[1].attributes[dra.net/alias].string", "Too long"))
+
+    assert faults == Rejections({"b": "attributes[dra.net/alias].string: Too long"})
+    assert faults
+
+
+def test_several_devices_and_rules_are_told_each() -> None:
+    faults = found(
+        *((f"spec.devices[0].x{index}", "no") for index in range(5)),
+        ("spec.devices[2]", "too many"),
+    )
+
+    assert faults.devices == {"a": "x0: no; x1: no; x2: no", "c": "too many"}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "spec.sharedCounters",
+        "spec.sharedCounters[0].counters",
+        "spec.devices[0].consumesCounters[0].counterSet",
+        "spec.devices[0].basic.consumesCounters",
+    ],
+)
+def test_counters_are_at_fault_as_a_whole(field: str) -> None:
+    assert found((field, "no")) == Rejections(features=frozenset({Feature.COUNTERS}))
+
+
+@pytest.mark.parametrize(
+    ("field", "lists"),
+    [
+        ("spec.devices[3].attributes[x.y/nodes]", True),
+        ("spec.devices[3].basic.attributes[x.y/nodes]", True),
+        ("spec.devices[3].attributes[x.y/nodes].ints", True),
+        ("spec.devices[3].attributes[x.y/node]", False),
+        ("spec.devices[3].attributes[x.y/none]", False),
+        ("spec.devices[3].attributes", False),
+        ("spec.devices[2].attributes[x.y/nodes]", False),
+    ],
+)
+def test_an_attribute_given_as_a_list_is_no_fault_of_its_device(field: str, lists: bool) -> None:  # noqa: FBT001
+    listed = SliceDevice("dra.net", "node-1", "d", (("x.y/nodes", (0, 1)), ("x.y/node", 0)))
+    part = SliceContent("s-0", (*PART.offers, listed))
+
+    faults = rejections_of(InvalidError("s", "no", causes=[Cause(field, "no")]), part)
+
+    assert faults.features == ({Feature.LISTS} if lists else frozenset())
+    assert bool(faults.devices) is not lists
+
+
+@pytest.mark.parametrize(
+    "field", ["", "spec", "spec.devices", "spec.devices[3].name", "spec.nodeName", "metadata.name"]
+)
+def test_what_is_no_device_of_the_slice_is_no_fault_of_one(field: str) -> None:
+    assert not found((field, "no"))
+
+
+def test_fields_that_were_not_kept_are_named() -> None:
+    sent = {
+        "devices": [{"name": "a", "taints": [{"key": "k"}], "capacity": {"x": {"p": 1}}}],
+        "n": 1,
+    }
+    kept = {"devices": [{"name": "a", "capacity": {"x": {}}, "ofTheServer": 1}], "n": 2}
+
+    assert dropped(sent, kept) == {"taints", "p"}
+    assert dropped(sent, sent) == frozenset()
+    assert dropped({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}
+
+
+def test_fields_of_a_feature_that_were_not_kept_tell_that_it_is_missing() -> None:
+    lost = {"taints", "sharedCounters", "consumesCounters", "requestPolicy", "dra.net/mtu"}
+
+    assert missing_with(lost) == {Feature.TAINTS, Feature.COUNTERS, Feature.SHARING}
+    assert missing_with({"allowMultipleAllocations"}) == {Feature.SHARING}
+    assert missing_with({"dra.net/mtu"}) == frozenset()

@@ -1,0 +1,195 @@
+# ruff: noqa: E501  cases in one line read as a table
+"""What every device is checked for, as people read it."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dra_shim.resourceapi import (
+    Capacity,
+    Constraint,
+    Taint,
+    Toleration,
+)
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
+from dra_shim.scheduling.allocator import explained as explained_with
+from tests.dra_shim.scheduling.shorthand import (
+    BANDWIDTH,
+    CLASSES,
+    PF,
+    RAIL,
+    asks,
+    claim,
+    every,
+    exactly,
+    offer,
+    refused,
+    shared,
+    supply,
+    vf,
+)
+
+
+def checks(
+    stock: CandidatePools, *claims: NamedClaim
+) -> dict[tuple[str, str], list[tuple[str, str, str]]]:
+    parts, _, _ = explained_with(claims, CLASSES, stock, new_uid=str)
+    return {
+        (one.request, device.offer.name): [
+            (check.what, str(check.outcome), check.text) for check in device.checks
+        ]
+        for one in parts
+        for device in one.devices
+    }
+
+
+def test_every_selector_is_shown_with_the_values_it_saw() -> None:
+    expression = 'device.driver == "x.y" && device.attributes["x.y"].rail == 1 && device.capacity["x.y"].m.sign() > 0 && !device.allowMultipleAllocations'
+    stock = supply(
+        offer("a", rail=1, capacity=(Capacity("m", Fraction(1024)),)), offer("b", capacity=(Capacity("x.y/m", Fraction(5)),)), offer("c", rail=1)
+    )  # fmt: skip
+
+    parts, got, why = explained_with(
+        [claim(exactly("r", 1, expression, "true"))], CLASSES, stock, new_uid=str
+    )
+
+    (one,) = parts
+    assert (one.claim, one.request, one.asks, one.blocked) == (
+        "a/c",
+        "r",
+        "1 device of class nic",
+        "",
+    )
+    assert [device.chosen for device in one.devices] == [True, False, False]
+    assert ([grant.offer.name for grant in got], why) == (["a"], ())
+    first, second, third = (device.checks[1] for device in one.devices)
+    assert (first.outcome, first.saw) == (
+        "passed",
+        (
+            ("driver", '"x.y"'),
+            ("x.y/rail", "1"),
+            ("x.y/m", "1Ki"),
+            ("allowMultipleAllocations", "false"),
+        ),
+    )
+    assert (second.outcome, second.saw[1:3]) == ("error", (("x.y/rail", "missing"), ("x.y/m", "5")))
+    assert second.text.startswith(expression)
+    assert 'the device has no "rail"; guard it' in second.text
+    assert third.saw[2] == ("x.y/m", "missing")
+    assert [device.checks[2].outcome for device in one.devices] == ["passed"] * 3
+
+
+def test_a_decision_shows_why_the_others_were_passed_over() -> None:
+    stock = supply(
+        offer("a", rail=1),
+        offer("b", rail=2),
+        offer("c", rail=1),
+        offer("d"),
+        in_use={"c": "claim q"},
+    )
+    rules = (Constraint(RAIL, ("r",)), Constraint(RAIL, distinct=True))
+
+    found = checks(stock, claim(exactly("r"), exactly("s"), constraints=rules))
+
+    match, differ = f"matchAttribute {RAIL}", f"distinctAttribute {RAIL}"
+    assert found["r", "a"] == [
+        ("availability", "passed", "free"),
+        (match, "passed", "is 1"),
+        (differ, "passed", "is 1"),
+    ]
+    assert found["r", "b"] == [
+        ("availability", "failed", "given to claim a/c request s"),
+        (match, "failed", "is 2, other devices have 1"),
+        (differ, "failed", "another device has 2 too"),
+    ]
+    assert found["r", "c"][0] == ("availability", "failed", "in use by claim q")
+    assert found["r", "d"][1] == (match, "failed", "the device has no such attribute")
+
+
+def test_taints_capacity_and_counters_are_shown() -> None:
+    link = (Taint("link"),)
+    tolerated = {"tolerations": (Toleration("link", exists=True),)}
+    stock = supply(
+        vf("a", 2, shared=True, capacity=(BANDWIDTH,), taints=link), vf("b"), offer("c", taints=link),
+        counters=PF,
+    )  # fmt: skip
+    ask = exactly("r", 1, "device.allowMultipleAllocations", **tolerated, **asks(60, "bandwidth"))
+    parts, _, _ = explained_with(
+        [claim(ask, exactly("s", 1, admin_access=True))], CLASSES, stock, new_uid=str
+    )
+    found = checks(stock, claim(exactly("r", 1, **tolerated)))
+    busy = replace(stock, in_use={stock.pools[0].offers[1].id: "claim q"})
+    found |= checks(busy, claim(exactly("s", 1, admin_access=True)))
+
+    assert refused(stock, claim(ask))
+    assert parts[0].asks == "1 device of class nic with capacity bandwidth 60"
+    assert found["r", "a"] == [
+        ("availability", "passed", "free"),
+        ("usability", "passed", "tainted link:NoSchedule, tolerated or without effect"),
+        ("capacity and counters", "passed", "needs capacity bandwidth 10, counter pf/vfs 2"),
+    ]
+    assert found["r", "b"][1] == (
+        "capacity and counters",
+        "failed",
+        "counter pf/vfs: needs 1, 0 is left",
+    )
+    assert found["s", "b"][0] == ("availability", "passed", "in use does not matter")
+    assert found["s", "c"][1] == (
+        "usability",
+        "failed",
+        "tainted link:NoSchedule, which the request does not tolerate; add a toleration",
+    )
+
+
+def test_used_up_capacity_is_shown() -> None:
+    stock = supply(shared("a", Capacity("m", Fraction(3))), shared("b", Capacity("m", Fraction(2))))
+
+    found = checks(stock, claim(exactly("r", 1, **asks(2, "m")), exactly("s", 1, **asks(2, "m"))))
+
+    assert found["s", "a"] == [
+        ("availability", "passed", "free"),
+        ("capacity and counters", "failed", "capacity m: needs 2, 1 is left"),
+    ]
+
+
+def test_without_a_decision_the_reasons_are_given_and_checks_are_those_of_a_fresh_start() -> None:
+    stock = supply(offer("a", rail=1), offer("b", rail=2))
+    wanted = claim(every("r"), constraints=(Constraint(RAIL),))
+
+    parts, got, why = explained_with([wanted], CLASSES, stock, new_uid=str)
+
+    assert got == ()
+    assert why[0].startswith(
+        "claim a/c: request r: needs every device that its selectors choose (2), 1 of 2"
+    )
+    assert [
+        (check.outcome, check.text) for device in parts[0].devices for check in device.checks
+    ] == [
+        ("passed", "free"), ("failed", "is 1; too few others that can be had have it too"),
+        ("passed", "free"), ("failed", "is 2; too few others that can be had have it too"),
+    ]  # fmt: skip
+    assert parts[0].asks == "every device of class nic"
+
+
+def test_a_failing_selector_is_the_reason() -> None:
+    stock = supply(offer("a"))
+
+    parts, got, why = explained_with(
+        [claim(exactly("r", 1, 'device.attributes["x.y"].rail == 1'))], CLASSES, stock, new_uid=str
+    )
+
+    assert got == ()
+    assert parts[0].devices[0].checks[1].outcome == "error"
+    assert 'the device has no "rail"' in why[0]
+
+
+def test_a_search_that_gave_up_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dra_shim.scheduling.allocator.search.MAX_TRIES", 100)
+    stock = supply(*(offer(f"n{i:02}") for i in range(40)))
+    wanted = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]
+
+    _, got, why = explained_with(wanted, CLASSES, stock, new_uid=str)
+
+    assert got == ()
+    assert why[0].startswith("gave up after 100 tries")

@@ -1,0 +1,184 @@
+# ruff: noqa: E501  cases in one line read as a table
+"""Which devices a request takes: those that differ, all of them, or the first alternative."""
+
+import pytest
+
+from dra_shim.cel import SelectorError
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import (
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+    SliceDevice,
+    Taint,
+)
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim, Pool, allocate
+from dranet_nri.config import ConfigEntry, ConfigSource
+from dranet_nri.model import Device, DeviceKey
+from tests.dra_shim.scheduling.shorthand import (
+    RAIL,
+    claim,
+    every,
+    exactly,
+    first_available,
+    given,
+    offer,
+    part,
+    refused,
+    supply,
+)
+
+# --------------------------------------------------------------------------- distinctAttribute
+
+
+def test_distinct_devices_differ_pairwise_not_only_from_the_last() -> None:
+    stock = supply(*(offer(f"d{i}", rail=i % 2) for i in range(4)), offer("e", rail=2))
+
+    found = given(stock, claim(exactly("r", 3), constraints=(Constraint(RAIL, distinct=True),)))
+
+    assert [name for _, name in found] == ["d0", "d1", "e"]
+
+
+def test_a_device_without_the_attribute_is_not_distinct() -> None:
+    stock = supply(offer("a"), offer("b", rail=1))
+    distinct = (Constraint(RAIL, distinct=True),)
+
+    assert given(stock, claim(exactly(), constraints=distinct)) == [("r", "b")]
+    lines = refused(stock, claim(exactly("r", 2), constraints=distinct))
+    assert lines[0].endswith(
+        "r: needs 2 devices, 1 of 2 can be had together; free a device, or relax the selectors or constraints"
+    )
+    assert lines[1:] == (
+        f"claim a/c: request r: device a: distinctAttribute {RAIL}: the device has no such attribute",
+        f"claim a/c: request r: device b: fits; distinctAttribute: {RAIL} is 1",
+    )
+
+
+def test_distinct_holds_across_requests_and_among_those_that_match_elsewhere() -> None:
+    stock = supply(
+        SliceDevice("x.y", "p", "a", (("rail", 0), ("numa", 0))), SliceDevice("x.y", "p", "b", (("rail", 0), ("numa", 1))),
+        SliceDevice("x.y", "p", "c", (("rail", 1), ("numa", 1))),
+    )  # fmt: skip
+    rules = (Constraint(RAIL, distinct=True), Constraint("x.y/numa"))
+
+    found = given(stock, claim(exactly("q"), exactly("r"), constraints=rules))
+
+    assert found == [("q", "b"), ("r", "c")]
+
+
+# --------------------------------------------------------------------------- All
+
+
+def test_all_takes_every_device_that_the_selectors_choose() -> None:
+    stock = supply(offer("a", rail=1), offer("b", rail=2), offer("c", rail=1))
+
+    assert given(stock, claim(every("r", 'device.attributes["x.y"].rail == 1'))) == [
+        ("r", "a"), ("r", "c"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stock", "why"),
+    [
+        (supply(), "needs every device that its selectors choose (0): the selectors choose no device"),
+        (supply(offer("a"), offer("b"), in_use={"b": "claim q"}), "(2): device b: in use by claim q"),
+        (supply(offer("a", taints=(Taint("k"),))), "(1): device a: tainted k:NoSchedule, which the request does not tolerate"),
+        (supply(offer("a"), problem="pool x.y/p is incomplete"), "(1): pool x.y/p is incomplete"),
+        (supply(*(offer(f"d{i}") for i in range(33))), "(33): a claim holds at most 32 devices"),
+    ],
+    ids=["none", "in-use", "tainted", "incomplete", "too-many"],
+)  # fmt: skip
+def test_all_fails_as_a_whole_and_says_on_which_device(stock: CandidatePools, why: str) -> None:
+    assert why in refused(stock, claim(every()))[0]
+
+
+def test_all_fails_where_one_device_breaks_a_constraint() -> None:
+    stock = supply(offer("a", rail=1), offer("b", rail=2))
+
+    lines = refused(stock, claim(every(), constraints=(Constraint(RAIL),)))
+
+    assert (
+        "needs every device that its selectors choose (2), 1 of 2 can be had together" in lines[0]
+    )
+
+
+def test_an_incomplete_pool_gives_nothing_to_a_counted_request_and_another_pool_does() -> None:
+    good, bad = (
+        Pool("x.y", "q", (SliceDevice("x.y", "q", "ok"),)),
+        supply(offer("a"), problem="broken").pools[0],
+    )
+
+    assert given(CandidatePools((bad, good)), claim(exactly())) == [("r", "ok")]
+    assert refused(CandidatePools((bad,)), claim(exactly()))[1].endswith("device a: broken")
+
+
+def test_a_selector_that_fails_on_any_device_stops_all() -> None:
+    stock = supply(offer("a", rail=1), offer("b"))
+
+    with pytest.raises(SelectorError):
+        given(stock, claim(every("r", 'device.attributes["x.y"].rail == 1')))
+
+
+# --------------------------------------------------------------------------- firstAvailable
+
+
+def test_the_first_alternative_that_allows_the_whole_is_taken() -> None:
+    stock = supply(offer("a"), offer("b"))
+    pick = first_available("r", part("r/many", 3), part("r/two", 2), part("r/one"))
+
+    assert given(stock, claim(pick)) == [("r/two", "a"), ("r/two", "b")]
+    assert given(stock, claim(pick, exactly("s"))) == [("r/one", "a"), ("s", "b")]
+
+
+def test_a_constraint_on_the_request_binds_its_alternatives_and_one_on_a_part_only_that() -> None:
+    stock = supply(offer("a", rail=1), offer("b", rail=2), offer("c", rail=2))
+    pick = first_available("r", part("r/x", 2), part("r/y", 1))
+
+    assert given(stock, claim(exactly("s"), pick, constraints=(Constraint(RAIL, ("s", "r")),))) == [
+        ("s", "b"), ("r/y", "c"),
+    ]  # fmt: skip
+    assert given(stock, claim(exactly("s"), pick, constraints=(Constraint(RAIL, ("s", "r/x")),))) == [
+        ("s", "a"), ("r/y", "b"),
+    ]  # fmt: skip
+
+
+def test_an_alternative_that_would_pass_the_limit_of_a_claim_is_passed_over() -> None:
+    stock = supply(*(offer(f"d{i:02}") for i in range(40)))
+    pick = first_available("r", part("r/many", 10), part("r/one", 1))
+
+    found = given(stock, claim(exactly("s", 30), pick))
+
+    assert found[-1] == ("r/one", "d30")
+
+
+def test_each_alternative_is_explained_when_none_will_do() -> None:
+    lines = refused(supply(offer("a")), claim(first_available("r", part("r/x", 3), part("r/y", 2))))
+
+    assert [line.split(";")[0] for line in lines if "needs" in line] == [
+        "claim a/c: request r/x: needs 3 devices, 1 of 1 can be had together",
+        "claim a/c: request r/y: needs 2 devices, 1 of 1 can be had together",
+    ]
+
+
+def test_configuration_of_the_request_covers_its_alternatives_and_the_record_has_the_request() -> (
+    None
+):
+    def mtu(source: ConfigSource, value: int, *requests: str) -> ConfigEntry:
+        return ConfigEntry(source, "dra.net", {"interface": {"mtu": value}}, requests, "c")
+
+    classes = {
+        "nic": DeviceClass("nic", (), (mtu(ConfigSource.CLASS, 1400),)),
+        "big": DeviceClass("big", (), (mtu(ConfigSource.CLASS, 9000),)),
+    }
+    pick = first_available("r", DeviceRequest("r/big", "big"), DeviceRequest("r/small", "nic"))
+    stock = NodeInventory((Device("a", DeviceKey("", "", "a")),))
+
+    def result(*configs: ConfigEntry) -> tuple[str, int | None]:
+        spec = ClaimSpec((pick,), (), configs)
+        ((device,),) = allocate([NamedClaim("a/c", spec)], classes, stock, "n", new_uid=str)
+        return device.request, device.config.interface.mtu
+
+    assert result() == ("r", 9000)
+    assert result(mtu(ConfigSource.CLAIM, 2000, "r")) == ("r", 2000)
+    assert result(mtu(ConfigSource.CLAIM, 2000, "r/small")) == ("r", 9000)

@@ -1,0 +1,155 @@
+# ruff: noqa: E501  cases in one line read as a table
+"""What a constraint of a claim that cannot be met says of each device: nothing that is false."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from dra_shim.resourceapi import ClaimRequest, Constraint, SliceDevice
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim, explained
+from tests.dra_shim.scheduling.shorthand import (
+    CLASSES,
+    RAIL,
+    claim,
+    every,
+    exactly,
+    first_available,
+    offer,
+    part,
+)
+from tests.dra_shim.scheduling.shorthand import supply as supply_of
+
+MATCH = Constraint(RAIL)
+DIFFER = Constraint(RAIL, distinct=True)
+HOPELESS = exactly("none", 1, "false")  # so that the claim cannot be met, whatever else is asked
+SHARED = supply_of(offer("a", rail=1, shared=True), offer("b", rail=2))
+PORTED = SliceDevice("x.y", "p", "b", (("rail", 1), ("port", 1)))
+UNBOUND = ("r", "s", "t")
+
+
+def told(stock: CandidatePools, *claims: NamedClaim) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return (request, device) → the first constraint's outcome and text."""
+    parts, got, why = explained(claims, CLASSES, stock, new_uid=str)
+    assert (got, bool(why)) == ((), True)
+    return {
+        (one.request, device.offer.name): (str(check.outcome), check.text)
+        for one in parts
+        for device in one.devices
+        for check in device.checks
+        if check.what.endswith(RAIL)
+    }
+
+
+def outcomes(stock: CandidatePools, constraint: Constraint, *requests: ClaimRequest) -> str:
+    """Return the first letters of the outcomes for the first request, device by device."""
+    bound = Constraint(RAIL, tuple(request.name for request in requests), constraint.distinct)
+    found = told(stock, claim(*requests, HOPELESS, constraints=(bound,)))
+    first = requests[0].alternatives[0].name
+    return "".join(entry[0] for (name, _), (entry, _) in found.items() if name == first)
+
+
+def rails(*values: object) -> CandidatePools:
+    return supply_of(*(offer(f"n{i}", rail=value) for i, value in enumerate(values)))
+
+
+def test_each_outcome_says_what_it_means() -> None:
+    one = exactly("r", 2)
+    found = told(rails(1, 1, 2), claim(one, HOPELESS, constraints=(Constraint(RAIL, ("r",)),)))
+    other = told(
+        rails(1, 1), claim(one, HOPELESS, constraints=(Constraint(RAIL, ("r",), distinct=True),))
+    )
+
+    assert found["r", "n0"] == ("passed", "is 1; with it this constraint alone can be met")
+    assert found["r", "n2"] == ("failed", "is 2; too few others that can be had have it too")
+    assert other["r", "n0"] == ("failed", "is 1; too few others that can be had differ")
+
+
+@pytest.mark.parametrize(
+    ("stock", "constraint", "requests", "said"),
+    [
+        (rails(1, 1, 2, None), MATCH, [exactly("r", 2)], "ppff"),
+        (rails(1, 1, 2, None), DIFFER, [exactly("r", 2)], "pppf"),
+        (rails(1, 1, 2), DIFFER, [exactly("r", 3)], "fff"),
+        (rails(1, 1, 2), MATCH, [exactly("r"), exactly("s", 2)], "fff"),
+        (rails(1, 1, 1, 2), MATCH, [exactly("r"), exactly("s", 2)], "pppf"),
+        (rails(1, 2), MATCH, [every("r")], "ff"),
+        (rails(1, 1), MATCH, [every("r")], "pp"),
+        (rails(1, 1, 2), MATCH, [every("r", 'device.attributes["x.y"].rail == 1')], "ppf"),
+        (rails(1, 1, 2), DIFFER, [exactly("r", 1, 'device.attributes["x.y"].rail == 1'), exactly("s")], "ppp"),
+        (rails((1, 2), 2, 3), MATCH, [exactly("r", 2)], "ppf"),
+        (rails((1, 2), 2, 3), DIFFER, [exactly("r", 2)], "ppp"),
+        (rails((1, 2), (3, 4), 5), DIFFER, [exactly("r", 3)], "ooo"),
+        (rails((1, 2), 2), DIFFER, [exactly("r", 2)], "ff"),
+        (rails(*range(40)), DIFFER, [every("r")], "o" * 40),
+        (rails(1, 1, 2), MATCH, [exactly("r"), first_available("s", part("s/a", 2), part("s/b"))], "ppf"),
+        (rails(1, 1), MATCH, [exactly("r"), *(first_available(n, part(f"{n}/a"), part(f"{n}/b"), part(f"{n}/c")) for n in "stu")], "oo"),
+        (SHARED, MATCH, [exactly("r", 3)], "pf"),
+        (SHARED, MATCH, [every("r", "device.allowMultipleAllocations")], "pf"),
+        (supply_of(offer("a", rail=1), PORTED, offer("c", rail=1)), MATCH, [exactly("r"), exactly("s"), exactly("t", 1, 'has(device.attributes["x.y"].port)')], "pfp"),
+    ],
+)  # fmt: skip
+def test_a_device_is_judged_with_the_others_that_there_are(
+    stock: CandidatePools, constraint: Constraint, requests: list[ClaimRequest], said: str
+) -> None:
+    assert outcomes(stock, constraint, *requests) == said
+
+
+def test_what_a_failing_selector_leaves_open_stays_open() -> None:
+    stock = supply_of(offer("a", rail=1), offer("b", rail=1), offer("c", rail=2))
+    broken = exactly("s", 1, 'device.attributes["x.y"].nothing == 1')
+    found = outcomes(stock, MATCH, exactly("r"), broken)
+
+    assert found == "oof"
+
+
+def test_other_claims_and_unbound_requests_do_not_count() -> None:
+    bound = Constraint(RAIL, ("r",))
+    found = told(
+        rails(1, 1), claim(exactly("r", 2), exactly("s", 2), constraints=(bound,)),
+        claim(HOPELESS, label="a/d"),
+    )  # fmt: skip
+    others = claim(HOPELESS, constraints=(MATCH,), label="a/d")
+    alike = told(rails(1, 1), claim(exactly("r", 2), constraints=(MATCH,)), others)
+
+    assert found["r", "n0"][0] == alike["r", "n0"][0] == "passed"
+
+
+def ways(left: tuple[int, ...], numbers: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield each way to give so many devices to each request."""
+    if not numbers:
+        yield ()
+        return
+    for some in combinations(left, numbers[0]):
+        for more in ways(
+            tuple(candidate for candidate in left if candidate not in some), numbers[1:]
+        ):
+            yield (some, *more)
+
+
+def possible(
+    offers: tuple[SliceDevice, ...], numbers: tuple[int, ...], one: int, *, distinct: bool
+) -> bool:
+    """Whether a way that gives one to the first request meets the constraint."""
+    for way in ways(tuple(range(len(offers))), numbers):
+        if one in way[0]:
+            values = [offers[candidate].attribute(RAIL) for some in way for candidate in some]
+            if len(set(values)) == (len(values) if distinct else 1):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_it_is_what_trying_everything_finds(seed: int, distinct: bool) -> None:  # noqa: FBT001
+    dice = Random(seed)
+    offers = tuple(offer(f"n{i}", rail=dice.randrange(4)) for i in range(dice.randrange(2, 7)))
+    numbers = tuple(dice.randrange(1, 3) for _ in range(dice.randrange(1, 4)))
+    requests = [exactly(name, number) for name, number in zip(UNBOUND, numbers, strict=False)]
+
+    said = outcomes(supply_of(*offers), DIFFER if distinct else MATCH, *requests)
+
+    assert said == "".join(
+        "p" if possible(offers, numbers, i, distinct=distinct) else "f" for i in range(len(offers))
+    )

@@ -1,0 +1,147 @@
+# ruff: noqa: E501  cases and messages in one line read as a table
+"""Why a claim cannot be met: what is told of requests and of each device."""
+
+import pytest
+
+from dra_shim.cel import SelectorError
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import (
+    Cel,
+    ClaimRequest,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+)
+from dra_shim.scheduling.allocator import NamedClaim
+from dra_shim.scheduling.allocator.search import MAX_TRIES
+from dranet_nri.model import Version
+from tests.dra_shim.scheduling.inventory_shorthand import (
+    CLASSES,
+    NUMA,
+    ROOT,
+    allocate,
+    names,
+    nic,
+    refused,
+    request,
+    wanted,
+)
+
+
+def test_each_device_s_reason_is_told() -> None:
+    missing = 'device.attributes["dra.net"].missing'
+    classes = {
+        "c": DeviceClass("c", (Cel('device.attributes["dra.net"].ifName != "b"'),)),
+    }
+    claim = wanted(
+        request("nic", 2, f'device.attributes["dra.net"].ifName != "c" && (device.attributes["dra.net"].ifName != "d" || {missing})', cls="c"),
+        constraints=[Constraint(ROOT)],
+    )  # fmt: skip
+    stock = NodeInventory(
+        (nic("a"), nic("b"), nic("c"), nic("e", {ROOT: "r0"}), nic("f", {ROOT: "r1"}),
+         nic("v", {ROOT: Version("1.0.0")})),
+        {"a": "claim default/other of pod default/p"},
+        (("eth0", "carries the default route"),),
+    )  # fmt: skip
+
+    lines = refused([claim], stock, classes)
+
+    title = "claim default/nics: request nic: "
+    assert [line.removeprefix(title) for line in lines] == [
+        "needs 2 devices, 1 of 6 can be had together; free a device, or relax the selectors or constraints",
+        "device a: in use by claim default/other of pod default/p",
+        'device b: selector of class c is false: device.attributes["dra.net"].ifName != "b"',
+        f"device c: selector of the request is false: {claim.spec.requests[0].alternatives[0].selectors[0].expression}",
+        f'device e: fits; matchAttribute: {ROOT} is "r0"',
+        f'device f: fits; matchAttribute: {ROOT} is "r1"',
+        f"device v: fits; matchAttribute: {ROOT} is 1.0.0",
+        "device eth0: not published: carries the default route",
+    ]  # fmt: skip
+
+
+def test_a_device_without_the_constraint_s_attribute_is_told() -> None:
+    lines = refused([wanted(request(), constraints=[Constraint(ROOT)])], NodeInventory((nic("a"),)))
+
+    assert lines[0].startswith(
+        "claim default/nics: request nic: needs 1 device, 0 of 1 can be had together"
+    )
+    assert lines[1].endswith(f"device a: matchAttribute {ROOT}: the device has no such attribute")
+
+
+def test_only_the_hopeless_request_is_explained() -> None:
+    claims = [wanted(request("x")), wanted(request("y", 3), label="default/more")]
+
+    lines = refused(claims, NodeInventory((nic("a"), nic("b"))))
+
+    assert all(line.startswith("claim default/more: request y: ") for line in lines)
+    assert lines[1].endswith("device a: fits")
+
+
+def test_requests_that_only_fail_together_are_all_explained() -> None:
+    lines = refused([wanted(request("x"), request("y"))], NodeInventory((nic("a"),)))
+
+    assert [line for line in lines if "not together with the other requests" in line] == [
+        "claim default/nics: request x: needs 1 device and could have them alone, but not together "
+        "with the other requests; free a device, or relax the selectors or constraints",
+        "claim default/nics: request y: needs 1 device and could have them alone, but not together "
+        "with the other requests; free a device, or relax the selectors or constraints",
+    ]
+
+
+def test_a_failing_selector_stops_everything_when_its_device_is_tried() -> None:
+    claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
+
+    with pytest.raises(SelectorError) as caught:
+        allocate([claim], CLASSES, NodeInventory((nic("a"), nic("b", {NUMA: 1}))), "n")
+
+    assert 'on device a: the device has no "numaNode"' in str(caught.value)
+
+
+def test_a_failing_selector_does_no_harm_on_a_device_that_is_not_tried() -> None:
+    claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
+    stock = NodeInventory((nic("b", {NUMA: 1}), nic("z")))
+
+    assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
+
+
+def test_a_failing_selector_is_told_among_the_reasons_of_a_hopeless_request() -> None:
+    picky = request("nic", 3, 'device.attributes["dra.net"].numaNode == 1')
+
+    lines = refused([wanted(request("x"), picky)], NodeInventory((nic("b", {NUMA: 1}), nic("z"))))
+
+    assert lines[2].endswith('device z: on device z: the device has no "numaNode"; guard it: '
+                             '"numaNode" in device.attributes["..."] && ...')  # fmt: skip
+
+
+def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
+    stock = NodeInventory(tuple(nic(f"n{i:02}") for i in range(40)))
+    claim = wanted(request("x", 16), request("y", 16))
+    other = wanted(request("z", 16), label="default/more")
+
+    (line,) = refused([claim, other], stock)
+
+    assert line.startswith(f"gave up after {MAX_TRIES} tries on: default/nics request x, ")
+    assert "ask for fewer devices" in line
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (ClaimSpec(), "requests no device; add a request"),
+        (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
+        (ClaimSpec((request(count=20), request("b", 20))), "asks for 40 devices; a claim holds at most 32"),
+        (ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_no_search_can_meet_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
+    (line,) = refused([NamedClaim("default/nics", spec)], NodeInventory((nic("a"),)))
+
+    assert line.startswith(f"claim default/nics: {reason}")
+
+
+def test_without_any_class_the_message_says_none() -> None:
+    (line,) = refused([wanted(request())], NodeInventory(()), {})
+
+    assert "(found: none)" in line

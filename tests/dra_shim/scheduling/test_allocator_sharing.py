@@ -1,0 +1,278 @@
+# ruff: noqa: E501  cases in one line read as a table
+"""Devices that are not given whole: looked at, drawn from a pool, shared; and tainted ones."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import (
+    Capacity,
+    ClaimSpec,
+    CounterValue,
+    Policy,
+    Taint,
+    Toleration,
+)
+from dra_shim.scheduling.allocator import NamedClaim, allocate
+from dra_shim.scheduling.allocator.capacity import CapacityShare, share_of
+from dranet_nri.config import ConfigEntry, ConfigSource
+from dranet_nri.model import Device, DeviceKey, NetworkConfig
+from tests.dra_shim.scheduling.shorthand import (
+    BANDWIDTH,
+    CLASSES,
+    PF,
+    amount,
+    asks,
+    claim,
+    every,
+    exactly,
+    given,
+    grants,
+    offer,
+    refused,
+    shared,
+    supply,
+    vf,
+)
+
+# --------------------------------------------------------------------------- adminAccess
+
+
+def test_admin_access_looks_at_devices_in_use() -> None:
+    stock = supply(offer("a"), in_use={"a": "claim q"})
+
+    (grant,) = grants(stock, claim(exactly(admin_access=True)))
+
+    assert (grant.offer.name, grant.admin_access) == ("a", True)
+
+
+def test_admin_access_is_recorded_without_configuration() -> None:
+    stock = NodeInventory((Device("a", DeviceKey("", "", "a")),), {"a": "claim q"})
+    config = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"interface": {"mtu": 9000}}, (), "c")
+    spec = ClaimSpec((exactly(admin_access=True),), (), (config,))
+
+    ((device,),) = allocate([NamedClaim("a/c", spec)], CLASSES, stock, "n", new_uid=str)
+
+    assert (device.admin_access, device.config, device.share_id) == (True, NetworkConfig(), "")
+
+
+def test_admin_access_gets_a_device_once_per_claim_and_after_other_claims_of_the_pod() -> None:
+    stock = supply(offer("a"))
+    looks = exactly("look", admin_access=True)
+
+    assert refused(stock, claim(looks, exactly("again", admin_access=True)))
+    assert given(stock, claim(exactly()), claim(looks, label="a/d")) == [("r", "a"), ("look", "a")]
+    assert refused(stock, claim(looks), claim(exactly(), label="a/d"))
+
+
+def test_admin_access_still_needs_to_tolerate_taints() -> None:
+    stock = supply(offer("a", taints=(Taint("k", "v", "NoExecute"),)))
+
+    assert "tainted k=v:NoExecute" in refused(stock, claim(exactly(admin_access=True)))[1]
+
+
+# --------------------------------------------------------------------------- counters
+
+
+def test_devices_draw_on_the_counters_of_their_pool() -> None:
+    stock = supply(vf("whole", 2), vf("a"), vf("b"), vf("c"), counters=PF)
+
+    assert given(stock, claim(exactly())) == [("r", "whole")]
+    assert given(stock, claim(exactly("r", 2))) == [("r", "a"), ("r", "b")]
+    assert refused(stock, claim(exactly("r", 3)))[0].endswith(
+        "r: needs 3 devices, but no 3 of the 4 that fit go together; free a device, or relax the selectors or constraints; a device whose counter is used up waits for those that draw on it: a physical function and its virtual functions exclude each other"
+    )
+
+
+def test_devices_in_use_have_drawn_their_counters_already() -> None:
+    stock = supply(vf("whole", 2), vf("a"), vf("b"), counters=PF, in_use={"a": "claim q"})
+
+    assert given(stock, claim(exactly())) == [("r", "b")]
+
+
+def test_admin_access_draws_counters_as_well() -> None:
+    looks = exactly("look", admin_access=True)
+    stock = supply(vf("whole", 2), vf("a"), counters=PF)
+    busy = supply(vf("whole", 2), counters=PF, in_use={"whole": "claim q"})
+
+    assert given(stock, claim(looks)) == [("look", "whole")]
+    assert refused(stock, claim(looks, exactly("s")))
+    assert refused(busy, claim(looks))[1].endswith("whole: counter pf/vfs: needs 2, 0 is left")
+
+
+def test_a_look_at_what_another_claim_of_the_pod_gets_draws_again() -> None:
+    looks = exactly("look", admin_access=True)
+    half, whole = supply(vf("a"), counters=PF), supply(vf("a", 2), counters=PF)
+
+    assert given(half, claim(exactly()), claim(looks, label="a/d")) == [("r", "a"), ("look", "a")]
+    assert refused(whole, claim(exactly()), claim(looks, label="a/d"))
+
+
+def test_a_pool_with_an_overdrawn_counter_gives_nothing_that_draws() -> None:
+    other = CounterValue("far", "vfs", Fraction(1))
+    far = replace(offer("far"), counters=(other,))
+    users = {"whole": "claim q", "a": "claim q"}
+    stock = supply(
+        vf("whole", 2), vf("a"), far, offer("plain"), counters=(*PF, other), in_use=users
+    )
+
+    assert given(stock, claim(exactly())) == [("r", "plain")]
+    reason = "counter pf/vfs of the pool is overdrawn by 1, so the scheduler gives no device of it that draws on counters; free a device of pf"
+    assert refused(stock, claim(exactly("r", 2)))[3].endswith(f"far: {reason}")
+
+
+def test_shares_of_one_device_draw_its_counters_once() -> None:
+    stock = supply(vf("a", 2, shared=True), vf("b"), counters=PF)
+
+    assert given(stock, claim(exactly("r"), exactly("s"))) == [("r", "a"), ("s", "a")]
+    assert refused(stock, claim(exactly("r"), exactly("s", 2)))
+
+
+# --------------------------------------------------------------------------- capacity
+
+
+def test_a_shared_device_serves_claims_until_its_capacity_is_used_up() -> None:
+    stock = supply(shared("a", BANDWIDTH), shared("b", BANDWIDTH))
+    claims = [claim(exactly("r", 1, **asks(40)), label=f"a/{i}") for i in range(3)]
+
+    found = grants(stock, *claims)
+
+    assert [(entry.offer.name, entry.share_id, entry.consumed) for entry in found] == [
+        ("a", "share-1", (("bandwidth", Fraction(50)),)),
+        ("a", "share-2", (("bandwidth", Fraction(50)),)),
+        ("b", "share-3", (("bandwidth", Fraction(50)),)),
+    ]
+
+
+def test_admin_access_consumes_capacity_as_well() -> None:
+    looks = exactly("look", 1, admin_access=True, **asks(40))
+    stock = supply(shared("a", BANDWIDTH))
+
+    (grant,) = grants(stock, claim(looks))
+
+    assert (grant.share_id, grant.consumed) == ("share-1", (("bandwidth", Fraction(50)),))
+    assert refused(stock, *(claim(looks, label=f"a/{i}") for i in range(3)))
+
+
+def test_all_means_those_that_could_ever_give_what_is_asked() -> None:
+    small = shared("small", Capacity("bandwidth", Fraction(9)))
+    stock = supply(small, shared("a", BANDWIDTH), shared("b", BANDWIDTH))
+
+    assert given(stock, claim(every("r", **asks(40)))) == [("r", "a"), ("r", "b")]
+    others = [claim(exactly("s", 1, **asks(40)), label=f"a/{i}") for i in range(3)]
+    assert refused(stock, *others, claim(every("r", **asks(40))))
+    none = "the selectors choose no device with the capacity that is asked for"
+    assert none in refused(stock, claim(every("r", **asks(99))))[0]
+
+
+def test_one_request_gets_a_shared_device_once() -> None:
+    assert refused(supply(shared("a", BANDWIDTH)), claim(exactly("r", 2)))
+
+
+def test_what_is_asked_must_be_there_and_be_allowed() -> None:
+    def why(number: int, name: str = "bandwidth") -> str:
+        stock = supply(shared("a", BANDWIDTH))
+        return refused(stock, claim(exactly("r", 1, **asks(number, name))))[1].rpartition("a: ")[2]
+
+    assert why(1, "memory") == "the request asks for capacity memory, which the device lacks"
+    assert (
+        why(61)
+        == "the request asks for 61 of capacity bandwidth, the device gives at most 60 to one request"
+    )
+
+
+def test_a_device_that_is_not_shared_must_have_what_is_asked_and_is_given_whole() -> None:
+    stock = supply(*(offer(f"d{i}", capacity=(Capacity("memory", Fraction(i)),)) for i in (4, 8)))
+
+    (grant,) = grants(stock, claim(exactly("r", 1, **asks(5, "memory"))))
+
+    assert (grant.offer.name, grant.share_id, grant.consumed) == ("d8", "", ())
+
+
+RANGE = Policy(amount("2"), (), amount("1"), amount("8"), amount("1.5"))
+VALUES = Policy(amount("1"), (amount("1"), amount("2"), amount("4")))
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "consumed"),
+    [
+        (Policy(), None, "10"),
+        (Policy(), "3", "3"),
+        (Policy(), "11", None),
+        (Policy(amount("2")), None, "2"),
+        (Policy(amount("2")), "3", "3"),
+        (RANGE, None, "2"),
+        (RANGE, "500m", "1"),
+        (RANGE, "1", "1"),
+        (RANGE, "1.1", "2.5"),
+        (RANGE, "2.5", "2.5"),
+        (RANGE, "7", "7"),
+        (RANGE, "7.1", None),
+        (Policy(None, (), amount("1")), "3.3", "3.3"),
+        (VALUES, None, "1"),
+        (VALUES, "1.5", "2"),
+        (VALUES, "4", "4"),
+        (VALUES, "4.1", None),
+    ],
+)  # fmt: skip
+def test_an_amount_is_rounded_up_by_the_policy(
+    policy: Policy, asked: str | None, consumed: str | None
+) -> None:
+    device = shared("a", Capacity("m", amount("10"), policy))
+
+    share = share_of(device, (("m", amount(asked)),) if asked else ())
+
+    assert share.amounts == ((("m", amount(consumed)),) if consumed else ())
+    assert bool(share.refusal) is (consumed is None)
+
+
+@pytest.mark.parametrize(
+    ("published", "asked", "remedy"),
+    [("m", "x.y/m", ""), ("x.y/m", "m", "; write x.y/m"), ("o.z/m", "m", "")],
+)
+def test_a_capacity_goes_by_the_name_that_it_is_published_under(
+    published: str, asked: str, remedy: str
+) -> None:
+    device = shared("a", Capacity(published, Fraction(4)))
+
+    said = f"the request asks for capacity {asked}, which the device lacks{remedy}"
+    assert share_of(device, ((asked, Fraction(1)),)) == CapacityShare(refusal=said)
+    found = share_of(device, ((published, Fraction(1)),))
+    assert found.amounts == ((published, Fraction(1)),)
+
+
+# --------------------------------------------------------------------------- taints
+
+
+@pytest.mark.parametrize(
+    ("taint", "tolerations", "free"),
+    [
+        (Taint("k", "v", "NoSchedule"), (), False),
+        (Taint("k", "v", "NoExecute"), (), False),
+        (Taint("k", "v", "None"), (), True),
+        (Taint("k", "v", "NoSchedule"), (Toleration("q", exists=True), Toleration("k", "v")), True),
+        (Taint("k", "v", "NoExecute"), (Toleration("k", "v", effect="NoSchedule"),), False),
+    ],
+)  # fmt: skip
+def test_a_tainted_device_needs_a_toleration(
+    taint: Taint,
+    tolerations: tuple[Toleration, ...],
+    free: bool,  # noqa: FBT001 a column
+) -> None:
+    stock = supply(offer("a", taints=(taint,)), offer("b"))
+
+    assert given(stock, claim(exactly("r", 1, tolerations=tolerations))) == [
+        ("r", "a" if free else "b")
+    ]
+
+
+def test_a_hopeless_request_is_told_though_a_selector_of_another_would_fail() -> None:
+    stock = supply(offer("a"))
+    fails = exactly("s", 1, 'device.attributes["x.y"].rail == 1')
+
+    lines = refused(stock, claim(exactly("r", 2), fails))
+
+    assert lines[0].startswith("claim a/c: request r: needs 2 devices, 1 of 1 can be had together")
+    assert not any("request s" in line for line in lines)

@@ -1,0 +1,112 @@
+"""The devices to allocate from: an inventory file, the records, dranet's filter."""
+
+import pytest
+
+from dra_shim.pool import DeviceUsage, node_inventory
+from dra_shim.scheduling.inputs import parse_inventory
+from dranet_nri.errors import ConfigError
+from dranet_nri.inventory import DEFAULT_FILTER, Inventory
+from dranet_nri.model import Device, DeviceKey
+
+FILE = """{
+  "devices": [
+    {"name": "veth0", "attributes": {"dra.net/ifName": "veth0", "dra.net/type": "veth"}},
+    {"name": "pci-0000-01-00-0", "rdmaDevices": ["mlx5_0"],
+     "attributes": {"dra.net/ifName": "eth1", "dra.net/pciAddress": "0000:01:00.0",
+                    "dra.net/mtu": 1500}},
+    {"name": "net-abc", "key": {"bus": "virtio", "parent": "virtio0", "name": "ens4",
+                                "port": 1}},
+    {"name": "bare"}
+  ],
+  "excluded": [{"name": "lo", "reason": "loopback"}, {"name": "eth0", "reason": "uplink"}]
+}"""
+
+
+def test_the_printed_inventory_is_read_back_in_order() -> None:
+    inventory = parse_inventory(FILE)
+
+    assert inventory == Inventory(
+        (
+            Device("bare", DeviceKey("", "", "bare")),
+            Device("net-abc", DeviceKey("virtio", "virtio0", "ens4", port=1)),
+            Device(
+                "pci-0000-01-00-0",
+                DeviceKey("pci", "0000:01:00.0", "eth1", "0000:01:00.0"),
+                (("dra.net/ifName", "eth1"), ("dra.net/mtu", 1500),
+                 ("dra.net/pciAddress", "0000:01:00.0")),
+                ("mlx5_0",),
+            ),
+            Device("veth0", DeviceKey("", "", "veth0"),
+                   (("dra.net/ifName", "veth0"), ("dra.net/type", "veth"))),
+        ),
+        (("eth0", "uplink"), ("lo", "loopback")),
+    )  # fmt: skip
+    assert parse_inventory("{}") == Inventory()
+
+
+def test_every_violation_of_an_inventory_file_is_told() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_inventory(
+            '{"devices": [{"name": "A", "attributes": {"x": [1]}}, {}], "exclude": [], '
+            '"excluded": [{"name": 1}, {}, 3]}'
+        )
+
+    assert [line.split(": ")[0] for line in caught.value.violations] == [
+        "devices[0].name",
+        "devices[0].attributes.x",
+        "devices[1]",
+        "exclude",
+        "excluded[0].name",
+        "excluded[2]",
+    ]
+
+
+def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> None:
+    away = Device("dummy0", DeviceKey("", "", "dummy0"))
+
+    stock = node_inventory(
+        parse_inventory(FILE),
+        [away],
+        DeviceUsage({"dummy0": "claim a/b of pod a/p"}),
+        DEFAULT_FILTER,
+    )
+
+    assert [device.name for device in stock.devices] == [
+        "bare", "dummy0", "net-abc", "pci-0000-01-00-0",
+    ]  # fmt: skip
+    assert stock.excluded == (
+        ("eth0", "uplink"),
+        ("lo", "loopback"),
+        ("veth0", "dropped by --filter"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("shared", "in_use"),
+    [
+        pytest.param("", {"bare": "claim a/b of pod a/p"}, id="shared no longer"),
+        pytest.param("true", {}, id="shared"),
+    ],
+)
+def test_a_share_keeps_a_device_from_whoever_wants_it_whole(
+    shared: str, in_use: dict[str, str]
+) -> None:
+    uses = DeviceUsage(shares={"bare": "claim a/b of pod a/p"})
+
+    stock = node_inventory(parse_inventory(FILE), [], uses, "", shared)
+
+    assert stock.in_use == in_use
+    assert ("bare" in stock.shared) is bool(shared)
+
+
+@pytest.mark.parametrize("shared", ["", "true"])
+def test_a_parent_that_cannot_leave_is_offered_where_several_claims_may_have_it(
+    shared: str,
+) -> None:
+    parent = Device("eth7", DeviceKey("", "", "eth7"))
+    inventory = Inventory((), (("eth7", "carries eth7.5"),), parents=(parent,))
+
+    stock = node_inventory(inventory, [], DeviceUsage(), "", shared)
+
+    assert stock.devices == ((parent,) if shared else ())
+    assert bool(stock.excluded) is not bool(shared)

@@ -1,0 +1,116 @@
+"""Attributes with several values (KEP-5491): what constraints and selectors make of them."""
+
+import pytest
+
+from dra_shim.cel import SelectorError, compile_selector, filter_devices, matching_devices
+from dra_shim.resourceapi import Constraint, SliceDevice
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
+from dranet_nri.inventory import NUMA_NODE
+from dranet_nri.model import Device, DeviceKey, Version
+from tests.dra_shim.scheduling.shorthand import RAIL, claim, exactly, given, offer, refused, supply
+
+MATCH = (Constraint(RAIL),)
+DISTINCT = (Constraint(RAIL, distinct=True),)
+
+
+def names(stock: CandidatePools, *claims: NamedClaim) -> list[str]:
+    """Return the devices that are given."""
+    return [name for _, name in given(stock, *claims)]
+
+
+@pytest.mark.parametrize(
+    ("rails", "expected"),
+    [
+        (((6, 4, 5, 7), (5, 4, 6, 7)), ["a", "b"]),
+        (((6, 4), 5, 4), ["a", "c"]),
+        (((1, 2), (2, 3), (3, 1), (2, 1)), ["a", "b"]),
+    ],
+    ids=["lists overlap", "a value is a list of one", "the first that fit"],
+)
+def test_what_matches_has_a_value_in_common(rails: tuple[object, ...], expected: list[str]) -> None:
+    devices = [offer(name, rail=rail) for name, rail in zip("abcd", rails, strict=False)]
+
+    assert names(supply(*devices), claim(exactly("r", 2), constraints=MATCH)) == expected
+
+
+def test_all_that_match_have_one_value_in_common() -> None:
+    devices = [offer("a", rail=(1, 2)), offer("b", rail=(2, 3)), offer("c", rail=(3, 1))]
+    three = claim(exactly("r", 3), constraints=MATCH)
+
+    assert names(supply(*devices, offer("d", rail=(2, 1))), three) == ["a", "b", "d"]
+    lines = refused(supply(*devices), three)
+    assert "2 of 3 can be had together" in "\n".join(lines)
+
+
+def test_what_is_distinct_has_no_value_in_common() -> None:
+    devices = [offer("a", rail=(1, 2)), offer("b", rail=(2, 3)), offer("c", rail=3)]
+    two = claim(exactly("r", 2), constraints=DISTINCT)
+
+    assert names(supply(*devices), two) == ["a", "c"]
+
+
+def test_true_is_not_1_in_a_list_either() -> None:
+    devices = [offer("a", rail=(True,)), offer("b", rail=1)]
+
+    refused(supply(*devices), claim(exactly("r", 2), constraints=MATCH))
+
+
+LISTED = SliceDevice(
+    "x.y", "p", "a",
+    (
+        (NUMA_NODE, (6, 4)), ("one", 4), ("yes", True), ("flags", (True,)), ("words", ("a", "b")),
+        ("versions", (Version("1.2.3"), Version("2.0.0"))),
+    ),
+)  # fmt: skip
+NUMA = 'device.attributes["resource.kubernetes.io"].numaNode'
+OWN = 'device.attributes["x.y"]'
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        (f"{NUMA}.includes(4)", True),
+        (f"{NUMA}.includes(5)", False),
+        (f"4 in {NUMA}", True),
+        (f"{NUMA}[0] == 6", True),
+        (f"{NUMA} == 6", False),
+        (f"{OWN}.one.includes(4)", True),
+        (f'{OWN}.one.includes("4")', False),
+        (f"{OWN}.yes.includes(1)", False),
+        (f"{OWN}.flags.includes(true)", True),
+        (f'{OWN}.words.includes("b")', True),
+        (f'{OWN}.versions.includes(semver("2.0.0"))', True),
+        ('"model-a".includes("model-a")', True),
+    ],
+)
+def test_selectors_see_lists(expression: str, result: bool) -> None:  # noqa: FBT001
+    assert compile_selector(expression).matches(LISTED) is result
+
+
+def test_a_list_is_not_a_number() -> None:
+    with pytest.raises(SelectorError):
+        compile_selector(f"{NUMA} < 7").matches(LISTED)
+
+
+NIC = Device("eth1", DeviceKey("", "", "eth1"), ((NUMA_NODE, 6),))
+BARE = Device("eth2", DeviceKey("", "", "eth2"))
+INTS = f'attributes["{NUMA_NODE}"].IntValues'
+
+
+@pytest.mark.parametrize(
+    ("expression", "near", "kept"),
+    [
+        (f"4 in {INTS}", {6: (6, 4)}, True),
+        (f"4 in {INTS}", None, False),
+        (f"{INTS} == [6]", {}, True),
+        (f'attributes["{NUMA_NODE}"].IntValue == 6', {6: (6, 4)}, True),
+    ],
+    ids=["list", "off", "nobody knows what is near", "the node all the same"],
+)
+def test_the_filter_sees_what_is_published(
+    expression: str,
+    near: dict[int, tuple[int, ...]] | None,
+    kept: bool,  # noqa: FBT001
+) -> None:
+    assert filter_devices(expression, [NIC], near) == ((NIC,) if kept else ())
+    assert matching_devices(expression, [NIC, BARE], near) == ((NIC,) if kept else ())

@@ -1,0 +1,131 @@
+"""The claims of the examples, on nodes as their drivers publish them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from dra_shim.cel import SelectorError
+from dra_shim.resourceapi import (
+    AllocatedResult,
+    DeviceClass,
+    Document,
+    ResourceClaimTemplate,
+    parse_document,
+)
+from dra_shim.scheduling.allocator import (
+    AllocationError,
+    CandidatePools,
+    NamedClaim,
+    choose,
+    without,
+)
+from dra_shim.scheduling.pod_claims import classes_of
+from tests.dra_shim.scheduling.story_nodes import example, supply
+from tests.fakes.gpus import gpu_class
+from tests.fakes.machines import a4_highgpu, nd_h100, server
+
+SCALE_OUT = example("scale-out/class.yaml", "scale-out/template.yaml")
+INFINIBAND = example("aks-infiniband/class/infiniband.yaml", "aks-infiniband/rdma/templates.yaml")
+NUMA = example("numa-training/class.yaml", "numa-training/templates.yaml")
+GKE = {
+    version: example(f"gke-nccl/{version}/class.yaml", f"gke-nccl/{version}/templates.yaml")
+    for version in ("v1", "v1beta1")
+}
+
+
+def given(
+    documents: Sequence[Document], template: str, node: CandidatePools, pods: int = 1
+) -> list[list[str]]:
+    """Return the devices of each pod with a claim of this template, one pod after the other."""
+    (found,) = [
+        document
+        for document in documents
+        if isinstance(document, ResourceClaimTemplate) and document.name == template
+    ]
+    classes = classes_of([*documents, parse_document(gpu_class())])
+    devices = []
+    for pod in range(pods):
+        grants = choose([NamedClaim(f"{pod}/{template}", found.spec)], classes, node, new_uid=str)
+        node = without(node, [(f"pod {pod}", AllocatedResult(grant.offer.id)) for grant in grants])
+        devices.append([grant.offer.name for grant in grants])
+    return devices
+
+
+def test_scale_out_gives_each_worker_a_gpu_and_the_nic_under_its_root() -> None:
+    node = supply(server())
+
+    assert given(SCALE_OUT, "1-gpu-1-nic", node, pods=2) == [
+        ["gpu-0", "pci-0000-82-00-0"],
+        ["gpu-1", "pci-0000-72-00-0"],
+    ]
+    assert len(given(SCALE_OUT, "1-gpu-1-nic", node, pods=8)) == 8
+    with pytest.raises(AllocationError):
+        given(SCALE_OUT, "1-gpu-1-nic", node, pods=9)
+
+
+def test_on_azure_the_pcie_root_never_aligns_and_the_refusal_shows_the_roots() -> None:
+    with pytest.raises(AllocationError) as caught:
+        given(SCALE_OUT, "1-gpu-1-nic", supply(nd_h100()))
+
+    root = "fits; matchAttribute: resource.kubernetes.io/pcieRoot is"
+    lines = [line.partition("device ")[2] for line in caught.value.lines]
+    assert f'gpu-0: {root} "pci0001:00"' in lines
+    assert f'pci-0101-00-00-0: {root} "pci0101:00"' in lines
+
+
+@pytest.mark.parametrize(("template", "number"), [("1-infiniband", 1), ("all-infiniband", 8)])
+def test_infiniband_gives_one_device_or_all(template: str, number: int) -> None:
+    (devices,) = given(INFINIBAND, template, supply(nd_h100()))
+
+    assert devices == [f"pci-{0x101 + i:04x}-00-00-0" for i in range(number)]
+
+
+def test_a_nic_of_another_kind_is_no_infiniband_device() -> None:
+    with pytest.raises(AllocationError):
+        given(INFINIBAND, "1-infiniband", supply(server()))
+
+
+@pytest.mark.parametrize(("case", "first"), [("aligned", 0x101), ("unaligned", 0x105)])
+def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(case: str, first: int) -> None:
+    (devices,) = given(NUMA, f"h100-4gpu-4nic-numa-{case}", supply(nd_h100()))
+
+    assert devices == [
+        *("gpu-0", "gpu-1", "gpu-2", "gpu-3"),
+        *(f"pci-{first + i:04x}-00-00-0" for i in range(4)),
+    ]
+
+
+@pytest.mark.parametrize("slices", ["v1", "v1beta1"])
+@pytest.mark.parametrize("claims", ["v1", "v1beta1"])
+def test_the_gke_template_gives_two_gpus_and_the_two_nics_of_their_root(
+    claims: str, slices: str
+) -> None:
+    node = supply(a4_highgpu(), slices)
+
+    assert given(GKE[claims], "2-gpu-nic-aligned", node) == [
+        ["gpu-0", "gpu-1", "pci-0000-72-00-0", "pci-0000-82-00-0"]
+    ]
+    assert given(GKE[claims], "2-gpu", node) == [["gpu-0", "gpu-1"]]
+
+
+def test_a_third_gpu_does_not_fit_under_the_root() -> None:
+    with pytest.raises(AllocationError) as caught:
+        given(GKE["v1"], "2-gpu-nic-aligned", supply(a4_highgpu()), pods=2)
+
+    assert "request gpu: needs 2 devices" in caught.value.lines[0]
+
+
+def test_a_gpu_selector_in_a_class_without_a_driver_guard_stops_the_scheduler() -> None:
+    unguarded = DeviceClass("gpu.nvidia.com")
+    documents = [unguarded, *GKE["v1"]]
+    (template,) = [
+        document
+        for document in documents
+        if isinstance(document, ResourceClaimTemplate) and document.name == "2-gpu"
+    ]
+
+    with pytest.raises(SelectorError, match='the device has no "index"'):
+        choose(
+            [NamedClaim("a/b", template.spec)], classes_of(documents), supply(a4_highgpu()),
+            new_uid=str,
+        )  # fmt: skip

@@ -1,0 +1,122 @@
+"""What claims have already: read from their status, and gone from the supply."""
+
+from fractions import Fraction
+
+import pytest
+
+from dra_shim.resourceapi import (
+    AllocatedResult,
+    Capacity,
+    CounterValue,
+    ResourceClaim,
+    parse_document,
+)
+from dra_shim.scheduling.allocator import CandidatePools, without
+from dranet_nri.errors import ConfigError
+from tests.dra_shim.scheduling.shorthand import claim, exactly, given, offer, refused, supply, vf
+
+ROOM = (Capacity("bandwidth", Fraction(100)),)
+
+
+def taken_by(status: object) -> tuple[AllocatedResult, ...]:
+    document = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "nics"},
+        "spec": {},
+        "status": status,
+    }
+    found = parse_document(document)
+    assert isinstance(found, ResourceClaim)
+    return found.taken
+
+
+def allocation(*results: object) -> dict[str, object]:
+    return {"allocation": {"devices": {"results": list(results), "config": []}}, "reservedFor": []}
+
+
+def test_devices_and_shares_of_a_claim_are_read_and_what_it_only_looks_at_is_not() -> None:
+    named = {"request": "r", "driver": "x.y", "pool": "p"}
+    status = allocation(
+        {**named, "device": "a", "tolerations": [], "ofANewerServer": 1, "shareID": None},
+        {**named, "device": "b", "shareID": "5a", "consumedCapacity": {"bandwidth": "40"}},
+        {**named, "device": "c", "adminAccess": True},
+        {**named, "device": "d", "adminAccess": False},
+    )
+
+    assert taken_by(status) == (
+        AllocatedResult(("x.y", "p", "a")),
+        AllocatedResult(("x.y", "p", "b"), "5a", (("bandwidth", Fraction(40)),)),
+        AllocatedResult(("x.y", "p", "d")),
+    )
+
+
+@pytest.mark.parametrize(
+    "status",
+    [{}, {"allocation": None}, {"allocation": {}}, {"allocation": {"devices": {"results": []}}}],
+)
+def test_a_claim_without_an_allocation_has_nothing(status: object) -> None:
+    assert taken_by(status) == ()
+
+
+def test_a_status_that_no_server_writes_is_refused_with_the_place() -> None:
+    status = allocation(
+        {"driver": "x.y", "pool": 4, "device": "a", "consumedCapacity": {"bandwidth": "much"}}, {}
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        taken_by(status)
+
+    path = "status.allocation.devices.results"
+    assert caught.value.violations == (
+        f"{path}[0].pool: 4: must be a string; put it in quotes",
+        f'{path}[0].consumedCapacity.bandwidth: "much": must be a quantity such as 10Gi, 500m or'
+        " 1.5",
+        *(
+            f"{path}[1]: object with no fields: needs {name}; add it"
+            for name in ("driver", "pool", "device")
+        ),
+    )
+
+
+def left(stock: CandidatePools, *taken: AllocatedResult) -> CandidatePools:
+    return without(stock, [("claim q", result) for result in taken])
+
+
+def test_a_device_that_another_claim_has_is_in_use_by_it() -> None:
+    stock = left(supply(offer("a"), offer("b")), AllocatedResult(("x.y", "p", "a")))
+
+    assert given(stock, claim(exactly())) == [("r", "b")]
+    assert any(
+        "device a: in use by claim q" in line for line in refused(stock, claim(exactly("r", 2)))
+    )
+
+
+def test_who_a_record_says_has_a_device_stays_its_holder() -> None:
+    stock = left(supply(offer("a"), in_use={"a": "pod x"}), AllocatedResult(("x.y", "p", "a")))
+
+    assert any("in use by pod x" in line for line in refused(stock, claim(exactly())))
+
+
+def test_shares_of_other_claims_leave_the_rest_of_a_capacity() -> None:
+    stock = supply(offer("a", capacity=ROOM, shared=True))
+    share = AllocatedResult(("x.y", "p", "a"), "5a", (("bandwidth", Fraction(40)),))
+    asks = (("bandwidth", Fraction(30)),)
+
+    one, two = left(stock, share), left(stock, share, share)
+
+    assert given(one, claim(exactly(capacity=asks))) == [("r", "a")]
+    assert any(
+        "capacity bandwidth: needs 30, 20 is left" in line
+        for line in refused(two, claim(exactly(capacity=asks)))
+    )
+
+
+def test_a_shared_device_of_other_claims_has_drawn_its_counters_and_draws_them_once() -> None:
+    stock = supply(
+        vf("a", shared=True), vf("b"), counters=(CounterValue("pf", "vfs", Fraction(1)),)
+    )
+    stock = left(stock, AllocatedResult(("x.y", "p", "a"), "5a"))
+
+    assert given(stock, claim(exactly())) == [("r", "a")]
+    assert refused(stock, claim(exactly("r"), exactly("s", 1), exactly("t", 2)))

@@ -1,0 +1,212 @@
+"""The document that brings a claim's status up to date, and when there is none to apply."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
+from dra_shim.status.conditions import Condition, DeviceStatus, device_statuses
+from dranet_nri.errors import ConfigError
+from tests.dra_shim.status.records import STAMP, attachment, given, held, moved, nic, one
+from tests.fakes.cluster import claim_document as claim_of
+from tests.fakes.cluster import result
+
+LATER = "2026-09-22T00:00:00Z"
+NODE = "node-1"
+NICS = device_statuses(given(replace(one(nic()), pool="node-1")), attachment())
+GPU = {"driver": "gpu.example.com", "pool": "node-1", "device": "nic-0"}
+
+
+def claim(*devices: str, **status: Any) -> dict[str, Any]:
+    """Return a claim that has these devices."""
+    made = claim_of("fast", "claim-1", [result(device) for device in devices], [])
+    made["metadata"]["generation"] = 1
+    made["status"].update(status)
+    return made
+
+
+def applied(wanted: tuple[DeviceStatus, ...], stamp: str = STAMP) -> list[Any]:
+    """Return status.devices of a claim without any, after the document was applied."""
+    document: Any = claim_document(claim("nic-0"), wanted, stamp, NODE)
+    return list(document["status"]["devices"])
+
+
+def test_all_is_in_one_document() -> None:
+    assert claim_document(claim("nic-0"), NICS, STAMP, NODE) == {
+        "metadata": {"namespace": "ai", "name": "fast", "uid": "claim-1"},
+        "status": {
+            "devices": [
+                {
+                    "driver": "dra.net",
+                    "pool": "node-1",
+                    "device": "nic-0",
+                    "conditions": [
+                        {
+                            "type": "NetworkReady",
+                            "status": "True",
+                            "reason": "NetworkReady",
+                            "message": "",
+                            "lastTransitionTime": STAMP,
+                            "observedGeneration": 1,
+                        },
+                        {
+                            "type": "Ready",
+                            "status": "True",
+                            "reason": "NetworkDeviceReady",
+                            "message": "in pod ai/train as net1",
+                            "lastTransitionTime": STAMP,
+                            "observedGeneration": 1,
+                        },
+                    ],
+                    "networkData": {
+                        "interfaceName": "net1",
+                        "hardwareAddress": "02:00:00:00:00:05",
+                        "ips": ["10.1.0.5/24"],
+                    },
+                }
+            ]
+        },
+    }
+
+
+def test_a_share_has_its_id() -> None:
+    share = replace(NICS[0], share_id="5e0f")
+    there = claim("nic-0")
+    there["status"]["allocation"]["devices"]["results"][0]["shareID"] = "5e0f"
+
+    document: Any = claim_document(there, (share,), STAMP, NODE)
+
+    assert document["status"]["devices"][0]["shareID"] == "5e0f"
+
+
+def test_what_the_server_has_is_not_applied() -> None:
+    there = claim("nic-0", devices=[*reversed(applied(NICS)), GPU])
+
+    assert claim_document(there, NICS, LATER, NODE) is None
+
+
+def test_what_others_say_of_our_device_is_not_ours() -> None:
+    (entry,) = applied(NICS)
+    bound = {"type": "example.com/bound", "status": "True"}
+    there = claim("nic-0", devices=[{**entry, "conditions": [bound, *entry["conditions"]], "data": {}}])  # fmt: skip # noqa: E501
+
+    assert claim_document(there, NICS, LATER, NODE) is None
+
+
+def test_a_time_changes_with_its_status_alone() -> None:
+    ready, network = NICS[0].conditions
+    wanted = replace(
+        NICS[0],
+        conditions=(
+            replace(ready, message="in pod ai/train as net2"),
+            Condition("NetworkReady", true=False, reason="NetworkDeviceStuck"),
+        ),
+    )
+
+    document: Any = claim_document(
+        claim("nic-0", devices=applied((NICS[0],))), (wanted,), LATER, NODE
+    )
+
+    (entry,) = document["status"]["devices"]
+    assert network.true
+    assert [
+        (condition["type"], condition["lastTransitionTime"]) for condition in entry["conditions"]
+    ] == [
+        ("NetworkReady", LATER),
+        ("Ready", STAMP),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"networkData": {"interfaceName": "net9"}},
+        {"networkData": None},
+        {"conditions": []},
+        {"conditions": "?"},
+    ],
+)
+def test_what_somebody_changed_is_applied_again(change: dict[str, Any]) -> None:
+    (entry,) = applied(NICS)
+
+    document: Any = claim_document(claim("nic-0", devices=[{**entry, **change}]), NICS, STAMP, NODE)
+
+    assert document["status"]["devices"] == [entry]
+
+
+def test_only_what_is_allocated_is_told() -> None:
+    assert claim_document(claim("nic-1", "nic-0"), NICS, STAMP, NODE) is not None
+    assert claim_document(claim("nic-1"), NICS, STAMP, NODE) is None
+    assert claim_document({"metadata": claim()["metadata"]}, NICS, STAMP, NODE) is None
+
+
+def test_nothing_is_withdrawn_where_nothing_is() -> None:
+    assert claim_document(claim("nic-0", devices=[GPU]), (), STAMP, NODE) is None
+
+
+@pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
+def test_what_another_node_says_of_a_claim_that_went_there_is_left_alone(*, stale: bool) -> None:
+    there = claim("nic-0", devices=applied(NICS))
+    of_before = tuple(replace(entry, pool="node-0") for entry in NICS)
+
+    assert claim_document(there, of_before if stale else (), LATER, "node-0") is None
+    assert claim_document(there, NICS if stale else (), LATER, "node-0") is None
+
+
+def test_all_is_withdrawn_with_an_empty_list() -> None:
+    document: Any = claim_document(claim("nic-0", devices=applied(NICS)), (), STAMP, NODE)
+
+    assert document["status"] == {"devices": []}
+
+
+def test_a_device_without_a_net_device_has_no_network_data() -> None:
+    made = device_statuses(
+        given(replace(one(nic()), pool="node-1")), attachment(moved(held(nic(), ""), "mlx5_0"))
+    )
+
+    (entry,) = applied(made)
+
+    assert "networkData" not in entry
+
+
+def test_a_device_without_addresses_has_none() -> None:
+    record = attachment(replace(held(nic()), addresses=(), mac=""))
+    made = device_statuses(given(replace(one(nic()), pool="node-1")), record)
+
+    (entry,) = applied(made)
+
+    assert entry["networkData"] == {"interfaceName": "net1"}
+
+
+def test_a_claim_without_a_generation_is_told_without() -> None:
+    there = claim("nic-0")
+    del there["metadata"]["generation"]
+
+    document: Any = claim_document(there, NICS, STAMP, NODE)
+
+    assert "observedGeneration" not in document["status"]["devices"][0]["conditions"][0]
+
+
+def test_a_document_that_is_no_claim_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        claim_document({"status": {}}, NICS, STAMP, NODE)
+
+
+def test_a_server_that_drops_the_status_is_found_out() -> None:
+    document = claim_document(claim("nic-0"), NICS, STAMP, NODE)
+    assert document is not None
+
+    assert is_kept(document, claim("nic-0", devices=applied(NICS)))
+    assert not is_kept(document, claim("nic-0", devices=[GPU]))
+    assert is_kept({"status": {"devices": []}}, claim("nic-0"))
+
+
+def test_a_missing_right_is_told_from_a_wrong_status() -> None:
+    refusal = 'changing status.devices requires resource="resourceclaims/driver", verb="[x]"'
+    missing = InvalidError("s", "no", causes=[Cause("status.devices", refusal)])
+    wrong = InvalidError("s", "no", causes=[Cause("status.devices[0]", "must be allocated")])
+
+    assert right_missing(missing).startswith("grant associated-node:patch on resourceclaims/driver")
+    assert right_missing(wrong) == ""

@@ -1,0 +1,375 @@
+"""What is true of each device of a claim."""
+
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.status.conditions import (
+    MAX_IPS,
+    MAX_MESSAGE,
+    Condition,
+    DeviceStatus,
+    NetworkData,
+    device_statuses,
+    failure_reason,
+    is_passing,
+)
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.model import (
+    GATE_CLOSED,
+    AllocatedDevice,
+    Allocation,
+    Attachment,
+    CharDevice,
+    Failure,
+    InterfaceConfig,
+    IpoibConfig,
+    NetworkConfig,
+    Phase,
+)
+from tests.dra_shim.status.records import (
+    OTHER_POD,
+    attachment,
+    failure,
+    given,
+    hca,
+    held,
+    moved,
+    nic,
+    one,
+)
+
+IPOIB = NetworkConfig(InterfaceConfig(ipoib=IpoibConfig()))
+
+
+def status_of(allocation: Allocation, record: Attachment | None) -> DeviceStatus:
+    (status,) = device_statuses(allocation, record)
+    return status
+
+
+def said(status: DeviceStatus) -> dict[str, tuple[bool, str]]:
+    return {condition.type: (condition.true, condition.reason) for condition in status.conditions}
+
+
+def test_a_nic_in_its_pod_is_ready() -> None:
+    assert status_of(given(), attachment()) == DeviceStatus(
+        "node-a",
+        "nic-0",
+        "",
+        (
+            Condition(
+                "Ready", true=True, reason="NetworkDeviceReady", message="in pod ai/train as net1"
+            ),
+            Condition("NetworkReady", true=True, reason="NetworkReady"),
+        ),
+        NetworkData("net1", "02:00:00:00:00:05", ("10.1.0.5/24",)),
+    )
+
+
+def test_a_nic_in_its_pod_whose_gate_is_shut_is_not_ready_for_that_reason() -> None:
+    shut = failure("its gate cannot be opened: no room", GATE_CLOSED)
+    status = status_of(given(), attachment(failure=shut))
+
+    assert said(status)["Ready"] == (False, "NetworkDeviceGateClosed")
+    assert {condition.message for condition in status.conditions} == {shut.message}
+
+
+def test_what_else_is_said_of_a_nic_in_its_pod_does_not_make_it_unready() -> None:
+    stuck = failure("a look has not returned", "NetworkDeviceStuck")
+
+    assert said(status_of(given(), attachment(failure=stuck)))["Ready"][0] is True
+
+
+def test_an_rdma_device_that_moved_along_is_ready() -> None:
+    record = attachment(moved(held(nic()), "mlx5_0", "mlx5_1"))
+
+    assert status_of(given(), record).conditions[2] == Condition(
+        "RDMALinkReady", true=True, reason="RDMALinkReady", message="mlx5_0, mlx5_1"
+    )
+
+
+def test_a_renamed_rdma_device_has_its_new_name() -> None:
+    record = attachment(replace(moved(held(nic()), "mlx5_0"), rdma_name="hca0"))
+
+    assert status_of(given(), record).conditions[2].message == "hca0"
+
+
+def test_an_rdma_device_without_a_net_device_has_no_network() -> None:
+    status = status_of(given(one(hca())), attachment(moved(held(hca(), ""), "mlx5_0")))
+
+    assert said(status) == {
+        "Ready": (True, "RDMAOnlyDeviceReady"),
+        "RDMALinkReady": (True, "RDMALinkReady"),
+    }
+    assert status.network is None
+
+
+@pytest.mark.parametrize(
+    ("files", "given_to_it"),
+    [
+        ((CharDevice("/dev/infiniband/uverbs0", 231, 192),), "its device files"),
+        ((), "nothing of it"),
+    ],
+)
+def test_a_share_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: str) -> None:
+    record = attachment(replace(held(nic(), ""), share_id="s-1", char_devices=files))
+
+    status = status_of(given(one(nic(), "s-1")), record)
+
+    assert status.key == ("node-a", "nic-0", "s-1")
+    assert status.conditions == (
+        Condition(
+            "Ready",
+            true=True,
+            reason="RDMAOnlyDeviceReady",
+            message=f"on the host, {given_to_it} in pod ai/train",
+        ),
+    )
+
+
+def test_warnings_are_in_the_message() -> None:
+    record = attachment(replace(held(nic()), warnings=("umad is missing", "x" * 3000)))
+
+    message = status_of(given(), record).conditions[0].message
+
+    assert message.startswith("in pod ai/train as net1; umad is missing; xxx")
+    assert len(message) == MAX_MESSAGE
+
+
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.INTENT])
+def test_a_failure_is_said_of_all_that_should_be_ready(phase: Phase) -> None:
+    with_rdma = nic("nic-0", "mlx5_0")
+    record = attachment(held(with_rdma), phase=phase, failure=failure())
+
+    status = status_of(given(one(with_rdma)), record)
+
+    assert said(status) == dict.fromkeys(
+        ("Ready", "NetworkReady", "RDMALinkReady"), (False, "NetworkDeviceAttachFailed")
+    )
+    assert {condition.message for condition in status.conditions} == {
+        "eth0: MTU 9000 is above 1500"
+    }
+    assert status.network is None
+
+
+def test_a_failure_of_rdma_alone_has_its_own_reason() -> None:
+    record = attachment(held(hca(), ""), phase=Phase.FAILED, failure=failure())
+
+    assert said(status_of(given(one(hca())), record)) == dict.fromkeys(
+        ("Ready", "RDMALinkReady"), (False, "RDMADeviceAttachFailed")
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "config"), [("s-1", NetworkConfig()), ("s-1", IPOIB), ("", IPOIB)]
+)
+def test_rdma_devices_that_stay_on_the_host_are_never_said_to_come(
+    share: str, config: NetworkConfig
+) -> None:
+    allocation = given(replace(one(nic("nic-0", "mlx5_0"), share), config=config))
+
+    assert "RDMALinkReady" not in said(status_of(allocation, None))
+
+
+@pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.HOME])
+@pytest.mark.parametrize(
+    ("warnings", "expected"),
+    [((SHARED_MODE_WARNING,), False), (("umad is missing",), True)],
+    ids=["shared", "exclusive"],
+)
+def test_rdma_devices_of_a_node_that_shares_them_are_never_said_to_come(
+    phase: Phase,
+    warnings: tuple[str, ...],
+    expected: bool,  # noqa: FBT001
+) -> None:
+    device = nic("nic-0", "mlx5_0")
+    record = attachment(replace(held(device), warnings=warnings), phase=phase, failure=failure())
+
+    status = said(status_of(given(one(device)), record))
+
+    assert status["NetworkReady"][0] is False
+    assert (status.get("RDMALinkReady") == status["Ready"]) is expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("NetworkDeviceStuck", "NetworkDeviceStuck"), ("what is this", "Unknown")],
+)
+def test_other_reasons_are_told_if_they_are_words(reason: str, told: str) -> None:
+    record = attachment(held(hca(), ""), failure=failure(reason=reason))
+
+    assert failure_reason(record) == told
+
+
+def test_without_a_failure_there_is_no_reason() -> None:
+    assert failure_reason(attachment()) == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "config", "types"),
+    [
+        ("", NetworkConfig(), ["Ready", "NetworkReady"]),
+        ("s-1", NetworkConfig(), ["Ready"]),
+        ("s-1", IPOIB, ["Ready", "NetworkReady"]),
+    ],
+)
+def test_only_what_would_be_in_the_pod_has_no_network_yet(
+    share: str, config: NetworkConfig, types: list[str]
+) -> None:
+    allocation = given(replace(one(nic(), share), config=config))
+
+    status = status_of(allocation, None)
+
+    assert [condition.type for condition in status.conditions] == types
+    assert {condition.reason for condition in status.conditions} == {"NetworkDeviceAttachPending"}
+    assert "the sandbox of pod ai/train has not started" in status.conditions[0].message
+
+
+def test_what_another_pod_has_still_is_pending() -> None:
+    record = replace(attachment(moved(held(nic()), "mlx5_0")), pod=OTHER_POD)
+
+    status = status_of(given(), record)
+
+    assert said(status)["Ready"] == (False, "NetworkDeviceAttachPending")
+    assert "pod ai/gone has not given the devices back" in status.conditions[0].message
+    assert status.network is None
+
+
+def test_an_attach_at_work_is_pending() -> None:
+    status = status_of(given(), attachment(phase=Phase.INTENT))
+
+    assert said(status)["Ready"] == (False, "NetworkDeviceAttachPending")
+    assert "the kernel is at it" in status.conditions[0].message
+
+
+def test_a_device_that_the_plugin_does_not_know_yet_is_pending() -> None:
+    first, second = device_statuses(given(one(nic("nic-0")), one(nic("nic-1"))), attachment())
+
+    assert said(first)["Ready"] == (True, "NetworkDeviceReady")
+    assert said(second)["Ready"] == (False, "NetworkDeviceAttachPending")
+
+
+@pytest.mark.parametrize(
+    ("why", "reason", "message"),
+    [
+        (
+            None,
+            "NetworkDeviceDetaching",
+            "pod ai/train has ended, the device is on its way back to the host",
+        ),
+        (
+            failure("eth0: EBUSY", "NetworkDeviceDetachFailed"),
+            "NetworkDeviceDetachFailed",
+            "eth0: EBUSY",
+        ),
+    ],
+)
+def test_a_device_on_its_way_home_is_not_ready(
+    why: Failure | None, reason: str, message: str
+) -> None:
+    record = replace(attachment(phase=Phase.DETACHING), failure=why)
+
+    condition = status_of(given(), record).conditions[0]
+
+    assert (condition.true, condition.reason, condition.message) == (False, reason, message)
+
+
+@pytest.mark.parametrize(
+    ("why", "message"),
+    [
+        (None, "pod ai/train has ended, the device is back on the host"),
+        (failure("no route"), "pod ai/train has ended, the device is back on the host; no route"),
+    ],
+)
+def test_a_device_that_is_home_is_not_ready(why: Failure | None, message: str) -> None:
+    record = replace(attachment(phase=Phase.HOME), failure=why)
+
+    condition = status_of(given(), record).conditions[0]
+
+    assert (condition.reason, condition.message) == ("NetworkDeviceDetached", message)
+
+
+def test_who_looks_on_is_always_ready() -> None:
+    observed = replace(one(nic()), admin_access=True)
+
+    status = status_of(given(observed), None)
+
+    assert said(status) == {"Ready": (True, "AdminAccess")}
+
+
+def test_a_device_that_is_given_and_observed_is_told_once() -> None:
+    both = given(replace(one(nic()), admin_access=True), one(nic()))
+
+    assert said(status_of(both, attachment()))["Ready"] == (True, "NetworkDeviceReady")
+
+
+def test_two_shares_of_one_device_are_two() -> None:
+    allocation = given(one(nic(), "s-2"), one(nic(), "s-1"))
+    record = attachment(held(nic(), "net2"), held(nic(), "net1"))
+
+    found = device_statuses(allocation, record)
+
+    assert [(device_status.share_id, device_status.network) for device_status in found] == [
+        ("s-1", NetworkData("net1", "02:00:00:00:00:05", ("10.1.0.5/24",))),
+        ("s-2", NetworkData("net2", "02:00:00:00:00:05", ("10.1.0.5/24",))),
+    ]
+
+
+def test_addresses_are_as_the_api_takes_them() -> None:
+    many = tuple(f"10.0.{index}.1/24" for index in range(20))
+    odd = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
+    record = attachment(replace(held(nic()), addresses=odd, mac="0C:42:A1:00:00:01"))
+
+    network = status_of(given(), record).network
+
+    assert network == NetworkData(
+        "net1", "0c:42:a1:00:00:01", ("2001:db8::5/64", *many[: MAX_IPS - 1])
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "passing"),
+    [
+        (None, True),
+        (attachment(), False),
+        (attachment(phase=Phase.INTENT), True),
+        (attachment(phase=Phase.INTENT, failure=failure()), False),
+        (attachment(phase=Phase.FAILED, failure=failure()), False),
+        (attachment(phase=Phase.DETACHING), True),
+        (attachment(phase=Phase.DETACHING, failure=failure()), False),
+        (attachment(phase=Phase.HOME), False),
+        (replace(attachment(), pod=OTHER_POD), True),
+    ],
+)
+def test_what_will_change_by_itself_is_passing(record: Attachment | None, passing: bool) -> None:  # noqa: FBT001
+    assert is_passing(given(), record) is passing
+
+
+def test_who_looks_on_waits_for_nothing() -> None:
+    observed = AllocatedDevice("nic", "node-a", nic(), admin_access=True)
+
+    assert not is_passing(given(observed), None)
+
+
+@pytest.mark.parametrize(
+    ("record", "also"),
+    [
+        (None, ""),
+        (attachment(phase=Phase.HOME), ""),
+        (attachment(phase=Phase.HOME, failure=failure("MTU left at 9000")), "; MTU left at 9000"),
+    ],
+)
+def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
+    record: Attachment | None, also: str
+) -> None:
+    third = replace(OTHER_POD, name="third", uid="pod-3")
+
+    (status,) = device_statuses(given(), record, (OTHER_POD, third))
+
+    assert said(status) == dict.fromkeys(("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod"))
+    assert {condition.message for condition in status.conditions} == {
+        "was prepared for pod ai/train, which has ended, and the kubelet asks nothing for pod"
+        " ai/gone, ai/third, so it never gets the devices; delete it, its controller makes a new"
+        " one; if that one is told the same, scale the controller to 0 until no pod has the claim"
+        + also
+    }

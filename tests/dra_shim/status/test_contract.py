@@ -1,0 +1,354 @@
+"""What our reporter and every API server owe each other, held here against the one in memory.
+
+tests/system/cluster/test_status_contract.py holds the same against a real server. Time passes when
+a test says so, on both.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dra_shim.kubeapi import EVENT, version_of
+from dra_shim.prepare import ClaimPrepared, PrepareFailed
+from dra_shim.settings.common import StatePaths
+from dra_shim.status import ClaimGone, ClaimRefused, EventPosted, StatusApplied
+from dra_shim.status.summary import DEPARTURE_S
+from dra_shim.status.workqueue import REST_S
+from dranet_nri.model import ObjectRef, Phase
+from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject
+from tests.dra_shim.kubeapi.test_contract import allocated_claim, apply_status, device_status
+from tests.dra_shim.status.status_bench import (
+    POD,
+    START,
+    Bench,
+    attached,
+    conditions,
+    entries,
+    failed,
+    given,
+    ref_of,
+    warned,
+)
+from tests.dranet_nri.nri.plugin_bench import finish
+
+pytestmark = pytest.mark.process
+
+
+STAMP = "2026-09-21T14:13:20Z"  # START
+
+
+@pytest.fixture
+def subject() -> Subject:
+    """Return the server in memory."""
+    return FakeSubject()
+
+
+@asynccontextmanager
+async def reporting(subject: Subject, directory: Path) -> AsyncIterator[Bench]:
+    """Run a reporter on the records in a directory."""
+    async with subject.client() as api:
+        bench = Bench(api, StatePaths(directory / "state", directory / "run"))
+        async with bench.running():
+            yield bench
+
+
+async def claim_with(it: Bench, *devices: str) -> ObjectRef:
+    """Create a claim that has these devices of ours, and a GPU whose driver told its status."""
+    claim = await allocated_claim(it.api, *devices)
+    gpu = [device_status("gpu-0", "gpu.example.com")]
+    await apply_status(it.api, claim, "gpu.example.com", gpu)
+    return ref_of(claim)
+
+
+def own_pod() -> ObjectRef:
+    """Return a pod of the test's own; nobody asks whether it exists."""
+    return ObjectRef("default", "train", str(uuid4()))
+
+
+def condition(kind: str, reason: str, message: str, **common: Any) -> dict[str, Any]:
+    """Return a condition that is true."""
+    return {"type": kind, "status": "True", "reason": reason, "message": message, **common}
+
+
+def test_an_attached_claim_tells_of_all_its_devices(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0", "nic-1")
+            record = given(ref, "nic-0", "nic-1")
+            it.allocations.put(record)
+            it.attachments.put(attached(record))
+            await it.rest()
+            told = await it.until_said(StatusApplied)
+
+            claim = await it.claim(ref)
+            assert told == StatusApplied(ref, 2)
+            assert list(entries(claim)) == ["nic-0", "nic-1"]
+            seen = {"observedGeneration": claim["metadata"].get("generation")}
+            common = {"lastTransitionTime": STAMP, **(seen if any(seen.values()) else {})}
+            assert entries(claim)["nic-1"] == {
+                "driver": "dra.net",
+                "pool": "node-1",
+                "device": "nic-1",
+                "conditions": [
+                    condition("NetworkReady", "NetworkReady", "", **common),
+                    condition(
+                        "Ready", "NetworkDeviceReady", "in pod default/train as net1", **common
+                    ),
+                ],
+                "networkData": {
+                    "interfaceName": "net1",
+                    "ips": ["10.1.0.6/24"],
+                    "hardwareAddress": "02:00:00:00:00:01",
+                },
+            }
+            assert list(entries(claim, "gpu.example.com")) == ["gpu-0"]
+
+    finish(scene())
+
+
+def test_a_restart_writes_nothing(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0")
+            it.allocations.put(given(ref, "nic-0"))
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            before = await it.claim(ref)
+        async with reporting(subject, tmp_path) as again:
+            other = await claim_with(again, "nic-1")
+            await again.rest()
+            again.allocations.put(given(other, "nic-1"))
+            again.attachments.put(attached(given(other, "nic-1")))
+            await again.rest()
+            told = await again.until_said(StatusApplied)
+
+            assert told.claim == other
+            assert again.said(StatusApplied) == [told]
+            assert version_of(await again.claim(ref)) == version_of(before)
+
+    finish(scene())
+
+
+def test_a_failure_is_said_of_the_device_and_to_the_pod(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref, pod = await claim_with(it, "nic-0"), own_pod()
+            record = given(ref, "nic-0", pod=pod)
+            it.allocations.put(record)
+            it.attachments.put(failed(record, "eth2: MTU 9000 is above 1500"))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            posted = await it.until_said(EventPosted)
+
+            (entry,) = entries(await it.claim(ref)).values()
+            assert conditions(entry) == {
+                "NetworkReady": ("False", "NetworkDeviceAttachFailed"),
+                "Ready": ("False", "NetworkDeviceAttachFailed"),
+            }
+            assert entry["conditions"][0]["message"] == "eth2: MTU 9000 is above 1500"
+            assert "networkData" not in entry
+            event: Any = await it.api.get(EVENT, posted.name, "default")
+            subject_of = event["involvedObject"]
+            assert {name: subject_of[name] for name in ("kind", "namespace", "name", "uid")} == {
+                "kind": "Pod",
+                "namespace": "default",
+                "name": "train",
+                "uid": pod.uid,
+            }
+            assert (event["type"], event["reason"], event["count"]) == (
+                "Warning",
+                "NetworkDeviceAttachFailed",
+                1,
+            )
+            assert event["message"] == f"claim {ref.name}: eth2: MTU 9000 is above 1500"
+            assert event["source"] == {"component": "dra.net", "host": "node-1"}
+            assert event["lastTimestamp"] == STAMP
+
+    finish(scene())
+
+
+def test_a_status_that_changes_has_the_time_of_its_change(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0")
+            record = given(ref, "nic-0", pod=own_pod())
+            it.allocations.put(record)
+            it.attachments.put(failed(record, "first"))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            it.attachments.put(failed(record, "second", START + 1, 2))
+            await it.rest(REST_S)
+            await it.until_said(StatusApplied, 2)
+            same = entries(await it.claim(ref))["nic-0"]
+            it.attachments.put(attached(record))
+            await it.rest(REST_S)
+            await it.until_said(StatusApplied, 3)
+            other = entries(await it.claim(ref))["nic-0"]
+
+            def told(entry: Any) -> set[tuple[str, str]]:
+                return {
+                    (item["status"], item["lastTransitionTime"]) for item in entry["conditions"]
+                }
+
+            assert same["conditions"][0]["message"] == "second"
+            assert told(same) == {("False", STAMP)}
+            assert told(other) == {("True", "2026-09-21T14:13:30Z")}
+
+    finish(scene())
+
+
+def test_what_ends_is_withdrawn_and_what_others_say_stays(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0")
+            it.allocations.put(given(ref, "nic-0"))
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            it.clock.pass_time(REST_S)
+            it.attachments.remove(ref.uid)
+            it.allocations.remove(ref.uid)
+            await it.rest(DEPARTURE_S)
+            told = await it.until_said(StatusApplied, 2)
+
+            claim = await it.claim(ref)
+            assert told.devices == 0
+            assert entries(claim) == {}
+            assert list(entries(claim, "gpu.example.com")) == ["gpu-0"]
+
+    finish(scene())
+
+
+def test_a_device_that_is_home_is_not_ready(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0")
+            it.allocations.put(given(ref, "nic-0"))
+            it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            await it.rest(DEPARTURE_S)
+            await it.until_said(StatusApplied)
+
+            (entry,) = entries(await it.claim(ref)).values()
+            assert set(conditions(entry).values()) == {("False", "NetworkDeviceDetached")}
+            assert "networkData" not in entry
+
+    finish(scene())
+
+
+def test_a_device_that_is_not_allocated_spoils_nothing(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0")
+            record = given(ref, "nic-0", "nic-9")
+            it.allocations.put(record)
+            it.attachments.put(attached(record))
+            await it.rest()
+            await it.until_said(StatusApplied)
+
+            assert list(entries(await it.claim(ref))) == ["nic-0"]
+
+    finish(scene())
+
+
+def test_a_namesake_is_left_alone(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = await claim_with(it, "nic-0")
+            gone = replace(ref, uid="11111111-1111-1111-1111-111111111111")
+            it.allocations.put(given(gone, "nic-0"))
+            it.attachments.put(attached(given(gone, "nic-0")))
+            await it.rest()
+
+            assert await it.until_said(ClaimGone) == ClaimGone(gone)
+            assert entries(await it.claim(ref)) == {}
+
+    finish(scene())
+
+
+def test_what_dranet_wrote_is_replaced(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            claim = await allocated_claim(it.api, "nic-0")
+            theirs = {**device_status("nic-0"), "networkData": {"interfaceName": "old0"}}
+            await apply_status(it.api, claim, "dra.net", [theirs])
+            ref = ref_of(claim)
+            it.allocations.put(given(ref, "nic-0"))
+            it.attachments.put(failed(given(ref, "nic-0", pod=POD), "no such device"))
+            await it.rest()
+            await it.until_said(StatusApplied)
+
+            (entry,) = entries(await it.claim(ref)).values()
+            assert conditions(entry)["Ready"] == ("False", "NetworkDeviceAttachFailed")
+            assert "networkData" not in entry
+
+    finish(scene())
+
+
+def test_whatever_a_record_says_the_server_takes_it(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref, pod = await claim_with(it, "nic-0", "nic-1"), own_pod()
+            record = given(ref, "nic-0", "nic-1", pod=pod)
+            many = tuple(f"10.1.{index}.5/24" for index in range(40))
+            odd = ("::FFFF:10.0.0.1/120", "2001:DB8:0:0::5/64", "2001:db8::5/64", *many)
+            made = warned(attached(record), "\x85 \u00e4\U0001f50c\n" * 2000)
+            first = replace(made.devices[0], addresses=odd, mac="AA:" * 31 + "AA")
+            it.allocations.put(record)
+            it.attachments.put(replace(made, devices=(first, *made.devices[1:])))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            await it.until_said(EventPosted)
+
+            entry = entries(await it.claim(ref))["nic-0"]
+            assert it.said(ClaimRefused) == []
+            assert entry["networkData"]["ips"] == ["2001:db8::5/64", *many[:15]]
+
+    finish(scene())
+
+
+def test_the_same_event_again_is_counted(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        ref = ObjectRef("default", "fast", str(uuid4()))
+        async with reporting(subject, tmp_path) as it:
+            it.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
+            first = await it.until_said(EventPosted)
+            it.clock.pass_time(60)
+            it.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
+            await it.until_said(EventPosted, 2)
+        async with reporting(subject, tmp_path) as again:
+            again.clock.pass_time(120)
+            again.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
+            last = await again.until_said(EventPosted)
+
+            event: Any = await again.api.get(EVENT, last.name, "default")
+            assert last.name == first.name
+            assert (event["reason"], event["count"]) == ("ClaimPrepareFailed", 3)
+            assert event["firstTimestamp"] == STAMP
+            assert event["lastTimestamp"] == "2026-09-21T14:15:20Z"
+            assert event["involvedObject"]["kind"] == "ResourceClaim"
+            assert event["involvedObject"]["apiVersion"] == "resource.k8s.io/v1"
+
+    finish(scene())
+
+
+def test_a_pod_without_a_gate_is_told_once(subject: Subject, tmp_path: Path) -> None:
+    async def scene() -> None:
+        ref, pod = ObjectRef("default", "fast", "c1"), own_pod()
+        told: list[list[str]] = []
+        for _ in range(2):
+            async with reporting(subject, tmp_path) as it:
+                it.reporter.tell(ClaimPrepared(ref, pod, gated=True))
+                it.reporter.tell(ClaimPrepared(ref, pod, gated=False))
+                it.reporter.tell(PrepareFailed(ref, str(uuid4())))
+                while not (posted := it.said(EventPosted)) or posted[-1].reason == "ClaimNotGated":
+                    await it.until_said(EventPosted, len(posted) + 1)
+                told.append([event.reason for event in posted])
+        assert told == [["ClaimNotGated", "ClaimPrepareFailed"], ["ClaimPrepareFailed"]]
+
+    finish(scene())

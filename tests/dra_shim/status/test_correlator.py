@@ -1,0 +1,150 @@
+"""What waits to be posted, and how much a subject may have posted."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from dra_shim.status.correlator import (
+    BURST,
+    MAX_KNOWN,
+    MAX_WAITING,
+    REFILL_S,
+    EventCorrelator,
+    PendingEvent,
+)
+from dra_shim.status.reasons import EventSpec
+from dranet_nri.model import ObjectRef
+from tests.dra_shim.status.records import POD
+
+FAILED = EventSpec("Pod", POD, "NetworkDeviceAttachFailed", "eth0: EBUSY", 100)
+OTHER = replace(FAILED, subject=replace(POD, uid="pod-2"))
+
+
+class Book:
+    """A backlog that counts how often it was full."""
+
+    def __init__(self) -> None:
+        self.full = 0
+        self.backlog = EventCorrelator(self._overflow)
+
+    def _overflow(self) -> None:
+        self.full += 1
+
+    def add(self, *occurrences: EventSpec) -> list[bool]:
+        return [self.backlog.add(event) for event in occurrences]
+
+    def taken(self, now: float) -> list[PendingEvent]:
+        found = []
+        while (one := self.backlog.take(now)) is not None:
+            found.append(one)
+        return found
+
+
+@pytest.fixture
+def book() -> Book:
+    """Return an empty one."""
+    return Book()
+
+
+def numbered(count: int) -> list[EventSpec]:
+    return [replace(FAILED, message=f"message {index}") for index in range(count)]
+
+
+def test_what_comes_first_is_posted_first(book: Book) -> None:
+    assert book.add(OTHER, FAILED) == [True, True]
+    assert book.backlog.due(5.0) == 5.0
+
+    assert book.taken(5.0) == [PendingEvent(OTHER), PendingEvent(FAILED)]
+    assert book.backlog.due(5.0) == inf
+
+
+def test_the_same_thing_at_the_same_time_is_told_once(book: Book) -> None:
+    assert book.add(FAILED, FAILED, replace(FAILED, at=99)) == [True, False, False]
+    assert book.taken(0.0) == [PendingEvent(FAILED)]
+    assert book.add(FAILED) == [False]
+
+
+def test_the_same_thing_again_is_counted(book: Book) -> None:
+    again = replace(FAILED, at=101)
+
+    assert book.add(FAILED, again) == [True, True]
+    assert book.taken(0.0) == [PendingEvent(again, 2)]
+
+
+def test_what_is_told_once_is_not_told_again(book: Book) -> None:
+    once = replace(FAILED, once=True)
+
+    assert book.add(once, replace(once, at=200)) == [True, False]
+
+
+@pytest.mark.parametrize("subject", [ObjectRef("", "p", "u"), ObjectRef("ns", "", "u")])
+def test_what_is_of_no_cluster_is_not_told(book: Book, subject: ObjectRef) -> None:
+    assert book.add(replace(FAILED, subject=subject)) == [False]
+
+
+def test_a_subject_has_25_at_once_and_then_one_in_five_minutes(book: Book) -> None:
+    book.add(*numbered(BURST + 2))
+
+    assert len(book.taken(0.0)) == BURST
+    assert book.backlog.due(10.0) == pytest.approx(REFILL_S)
+    assert len(book.taken(REFILL_S)) == 1
+    assert len(book.taken(REFILL_S)) == 0
+    assert len(book.taken(2 * REFILL_S)) == 1
+
+
+def test_one_subject_does_not_keep_others_waiting(book: Book) -> None:
+    book.add(*numbered(BURST + 1))
+    book.taken(0.0)
+    book.add(OTHER)
+
+    assert book.backlog.due(1.0) == 1.0
+    assert book.taken(1.0) == [PendingEvent(OTHER)]
+
+
+def test_a_quiet_subject_has_no_more_than_its_25(book: Book) -> None:
+    book.add(*numbered(2 * BURST))
+
+    assert len(book.taken(1e9)) == BURST
+
+
+def test_what_could_not_be_posted_comes_after_the_others_and_costs_nothing(book: Book) -> None:
+    book.add(*numbered(BURST))
+    first = book.backlog.take(0.0)
+    assert first is not None
+
+    book.backlog.put_back(first)
+
+    assert len(taken := book.taken(0.0)) == BURST
+    assert taken[-1] is first
+
+
+def test_what_came_meanwhile_is_counted_with_what_is_put_back(book: Book) -> None:
+    book.add(FAILED)
+    first = book.backlog.take(0.0)
+    assert first is not None
+    again = replace(FAILED, at=130)
+    book.add(again)
+    first.tries = 3
+
+    book.backlog.put_back(first)
+
+    assert book.taken(0.0) == [PendingEvent(again, 2, tries=3)]
+
+
+def test_a_flood_is_not_kept(book: Book) -> None:
+    many = numbered(MAX_WAITING + 1)
+
+    assert book.add(*many)[-2:] == [True, False]
+    assert book.full == 1
+    book.taken(0.0)
+    assert book.add(many[-1]) == [True], "it was not told"
+
+
+def test_what_was_told_long_ago_may_be_told_again(book: Book) -> None:
+    for event in (FAILED, *numbered(MAX_KNOWN)):
+        book.add(event)
+        book.taken(1e9 * event.at)
+        book.backlog._waiting.clear()
+
+    assert book.add(FAILED) == [True]

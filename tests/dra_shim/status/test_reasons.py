@@ -1,0 +1,157 @@
+"""What is told to the owners of pods and claims."""
+
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.prepare.interfaces import (
+    ClaimPrepared,
+    ClaimUnprepared,
+    Notice,
+    OrphanRemoved,
+    OrphanSearchFailed,
+    PodSuperseded,
+    PrepareFailed,
+    UnprepareFailed,
+)
+from dra_shim.status.reasons import (
+    MAX_MESSAGE,
+    EventSpec,
+    of_attachment,
+    of_delay,
+    of_notice,
+)
+from dranet_nri.model import Phase
+from tests.dra_shim.status.records import (
+    CLAIM,
+    NOW,
+    OTHER_POD,
+    POD,
+    attachment,
+    failure,
+    given,
+    hca,
+    held,
+    nic,
+)
+
+
+@pytest.mark.parametrize(
+    ("notice", "told"),
+    [
+        (
+            ClaimPrepared(CLAIM, POD, gated=False),
+            EventSpec(
+                "Pod",
+                POD,
+                "ClaimNotGated",
+                "no container lists claim fast in resources.claims, or a request of it is listed"
+                " by none, so none is held back until its devices are there; list the whole claim"
+                " to be safe",
+                int(NOW),
+                once=True,
+            ),
+        ),
+        (
+            PrepareFailed(CLAIM, "device nic-0: this node\nhas none such"),
+            EventSpec(
+                "ResourceClaim",
+                CLAIM,
+                "ClaimPrepareFailed",
+                "device nic-0: this node has none such",
+                int(NOW),
+            ),
+        ),
+        (
+            UnprepareFailed(CLAIM, "No space left on device"),
+            EventSpec(
+                "ResourceClaim",
+                CLAIM,
+                "ClaimUnprepareFailed",
+                "No space left on device",
+                int(NOW),
+            ),
+        ),
+        (
+            OrphanRemoved(CLAIM, POD, "the claim does not exist any more"),
+            EventSpec(
+                "ResourceClaim",
+                CLAIM,
+                "ClaimRecordDropped",
+                "the node's record of it for pod ai/train was dropped: the claim does not exist"
+                " any more",
+                int(NOW),
+                warning=False,
+            ),
+        ),
+    ],
+)
+def test_what_preparing_notes_is_told(notice: Notice, told: EventSpec) -> None:
+    assert of_notice(notice, NOW + 0.7) == (told,)
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        ClaimPrepared(CLAIM, POD, gated=True),
+        ClaimUnprepared(CLAIM),
+        OrphanSearchFailed(ValueError("x")),
+        PodSuperseded(CLAIM, POD, ()),
+    ],
+)
+def test_what_is_as_it_should_be_is_not_told(notice: Notice) -> None:
+    assert of_notice(notice, NOW) == ()
+
+
+def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
+    third = replace(OTHER_POD, name="third", uid="pod-3")
+
+    told = of_notice(PodSuperseded(CLAIM, POD, (OTHER_POD, third)), NOW)
+
+    text = (
+        "claim fast: was prepared for pod ai/train, which has ended, and the kubelet asks nothing"
+        " for this pod, so it never gets the devices; delete it, its controller makes a new one; if"
+        " that one is told the same, scale the controller to 0 until no pod has the claim"
+    )
+    assert told == tuple(
+        EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
+        for pod in (OTHER_POD, third)
+    )
+
+
+def test_a_failure_is_told_at_its_time_and_warnings_once() -> None:
+    warned = replace(held(nic()), warnings=("umad is missing",))
+    shared = replace(held(hca(), ""), warnings=("nothing is isolated",))
+    record = attachment(warned, shared, phase=Phase.FAILED, failure=failure(time=NOW - 9))
+
+    assert of_attachment(record, NOW) == (
+        EventSpec(
+            "Pod",
+            POD,
+            "NetworkDeviceAttachFailed",
+            "claim fast: eth0: MTU 9000 is above 1500",
+            int(NOW) - 9,
+        ),
+        EventSpec("Pod", POD, "NetworkDeviceWarning", "net1: umad is missing", int(NOW), once=True),
+        EventSpec(
+            "Pod", POD, "NetworkDeviceWarning", "hca-0: nothing is isolated", int(NOW), once=True
+        ),
+    )
+
+
+def test_a_pod_that_is_well_is_told_nothing() -> None:
+    assert of_attachment(attachment(), NOW) == ()
+
+
+def test_a_pod_that_waits_is_told_for_what() -> None:
+    (told,) = of_delay(given(), None, NOW)
+
+    assert (told.subject, told.reason, told.once) == (POD, "NetworkDeviceAttachPending", True)
+    assert told.message.startswith("claim fast: not attached yet: the sandbox of pod ai/train")
+
+
+def test_no_message_is_longer_than_an_event_may_have() -> None:
+    (told,) = of_attachment(attachment(failure=failure("ä" * 2000)), NOW)
+
+    assert len(told.message.encode()) <= MAX_MESSAGE
+    assert told.message.endswith("ä...")

@@ -1,0 +1,256 @@
+"""The reporter in trouble: servers that do not answer, or will not."""
+
+from pathlib import Path
+
+import pytest
+
+from dra_shim.status import ClaimGone, ClaimRefused, StatusApplied, StatusNotKept, StatusSyncFailed
+from dra_shim.status.claim_writer import PROBE_S
+from dra_shim.status.summary import DEPARTURE_S
+from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
+from dranet_nri.model import Phase
+from tests.dra_shim.status.status_bench import START, attached, conditions, entries, failed, given
+from tests.dra_shim.status.status_trouble import (
+    applying,
+    prepared,
+    refusal,
+    reporting,
+    right_missing,
+)
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.claim_rules import DEVICE_STATUS
+from tests.fakes.exchange import Told
+
+pytestmark = pytest.mark.process
+
+
+def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            other = await prepared(it, "nic-1")
+            server.fail(None, times=8)
+            it.attachments.put(failed(given(ref, "nic-0"), "first"))
+            it.attachments.put(attached(given(other, "nic-1")))
+            await it.rest()
+            pauses = []
+            for count in range(1, 9):
+                trouble = await it.until_said(StatusSyncFailed, count)
+                pauses.append(trouble.retry_s)
+                if count == 4:
+                    it.attachments.put(attached(given(ref, "nic-0")))
+                await it.rest(trouble.retry_s)
+            await it.until_said(StatusApplied, 2)
+
+            assert max(pauses) <= 60.0
+            for claim_ref in (ref, other):
+                (entry,) = entries(await it.claim(claim_ref)).values()
+                assert conditions(entry)["Ready"] == ("True", "NetworkDeviceReady")
+            assert len([request for request in server.asked if applying(request)]) == 2, (
+                "the last state"
+            )
+            it.clock.pass_time(60.0)
+            server.fail(None, applying)
+            it.attachments.put(failed(given(ref, "nic-0"), "second"))
+            await it.rest()
+            assert (await it.until_said(StatusSyncFailed, 9)).retry_s == FIRST_PAUSE_S, (
+                "it begins anew"
+            )
+
+    finish(scene())
+
+
+def test_a_server_that_asks_for_time_has_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.fail(refusal(429, "TooManyRequests"), applying)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            trouble = await it.until_said(StatusSyncFailed)
+            await it.rest(90.0)
+            await it.until_said(StatusApplied)
+
+            assert trouble.retry_s == 90.0
+
+    finish(scene())
+
+
+def test_an_answer_that_was_lost_is_found_written(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.lose_answer(applying)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusSyncFailed)
+            writes = len(server.writes)
+            count = len(server.asked)
+            await it.rest(FIRST_PAUSE_S)
+            await server.until(lambda: len(server.asked) > count)
+            other = await prepared(it, "nic-1")
+            it.attachments.put(attached(given(other, "nic-1")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+
+            assert [write for write in server.writes[writes:] if ref.name in write] == []
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("refused", [refusal(403, "Forbidden"), right_missing()])
+def test_a_right_that_is_missing_is_told_and_asked_for_slowly(
+    tmp_path: Path, refused: Told
+) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.fail(refused, lambda asked: applying(asked) and ref.name in asked.path, times=2)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusSyncFailed)
+            other = await prepared(it, "nic-1")
+            it.attachments.put(attached(given(other, "nic-1")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            await it.rest(FIRST_LASTING_S - 0.2)
+            await it.until_said(StatusSyncFailed, 2)
+            await it.rest(2 * FIRST_LASTING_S)
+            await it.until_said(StatusApplied, 2)
+
+            told = it.said(StatusSyncFailed)
+            assert [event.retry_s for event in told] == [FIRST_LASTING_S, 2 * FIRST_LASTING_S]
+            assert "grant" in str(told[0].error)
+            assert "on resourceclaims/" in str(told[0].error)
+
+    finish(scene())
+
+
+def test_what_a_server_does_not_take_is_told_once_and_the_rest_goes_on(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.fail(refusal(422, "Invalid"), applying)
+            it.attachments.put(failed(given(ref, "nic-0"), "first"))
+            await it.rest()
+            await it.until_noted(ClaimRefused)
+            it.clock.pass_time(3600.0)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_noted(StatusApplied)
+
+            assert len(it.said(ClaimRefused)) == 1
+            assert entries(await it.claim(ref))
+
+    finish(scene())
+
+
+def test_a_claim_that_cannot_be_read_is_told_once(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.alter(
+                "resourceclaims",
+                ref.name,
+                lambda status: status["status"]["allocation"]["devices"].update(results="?"),
+                "default",
+            )
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            told = await it.until_noted(ClaimRefused)
+
+            assert "status.allocation.devices.results" in told.reason
+
+    finish(scene())
+
+
+def test_a_claim_that_somebody_deletes_is_forgotten(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.remove("resourceclaims", ref.name)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+
+            assert await it.until_said(ClaimGone) == ClaimGone(ref)
+
+    finish(scene())
+
+
+def test_a_claim_that_is_replaced_between_reading_and_writing_is_read_again(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            server.fail(refusal(409, "Conflict"), applying)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusSyncFailed)
+            await it.rest(FIRST_PAUSE_S)
+
+            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
+
+    finish(scene())
+
+
+def test_a_server_that_drops_the_status_is_not_fought(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            server.features -= {DEVICE_STATUS}
+            ref = await prepared(it, "nic-0")
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusNotKept)
+            other = await prepared(it, "nic-1")
+            it.attachments.put(attached(given(other, "nic-1")))
+            await it.rest()
+            await it.clock.until_asleep(PROBE_S - 0.2)
+            before = len([request for request in server.asked if applying(request)])
+            server.features |= {DEVICE_STATUS}
+            it.clock.pass_time(PROBE_S)
+            await it.until_said(StatusApplied, 2)
+
+            assert before == 1
+            assert len(it.said(StatusNotKept)) == 1
+            assert entries(await it.claim(ref))
+            assert entries(await it.claim(other))
+
+    finish(scene())
+
+
+def test_records_that_change_all_the_time_are_a_write_in_5_seconds(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            for turn in range(4):
+                for change in range(5):
+                    record = failed(given(ref, "nic-0"), f"{turn} {change}", START + turn)
+                    it.attachments.put(record)
+                await it.rest(REST_S if turn else 0.2)
+                await it.until_said(StatusApplied, turn + 1)
+
+            assert len([request for request in server.asked if applying(request)]) == 4
+
+    finish(scene())
+
+
+def test_a_pod_that_ends_with_its_claim_costs_no_write(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            it.clock.pass_time(60.0)
+            it.attachments.put(attached(given(ref, "nic-0"), Phase.DETACHING))
+            it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            it.allocations.remove(ref.uid)
+            it.attachments.remove(ref.uid)
+            server.remove("resourceclaims", ref.name)
+            await it.rest(DEPARTURE_S)
+            await it.until_said(ClaimGone)
+
+            assert len([request for request in server.asked if applying(request)]) == 1
+
+    finish(scene())

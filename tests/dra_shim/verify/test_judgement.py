@@ -1,0 +1,205 @@
+"""Bars, checks of one end, schedule and report of a verification."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
+from dra_shim.verify.matrix import COLOURS, draw
+from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
+from dra_shim.verify.outputs import LinkOutput, PodFacts, RdmaPortOutput
+from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.report import as_document, as_text
+from dra_shim.verify.schedule import all_pairs, ring
+from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, WorkerPod
+from dranet_nri.errors import InvalidValueError
+
+NIC = ClaimedNic("nic0", "net1", "10.9.0.1", "mlx5_0", Fabric.ROCE, 9000, 0)
+POD = WorkerPod("verify-0", "a", "10.0.0.1", (NIC,), (0,))
+GID = {3: ("0000:0000:0000:0000:0000:ffff:0a09:0001", "RoCE v2")}
+LINK = LinkOutput(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200)
+PORT = RdmaPortOutput(active=True, rate_gbit=200, gids=GID, pkeys=frozenset({0xFFFF}))
+NO_BARS = Bars({})
+
+
+def facts_of(
+    link: LinkOutput | None = LINK, port: RdmaPortOutput | None = PORT, **more: float
+) -> PodFacts:
+    """Return what a pod sees of its NIC."""
+    links = {"net1": link} if link else {}
+    ports = {"mlx5_0": port} if port else {}
+    return PodFacts(links, ports, more.get("memlock_mib", float("inf")))
+
+
+def failures(facts: PodFacts, pod: WorkerPod = POD, *, exclusive: bool = False) -> list[str]:
+    """Return the checks that fail."""
+    lines = check_worker(pod, facts, NO_BARS, exclusive=exclusive)
+    return [line.check for line in lines if line.outcome is Outcome.FAILED]
+
+
+# --------------------------------------------------------------------------- bars
+
+
+@pytest.mark.parametrize(
+    ("name", "fabric", "speed", "bar"),
+    [
+        pytest.param("write", Fabric.INFINIBAND, 200, 190, id="the guide's RDMA"),
+        pytest.param("write", Fabric.INFINIBAND, 400, 380, id="NDR"),
+        pytest.param("latency", Fabric.INFINIBAND, 200, 6, id="the guide's latency"),
+        pytest.param("latency", Fabric.ROCE, 200, 10, id="latency of RoCE"),
+        pytest.param("ipoib", Fabric.INFINIBAND, 200, 6, id="the guide's IPoIB"),
+        pytest.param("tcp", Fabric.ETHERNET, 1, 0.8, id="1 Gbit/s"),
+        pytest.param("tcp", Fabric.ETHERNET, 100, 10, id="one stream"),
+        pytest.param("write", Fabric.ROCE, 0, 0, id="speed unknown"),
+        pytest.param("loss", Fabric.ROCE, 0, 0.2, id="loss"),
+    ],
+)
+def test_a_bar(name: str, fabric: Fabric, speed: float, bar: float) -> None:
+    assert NO_BARS.of(name, fabric, speed) == pytest.approx(bar)
+    assert parse_bars([f"{name}=7"]).of(name, fabric, speed) == 7
+
+
+def test_more_is_better_for_rates_only() -> None:
+    assert passes("write", 191, 190)
+    assert not passes("write", 189, 190)
+    assert passes("latency", 5, 6)
+    assert not passes("latency", 7, 6)
+
+
+@pytest.mark.parametrize("word", ["speed=1", "write", "write=fast", "write=-1", "write=nan"])
+def test_a_wrong_bar_is_refused(word: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"--bar {word}: "):
+        parse_bars([word])
+
+
+# --------------------------------------------------------------------------- one end
+
+
+def test_a_healthy_end() -> None:
+    assert failures(facts_of(), exclusive=True) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "check"),
+    [
+        pytest.param(facts_of(link=None), "present", id="no interface"),
+        pytest.param(facts_of(port=None), "present", id="no RDMA device"),
+        pytest.param(facts_of(link=replace(LINK, up=False)), "link", id="no carrier"),
+        pytest.param(facts_of(port=replace(PORT, active=False)), "link", id="port not active"),
+        pytest.param(facts_of(link=replace(LINK, mtu=1500)), "mtu", id="MTU"),
+        pytest.param(facts_of(port=replace(PORT, gids={})), "gid", id="no GID"),
+        pytest.param(facts_of(memlock_mib=0.0625), "memlock", id="memlock"),
+    ],
+)
+def test_a_faulty_end(facts: PodFacts, check: str) -> None:
+    assert failures(facts) == [check]
+
+
+def test_a_gpu_on_another_numa_node() -> None:
+    assert failures(facts_of(), replace(POD, gpu_numa_nodes=(1,))) == ["numa"]
+    assert failures(facts_of(), replace(POD, nics=(replace(NIC, numa_node=-1),))) == []
+
+
+def test_rdma_devices_of_others() -> None:
+    facts = facts_of()
+    facts.ports["mlx5_1"] = PORT
+
+    assert failures(facts, exclusive=True) == ["isolation"]
+    assert failures(facts) == []
+
+
+def test_a_nic_without_rdma_needs_neither_gid_nor_memlock() -> None:
+    plain = replace(POD, nics=(replace(NIC, rdma="", mtu=0),))
+
+    assert failures(facts_of(port=None, memlock_mib=0.0625), plain) == []
+
+
+def test_an_infiniband_device_without_an_interface() -> None:
+    port = replace(PORT, gids={0: ("fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1")})
+    nic = replace(NIC, interface="", address="", fabric=Fabric.INFINIBAND)
+
+    assert failures(PodFacts({}, {"mlx5_0": port}, 64), replace(POD, nics=(nic,))) == []
+    assert speed_of(nic, PodFacts({}, {"mlx5_0": port})) == 200
+    assert speed_of(NIC, facts_of(link=replace(LINK, speed_gbit=0))) == 0
+
+
+def test_each_cause_has_one_meaning() -> None:
+    assert len({meaning for meaning, _ in CAUSES.values()}) == len(CAUSES)
+
+
+# --------------------------------------------------------------------------- schedule
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_all_pairs_meet_once_and_nobody_twice_a_round(number: int) -> None:
+    rounds = all_pairs(range(number))
+
+    pairs = [frozenset(pair) for found in rounds for pair in found]
+    assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
+    for found in rounds:
+        busy = [item for pair in found for item in pair]
+        assert len(busy) == len(set(busy))
+
+
+@pytest.mark.parametrize("number", range(3, 8))
+def test_in_a_ring_each_meets_the_next(number: int) -> None:
+    rounds = ring(range(number))
+
+    pairs = {pair for found in rounds for pair in found}
+    assert pairs == {(item, (item + 1) % number) for item in range(number)}
+    for found in rounds:
+        busy = [item for pair in found for item in pair]
+        assert len(busy) == len(set(busy))
+
+
+# --------------------------------------------------------------------------- report
+
+LINES = [
+    passed("link", "a/net1", "", "up", "up"),
+    failed("write", "slow", "a/net1", "b/net1", "100 Gbit/s", "190 Gbit/s", 0.53),
+    failed("write", "slow", "b/net1", "c/net1", "10 Gbit/s", "190 Gbit/s", 0.05),
+    Line("reach", "a/net2", "b/net2", Outcome.NOT_MEASURED, meaning="a link is down"),
+]
+
+
+def test_the_worst_pair_is_first_and_the_remedy_is_there_once() -> None:
+    text = as_text(LINES, verbose=False)
+
+    assert text[1].split()[:4] == ["failed", "write", "b/net1", "c/net1"]
+    assert [line for line in text if "Remedy: " in line] == [f"  Remedy: {CAUSES['slow'][1]}."]
+    assert "write (2 failed): the link is slower than its speed allows." in text
+    assert text[-2:] == ["", "FAILED: 2 failed, 1 not measured, 1 passed."]
+    assert "Not measured: a link is down." in text
+    assert not any("passed  link" in line for line in text[:-1])
+
+
+def test_a_healthy_report_is_one_line() -> None:
+    assert as_text(LINES[:1], verbose=False) == ["PASSED: 0 failed, 0 not measured, 1 passed."]
+    assert len(as_text(LINES[:1], verbose=True)) == 4
+
+
+def test_the_report_as_a_document() -> None:
+    report = as_document(LINES)
+
+    assert report["passed"] is False
+    assert report["counts"] == {"failed": 2, "notMeasured": 1, "passed": 1}
+    assert report["checks"][0]["remedy"] == CAUSES["slow"][1]
+
+
+def test_the_matrix_has_the_colour_of_the_worst_check() -> None:
+    root = ET.fromstring(draw([*LINES, passed("tcp", "a/net1", "b/net1")]))
+    cells = {}
+    for group in root.iter("{http://www.w3.org/2000/svg}g"):
+        title, rect, *_ = group
+        cells[title.text] = rect.get("fill")
+
+    assert cells["write: failed 100 Gbit/s\ntcp: passed"] == COLOURS[Outcome.FAILED]
+    assert cells["link: passed up"] == COLOURS[Outcome.PASSED]
+    assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
+
+
+def test_all_bars_have_defaults() -> None:
+    assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in BARS)

@@ -1,0 +1,142 @@
+"""The kubelet's probe beside a thousand clients that do as they like: it is answered, each time.
+
+The clients are a process of their own, so that they cost the server what strangers would.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from httpx2 import AsyncClient
+
+from dra_shim.settings.listen_address import ListenAddress
+from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
+from dra_shim.web.server import Page
+from tests.dra_shim.web.web_bench import WebNotices
+
+pytestmark = pytest.mark.process
+
+
+CLIENTS = 1000
+PROBES = 20
+PROBE_S = 60.0  # ends a test that hangs; nothing is tried again
+HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
+
+# Opens so many connections, sends what it is given on each and reads nothing; opens each anew that
+# the server ends, after some seconds. Says "ready" when all have been open once.
+CROWD = """
+import collections, select, socket, sys, time
+port, count, said = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3])
+ready, clients, ended, opened = select.epoll(), {}, collections.deque(), 0
+def knock():
+    knocking = socket.socket()
+    knocking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    knocking.setblocking(False)
+    knocking.connect_ex(("127.0.0.1", port))
+    clients[knocking.fileno()] = knocking
+    ready.register(knocking, select.EPOLLOUT)
+for _ in range(count):
+    knock()
+while True:
+    for fd, events in ready.poll(0.1):
+        if events & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR):
+            clients.pop(fd).close()
+            ended.append(time.monotonic())
+            continue
+        clients[fd].send(said)
+        ready.modify(fd, select.EPOLLRDHUP)
+        opened += 1
+        if opened == count:
+            print("ready", flush=True)
+    while ended and ended[0] + 3 < time.monotonic():
+        ended.popleft()
+        knock()
+"""
+
+
+async def metrics() -> Page:
+    """Return a page as large as those of a busy node."""
+    return Page("x" * (1 << 18))
+
+
+async def healthy() -> Page:
+    """Return what the probe asks for."""
+    return Page("ok\n")
+
+
+async def probed(port: int) -> str:
+    """Ask as the kubelet does, on a connection of its own."""
+    async with AsyncClient(timeout=PROBE_S) as kubelet:
+        return (await kubelet.get(f"http://127.0.0.1:{port}/healthz")).text
+
+
+@asynccontextmanager
+async def crowded(said: bytes) -> AsyncIterator[int]:
+    """Serve beside clients that each send said; yield the port when all have knocked."""
+    notices = WebNotices()
+    served = {"/metrics": metrics, "/healthz": healthy}
+    server = asyncio.create_task(WebServer(ListenAddress("127.0.0.1", 0), served, notices).run())
+    port = (await notices.listening).address.port
+    clients = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CROWD, str(port), str(CLIENTS), said.hex(),
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert clients.stdout is not None
+        assert await clients.stdout.readline() == b"ready\n"
+        yield port
+        assert clients.returncode is None
+    finally:
+        clients.kill()
+        await clients.wait()
+        assert await probed(port) == "ok\n"  # and so whoever knocked before has been let in
+        server.cancel()
+        await asyncio.wait({server})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(HEAD + b"\r\n", id="ask for metrics"),
+        pytest.param((HEAD + b"\r\n") * 50, id="ask for metrics again and again"),
+        pytest.param(HEAD, id="begin to ask"),
+        pytest.param(b"", id="say nothing"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\r\n\r\n", id="speak TLS"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50, id="ask for health"),
+    ],
+)
+def test_the_probe_is_answered_whatever_a_thousand_clients_do(said: bytes) -> None:
+    async def scene() -> list[str]:
+        async with crowded(said) as port:
+            return [await probed(port) for _ in range(PROBES)]
+
+    assert asyncio.run(scene()) == ["ok\n"] * PROBES
+
+
+def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new_one(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> list[str]:
+        asked, answer = [0], asyncio.Event()
+
+        async def slow() -> str:
+            asked[0] += 1
+            await answer.wait()
+            return f"look {asked[0]}"
+
+        checks = HealthChecks(slow, lambda: "", lambda: True)
+        ask = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
+        gone, first, second = (asyncio.ensure_future(ask()) for _ in range(3))
+        await asyncio.sleep(0)
+        gone.cancel()  # its client hung up
+        await asyncio.sleep(0)
+        answer.set()
+        return [(await answer).text for answer in (first, second, asyncio.ensure_future(ask()))]
+
+    first, second, later = asyncio.run(scene())
+
+    assert first == second == "a kubelet would not be answered: look 1\n"
+    assert later == "a kubelet would not be answered: look 2\n"

@@ -1,0 +1,432 @@
+"""Metrics and health of both processes, as Prometheus and probes get them."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient
+
+from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
+from dra_shim.kubeapi import ConflictError, UnavailableError
+from dra_shim.kubeletplugin import RegistrationResult, sockets_of
+from dra_shim.pool import Feature
+from dra_shim.prepare import PrepareResult
+from dra_shim.settings.listen_address import ListenAddress
+from dra_shim.web import (
+    HealthChecks,
+    MeteredDriver,
+    Metrics,
+    PluginSigns,
+    WebServer,
+    pages,
+)
+from dranet_nri.attach.metrics import PluginMetrics
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.supervisor import WorkerFailed
+from dranet_nri.model import ObjectRef
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
+from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
+from tests.dra_shim.web.web_bench import WebNotices
+from tests.fakes.scrape import Scrape, counted
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["home"]
+
+CLAIM = ObjectRef("default", "nics", "claim-nics")
+POD = ObjectRef("default", "web", "pod-web")
+NOW = 5000.0
+
+
+@dataclass
+class Site:
+    """A shim's pages, beside a plugin's directory."""
+
+    run: Path
+    checks: HealthChecks
+    metrics: Metrics = field(default_factory=lambda: Metrics(wall=lambda: 1.8e9))
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask for a page over HTTP; return status and text."""
+        return asyncio.run(self.got(path))
+
+    async def got(self, path: str) -> tuple[int, str]:
+        """See get."""
+        notices = WebNotices()
+        served = pages(self.metrics, PluginSigns(self.run, lambda: NOW), self.checks)
+        server = WebServer(ListenAddress("127.0.0.1", 0), served, notices)
+        task = asyncio.create_task(server.run())
+        either: set[asyncio.Future[Any]] = {task, notices.listening}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        port = notices.listening.result().address.port
+        async with AsyncClient() as client:
+            answer = await client.get(f"http://127.0.0.1:{port}{path}")
+        task.cancel()
+        await asyncio.wait({task})
+        return answer.status_code, answer.text
+
+    def scrape(self) -> Scrape:
+        """Return the metrics."""
+        code, text = self.get("/metrics")
+        assert code == 200
+        return Scrape(text)
+
+
+async def fine() -> str:
+    """Say that a kubelet is answered."""
+    return ""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return one whose checks pass."""
+    return Site(tmp_path, HealthChecks(fine, lambda: "", lambda: True))
+
+
+# ----------------------------------------------------------------------- metrics
+
+
+def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
+    site.metrics.on_node(discovery.DevicesChanged(9, 4, (), ()))
+    site.metrics.server.on_slices(resourceslice.SlicesPublished(8, 1, 2))
+
+    scrape = site.scrape()
+
+    for method in ("PrepareResourceClaims", "UnprepareResourceClaims"):
+        for result in ("success", "failed"):
+            labels = {"method": method, "status": result}
+            assert scrape.value("dranet_driver_dra_plugin_requests_total", **labels) == 0
+        latency = "dranet_driver_dra_plugin_requests_latency_seconds_count"
+        assert scrape.value(latency, method=method) == 0
+    assert scrape.value("dranet_driver_published_devices_total", feature="total") == 8
+    assert scrape.value("dranet_driver_published_devices_total", feature="rdma") == 4
+    assert scrape.value("dranet_driver_last_published_time_seconds") == 1.8e9
+    assert scrape.value("process_start_time_seconds") > 1.6e9
+    assert scrape.value("process_resident_memory_bytes") > 1 << 20
+    assert scrape.value("process_cpu_seconds_total") > 0
+    assert scrape.value("process_open_fds") > 2
+
+
+def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
+    meter = PluginMetrics()
+    meter.hooks.answered("RunPodSandbox", "noop", 0.0001)
+    (site.run / "metrics.prom").write_text(meter.text())
+    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
+
+    scrape = site.scrape()
+
+    hooks = "dranet_driver_nri_plugin_requests_total"
+    assert scrape.value(hooks, method="RunPodSandbox", status="noop") == 1
+    assert scrape.value("dra_shim_plugin_heartbeat_age_seconds") == 12.5
+    assert scrape.value("dra_shim_plugin_alive") == 1
+    assert scrape.value("dra_shim_plugin_metrics_readable") == 1
+
+
+def test_numbers_of_a_plugin_that_fell_silent_are_marked(site: Site) -> None:
+    (site.run / "metrics.prom").write_text(PluginMetrics().text())
+    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 3600, serving=True))
+
+    scrape = site.scrape()
+
+    assert scrape.value("dra_shim_plugin_heartbeat_age_seconds") == 3600
+    assert scrape.value("dra_shim_plugin_alive") == 0
+    assert scrape.value("dranet_nri_connects_total") == 0
+
+
+def test_without_a_plugin_ours_are_served_alone(site: Site) -> None:
+    scrape = site.scrape()
+
+    assert scrape.value("dra_shim_plugin_alive") == 0
+    assert scrape.value("dra_shim_plugin_metrics_readable") == 0
+    assert counted("dra_shim_plugin_heartbeat_age_seconds") not in scrape.values
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"dranet_nri_serving 1",  # cut
+        b"process_cpu_seconds_total 1\n",
+        b"dra_shim_registered 1\n",
+        b"# TYPE dranet_nri_x gauge\n\n",
+        b"dranet_nri_\xff 1\n",
+        b"dranet_nri_x 1\n" * 100_000,
+    ],
+    ids=["cut", "ours", "shim", "blank", "bytes", "huge"],
+)
+def test_a_file_that_is_not_the_plugins_spoils_nothing(site: Site, content: bytes) -> None:
+    (site.run / "metrics.prom").write_bytes(content)
+
+    scrape = site.scrape()
+
+    assert scrape.value("dra_shim_plugin_metrics_readable") == 0
+    assert not any(name.startswith("dranet_nri_") for name in scrape.families)
+
+
+ERROR = UnavailableError("get Node n", "timed out")
+TOLD = [
+    (
+        prepare.ClaimPrepared(CLAIM, POD, gated=True),
+        "dra_shim_claims_total",
+        {"result": "prepared"},
+        1,
+    ),
+    (
+        prepare.ClaimPrepared(CLAIM, POD, gated=False),
+        "dra_shim_claims_total",
+        {"result": "prepared_ungated"},
+        1,
+    ),
+    (prepare.ClaimUnprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
+    (
+        prepare.OrphanRemoved(CLAIM, POD, "gone"),
+        "dra_shim_claims_total",
+        {"result": "orphan_dropped"},
+        1,
+    ),
+    (prepare.PodSuperseded(CLAIM, POD, (POD,)), "dra_shim_claims_total", {"result": "stranded"}, 1),
+    (prepare.PodSuperseded(CLAIM, POD, ()), "dra_shim_claims_total", {"result": "stranded"}, 0),
+    (
+        prepare.PrepareFailed(CLAIM, "no", kind="late"),
+        "dra_shim_claim_failures_total",
+        {"method": "PrepareResourceClaims", "kind": "late"},
+        1,
+    ),
+    (
+        prepare.UnprepareFailed(CLAIM, "no", kind="io"),
+        "dra_shim_claim_failures_total",
+        {"method": "UnprepareResourceClaims", "kind": "io"},
+        1,
+    ),
+    (
+        prepare.OrphanSearchFailed(OSError()),
+        "dra_shim_claim_failures_total",
+        {"method": "Sweep", "kind": "internal"},
+        1,
+    ),
+    (RegistrationResult(), "dra_shim_registered", {}, 1),
+    (RegistrationResult("no"), "dra_shim_registered", {}, 0),
+    (
+        kubeletplugin.SocketReplaced("/x", "gone"),
+        "dra_shim_sockets_total",
+        {"result": "replaced"},
+        1,
+    ),
+    (kubeletplugin.SocketFailed("no"), "dra_shim_sockets_total", {"result": "failed"}, 1),
+    (resourceslice.SlicesPublished(8, 3, 2), "dra_shim_slices", {}, 3),
+    (resourceslice.SlicesPublished(8, 3, 2), "dra_shim_slice_writes_total", {}, 2),
+    (resourceslice.DeviceRefused("nic", "no"), "dra_shim_devices_refused_total", {}, 1),
+    (
+        resourceslice.FeaturesMissing(frozenset({Feature.TAINTS})),
+        "dra_shim_server_lacks_feature",
+        {"gate": "DRADeviceTaints"},
+        1,
+    ),
+    (
+        resourceslice.SliceSyncFailed(ERROR, 1.0),
+        "dra_shim_api_errors_total",
+        {"part": "slices", "kind": "unavailable"},
+        1,
+    ),
+    (resourceslice.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
+    (status.StatusApplied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
+    (status.ClaimRefused(CLAIM, "no"), "dra_shim_status_applies_total", {"result": "refused"}, 1),
+    (status.ClaimGone(CLAIM), "dra_shim_status_applies_total", {"result": "gone"}, 1),
+    (status.StatusNotKept(), "dra_shim_status_applies_total", {"result": "not_kept"}, 1),
+    (status.EventPosted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
+    (status.EventLost("no"), "dra_shim_events_total", {"result": "lost"}, 1),
+    (
+        status.StatusSyncFailed(ConflictError("apply", "other"), 1.0),
+        "dra_shim_api_errors_total",
+        {"part": "status", "kind": "conflict"},
+        1,
+    ),
+    (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
+    (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
+    (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
+    (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
+    (
+        discovery.TcxFileUnreadable(OSError()),
+        "dra_shim_look_troubles_total",
+        {"result": "untold"},
+        1,
+    ),
+    (
+        discovery.EventSourceLost("udev", OSError()),
+        "dra_shim_event_sources_lost_total",
+        {"source": "udev"},
+        1,
+    ),
+    (WorkerFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
+]
+
+
+def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
+    replaced = [
+        kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
+    ]
+    told: list[kubeletplugin.Notice] = [RegistrationResult(), *replaced]
+    seen = []
+    for notice in told:
+        site.metrics.calls.on_kubelet(notice)
+        seen.append(Scrape(site.metrics.text()).value("dra_shim_registered"))
+
+    assert seen == [1, 1, 0]
+
+
+def test_a_feature_that_came_is_missed_no_longer(site: Site) -> None:
+    for missing in (Feature.TAINTS, Feature.COUNTERS):
+        site.metrics.server.on_slices(resourceslice.FeaturesMissing(frozenset({missing})))
+
+    shown = Scrape(site.metrics.text()).values
+    gates = [dict(labels) for name, labels in shown if name == "dra_shim_server_lacks_feature"]
+    assert gates == [{"gate": "DRAPartitionableDevices"}]
+
+
+@pytest.mark.parametrize(
+    ("notice", "name", "labels", "value"), TOLD, ids=lambda entry: type(entry).__name__
+)
+def test_what_rooms_tell_is_counted(
+    site: Site, notice: object, name: str, labels: dict[str, str], value: float
+) -> None:
+    metrics = site.metrics
+    match type(notice).__module__.split("."):
+        case ["dra_shim", "prepare", _]:
+            metrics.calls.on_prepare(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "kubeletplugin", _]:
+            metrics.calls.on_kubelet(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "resourceslice", _]:
+            metrics.server.on_slices(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "status", _]:
+            metrics.status.on_status(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "discovery", _]:
+            metrics.on_node(notice)  # type: ignore[arg-type]
+        case _:
+            metrics.node.on_part(notice)  # type: ignore[arg-type]
+
+    assert Scrape(metrics.text()).value(name, **labels) == value
+
+
+def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
+    tell = site.metrics.on_node
+    tell(discovery.DevicesChanged(3, 0, ("a", "b", "c"), ()))
+    tell(discovery.DeviceUnhealthy("a", "NoCarrier"))
+    tell(discovery.DeviceUnhealthy("b", "NoCarrier"))
+    assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
+
+    tell(discovery.DeviceRecovered("a"))
+    tell(discovery.DevicesChanged(2, 0, (), (("b", "unplugged"),)))
+
+    scrape = Scrape(site.metrics.text())
+    assert scrape.value("dra_shim_devices", health="well") == 2
+    assert scrape.value("dra_shim_devices", health="ailing") == 0
+
+
+class Driver:
+    """Answers as it is told."""
+
+    def __init__(self, error: str) -> None:
+        self.error = error
+
+    async def prepare(
+        self, claims: object, limit_s: float | None = None
+    ) -> dict[str, PrepareResult]:
+        """See Driver."""
+        return {"one": PrepareResult(), "two": PrepareResult(error=self.error)}
+
+    async def unprepare(self, claims: object) -> dict[str, str]:
+        """See Driver."""
+        return {"one": "", "two": self.error}
+
+
+@pytest.mark.parametrize(("error", "result"), [("", "success"), ("no", "failed")])
+def test_a_call_fails_with_one_of_its_claims(site: Site, error: str, result: str) -> None:
+    ticks = iter((10.0, 10.3, 20.0, 20.7))
+    driver = MeteredDriver(Driver(error), site.metrics.calls, lambda: next(ticks))
+
+    async def scene() -> None:
+        assert len(await driver.prepare([CLAIM], 45.0)) == 2
+        assert len(await driver.unprepare([CLAIM])) == 2
+
+    asyncio.run(scene())
+
+    scrape = Scrape(site.metrics.text())
+    for method, seconds in (("PrepareResourceClaims", 0.3), ("UnprepareResourceClaims", 0.7)):
+        labels = {"method": method, "status": result}
+        assert scrape.value("dranet_driver_dra_plugin_requests_total", **labels) == 1
+        latency = "dranet_driver_dra_plugin_requests_latency_seconds"
+        assert scrape.value(f"{latency}_sum", method=method) == pytest.approx(seconds)
+
+
+def test_a_probe_without_claims_is_no_call(site: Site) -> None:
+    asyncio.run(MeteredDriver(Driver(""), site.metrics.calls).prepare([]))
+
+    labels = {"method": "PrepareResourceClaims", "status": "success"}
+    scrape = Scrape(site.metrics.text())
+    assert scrape.value("dranet_driver_dra_plugin_requests_total", **labels) == 0
+
+
+# ----------------------------------------------------------------------- health
+
+
+def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
+    at_kubelet = Node(home)
+    metrics = Metrics()
+    checks = HealthChecks.of(
+        at_kubelet.sockets, at_kubelet.plugin, lambda: metrics.server.published
+    )
+    site = Site(home, checks, metrics)
+
+    async def scene() -> list[tuple[int, str]]:
+        async with at_kubelet.registered():
+            well = await site.got("/healthz")
+            unpublished = await site.got("/readyz")
+            metrics.server.on_slices(resourceslice.SlicesPublished(0, 0, 0))
+            ready = await site.got("/readyz")
+            at_kubelet.sockets.service.unlink()
+            return [well, unpublished, ready, await site.got("/healthz")]
+
+    well, unpublished, ready, ill = asyncio.run(scene())
+    at_kubelet.close()
+
+    assert well == (200, "ok\n")
+    assert unpublished == (503, "devices not published yet\n")
+    assert ready == (200, "ok\n")
+    assert ill[0] == 503
+    assert ill[1].startswith("a kubelet would not be answered: UNAVAILABLE")
+
+
+def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
+    at_kubelet = Node(home)
+    site = Site(home, HealthChecks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
+
+    async def scene() -> list[tuple[int, str]]:
+        silent = await site.got("/readyz")
+        async with at_kubelet.running():
+            return [silent, await site.got("/readyz")]
+
+    silent, troubled = asyncio.run(scene())
+    at_kubelet.close()
+
+    assert silent[0] == 503
+    registry = at_kubelet.sockets.registration.parent
+    assert silent[1].startswith(
+        f"not registered at the kubelet: it has said nothing yet; if {registry} is not what it "
+    )
+    assert "as --kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: " in silent[1]
+    assert troubled[0] == 503
+    assert "is the kubelet's directory right" in troubled[1]
+
+
+def test_without_sockets_nobody_is_alive(home: Path) -> None:
+    at_kubelet = Node(home)
+    checks = HealthChecks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
+
+    code, said = Site(home, checks).get("/healthz")
+    at_kubelet.close()
+
+    assert code == 503
+    assert "UNAVAILABLE" in said

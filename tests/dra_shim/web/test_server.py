@@ -1,0 +1,297 @@
+"""The shim's pages over real HTTP: what is served, to whom, and what nobody gets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient, Response
+
+from dra_shim.settings.listen_address import ListenAddress, parse_address
+from dra_shim.web import PageFailed, WebServer
+from dra_shim.web.server import MAX_CONNECTIONS, Page
+from dranet_nri.errors import InvalidValueError
+from tests.dra_shim.web.web_bench import WebNotices
+
+pytestmark = pytest.mark.process
+
+
+async def hello() -> Page:
+    """Return a page."""
+    return Page("hello\n")
+
+
+async def broken() -> Page:
+    """Fail."""
+    raise RuntimeError("oops")
+
+
+ASKED = asyncio.Semaphore(0)  # those who have asked for /slow
+ANSWER = asyncio.Event()
+
+
+async def slow() -> Page:
+    """Return a page when told."""
+    ASKED.release()
+    await ANSWER.wait()
+    return await hello()
+
+
+LARGE = 64 << 20  # bytes; more than the kernel takes for a client that does not read
+
+
+async def large() -> Page:
+    """Return a page that somebody has to read."""
+    return Page("x" * LARGE)
+
+
+PAGES: Mapping[str, Callable[[], Awaitable[Page]]] = {
+    "/hello": hello,
+    "/broken": broken,
+    "/slow": slow,
+    "/large": large,
+}
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def hello_of(stream: Stream) -> bytes:
+    """Ask for a page; return what came back."""
+    stream[1].write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
+    return await stream[0].readuntil(b"hello\n")
+
+
+async def talking(port: int) -> Stream:
+    """Return a connection that has been served, and waits."""
+    stream = await asyncio.open_connection("127.0.0.1", port)
+    await hello_of(stream)
+    return stream
+
+
+@asynccontextmanager
+async def served(
+    *, request_s: float = 60.0, answer_s: float = 60.0, failed: list[PageFailed] | None = None
+) -> AsyncIterator[int]:
+    """Serve PAGES on a free port of the loopback; yield the port."""
+    notices = WebNotices()
+    server = WebServer(
+        ListenAddress("127.0.0.1", 0), PAGES, notices, request_s=request_s, answer_s=answer_s
+    )
+    task = asyncio.create_task(server.run())
+    either: set[asyncio.Future[Any]] = {task, notices.listening}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield notices.listening.result().address.port
+        if failed is not None:
+            failed += notices.failed
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    assert task.cancelled()
+
+
+def asked(method: str, path: str) -> Response:
+    """Return the answer to one request."""
+
+    async def scene() -> Response:
+        async with served() as port, AsyncClient() as client:
+            return await client.request(method, f"http://127.0.0.1:{port}{path}")
+
+    return asyncio.run(scene())
+
+
+def said_to(data: bytes, *, request_s: float = 60.0) -> bytes:
+    """Send bytes; return all that comes back until the end of the connection."""
+
+    async def scene() -> bytes:
+        async with served(request_s=request_s) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(data)
+            try:
+                return await reader.read()
+            finally:
+                writer.close()
+
+    return asyncio.run(scene())
+
+
+def test_a_page_is_served_as_text() -> None:
+    answer = asked("GET", "/hello?whatever=1")
+
+    assert answer.status_code == 200
+    assert answer.text == "hello\n"
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+def test_head_is_the_same_without_the_text() -> None:
+    answer = asked("HEAD", "/hello")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-length"] == "6"
+    assert answer.content == b""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "said"),
+    [
+        ("GET", "/", 404, "there are /hello, /broken"),
+        ("GET", "/hello/", 404, "there are"),
+        ("POST", "/hello", 405, "only GET and HEAD"),
+        ("GET", "/broken", 500, "internal error: the log of dra-shim has the reason"),
+    ],
+)
+def test_what_is_not_served_is_said_in_one_line(
+    method: str, path: str, status: int, said: str
+) -> None:
+    answer = asked(method, path)
+
+    assert answer.status_code == status
+    assert said in answer.text
+    assert answer.text.count("\n") == 1
+
+
+def test_why_a_page_failed_is_told_to_us_and_to_nobody_who_asks() -> None:
+    failed: list[PageFailed] = []
+
+    async def scene() -> Response:
+        async with served(failed=failed) as port, AsyncClient() as client:
+            return await client.get(f"http://127.0.0.1:{port}/broken")
+
+    answer = asyncio.run(scene())
+
+    assert "oops" not in answer.text
+    assert "RuntimeError" not in answer.text
+    ((path, cause),) = [(request.path, request.cause) for request in failed]
+    assert path == "/broken"
+    assert str(cause) == "oops"
+
+
+def test_one_connection_serves_many_requests() -> None:
+    request = b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    assert said_to(request * 3 + last).count(b"hello\n") == 4
+
+
+def test_a_request_with_a_body_is_the_last_of_its_connection() -> None:
+    head = b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+
+    answer = said_to(head + b"x" * 10)
+
+    assert answer.startswith(b"HTTP/1.1 405 ")
+    assert b"connection: close" in answer.lower()
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n", b"400"),
+        (b"GET /hello HTTP/1.1\r\n\r\n", b"400"),  # without Host
+        (b"GET /hello HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40_000, b"431"),
+    ],
+    ids=["tls", "no-host", "huge"],
+)
+def test_what_is_no_request_is_refused(data: bytes, status: bytes) -> None:
+    assert said_to(data).startswith(b"HTTP/1.1 " + status + b" ")
+
+
+@pytest.mark.parametrize("data", [b"", b"GET /hello HTT"], ids=["silent", "slow"])
+def test_who_does_not_finish_a_request_is_hung_up_on(data: bytes) -> None:
+    assert said_to(data, request_s=0.01) == b""
+
+
+@pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"], ids=["kept", "last"])
+def test_who_does_not_read_an_answer_is_hung_up_on(headers: bytes) -> None:
+    async def scene() -> int:
+        async with served(answer_s=0.01) as port:
+            others = asyncio.all_tasks()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n")
+            read = len(await reader.readexactly(1))
+            await asyncio.wait(asyncio.all_tasks() - others)
+            with suppress(ConnectionResetError):
+                while data := await reader.read(1 << 20):
+                    read += len(data)
+            writer.close()
+            return read
+
+    assert 0 < asyncio.run(scene()) < LARGE
+
+
+def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None:
+    async def scene() -> tuple[bytes, bytes, bytes]:
+        async with served() as port:
+            held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
+            again = await hello_of(held[0])  # it is not the second that has waited longest
+            newcomer = await talking(port)
+            answered = await hello_of(newcomer)
+            others = await asyncio.gather(
+                *(hello_of(stream) for stream in (held[0], *held[2:])), return_exceptions=True
+            )
+            assert [other for other in others if isinstance(other, BaseException)] == []
+            hung_up_on = await held[1][0].read()
+            for _, writer in (*held, newcomer):
+                writer.close()
+            return again, answered, hung_up_on
+
+    again, answered, hung_up_on = asyncio.run(scene())
+
+    assert again.endswith(b"hello\n")
+    assert answered.endswith(b"hello\n")
+    assert hung_up_on == b""
+
+
+def test_one_too_many_is_turned_away_while_all_wait_for_their_answers() -> None:
+    async def scene() -> tuple[bytes, bytes]:
+        async with served() as port:
+            held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
+            for _, writer in held:
+                writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+                await ASKED.acquire()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                turned_away = await reader.read()
+            except ConnectionResetError:
+                turned_away = b""
+            ANSWER.set()
+            served_still = await held[-1][0].readuntil(b"hello\n")
+            for _, talk in (*held, (reader, writer)):
+                talk.close()
+            return turned_away, served_still
+
+    turned_away, served_still = asyncio.run(scene())
+
+    assert turned_away == b""
+    assert served_still.endswith(b"hello\n")
+
+
+def test_an_address_that_is_taken_ends_the_server_with_the_reason() -> None:
+    async def scene() -> None:
+        async with served() as port:
+            await WebServer(ListenAddress("127.0.0.1", port), PAGES, lambda _: None).run()
+
+    with pytest.raises(OSError, match="address already in use"):
+        asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":9177", ListenAddress("", 9177)),
+        ("127.0.0.1:80", ListenAddress("127.0.0.1", 80)),
+        ("localhost:0", ListenAddress("localhost", 0)),
+        ("[::1]:9177", ListenAddress("::1", 9177)),
+        ("[fe80::1%eth0]:65535", ListenAddress("fe80::1%eth0", 65535)),
+    ],
+)
+def test_an_address_is_read_and_shown_alike(text: str, address: ListenAddress) -> None:
+    assert parse_address(text) == address
+    assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9177", ":", ":x", ":65536", "::1:80", "[::1]", "[]:1", "a:1:2"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="must be HOST:PORT"):
+        parse_address(text)

@@ -1,0 +1,351 @@
+"""IP-over-InfiniBand children on a kernel in memory: made, configured, gone."""
+
+from dataclasses import replace
+from errno import EBUSY
+
+import pytest
+
+from dranet_nri.attach.child import remove_orphans
+from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.errors import AttachError, RefusedError
+from dranet_nri.model import (
+    TENANT_PKEY,
+    AllocatedDevice,
+    Allocation,
+    Attachment,
+    InterfaceConfig,
+    IpoibConfig,
+    IpoibMode,
+    Link,
+    NetnsId,
+    NetworkConfig,
+    Phase,
+    Pod,
+    RdmaMode,
+)
+from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, MoveLink, Op, SetUp
+from tests.dranet_nri.attach.executor_node import (
+    DATA,
+    GID_MAC,
+    IB,
+    POD,
+    STORAGE,
+    Node,
+    claim,
+    given,
+)
+
+pytestmark = pytest.mark.process
+
+
+PARENT = IB.key.parent
+OTHER_POD = Pod("sandbox-2", "uid-db", "default", "db", "/run/netns/2")
+
+
+def child_config(
+    name: str = "net1", pkey: int | None = 0x8001, mode: IpoibMode = IpoibMode.DATAGRAM
+) -> NetworkConfig:
+    ipoib = IpoibConfig(pkey, mode)
+    return NetworkConfig(InterfaceConfig(name=name, addresses=("192.168.0.5/24",), ipoib=ipoib))
+
+
+def shared(config: NetworkConfig, share: str) -> AllocatedDevice:
+    return replace(given(IB, config), share_id=share)
+
+
+@pytest.fixture
+def node() -> Node:
+    node = Node()
+    link = Link(0, "ib0", kind="ipoib", arphrd=32, up=True)
+    node.kernel.add_link("ib0", link=replace(link, bus="pci", parent=PARENT))
+    node.kernel.add_rdma("mlx5_ib0", parent=PARENT)
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    node.kernel.rdma.pkeys["mlx5_ib0", 1] = (0x7FFF, 0x8001)
+    return node
+
+
+def addresses(node: Node, name: str, netns: NetnsId) -> list[str]:
+    state = node.kernel.state(name, netns)
+    assert state is not None
+    return [each.cidr for each in state.addresses]
+
+
+def detach(node: Node, record: Attachment, *, netns_alive: bool = True) -> Attachment:
+    return node.executor.detach(record, netns_alive=netns_alive)
+
+
+def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> None:
+    before = node.kernel.state("ib0")
+
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
+    assert node.kernel.state("ib0") == before
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(0x8001)
+    (device,) = record.devices
+    assert (device.pod_name, device.snapshot, device.rdma) == ("net1", None, ())
+    link = node.in_pod("net1").link
+    assert (device.mac, device.mtu, device.pod_index) == (link.mac, 2044, 0)
+    assert len(device.mac) == len(GID_MAC)
+    assert [each.path for each in device.char_devices] == [
+        "/dev/infiniband/rdma_cm",
+        "/dev/infiniband/uverbs5",
+    ]
+    assert device.warnings == (SHARED_MODE_WARNING,)
+    assert node.executor.verify(record, None) == record
+    assert detach(node, record).phase is Phase.HOME
+    assert node.kernel.state("net1", node.netns) is None
+
+
+def test_the_key_is_one_of_the_port_that_the_interface_is_of(node: Node) -> None:
+    node.kernel.rdma.pkeys["mlx5_ib0", 2] = (0x7FFF, 0x8002)
+    second = replace(IB, key=replace(IB.key, port=1))
+
+    node.attach((claim(DATA, given(second, child_config(pkey=TENANT_PKEY))),))
+
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(0x8002)
+    wanted = claim(STORAGE, given(second, child_config("net2")))
+    with pytest.raises(RefusedError, match="mlx5_ib0 port 2"):
+        node.executor.attach(OTHER_POD, node.add_netns("/run/netns/2"), (wanted,), {})
+
+
+@pytest.mark.parametrize("mode", RdmaMode)
+def test_the_key_is_looked_up_by_the_name_that_the_rdma_device_has_now(
+    node: Node, mode: RdmaMode
+) -> None:
+    node.kernel.rdma.mode = mode
+    node.kernel.rdma.remove("mlx5_ib0")
+    node.kernel.add_rdma("mlx5_7", parent=PARENT)
+    node.kernel.rdma.pkeys = {("mlx5_7", 1): (0x7FFF, 0x8002)}
+
+    node.attach((claim(DATA, given(IB, child_config(pkey=TENANT_PKEY))),))
+
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(0x8002)
+
+
+def test_without_its_rdma_device_the_key_is_looked_up_by_the_published_name(node: Node) -> None:
+    node.kernel.rdma.remove("mlx5_ib0")
+    node.kernel.rdma.pkeys = {}
+
+    with pytest.raises(RefusedError, match="mlx5_ib0 port 1"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+
+def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> None:
+    node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
+
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert record.devices[0].char_devices == ()
+    assert record.devices[0].warnings == (IP_ONLY_WARNING,)
+    assert "mlx5_ib0" in node.rdma()
+
+
+def test_a_mode_that_the_operator_demands_is_demanded_of_a_childs_node_too(node: Node) -> None:
+    node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
+    node.options = RdmaOptions(mode=RdmaMode.SHARED)
+    node.restart()
+
+    with pytest.raises(RefusedError, match="--rdma-mode is shared, but the kernel is in exclusive"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert node.kernel.log == []
+
+
+def test_several_pods_have_children_of_one_device(node: Node) -> None:
+    other = node.add_netns("/run/netns/2")
+    first = claim(DATA, shared(child_config(), "one"))
+    second = claim(STORAGE, shared(child_config("net2", None, IpoibMode.CONNECTED), "two"))
+
+    (one,) = node.attach((first,))
+    assert one.devices[0].warnings == (SHARED_MODE_WARNING,), "it has an address of its own"
+    node.kernel.log.clear()
+    (two,) = node.executor.attach(OTHER_POD, other, (second,), {})
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(None, IpoibMode.CONNECTED)
+    detach(node, one)
+
+    assert node.kernel.state("net1", node.netns) is None
+    assert addresses(node, "net2", other) == ["192.168.0.5/24"]
+    assert detach(node, two).phase is Phase.HOME
+
+
+def two_shares() -> Allocation:
+    """Return a claim that has two shares of the device, a partition's child on each."""
+    return claim(
+        DATA,
+        replace(shared(child_config(), "5e0f"), request="one"),
+        replace(shared(child_config("net2", None), "8d7e"), request="two"),
+    )
+
+
+def aliases(node: Node, netns: NetnsId | None = None) -> list[str]:
+    """Return the aliases of the InfiniBand links in the namespace."""
+    return sorted(e.alias for e in node.kernel.space(netns).plain() if e.kind == "ipoib")
+
+
+def test_two_shares_of_one_claim_have_a_child_each(node: Node) -> None:
+    allocation = two_shares()
+
+    (record,) = node.attach((allocation,))
+
+    made = {
+        op.name: op.link.pkey
+        for op in node.kernel.log
+        if isinstance(op, AddChild) and isinstance(op.link, IpoibConfig)
+    }
+    assert sorted(made.values(), key=str) == [0x8001, None]
+    assert {node.in_pod(name).link.alias for name in ("net1", "net2")} == {
+        "dra.net/claim-data/pci-0000-0a-00-0/5e0f",
+        "dra.net/claim-data/pci-0000-0a-00-0/8d7e",
+    }
+    assert node.executor.verify(record, allocation) == record
+    assert detach(node, record).phase is Phase.HOME
+    assert (aliases(node), aliases(node, node.netns)) == ([""], [])
+
+
+def test_of_two_shares_of_one_claim_each_one_keeps_its_own_record(node: Node) -> None:
+    node.kernel.fail_on(SetUp, KeyboardInterrupt("gone"), times=1)
+    with pytest.raises(KeyboardInterrupt):
+        node.attach((two_shares(),))
+    first = node.journal.records[DATA]
+    node.restart()
+
+    (record,) = node.attach((two_shares(),))
+
+    told = [(each.request, each.share_id, each.child) for each in record.devices]
+    assert told == [(each.request, each.share_id, each.child) for each in first.devices]
+    assert addresses(node, "net1", node.netns) == addresses(node, "net2", node.netns)
+    assert len(aliases(node, node.netns)) == 2
+    assert aliases(node) == [""]
+
+
+def test_the_child_of_a_share_is_found_by_the_alias_that_its_record_has(node: Node) -> None:
+    """Earlier versions left the share out of it."""
+    allocation = claim(DATA, shared(child_config(), "5e0f"))
+    (record,) = node.attach((allocation,))
+    alias = "dra.net/claim-data/pci-0000-0a-00-0"
+    (device,) = record.devices
+    node.journal.put(replace(record, devices=(replace(device, child=alias),)))
+    link = node.kernel.space(node.netns).named("arrange", "net1")
+    link.link = replace(link.link, alias=alias)
+
+    (again,) = node.attach((allocation,))
+
+    assert again.devices[0].child == alias
+    assert aliases(node, node.netns) == [alias]
+    assert detach(node, again).phase is Phase.HOME
+    assert aliases(node, node.netns) == []
+
+
+def test_a_child_that_is_not_deleted_is_the_only_one_of_the_claim_that_is_away(node: Node) -> None:
+    (alone,) = node.attach((claim(DATA, two_shares().devices[0]),))
+    first = len(node.kernel.log)
+    detach(node, alone)
+    node.kernel.fail_at(first, EBUSY)  # the second child: the rule of the first is still there
+    node.kernel.fail_on(DelLink, EBUSY)
+
+    with pytest.raises(AttachError):
+        node.attach((two_shares(),))
+
+    assert [each.home for each in node.journal.records[DATA].devices] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("pkey", "words"),
+    [
+        pytest.param(0x8005, "pkey 0x8005 is not in the table of mlx5_ib0 port 1", id="not there"),
+        pytest.param(0, None, id="the tenant's"),
+    ],
+)
+def test_the_key_is_looked_up_in_the_ports_table(node: Node, pkey: int, words: str | None) -> None:
+    claims = (claim(DATA, given(IB, child_config(pkey=pkey))),)
+    if words is None:
+        node.attach(claims)
+        made = [op.link for op in node.kernel.log if isinstance(op, AddChild)]
+        assert made == [IpoibConfig(0x8001)]
+        return
+
+    with pytest.raises(RefusedError, match=words):
+        node.attach(claims)
+    assert node.kernel.log == []
+
+
+def test_an_ethernet_parent_is_refused_with_a_remedy(node: Node) -> None:
+    node.kernel.remove_link("ib0")
+    node.kernel.add_link("ib0", parent=PARENT)
+
+    with pytest.raises(RefusedError, match="needs an InfiniBand interface, and ib0 is none; remo"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+
+def test_a_parent_that_is_not_there_is_refused_with_a_remedy(node: Node) -> None:
+    node.kernel.remove_link("ib0")
+
+    with pytest.raises(RefusedError, match="is not on the host; load ib_ipoib"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+
+@pytest.mark.parametrize("kind", [AddChild, MoveLink, AddAddress, SetUp])
+@pytest.mark.parametrize("done", [False, True], ids=["refused", "done, then an error"])
+def test_whatever_fails_no_child_is_left(
+    node: Node,
+    kind: type[Op],
+    done: bool,  # noqa: FBT001
+) -> None:
+    before = set(node.kernel.space().plain())
+    node.kernel.fail_on(kind, EBUSY, times=1, done=done)
+
+    with pytest.raises(AttachError):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert set(node.kernel.space().plain()) == before
+    assert node.kernel.state("net1", node.netns) is None
+    assert node.journal.phases() == {DATA: Phase.FAILED}
+    node.attach((claim(DATA, given(IB, child_config())),))
+    assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
+
+
+def test_a_child_that_came_home_with_a_dead_namespace_is_deleted(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+    node.kernel.destroy_netns(node.netns)
+    assert node.kernel.state("net1") is not None
+
+    assert detach(node, record, netns_alive=False).phase is Phase.HOME
+
+    assert node.kernel.state("net1") is None
+
+
+def test_a_child_that_comes_home_late_is_a_stray_and_others_are_not(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+    alias = record.devices[0].child
+    node.kernel.destroy_netns(node.netns)
+
+    assert remove_orphans(node.kernel, lambda: {alias}) == ()
+    assert node.kernel.state("net1") is not None
+    assert remove_orphans(node.kernel, lambda: ()) == (alias,)
+
+    assert node.kernel.state("net1") is None
+    assert node.kernel.state("ib0") is not None
+    assert node.kernel.open_sessions == 0
+
+
+def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
+    node: Node,
+) -> None:
+    claims = (claim(DATA, given(IB, child_config())),)
+    node.kernel.fail_on(AddChild, KeyboardInterrupt("gone"), times=1, done=True)
+    with pytest.raises(KeyboardInterrupt):
+        node.attach(claims)
+    record = node.journal.records[DATA]
+    assert (record.phase, record.devices[0].touched) == (Phase.INTENT, True)
+    node.restart()
+
+    node.executor.attach(POD, node.netns, claims, dict(node.journal.records))
+
+    assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
+    assert len([op for op in node.kernel.log if isinstance(op, AddChild)]) == 0

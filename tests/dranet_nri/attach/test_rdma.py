@@ -1,0 +1,371 @@
+"""RDMA devices of a pod: moved with their IPoIB links, shared, or refused."""
+
+from dataclasses import replace
+from errno import EBUSY
+
+import pytest
+
+from dranet_nri.attach.rdma import NO_ADDRESS_WARNING, RdmaOptions
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    CharDevice,
+    CharKind,
+    InterfaceConfig,
+    IpoibState,
+    Link,
+    NetworkConfig,
+    Phase,
+    RdmaConfig,
+    RdmaMode,
+)
+from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
+from tests.dranet_nri.attach.executor_node import (
+    DATA,
+    GID_MAC,
+    IB_MODE,
+    RDMA_ONLY,
+    FabricNode,
+    Node,
+    attached,
+    failure_of,
+    given,
+    kinds_of,
+    pci,
+    refusal,
+)
+from tests.fakes.rdma import RDMA_CM
+
+pytestmark = pytest.mark.process
+
+
+NAMED = NetworkConfig(rdma=RdmaConfig(name="hca0"))
+
+
+@pytest.fixture
+def node() -> Node:
+    """Return a node whose RDMA devices belong to one namespace each."""
+    return Node()
+
+
+@pytest.fixture
+def shared(node: Node) -> Node:
+    """Return a node whose namespaces share all RDMA devices."""
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    return node
+
+
+# --------------------------------------------------------------------------- modes
+
+
+@pytest.mark.parametrize(
+    ("demanded", "mode", "words"),
+    [
+        (RdmaMode.SHARED, RdmaMode.EXCLUSIVE, "is shared, but the kernel is in exclusive mode"),
+        (RdmaMode.EXCLUSIVE, RdmaMode.SHARED, "is exclusive, but the kernel is in shared mode"),
+    ],
+)
+def test_a_machine_in_another_mode_than_demanded_is_refused_with_the_remedy(
+    node: Node, demanded: RdmaMode, mode: RdmaMode, words: str
+) -> None:
+    node.kernel.rdma.mode = mode
+    node.options = RdmaOptions(demanded)
+    node.restart()
+
+    said = refusal(node, given(pci(2)))
+
+    assert f"device nic-2: --rdma-mode {words}" in said
+    assert f"netns_mode={int(demanded is RdmaMode.SHARED)}'" in said
+    assert "--rdma-mode=auto" in said
+
+
+@pytest.mark.parametrize("mode", RdmaMode)
+def test_a_machine_in_the_mode_that_is_demanded_is_used(node: Node, mode: RdmaMode) -> None:
+    node.kernel.rdma.mode = mode
+    node.options = RdmaOptions(mode)
+    node.restart()
+
+    assert attached(node, given(pci(2))).char_devices
+
+
+def test_a_kernel_that_lost_rdma_is_refused(node: Node) -> None:
+    node.kernel.rdma.mode = None
+
+    assert refusal(node, given(pci(2))) == (
+        "device nic-2: the kernel knows no RDMA any more; load ib_core"
+    )
+
+
+def test_a_device_without_rdma_asks_for_none(node: Node) -> None:
+    node.kernel.rdma.mode = None
+
+    record = attached(node, given(replace(pci(2), rdma_devices=())))
+
+    assert (record.rdma, record.char_devices, record.warnings) == ((), (), ())
+
+
+def test_the_mode_is_read_anew_for_every_pod(node: Node) -> None:
+    node.attach()
+    node.detach()
+    node.kernel.rdma.mode = RdmaMode.SHARED
+
+    node.attach()
+
+    assert node.journal.records[DATA].devices[0].rdma == ()
+
+
+# --------------------------------------------------------------------------- shared
+
+
+def test_shared_devices_stay_and_their_files_go_with_a_warning(shared: Node) -> None:
+    record = attached(shared, given(pci(2)))
+
+    assert kinds_of(shared.kernel.log) == [MoveLink], "the net device moves as ever"
+    assert (record.rdma, record.rdma_name) == ((), "")
+    assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs2", 231, 194))
+    assert record.warnings == (SHARED_MODE_WARNING,)
+    shared.detach()
+    shared.assert_home()
+
+
+def test_a_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> None:
+    record = attached(shared, given(RDMA_ONLY))
+
+    assert shared.kernel.log == []
+    assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs0", 231, 192))
+    assert not record.touched
+    shared.detach()
+    assert shared.journal.phases() == {DATA: Phase.HOME}
+
+
+def test_a_name_for_a_shared_device_is_refused(shared: Node) -> None:
+    assert 'rdma.name: "hca0": not possible while' in refusal(shared, given(pci(2), NAMED))
+
+
+def test_a_share_of_a_device_keeps_all_of_it_on_the_host(shared: Node) -> None:
+    record = attached(shared, replace(given(pci(2)), share_id="5e0f"))
+
+    assert shared.kernel.log == []
+    assert (record.share_id, record.pod_name, record.snapshot) == ("5e0f", "", None)
+    assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs2", 231, 194))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "warned"),
+    [(None, True), ((CharKind.RDMA_CM,), True), ((CharKind.UVERBS,), False)],
+    ids=["default", "asked for", "not wanted"],
+)
+def test_a_share_tells_that_rdma_cm_finds_nothing_where_no_interface_is(
+    shared: Node, kinds: tuple[CharKind, ...] | None, *, warned: bool
+) -> None:
+    config = NetworkConfig(rdma=RdmaConfig(char_devices=kinds))
+
+    record = attached(shared, replace(given(pci(2), config), share_id="5e0f"))
+
+    assert (NO_ADDRESS_WARNING in record.warnings) == warned
+    assert SHARED_MODE_WARNING in record.warnings
+
+
+def test_a_share_with_parameters_that_nobody_applies_is_refused(shared: Node) -> None:
+    config = NetworkConfig(InterfaceConfig(mtu=4000))
+
+    said = refusal(shared, replace(given(pci(2), config), share_id="5e0f"))
+
+    assert "device nic-2: interface.mtu: 4000: not possible on a share of a device" in said
+    assert attached(shared, given(pci(2), config)).mtu == 4000
+
+
+def test_a_share_of_what_has_no_interface_is_told_nothing_of_addresses(shared: Node) -> None:
+    record = attached(shared, replace(given(RDMA_ONLY), share_id="5e0f"))
+
+    assert record.warnings == (SHARED_MODE_WARNING,)
+
+
+def test_a_share_is_refused_where_rdma_devices_belong_to_one_pod(node: Node) -> None:
+    said = refusal(node, replace(given(RDMA_ONLY), share_id="5e0f"))
+
+    assert "device efa is shared by several pods" in said
+    assert "netns_mode=1" in said
+
+
+def test_a_device_that_its_sub_device_holds_is_not_moved_until_that_is_deleted(node: Node) -> None:
+    devices = node.kernel.rdma.devices
+    whole = next(each for each in devices if each.link.name == "mlx5_2")
+    link = replace(whole.link, index=99, name="smi0")
+    devices.append(replace(whole, link=link, part_of="mlx5_2", slot=99))
+
+    with pytest.raises(RefusedError, match=r"hang .* sub-device smi0; delete .*rdma dev del smi0"):
+        attached(node, given(pci(2)))
+    devices.pop()
+    assert [each.name for each in attached(node, given(pci(2))).rdma] == ["mlx5_2"]
+
+
+def test_a_sub_device_minds_nobody_where_devices_stay(shared: Node) -> None:
+    devices = shared.kernel.rdma.devices
+    whole = next(each for each in devices if each.link.name == "mlx5_2")
+    link = replace(whole.link, index=99, name="smi0")
+    devices.append(replace(whole, link=link, part_of="mlx5_2", slot=99))
+
+    assert attached(shared, given(pci(2))).shared_rdma == ("mlx5_2",)
+
+
+# --------------------------------------------------------------------------- IP over InfiniBand
+
+
+@pytest.fixture
+def fabric() -> Node:
+    """Return a node with an InfiniBand device, on which the host has a child."""
+    node = FabricNode()
+    parent = node.kernel.state("ibs5")
+    assert parent is not None
+    child = Link(0, "ibs5.8001", kind="ipoib", arphrd=32, lower=parent.link.index, up=True)
+    node.kernel.add_link("ibs5.8001", link=child)
+    return node
+
+
+def test_a_device_whose_move_costs_the_host_a_child_is_refused_with_the_remedy(
+    fabric: Node,
+) -> None:
+    said = refusal(fabric, fabric.claims[0].devices[0])
+
+    assert "device nic-5: the host loses ibs5.8001 when RDMA device mlx5_5 moves into a pod" in said
+    assert "ip link delete" in said
+    assert "'options ib_core netns_mode=1'" in said
+    assert fabric.kernel.state("ibs5.8001") is not None
+
+    fabric.kernel.remove_link("ibs5.8001")
+    assert attached(fabric, fabric.claims[0].devices[0]).rdma
+
+
+def test_a_child_on_the_host_keeps_no_pod_from_a_device_that_is_shared(fabric: Node) -> None:
+    fabric.kernel.rdma.mode = RdmaMode.SHARED
+
+    attached(fabric, given(fabric.claims[0].devices[0].device))
+
+    assert fabric.kernel.state("ibs5.8001") is not None
+
+
+def test_a_device_without_rdma_of_its_own_leaves_the_child_where_it_is(fabric: Node) -> None:
+    device = replace(fabric.claims[0].devices[0].device, rdma_devices=())
+
+    attached(fabric, given(device))
+
+    assert fabric.kernel.state("ibs5.8001") is not None
+
+
+@pytest.mark.parametrize("names", [("ib9",), ("ib9", "ib9p1")], ids=["one port", "two ports"])
+def test_an_interface_that_came_after_the_claim_was_prepared_is_not_destroyed(
+    node: Node, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        link = Link(0, name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, up=True)
+        node.kernel.add_link(name, parent=RDMA_ONLY.key.parent, link=link)
+
+    said = refusal(node, given(RDMA_ONLY))
+
+    assert (
+        f"would destroy interface {', '.join(names)}, which is not part of what was claimed" in said
+    )
+    assert "options ib_core netns_mode=1" in said
+    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in said
+    assert all(node.kernel.state(name) for name in names)
+
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    attached(node, given(RDMA_ONLY))
+    assert all(node.kernel.state(name) for name in names)
+
+
+def test_another_kind_of_interface_keeps_no_pod_from_a_device_that_has_none(node: Node) -> None:
+    node.kernel.add_link("eth9", parent=RDMA_ONLY.key.parent)
+
+    assert attached(node, given(RDMA_ONLY)).rdma
+
+
+def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
+    node = FabricNode()
+    before = node.kernel.state("ibs5")
+    assert before is not None
+
+    record = attached(node, *node.claims[0].devices)
+
+    assert kinds_of(node.kernel.log) == [MoveRdma, RenameRdma, RenameLink]
+    assert record.snapshot is not None
+    assert record.snapshot.addresses == before.addresses, "what the host had, not the new link"
+    log = len(node.kernel.log)
+    node.detach()
+    assert kinds_of(node.kernel.log[log:]) == [RenameRdma, MoveRdma, RenameLink]
+    node.assert_home()
+
+
+def test_an_ipoib_link_is_found_in_the_pod_where_the_kernel_tells_no_parents() -> None:
+    node = FabricNode()
+    node.kernel.tells_parents = False
+    node.kernel.add_link("ib0", node.netns, kind="ipoib", parent="0000:66:00.0")
+
+    attached(node, *node.claims[0].devices)
+
+    assert kinds_of(node.kernel.log) == [MoveRdma, RenameRdma, RenameLink]
+    assert node.in_pod("net1").link.ipoib == IB_MODE
+    node.detach()
+    node.assert_home()
+
+
+def test_an_ipoib_link_has_the_mtu_of_the_claim_in_the_mode_of_the_host() -> None:
+    node = FabricNode()
+    given_mtu = InterfaceConfig(name="net1", mtu=9000)
+
+    record = attached(node, given(node.claims[0].devices[0].device, NetworkConfig(given_mtu)))
+
+    assert node.in_pod("net1").link.ipoib == IB_MODE
+    assert (record.mac, record.mtu) == (GID_MAC, 9000)
+
+
+def test_the_record_tells_the_mtu_that_the_kernel_gave_an_ipoib_link_and_not_the_hosts() -> None:
+    node = FabricNode()
+    entry = node.kernel.space().named("arrange", "ibs5")
+    entry.link = replace(entry.link, ipoib=None)  # so that nobody dares to set the host's MTU
+
+    record = attached(node, *node.claims[0].devices)
+
+    assert record.snapshot is not None
+    assert (record.snapshot.link.mtu, record.mtu) == (65520, 2044)
+
+
+def test_an_mtu_above_the_mode_of_the_host_is_refused_before_anything_moves() -> None:
+    node = FabricNode()
+    entry = node.kernel.space().named("arrange", "ibs5")
+    entry.link = replace(entry.link, ipoib=IpoibState(connected=False), mtu=2044)
+    node.start = node.host()
+    given_mtu = NetworkConfig(InterfaceConfig(mtu=9000))
+
+    said = refusal(node, given(node.claims[0].devices[0].device, given_mtu))
+
+    assert "interface.mtu 9000 is above what device ibs5 can do in datagram mode" in said
+    assert "put ibs5 into connected mode on the host" in said
+
+
+def test_an_ipoib_link_is_restored_at_once_where_its_rdma_device_moves_at_the_second_try() -> None:
+    node = FabricNode()
+    attached(node, *node.claims[0].devices)
+    node.kernel.fail_on(MoveRdma, EBUSY, times=1)
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert "move RDMA device mlx5_5 from pod to host: EBUSY" in failure_of(node).message
+    node.assert_home()
+
+
+def test_an_rdma_device_that_does_not_move_is_tried_twice_in_a_pass() -> None:
+    node = FabricNode()
+    attached(node, *node.claims[0].devices)
+    node.kernel.fail_on(MoveRdma, EBUSY, times=2)
+
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    assert node.rdma(node.netns) == {"mlx5_5"}
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()

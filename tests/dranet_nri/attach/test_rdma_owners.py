@@ -1,0 +1,196 @@
+"""Whose RDMA devices move: a subfunction's, eRDMA's, and those of a pod nobody remembers."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    Device,
+    DeviceKey,
+    InterfaceConfig,
+    NetworkConfig,
+    Ns,
+    Phase,
+    RdmaConfig,
+    RdmaMode,
+)
+from dranet_nri.plan.ops import RenameRdma
+from tests.dranet_nri.attach.executor_node import (
+    DATA,
+    IB_CONFIG,
+    FabricNode,
+    Node,
+    attached,
+    claim,
+    given,
+    pci,
+)
+from tests.dranet_nri.hooks.plugin_node import node as plugin_node
+from tests.fakes.node import Node as PluginNode
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["plugin_node"]
+
+SF, PF = "mlx5_core.sf.2", "0000:01:00.0"
+SUBFUNCTION = Device(
+    "eth1s88", DeviceKey("auxiliary", SF, "eth1s88", PF), rdma_devices=("mlx5_88",)
+)
+ERDMA = Device(
+    "pci-0000-07-00-0",
+    DeviceKey("virtio", "virtio3", "eth7", "0000:07:00.0"),
+    rdma_devices=("erdma_0",),
+)
+RENAMED = NetworkConfig(InterfaceConfig(name="net1"), rdma=RdmaConfig(name="hca0"))
+
+
+@pytest.fixture
+def node() -> Node:
+    made = Node()
+    made.kernel.add_link("eth1s88", bus="auxiliary", parent=SF)
+    made.kernel.add_rdma("mlx5_88", bus="auxiliary", parent=SF)
+    made.kernel.add_link("eth7", bus="virtio", parent="virtio3")
+    made.kernel.add_rdma("erdma_0", parent="0000:08:00.0", nic="virtio3")
+    made.rdma_at_start = made.rdma()
+    return made
+
+
+def in_pod(node: Node) -> set[str]:
+    """Return the RDMA devices in the pod."""
+    return node.rdma(node.netns)
+
+
+def forgotten(node: Node, *, called: str = "") -> None:
+    """Lose every record, and let the pod give its only RDMA device another name."""
+    node.journal.records.clear()
+    for device in node.kernel.rdma.devices:
+        if called and device.netns == node.netns:
+            rename = RenameRdma(Ns.POD, device.link.index, called)
+            node.kernel.rdma.rename(rename, {Ns.POD: node.netns})
+
+
+@pytest.mark.parametrize(
+    ("device", "names"), [(SUBFUNCTION, {"mlx5_88"}), (ERDMA, {"erdma_0"})], ids=["SF", "eRDMA"]
+)
+def test_its_rdma_device_alone_goes_with_a_nic_and_comes_home(
+    node: Node, device: Device, names: set[str]
+) -> None:
+    record = attached(node, given(device))
+
+    assert in_pod(node) == names == {each.name for each in record.rdma}
+    (attachment,) = node.journal.records.values()
+    assert node.executor.verify(attachment, None) == attachment
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+@pytest.mark.parametrize("device", [SUBFUNCTION, ERDMA], ids=["SF", "eRDMA"])
+def test_the_pod_gets_the_files_of_its_rdma_device_alone_where_all_share(
+    node: Node, device: Device
+) -> None:
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    claims = claim(DATA, given(device))
+
+    (record,) = node.attach((claims,))
+
+    slots = {each.link.name: each.slot for each in node.kernel.rdma.devices}
+    (name,) = device.rdma_devices
+    assert [each.path for each in record.devices[0].char_devices] == [
+        "/dev/infiniband/rdma_cm",
+        f"/dev/infiniband/uverbs{slots[name]}",
+    ]
+    assert node.executor.verify(record, claims) == record
+
+
+# --------------------------------------------------------------------------- adoption
+
+
+@pytest.mark.parametrize("called", ["", "mine"])
+def test_an_rdma_device_that_nobody_remembers_is_told_by_its_nic(node: Node, called: str) -> None:
+    attached(node, given(pci(1)))
+    forgotten(node, called=called)
+
+    record = attached(node, given(pci(1)))
+
+    assert [each.name for each in record.rdma] == ["mlx5_1"]
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.rdma() == node.rdma_at_start
+
+
+def test_an_infiniband_device_that_nobody_remembers_is_told_by_its_claims_name() -> None:
+    node = FabricNode()
+    (device, *_) = node.claims[0].devices
+    assert device.config == IB_CONFIG
+    attached(node, device)
+    forgotten(node)
+
+    record = attached(node, device)
+
+    assert ([each.name for each in record.rdma], record.rdma_name) == (["mlx5_5"], "hca0")
+    assert in_pod(node) == {"hca0"}
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert node.rdma() == node.rdma_at_start
+    assert node.kernel.state("ibs5") is not None
+
+
+def test_an_infiniband_device_that_its_pod_renamed_is_not_guessed() -> None:
+    node = FabricNode()
+    (device, *_) = node.claims[0].devices
+    attached(node, device)
+    forgotten(node, called="mine")
+
+    with pytest.raises(RefusedError, match="RDMA device mlx5_5 is not on the host"):
+        attached(node, device)
+
+    assert in_pod(node) == {"mine"}
+
+
+def test_what_the_pod_made_on_its_nic_and_what_another_claim_has_stays_there(node: Node) -> None:
+    attached(node, given(pci(1)), given(pci(2)))
+    forgotten(node)
+    made = node.kernel.add_rdma("rxe0", nic=pci(1).key.parent)
+    made.netns = node.netns
+
+    record = attached(node, given(pci(1)))
+    node.detach()
+
+    assert [each.name for each in record.rdma] == ["mlx5_1"]
+    assert in_pod(node) == {"mlx5_2", "rxe0"}
+
+
+def test_a_device_of_another_guid_is_another_one(node: Node) -> None:
+    published = replace(pci(1), attributes=(("dra.net/nodeGUID", "0c42:a103:0065:5a1e"),))
+    attached(node, given(published))
+    forgotten(node)
+
+    with pytest.raises(RefusedError, match="RDMA device mlx5_1 is not on the host"):
+        attached(node, given(published))
+
+
+@pytest.mark.parametrize("config", [RENAMED, NetworkConfig()], ids=["renamed", "as it is"])
+def test_a_nic_with_rdma_whose_record_is_unusable_is_adopted_from_its_pod(
+    plugin_node: PluginNode, config: NetworkConfig
+) -> None:
+    node = plugin_node
+    pod = node.pod("web")
+    made = node.allocate(pod, 1, rdma=True, config=config)
+    node.run_pod(pod)
+    inside = node.kernel.rdma.names(node.netns(pod))
+    node.attachments.remove(made.claim.uid)
+
+    node.restart()
+    node.synchronize(pod)
+
+    assert node.phase(made) is Phase.ATTACHED
+    assert node.gate_open(made)
+    assert node.kernel.rdma.names(node.netns(pod)) == inside == [config.rdma.name or "mlx5_1"]
+    node.stop_pod(pod)
+    assert node.phase(made) is Phase.HOME
+    assert node.at_home(1)
+    assert [each.link.name for each in node.kernel.rdma.devices] == ["mlx5_1"]
+    assert node.kernel.rdma.names(node.netns(pod)) == []

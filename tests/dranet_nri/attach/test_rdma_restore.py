@@ -1,0 +1,353 @@
+"""RDMA devices on their way home: made anew meanwhile, renamed, out of namespaces that die."""
+
+from dataclasses import replace
+from errno import EBUSY, EINVAL
+
+import pytest
+
+from dranet_nri.errors import AttachError
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    Address,
+    Allocation,
+    InterfaceConfig,
+    IpoibState,
+    Link,
+    NetnsId,
+    NetworkConfig,
+    ObjectRef,
+    Phase,
+    RdmaConfig,
+    RdmaMode,
+)
+from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
+from dranet_nri.plan.retry import MAX_RESTORE_TRIES, RESTORE_FAILED
+from tests.dranet_nri.attach.executor_journal import Crash
+from tests.dranet_nri.attach.executor_node import (
+    DATA,
+    DUAL,
+    GID_MAC,
+    POD,
+    RDMA_ONLY,
+    FabricNode,
+    Node,
+    attached,
+    claim,
+    failure_of,
+    given,
+    kinds_of,
+    pci,
+    refusal,
+)
+
+pytestmark = pytest.mark.process
+
+
+NAMED = NetworkConfig(rdma=RdmaConfig(name="hca0"))
+
+
+@pytest.fixture
+def node() -> Node:
+    """Return a node whose RDMA devices belong to one namespace each."""
+    return Node()
+
+
+def reload_driver(node: Node, *names: str) -> None:
+    """Take the RDMA devices of mlx5_2's function away and make them anew, on the host."""
+    for name in names:
+        node.kernel.rdma.remove(name)
+    for name in names:
+        node.kernel.add_rdma(name, parent="0000:02:00.0")
+
+
+def outwait(node: Node) -> None:
+    """Try more often than a route that the host does not take is tried."""
+    for _ in range(MAX_RESTORE_TRIES + 2):
+        node.retry()
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+
+
+# --------------------------------------------------------------------------- made anew
+
+
+@pytest.mark.parametrize("mode", RdmaMode)
+def test_a_device_that_its_driver_took_away_is_refused(node: Node, mode: RdmaMode) -> None:
+    node.kernel.rdma.mode = mode
+    node.kernel.rdma.remove("mlx5_2")
+    node.rdma_at_start = node.rdma()
+
+    said = refusal(node, given(pci(2)))
+
+    assert "device nic-2: its RDMA device mlx5_2 is not on the host: its driver is being" in said
+    assert "dranet-nri status" in said
+
+
+def test_a_device_made_anew_between_two_attempts_is_the_one_that_moves(node: Node) -> None:
+    node.kernel.fail_on(AddAddress, Crash(), times=1)
+    with pytest.raises(Crash):
+        attached(node, given(pci(2)))
+    (before,) = node.journal.records[DATA].devices[0].rdma
+    node.restart()
+    reload_driver(node, "mlx5_2")
+
+    (now,) = attached(node, given(pci(2))).rdma
+
+    assert now.index != before.index
+    assert node.rdma(node.netns) == {"mlx5_2"}
+    node.detach()
+    node.assert_home()
+
+
+def test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other_is_made_anew(
+    node: Node,
+) -> None:
+    node.kernel.add_rdma("mlx5_20", parent="0000:02:00.0")
+    node.rdma_at_start = node.rdma()
+    node.kernel.fail_at(2, Crash())
+    with pytest.raises(Crash):
+        attached(node, given(DUAL))
+    assert node.rdma(node.netns) == {"mlx5_2"}
+    node.restart()
+    reload_driver(node, "mlx5_20")
+
+    attached(node, given(DUAL))
+
+    assert node.rdma(node.netns) == {"mlx5_2", "mlx5_20"}
+    node.detach()
+    node.assert_home()
+
+
+def test_a_device_made_anew_while_it_was_away_counts_as_home(node: Node) -> None:
+    attached(node, given(pci(2)))
+    reload_driver(node, "mlx5_2")
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+def test_a_device_that_was_taken_away_while_it_was_away_is_waited_for(node: Node) -> None:
+    attached(node, given(pci(2)))
+    node.kernel.rdma.remove("mlx5_2")
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
+    outwait(node)
+    assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
+    node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0")
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+# --------------------------------------------------------------------------- names
+
+
+def test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home(node: Node) -> None:
+    record = attached(node, given(pci(2), NAMED))
+
+    assert node.rdma(node.netns) == {"hca0"}
+    assert ([each.name for each in record.rdma], record.rdma_name) == (["mlx5_2"], "hca0")
+    log = len(node.kernel.log)
+    node.detach()
+    assert kinds_of(node.kernel.log[log:])[:2] == [RenameRdma, MoveRdma]
+    node.assert_home()
+
+
+def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) -> None:
+    attached(node, given(pci(2), NAMED))
+    node.kernel.add_rdma("mlx5_2", parent="0000:44:00.0")
+
+    node.detach()
+
+    assert node.rdma() >= {"hca0", "mlx5_2"}, "it is on the host all the same"
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    assert failure_of(node).message.startswith("RDMA device mlx5_2 is called hca0: its name is ta")
+    outwait(node)
+    assert "is called hca0" in failure_of(node).message
+    node.kernel.rdma.remove("mlx5_2")
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+# --------------------------------------------------------------------------- IP over InfiniBand
+
+
+def test_a_mode_and_mtu_that_the_kernel_no_longer_takes_keep_no_device_for_ever() -> None:
+    node = FabricNode()
+    attached(node, *node.claims[0].devices)
+    node.kernel.fail_on(SetLink, EINVAL)
+
+    for number in range(1, MAX_RESTORE_TRIES + 1):
+        node.retry()
+        assert node.journal.phases() == {DATA: Phase.DETACHING}
+        assert (failure_of(node).reason, failure_of(node).count) == (RESTORE_FAILED, number)
+    node.retry()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    said = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
+    assert said in failure_of(node).message
+    assert failure_of(node).message.endswith("given back without it after 10 tries")
+    state = node.kernel.state("ibs5")
+    assert state is not None
+    assert state.link.up
+    assert len(state.addresses) == 2
+
+
+def rail(number: int) -> Allocation:
+    """Return a claim, of a pod of its own, for the InfiniBand interface ib0 or ib1."""
+    function = pci(5 + number)
+    device = replace(function, key=replace(function.key, name=f"ib{number}"))
+    made = claim(f"claim-{number}", given(device, NetworkConfig(InterfaceConfig("net1"))))
+    return replace(made, pod=ObjectRef("default", f"web-{number}", f"uid-{number}"))
+
+
+class RailsNode(Node):
+    """A host with two InfiniBand interfaces of the kernel's own names, each claimed by a pod.
+
+    Attributes:
+        pods: the namespaces that have them.
+    """
+
+    watched: tuple[str, ...] = ("ib0", "ib1")
+
+    def arrange(self) -> None:
+        for number in range(2):
+            parent = f"0000:{5 + number:02x}:00.0"
+            mac = f"{GID_MAC[:-1]}{number}"
+            link = Link(0, "", "ipoib", ARPHRD_INFINIBAND, mac, 2044, up=True, txqlen=256)
+            self.kernel.add_link(
+                f"ib{number}",
+                parent=parent,
+                link=replace(link, ipoib=IpoibState(connected=False)),
+                addresses=(Address(f"10.0.{number}.5/24"),),
+            )
+            guid = f"0c42:a103:0065:5a1{number}"
+            self.kernel.add_rdma(f"mlx5_{5 + number}", parent=parent, guid=guid)
+
+    def attach_rails(self) -> tuple[NetnsId, NetnsId]:
+        """Attach each to its pod, the first one's first; return the namespaces."""
+        pods = self.netns, self.add_netns("/run/netns/2")
+        for number, netns in enumerate(pods):
+            pod = replace(POD, sandbox_id=f"sandbox-{number}", uid=f"uid-{number}")
+            self.executor.attach(pod, netns, (rail(number),), dict(self.journal.records))
+        return pods
+
+    def rails(self) -> set[str]:
+        """Return the names of the InfiniBand interfaces on the host."""
+        return {e.name for e in self.kernel.space().plain() if e.arphrd == ARPHRD_INFINIBAND}
+
+
+def outlive(node: Node) -> None:
+    """Try three times to bring home what was in namespaces that are no more."""
+    for _ in range(3):
+        node.clock.now += 60
+        node.detach(netns_alive=False)
+
+
+def test_interfaces_that_came_home_under_each_others_names_get_their_own() -> None:
+    node = RailsNode()
+    pods = node.attach_rails()
+    for netns in reversed(pods):  # no plugin ran: the kernel made both anew, ib1's device first
+        node.kernel.destroy_netns(netns)
+
+    outlive(node)
+
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
+
+
+def test_pods_that_end_at_once_give_each_others_names_back() -> None:
+    node = RailsNode()
+    node.attach_rails()
+    remade, others = node.kernel.rdma.remade, [node.journal.records["claim-0"]]
+
+    def made_first(parent: str, source: NetnsId, target: NetnsId) -> None:
+        """Let the other claim come home on its thread before this one is renamed."""
+        remade(parent, source, target)
+        while others:
+            node.executor.detach(others.pop(), netns_alive=True)
+
+    node.kernel.rdma.remade = made_first
+    node.executor.detach(node.journal.records["claim-1"], netns_alive=True)
+    for _ in range(3):
+        node.retry()
+
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
+
+
+def test_a_name_that_somebody_elses_interface_has_is_not_taken_back() -> None:
+    node = RailsNode()
+    pods = node.attach_rails()
+    other = Link(0, "", "ipoib", ARPHRD_INFINIBAND, f"{GID_MAC[:-1]}f", up=True)
+    stranger = node.kernel.add_link("ib0", parent="0000:77:00.0", link=other)
+    for netns in pods:
+        node.kernel.destroy_netns(netns)
+
+    outlive(node)
+
+    assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.HOME}
+    assert stranger in node.kernel.space().plain()
+    spare = node.rails() - {"ib0", "ib1"}
+    assert len(spare) == 1
+    node.kernel.log.clear()
+    outlive(node)
+    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "it waits"
+    node.kernel.remove_link("ib0")
+    outlive(node)
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
+
+
+# --------------------------------------------------------------------------- namespaces that die
+
+
+@pytest.mark.parametrize("make", [Node, FabricNode], ids=["ethernet", "fabric"])
+def test_what_a_dying_namespace_holds_is_home_once_the_kernel_returned_it(
+    make: type[Node],
+) -> None:
+    node = make()
+    node.attach()
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+
+    node.detach(netns_alive=False)
+
+    assert set(node.journal.phases().values()) == {Phase.DETACHING}
+    assert all(record.failure is None for record in node.journal.records.values())
+
+    node.kernel.release(node.netns)
+    node.detach(netns_alive=False)
+
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
+
+
+def test_a_device_that_does_not_move_home_keeps_its_record(node: Node) -> None:
+    attached(node, given(RDMA_ONLY))
+    node.kernel.fail_on(MoveRdma, EBUSY)
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    assert "move RDMA device mlx5_9 from pod to host: EBUSY" in failure_of(node).message
+    node.restart()
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+def test_a_driver_that_cannot_move_its_device_says_so_before_the_nic_moved(node: Node) -> None:
+    node.kernel.rdma.remove("mlx5_2")
+    node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0", movable=False)
+
+    with pytest.raises(AttachError, match="move RDMA device mlx5_2 from host to pod") as caught:
+        attached(node, given(pci(2)))
+
+    assert "EOPNOTSUPP" in str(caught.value)
+    assert node.kernel.log == []
+    node.assert_home()

@@ -1,0 +1,293 @@
+"""The gate's files: their order, their modes, and what any failure leaves behind."""
+
+import json
+import stat
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.cdi.edits import EditOptions, cdi_ids, cdi_spec, metadata
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.files import FileSystem, KernelFileSystem
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    Device,
+    DeviceKey,
+    NetnsId,
+    ObjectRef,
+    Phase,
+)
+from tests.dranet_nri.state.failing import DeadFs, FailingFs
+
+pytestmark = pytest.mark.process
+
+
+UID = "6f1c0a52"
+CLAIM, POD = ObjectRef("default", "nics", UID), ObjectRef("default", "web", "0b9d5b1e")
+NICS = tuple(
+    Device(f"nic-{n}", DeviceKey("pci", f"0000:0{n}:00.0", f"eth{n}", f"0000:0{n}:00.0"))
+    for n in (1, 2)
+)
+ALLOCATION = Allocation(
+    CLAIM, POD, tuple(AllocatedDevice(each.name, "node", each) for each in NICS), "c0ffee", "8a1f"
+)
+ATTACHMENT = Attachment(
+    CLAIM,
+    POD,
+    "sandbox-1",
+    NetnsId("/run/netns/1", 4, 7),
+    Phase.ATTACHED,
+    tuple(AttachedDevice(each.name, each, pod_name=each.key.name) for each in NICS),
+)
+RENAMED = replace(
+    ATTACHMENT,
+    devices=(ATTACHMENT.devices[0], replace(ATTACHMENT.devices[1], pod_name="net2")),
+)
+OPTIONS = EditOptions()
+
+
+@dataclass
+class RecordingFs(KernelFileSystem):
+    """The real thing; remembers which targets changed, in order."""
+
+    changes: list[str] = field(default_factory=list)
+
+    def replace(self, source: Path, target: Path) -> None:
+        super().replace(source, target)
+        self.changes.append(
+            f"write {target.name if target.parent.name == 'cdi' else _tail(target)}"
+        )
+
+    def unlink(self, path: Path) -> None:
+        if path.exists():
+            assert (path.parent.parent / "metadata" / UID).exists(), "the spec goes first"
+            self.changes.append(f"remove {path.name}")
+        super().unlink(path)
+
+
+def _tail(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+def gate_in(root: Path, fs: FileSystem) -> Gate:
+    """Return a gate below root."""
+    return Gate(fs, root / "cdi", root / "metadata")
+
+
+def files_in(root: Path) -> dict[str, bytes]:
+    """Return every file below root with its content."""
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+def content(attachment: Attachment) -> dict[str, bytes]:
+    """Return what an open gate holds, by path below the root that the mounts then name."""
+    return {
+        f"metadata/{UID}/{each}/metadata.json": metadata(ALLOCATION, attachment, each)
+        for each in ("nic-1", "nic-2")
+    }
+
+
+def spec(root: Path, attachment: Attachment) -> bytes:
+    return cdi_spec(ALLOCATION, attachment, str(root / "metadata"), OPTIONS)
+
+
+def test_an_open_gate_is_a_spec_that_resolves_the_ids_and_the_files_that_it_mounts(
+    tmp_path: Path,
+) -> None:
+    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+
+    written = json.loads((tmp_path / "cdi" / f"dra.net-{UID}.json").read_bytes())
+    assert [f"{written['kind']}={each['name']}" for each in written["devices"]] == [
+        each for _, each in cdi_ids(ALLOCATION)
+    ]
+    sources = [each["containerEdits"]["mounts"][0]["hostPath"] for each in written["devices"]]
+    assert all(Path(source).is_file() for source in sources)
+    assert files_in(tmp_path) == {
+        **content(ATTACHMENT),
+        f"cdi/dra.net-{UID}.json": spec(tmp_path, ATTACHMENT),
+    }
+
+
+def test_opening_writes_the_spec_last(tmp_path: Path) -> None:
+    fs = RecordingFs()
+
+    gate_in(tmp_path, fs).open(ALLOCATION, ATTACHMENT, OPTIONS)
+
+    assert fs.changes == [
+        "write nic-1/metadata.json",
+        "write nic-2/metadata.json",
+        f"write dra.net-{UID}.json",
+    ]
+
+
+def test_closing_removes_the_spec_first_and_leaves_nothing(tmp_path: Path) -> None:
+    fs = RecordingFs()
+    gate = gate_in(tmp_path, fs)
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    fs.changes.clear()
+
+    gate.close(UID)
+
+    assert fs.changes == [f"remove dra.net-{UID}.json"]
+    assert files_in(tmp_path) == {}
+    assert not (tmp_path / "metadata" / UID).exists()
+
+
+def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
+    gate = gate_in(tmp_path, KernelFileSystem())
+
+    gate.close(UID)
+
+    assert files_in(tmp_path) == {}
+
+
+def test_a_start_clears_what_a_crash_left_half_written_and_touches_nobody_elses(
+    tmp_path: Path,
+) -> None:
+    gate = gate_in(tmp_path, KernelFileSystem())
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    whole = files_in(tmp_path)
+    (tmp_path / "cdi" / ".other.com-gpu.json.new").write_text("half")
+    for name in (f"cdi/.dra.net-{UID}.json.new", f"metadata/{UID}/nic-1/.metadata.json.new"):
+        (tmp_path / name).write_text("half")
+
+    gate.clear({UID})
+
+    assert files_in(tmp_path) == {**whole, "cdi/.other.com-gpu.json.new": b"half"}
+
+
+def test_a_start_closes_the_gates_of_claims_that_nobody_has(tmp_path: Path) -> None:
+    gate = gate_in(tmp_path, KernelFileSystem())
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    whole = files_in(tmp_path)
+    stray = replace(CLAIM, uid="stray")
+    gate.open(replace(ALLOCATION, claim=stray), replace(ATTACHMENT, claim=stray), OPTIONS)
+    (tmp_path / "metadata" / "half" / "nic-1").mkdir(parents=True)
+    (tmp_path / "metadata" / "half" / "nic-1" / "metadata.json").write_text("{}")
+
+    gate.clear({UID})
+
+    assert files_in(tmp_path) == whole
+    assert [path.name for path in (tmp_path / "metadata").iterdir()] == [UID]
+
+
+def test_a_start_on_a_fresh_node_has_nothing_to_clear(tmp_path: Path) -> None:
+    gate_in(tmp_path, KernelFileSystem()).clear(())
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_opening_an_open_gate_rewrites_nothing(tmp_path: Path) -> None:
+    fs = RecordingFs()
+    gate = gate_in(tmp_path, fs)
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    fs.changes.clear()
+
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+
+    assert fs.changes == []
+
+
+def test_opening_an_open_gate_rewrites_only_what_changed(tmp_path: Path) -> None:
+    fs = RecordingFs()
+    gate = gate_in(tmp_path, fs)
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    fs.changes.clear()
+
+    gate.open(ALLOCATION, RENAMED, OPTIONS)
+
+    assert fs.changes == ["write nic-2/metadata.json", f"write dra.net-{UID}.json"]
+    assert (tmp_path / "cdi" / f"dra.net-{UID}.json").read_bytes() == spec(tmp_path, RENAMED)
+
+
+def test_containers_and_the_runtime_can_read_every_file(tmp_path: Path) -> None:
+    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in files_in(tmp_path)}
+    assert modes == {0o644}
+
+
+@pytest.mark.parametrize("kind", [FailingFs, DeadFs], ids=["a call fails", "the process dies"])
+def test_whichever_call_fails_an_open_spec_never_names_what_is_not_there(
+    tmp_path: Path, kind: type[FailingFs]
+) -> None:
+    for n in count(1):
+        root = tmp_path / str(n)
+        fs = kind(n)
+        try:
+            gate_in(root, fs).open(ALLOCATION, ATTACHMENT, OPTIONS)
+        except OSError:
+            found = {name: data for name, data in files_in(root).items() if not _is_staged(name)}
+            opened = f"cdi/dra.net-{UID}.json" in found
+            assert not opened, "the gate opens with the last change"
+            assert found.items() <= content(ATTACHMENT).items(), "each file is whole or absent"
+        gate = gate_in(root, KernelFileSystem())
+        gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+        assert gate.claims() == (UID,)
+        assert not any(map(_is_staged, files_in(root)))
+        if not fs.broke:
+            break
+
+    assert n == 10, "three calls for each of three files failed in turn"
+
+
+def test_whichever_call_fails_a_rewrite_leaves_the_old_spec_or_the_new(tmp_path: Path) -> None:
+    for n in count(1):
+        root = tmp_path / str(n)
+        gate_in(root, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+        fs = FailingFs(n)
+        try:
+            gate_in(root, fs).open(ALLOCATION, RENAMED, OPTIONS)
+        except OSError:
+            found = (root / "cdi" / f"dra.net-{UID}.json").read_bytes()
+            assert found == spec(root, ATTACHMENT)
+        if not fs.broke:
+            break
+
+    assert n == 7, "three calls for each of two files failed in turn"
+    assert files_in(tmp_path / "7")[f"cdi/dra.net-{UID}.json"] == spec(tmp_path / "7", RENAMED)
+
+
+def test_a_spec_that_cannot_be_removed_keeps_the_files_that_it_mounts(tmp_path: Path) -> None:
+    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    before = files_in(tmp_path)
+
+    with pytest.raises(OSError, match="injected"):
+        gate_in(tmp_path, FailingFs(1)).close(UID)
+
+    assert files_in(tmp_path) == before
+
+
+def test_open_gates_are_listed_and_other_files_are_not(tmp_path: Path) -> None:
+    gate = gate_in(tmp_path, KernelFileSystem())
+    assert gate.claims() == ()
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    other = replace(CLAIM, uid="0a")
+    gate.open(replace(ALLOCATION, claim=other), replace(ATTACHMENT, claim=other), OPTIONS)
+    for name in ("nvidia.com-gpu.json", f".dra.net-{UID}.json.new", "dra.net-x.yaml"):
+        (tmp_path / "cdi" / name).write_text("{}")
+
+    assert gate.claims() == ("0a", UID)
+
+
+def test_a_claim_that_only_looks_has_no_gate_and_no_spec_that_runtimes_would_refuse(
+    tmp_path: Path,
+) -> None:
+    only_looks = tuple(replace(each, admin_access=True) for each in ALLOCATION.devices)
+
+    gate_in(tmp_path, KernelFileSystem()).open(
+        replace(ALLOCATION, devices=only_looks), replace(ATTACHMENT, devices=()), OPTIONS
+    )
+
+    assert files_in(tmp_path) == {}
+
+
+def _is_staged(name: str) -> bool:
+    return name.endswith(".new")

@@ -1,0 +1,258 @@
+"""What `doctor` says of plugin and runtime, and what it leaves alone in a container."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.cli import main
+from dranet_nri.commands.doctor import CONTAINERD_NRI, CRIO_NRI, runtime_findings, verbs_of
+from dranet_nri.component.findings import Finding, Severity
+from dranet_nri.facts.diagnostics import HostDiagnostics, HostPaths, read_diagnostics
+from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
+from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure
+from dranet_nri.inventory import RdmaDeviceFacts
+from dranet_nri.state.heartbeat import HungCall, PluginHealth
+from tests.dranet_nri.telemetry.heartbeat_bench import ago, beat
+from tests.fakes.sysfs import FakeSysfs
+
+pytestmark = pytest.mark.process
+
+
+SOCKET = Path("/var/run/nri/nri.sock")
+AWAY = PluginHealth(waiting=("not served by the runtime: no such file",))
+HCA = RdmaDeviceFacts("mlx5_0")
+
+
+def nri(seen: HostDiagnostics) -> Finding:
+    """Return what is said of NRI while the plugin has no connection."""
+    (found,) = (each for each in runtime_findings(seen, SOCKET, AWAY) if each.subject == "NRI")
+    return found
+
+
+# --------------------------------------------------------------------------- plugin, NRI
+
+
+def test_a_plugin_at_work_shows_that_nri_is_on() -> None:
+    off = HostDiagnostics(containerd=ContainerdFile(2, nri=False), nri=False)
+
+    assert list(runtime_findings(off, SOCKET, PluginHealth())) == [
+        Finding("plugin", Severity.OK, "at work, and connected to the runtime")
+    ]
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        PluginHealth(dead=("no heartbeat",), waiting=("no runtime",)),
+        PluginHealth(("no heartbeat",)),
+    ],
+)
+def test_a_plugin_that_is_dead_is_bad_and_asked_nothing_more(verdict: PluginHealth) -> None:
+    plugin, runtime = runtime_findings(HostDiagnostics(nri=True), SOCKET, verdict)
+
+    assert plugin == Finding("plugin", Severity.BAD, "no heartbeat; its log says more")
+    assert runtime == Finding("NRI", Severity.OK, f"on: the runtime's socket {SOCKET} is there")
+
+
+def test_a_thread_in_the_kernel_is_a_warning() -> None:
+    stuck, well = runtime_findings(
+        HostDiagnostics(), SOCKET, PluginHealth(remarks=("stuck in the kernel",))
+    )
+
+    assert stuck == Finding("plugin", Severity.WARNING, "stuck in the kernel")
+    assert well.grade is Severity.OK
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["stale", "absent"])
+@pytest.mark.parametrize(
+    ("seen", "remedy"),
+    [
+        (HostDiagnostics(containerd=ContainerdFile(2, nri=False)), CONTAINERD_NRI),
+        (HostDiagnostics(crio=CrioFiles(nri=False)), CRIO_NRI),
+    ],
+    ids=["containerd", "crio"],
+)
+def test_settings_that_switch_nri_off_are_named_with_the_line_that_helps(
+    seen: HostDiagnostics, remedy: str, *, left: bool
+) -> None:
+    found = nri(HostDiagnostics(containerd=seen.containerd, crio=seen.crio, nri=left))
+
+    assert found.grade is Severity.BAD
+    assert "settings switch it off" in found.text
+    assert found.text.endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("containerd", "crio", "remedies"),
+    [
+        (None, None, {CONTAINERD_NRI, CRIO_NRI}),
+        (ContainerdFile(2), None, {CONTAINERD_NRI}),
+        (None, CrioFiles(), {CRIO_NRI}),
+        (ContainerdFile(3, nri=True), CrioFiles(nri=True), {CONTAINERD_NRI, CRIO_NRI}),
+        (ContainerdFile(error="line 1"), None, {CONTAINERD_NRI}),
+    ],
+    ids=["unknown", "containerd", "crio", "both", "unreadable"],
+)
+def test_without_a_socket_each_runtime_that_may_be_there_has_its_line(
+    containerd: ContainerdFile | None, crio: CrioFiles | None, remedies: set[str]
+) -> None:
+    found = nri(HostDiagnostics(containerd=containerd, crio=crio, nri=False))
+
+    assert (found.grade, str(SOCKET) in found.text) == (Severity.BAD, True)
+    assert {each for each in (CONTAINERD_NRI, CRIO_NRI) if each in found.text} == remedies
+
+
+@pytest.mark.parametrize("path", ["/run/containerd/nri.sock", "/var/lib/nri.sock"])
+def test_a_socket_that_the_settings_put_elsewhere_is_named(path: str) -> None:
+    found = nri(HostDiagnostics(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
+
+    assert (found.grade, f"put it at {path}" in found.text) == (Severity.BAD, True)
+    assert "--nri-socket" in found.text
+
+
+@pytest.mark.parametrize("path", ["/run/nri/nri.sock", "/var/run/nri/nri.sock"])
+def test_run_and_var_run_are_one_place(path: str) -> None:
+    found = nri(HostDiagnostics(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
+
+    assert CONTAINERD_NRI in found.text
+
+
+def test_what_cannot_be_seen_is_a_note() -> None:
+    seen = HostDiagnostics(crio=CrioFiles(error="line 1"))
+
+    _, settings, found = runtime_findings(seen, SOCKET, AWAY)
+
+    assert settings == Finding("CRI-O", Severity.NOTE, "its settings are unreadable: line 1")
+    assert found == Finding("NRI", Severity.NOTE, f"{SOCKET} can't be looked at; are you root?")
+
+
+def test_a_socket_is_told_from_a_file_and_from_nothing(tmp_path: Path) -> None:
+    paths = {name: tmp_path / name for name in ("socket", "file", "none")}
+    paths["below"] = paths["file"] / "x"
+    paths["long"] = tmp_path / ("x" * 256)
+    paths["file"].touch()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(paths["socket"]))
+        seen = {
+            name: read_diagnostics((), HostPaths(tmp_path, nri=path)).nri
+            for name, path in paths.items()
+        }
+
+    assert seen == {"socket": True, "file": False, "none": False, "below": False, "long": None}
+
+
+# --------------------------------------------------------------------------- RDMA devices
+
+
+def asked() -> tuple[list[str], Callable[[str], VerbsDevice | VerbsFailure]]:
+    """Return a list that fills with the devices that are opened, and what opens them and fails."""
+    opened: list[str] = []
+
+    def ask(name: str) -> VerbsFailure:
+        opened.append(name)
+        return VerbsFailure(name, "Failed to get devices list")
+
+    return opened, ask
+
+
+def test_no_device_is_opened_where_dev_is_a_containers_own() -> None:
+    opened, ask = asked()
+
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(own_dev=True), ask)
+
+    assert (opened, probed) == ([], [])
+    assert found.grade is Severity.NOTE
+    assert "this container has a /dev of its own" in found.text
+
+
+def test_devices_are_opened_on_the_host() -> None:
+    opened, ask = asked()
+
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), ask)
+
+    assert opened == ["mlx5_0"]
+    assert probed == [VerbsFailure("mlx5_0", "Failed to get devices list")]
+    assert found.grade is Severity.BAD
+
+
+def test_without_pyverbs_none_can_be_opened() -> None:
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), None)
+
+    assert probed == []
+    assert found.text.startswith("not asked: pyverbs is not installed")
+
+
+# --------------------------------------------------------------------------- the verb
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[str, ...]:
+    """Return flags of a node whose plugin is well, with nothing else on it."""
+    (tmp_path / "run").mkdir()
+    beat(tmp_path / "run")
+    names = {
+        "--sysfs": "sys", "--containerd-config": "config.toml", "--crio-config": "crio",
+        "--nri-socket": "nri.sock", "--run-dir": "run",
+    }  # fmt: skip
+    return tuple(f"{flag}={tmp_path / name}" for flag, name in names.items())
+
+
+def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, str]]:
+    """Run the verb; return its status, and what it says by subject."""
+    code = main(["doctor", "--output", "json", *flags])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return code, {each["subject"]: f"{each['grade']} {each['text']}" for each in found}
+
+
+def test_the_verb_reports_on_a_node_without_rdma(
+    places: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = report(capsys, *places)
+
+    assert code == 0
+    assert said["plugin"].startswith("ok")
+    assert "no RDMA device here" in said["RDMA mode"]
+
+
+def test_the_verb_names_nri_that_is_off_and_a_plugin_that_waits_for_it(
+    places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path / "run", serving=False, trouble="nri.sock: No such file")
+    (tmp_path / "config.toml").write_text(
+        "version = 2\n[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n"
+    )
+
+    code, said = report(capsys, *places)
+
+    assert code == 1
+    assert said["plugin"].startswith("bad not served by the runtime: nri.sock: No such file")
+    assert said["NRI"].startswith("bad containerd's settings switch it off; set disable = false")
+
+
+def test_the_verb_reads_crios_settings_and_finds_the_socket(
+    places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path / "run", beat_s=ago(40), stuck=(HungCall(ago(60), "a/b", "move link eth1"),))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "nri.sock"))
+        _, there = report(capsys, *places)
+    (tmp_path / "crio").mkdir()
+    (tmp_path / "crio/crio.conf").write_text("[crio.nri]\nenable_nri = false")
+    code, off = report(capsys, *places)
+
+    assert there["NRI"].startswith("ok on: the runtime's socket")
+    assert (code, off["NRI"].startswith("bad CRI-O's settings switch it off")) == (1, True)
+
+
+def test_the_verb_knows_an_azure_machine_by_its_asset_tag(
+    places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = FakeSysfs(tmp_path / "sys")
+    host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
+
+    _, said = report(capsys, *places)
+
+    assert said["Azure"].startswith("note nothing tells")

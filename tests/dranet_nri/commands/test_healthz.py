@@ -1,0 +1,154 @@
+"""What the probe says of a heartbeat, be it well, old, of another boot, or none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.cli import main
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import HungCall
+from tests.dranet_nri.telemetry.heartbeat_bench import ago, beat
+
+pytestmark = pytest.mark.process
+
+
+def probed(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
+    """Run the verb; return its status and its line."""
+    status = main(["healthz", "--run-dir", str(run), *flags])
+    return status, capsys.readouterr().out.rstrip("\n")
+
+
+def test_a_plugin_that_is_well_passes_both_probes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path)
+
+    assert probed(tmp_path, capsys) == (0, "ok")
+    assert probed(tmp_path, capsys, "--ready") == (0, "ok")
+
+
+def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, beat_s=ago(40))
+
+    status, said = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
+    assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
+
+
+def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, serving=False, trouble="/run/nri.sock: No such file")
+
+    assert probed(tmp_path, capsys) == (0, "ok")
+    assert probed(tmp_path, capsys, "--ready") == (
+        1,
+        "not served by the runtime: /run/nri.sock: No such file",
+    )
+
+
+def test_a_plugin_that_nobody_answered_yet_is_not_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, serving=False)
+
+    status, said = probed(tmp_path, capsys, "--ready")
+
+    assert status == 1
+    assert "not answered yet" in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"round_began_s": 700.0, "round_due_s": None}, "has been at work for 700 s"),
+        ({"round_due_s": 700.0}, "a round of repairs is 700 s late"),
+        ({"beat_s": -100.0}, "of another boot"),
+    ],
+    ids=["hangs", "late", "boot"],
+)
+def test_what_a_restart_may_help_fails_the_probe(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changed: dict[str, float | None],
+    said: str,
+) -> None:
+    beat(tmp_path, **{name: s if s is None else ago(s) for name, s in changed.items()})
+
+    status, line = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said in line
+
+
+def test_a_stuck_thread_is_told_and_fails_no_probe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
+
+    assert probed(tmp_path, capsys, "--ready") == (
+        0,
+        "ok; stuck in the kernel for 312 s: move link eth1 (claim default/nics)",
+    )
+
+
+def test_a_stuck_thread_of_no_claim_is_told_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, stuck=(HungCall(ago(312), "", "ask for TCX programs"),))
+
+    status, said = probed(tmp_path, capsys)
+
+    assert (status, said) == (0, "ok; stuck in the kernel for 312 s: ask for TCX programs")
+
+
+def test_no_heartbeat_at_all_is_said_with_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, said = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said.startswith(f"no heartbeat in {tmp_path}: not started")
+
+
+WELL = {"version": 1, "pid": 1, "beat_s": 1.5, "serving": True, "trouble": "", "stuck": []}
+NO_ROUND = {"round_began_s": None, "round_due_s": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not a heartbeat"),
+        ("[]", "not a heartbeat"),
+        ("{}", "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "version": 2}), "version 2, this program reads 1"),
+        (json.dumps(WELL), "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "beat_s": "now"}), "beat_s: 'now'"),
+        (json.dumps({**WELL, **NO_ROUND, "beat_s": float("nan")}), "NaN is no time"),
+        (json.dumps({**WELL, **NO_ROUND, "more": 1}), "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "stuck": [{"since_s": 1}]}), "not a heartbeat"),
+    ],
+)
+def test_what_is_no_heartbeat_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / heartbeat.NAME).write_text(text)
+
+    status, line = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("age", ["0", "-1", "nan"])
+def test_an_age_must_be_above_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], age: str
+) -> None:
+    assert main(["healthz", "--run-dir", str(tmp_path), f"--max-age={age}"]) == 1
+    assert "must be above 0 seconds" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""Output of verbs for names and reasons that others chose."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dra_shim.cli import main as shim
+from dranet_nri.cli import main as plugin
+from dranet_nri.commands.inventory import print_inventory
+from dranet_nri.component.findings import Finding, Severity, show_findings
+from dranet_nri.component.output import say, shown, table
+from dranet_nri.inventory import Inventory
+from dranet_nri.model import Device, DeviceKey
+
+pytestmark = pytest.mark.process
+
+
+NASTY = "nic\x1b[2J\x07\r\udcff\u202e\u2028\nreally"
+SHOWN = "nic\\x1b[2J\\x07\\r\\udcff\\u202e\\u2028\\nreally"
+
+
+@pytest.mark.parametrize("text", ["", "eth0", "Straße 网卡", "a  b", "\\x1b"])
+def test_what_is_printable_is_shown_as_it_is(text: str) -> None:
+    assert shown(text) == text
+
+
+def test_what_a_terminal_would_act_on_is_escaped() -> None:
+    assert shown(NASTY) == SHOWN
+    assert shown("\x9b2J\x7f\xa0\t") == "\\x9b2J\\x7f\\xa0\\t"
+
+
+def test_columns_are_as_wide_as_what_is_shown() -> None:
+    assert table([("A", "B"), ("\x1b", "x")]) == ("A     B", "\\x1b  x")
+
+
+def inventory() -> None:
+    """Print one with such names."""
+    device = Device("nic", DeviceKey("", "", "nic"), (("dra.net/ifName", NASTY),), (NASTY,))
+    print_inventory("table", Inventory((device,), ((NASTY, NASTY),)))
+
+
+def doctor() -> None:
+    """Print a report with such names."""
+    show_findings("table", [Finding(NASTY, Severity.NOTE, NASTY)])
+
+
+def plugins_error() -> None:
+    """Have the plugin's program fail for a file of such a name."""
+    plugin(["status", "--run-dir", "/dev/null/" + NASTY])
+
+
+def shims_error() -> None:
+    """Have the shim's program fail for a file of such a name."""
+    shim(["validate", "/dev/null/" + NASTY])
+
+
+@pytest.mark.parametrize("verb", [inventory, doctor, plugins_error, shims_error])
+def test_no_verb_prints_what_a_terminal_would_act_on(
+    verb: Callable[[], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    verb()
+
+    out, err = capfd.readouterr()
+    printed = (out + err).replace("\n", "")
+    assert printed.isprintable()
+    assert "nic\\x1b[2J" in printed
+
+
+def test_errors_go_where_they_are_told_to(capfd: pytest.CaptureFixture[str]) -> None:
+    say("one", "two", to=sys.stderr)
+
+    assert capfd.readouterr() == ("", "one\ntwo\n")
+
+
+def test_every_verb_prints_by_the_one_way_that_escapes() -> None:
+    root = Path(__file__).parents[3]
+    files = [*root.glob("dranet_nri/**/*.py"), *root.glob("dra_shim/**/*.py")]
+    printing = {
+        str(file.relative_to(root))
+        for file in files
+        for line in file.read_text().splitlines()
+        if "print(" in line and "print(json.dumps(" not in line
+    }
+
+    assert printing == {"dranet_nri/component/output.py"}

@@ -1,0 +1,252 @@
+"""Standard error that nobody reads stops nobody, and what is lost by that is told."""
+
+import asyncio
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from signal import SIGTERM
+from threading import Event
+
+import pytest
+
+from dra_shim.kubeletplugin import sockets_of
+from dra_shim.settings.common import StatePaths
+from dranet_nri.component.log import ROOM, NonBlockingStderr
+from dranet_nri.model import DRIVER_NAME
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.state.lock import PluginLock
+from tests.box.waiting import wait_until
+from tests.dra_shim.commands.shim_bench import ENVIRONMENT, command
+from tests.dranet_nri.daemon.daemon_bench import ROOT, Site
+from tests.fakes.runtime import RuntimeServer, pod_message
+
+pytestmark = pytest.mark.process
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: it
+clusters: [{name: it, cluster: {server: "https://127.0.0.1:9"}}]
+contexts: [{name: it, context: {cluster: it, user: me}}]
+users: [{name: me, user: {token: secret}}]
+"""
+LINE = b"x" * 999 + b"\n"
+MANY = 3 * ROOM // len(LINE)
+COMMAND = """
+import sys
+from dranet_nri.component.log import configure, logger, non_blocking_stderr
+with non_blocking_stderr():
+    configure(json=True, verbose=False)
+    for number in range({count}):
+        logger("test").info("line", number=number)
+    {last}
+"""
+
+
+def gap(lines: int) -> str:
+    return f"gap of {lines}\n"
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Return both ends of a pipe that holds four lines."""
+    ends = os.pipe()
+    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def until(source: int, text: bytes, found: bytes = b"") -> list[bytes]:
+    """Return the lines up to one with text, found the first of them."""
+    while text not in found or not found.endswith(b"\n"):
+        found += os.read(source, 65536)
+    return found.splitlines(keepends=True)
+
+
+def test_a_reader_that_stalls_stops_no_writer_and_is_told_how_much_it_missed(
+    pipe: tuple[int, int],
+) -> None:
+    outlet = NonBlockingStderr(pipe[1], gap)
+    for _ in range(MANY):
+        assert outlet.write(LINE) == len(LINE)
+
+    *kept, told = until(pipe[0], b"gap of")
+
+    assert set(kept) == {LINE}
+    assert ROOM // len(LINE) <= len(kept) < MANY
+    assert told == gap(MANY - len(kept)).encode()
+    outlet.write(b"and on\n")
+    assert until(pipe[0], b"and on") == [b"and on\n"]
+    outlet.drain()
+
+
+def test_after_a_gap_nothing_is_taken_before_the_gap_is_told(pipe: tuple[int, int]) -> None:
+    outlet = NonBlockingStderr(pipe[1], gap)
+    for _ in range(MANY):
+        outlet.write(LINE)
+    head = os.read(pipe[0], 4 * len(LINE))  # there is room again
+    outlet.write(b"small\n")
+
+    *kept, told = until(pipe[0], b"gap of", head)
+
+    assert b"small\n" not in kept
+    assert told == gap(MANY + 1 - len(kept)).encode()
+    outlet.drain()
+
+
+def lines_told(line: bytes) -> int:
+    """Return how many lines a line tells of: itself, or those of a gap."""
+    return int(line.split()[2]) if line.startswith(b"gap of") else 1
+
+
+def test_what_cannot_be_written_is_counted_until_it_can(pipe: tuple[int, int]) -> None:
+    tried = Event()
+
+    def told(lines: int) -> str:
+        tried.set()
+        return gap(lines)
+
+    full = os.open("/dev/full", os.O_WRONLY)
+    outlet = NonBlockingStderr(full, told, retry_s=0.01)
+    outlet.write(b"one\ntwo\n")
+    assert tried.wait(30)
+    outlet.write(b"three\n")
+
+    os.dup2(pipe[1], full)
+
+    counted = 0
+    while counted < 3:
+        counted += sum(map(lines_told, until(pipe[0], b"\n")))
+    assert counted == 3
+    outlet.write(b"four\n")
+    assert until(pipe[0], b"four") == [b"four\n"]
+    outlet.drain()
+    os.close(full)
+
+
+def test_nobody_left_to_read_is_no_error_of_who_writes() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    outlet = NonBlockingStderr(writer, gap)
+
+    outlet.write(b"line\n")
+    outlet.drain()
+
+    outlet.write(b"line\n")
+    os.close(writer)
+
+
+def run(count: int, last: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-c", COMMAND.format(count=count, last=last))
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_last_words_of_a_process_come_out() -> None:
+    done = run(500, "logger('test').error('the end')")
+
+    *lines, last = (json.loads(line) for line in done.stderr.splitlines())
+    assert [line["number"] for line in lines] == list(range(500))
+    assert (last["event"], last["level"], done.returncode) == ("the end", "error", 0)
+
+
+def test_a_traceback_comes_after_the_log_that_led_to_it() -> None:
+    done = run(3, "raise ValueError('unheard of')")
+
+    lines = done.stderr.splitlines()
+    assert [json.loads(line)["number"] for line in lines[:3]] == [0, 1, 2]
+    assert lines[3].startswith("Traceback")
+    assert lines[-1] == "ValueError: unheard of"
+    assert done.returncode == 1
+
+
+def test_what_others_write_goes_the_same_way_and_a_gap_is_a_line_of_the_log() -> None:
+    last = "print('done', flush=True); input(); import logging; logging.error('beside')"
+    with subprocess.Popen(
+        (sys.executable, "-c", COMMAND.format(count=20_000, last=last)),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "done\n", "nobody has read the log until now"
+        kept = [json.loads(next(process.stderr))]
+        while "number" in kept[-1]:
+            kept.append(json.loads(next(process.stderr)))
+        told = kept.pop()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        rest = process.stderr.read()
+
+    assert [line["number"] for line in kept] == list(range(len(kept)))
+    assert told["event"] == "log lines lost, nobody took them"
+    assert (told["level"], told["lines"]) == ("warning", 20_000 - len(kept))
+    assert "beside" in rest
+
+
+def fill(writer: int) -> None:
+    """Leave no room in a pipe; who writes to it later waits."""
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 64)
+    os.set_blocking(writer, True)
+
+
+def test_the_plugin_answers_hooks_while_nobody_reads_its_log(
+    tmp_path: Path, pipe: tuple[int, int]
+) -> None:
+    site = Site(tmp_path)
+
+    async def scene(process: subprocess.Popen[str]) -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            runtime = await server.connection()
+            await runtime.handshake()
+            fill(pipe[1])
+            site.allocate("uid-s1")
+            for sandbox in ("s1", "plain"):  # the first one's refusal is logged
+                message = pod_message(sandbox, netns="/nowhere")
+                call = runtime.runtime.pod_event(PodEventKind.RUN, message)
+                await runtime.answer(call)
+            process.send_signal(SIGTERM)
+            assert await asyncio.to_thread(process.wait, 30) == 0
+
+    with subprocess.Popen(site.command(), cwd=ROOT, stderr=pipe[1], text=True) as process:
+        try:
+            asyncio.run(scene(process))
+        finally:
+            process.kill()
+
+
+def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    state = StatePaths(tmp_path / "state", tmp_path / "run")
+    state.directory.mkdir()
+    other = PluginLock(state.daemon_lock)
+    assert other.try_acquire(), "so that it waits there, and touches nothing of this machine"
+    kubelet = tmp_path / "kubelet"
+    (kubelet / "plugins").mkdir(parents=True)
+    flags = ("--kubeconfig", "kubeconfig", "--state-dir", "state", "--run-dir", "run",
+             "--kubelet-root-dir", str(kubelet), "--webhook-url", "logged")  # fmt: skip
+    fill(pipe[1])
+    with subprocess.Popen(
+        command("run", *flags), cwd=tmp_path, env=ENVIRONMENT, stderr=pipe[1]
+    ) as process:  # fmt: skip
+        try:
+            lock = sockets_of(kubelet, DRIVER_NAME).lock
+            wait_until(
+                "the kubelet's side or the process's end",
+                lambda: process.poll() is not None or (lock.exists() and lock.read_text()),
+            )
+            assert process.poll() is None
+            process.send_signal(SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    other.release()

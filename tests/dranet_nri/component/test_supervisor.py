@@ -1,0 +1,129 @@
+"""Parts of a daemon: what one meets keeps no other from work."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from dranet_nri.component.supervisor import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    STEADY_S,
+    Supervisor,
+    Worker,
+    WorkerFailed,
+)
+from tests.fakes.clock import FakeClock
+
+pytestmark = pytest.mark.process
+
+
+@dataclass
+class Scripted:
+    """A part that ends as it is told, and counts how often it was begun."""
+
+    name: str
+    begun: int = 0
+    cancelled: int = 0
+    at_work: asyncio.Event = field(default_factory=asyncio.Event)
+    ends: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
+
+    async def run(self) -> None:
+        """Run until told how to end."""
+        self.begun += 1
+        self.at_work.set()
+        try:
+            error = await self.ends.get()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if error is not None:
+            raise error
+
+    def part(self) -> Worker:
+        """Return it as a part."""
+        return Worker(self.name, self.run)
+
+
+@dataclass
+class Scene:
+    """Two parts at work."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    good: Scripted = field(default_factory=lambda: Scripted("good"))
+    bad: Scripted = field(default_factory=lambda: Scripted("bad"))
+    told: list[WorkerFailed] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Put them together."""
+        self.parts = Supervisor(
+            [self.good.part(), self.bad.part()],
+            self.told.append,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+        )
+
+    async def fail(self, error: Exception | None, pause_s: float) -> None:
+        """Let one fail, and wait until it rests."""
+        self.bad.ends.put_nowait(error)
+        await self.clock.until_asleep(pause_s)
+
+    async def rested(self, seconds: float) -> None:
+        """Let the rest pass, until it is at work again."""
+        self.bad.at_work.clear()
+        self.clock.pass_time(seconds)
+        await self.bad.at_work.wait()
+
+
+def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
+    """Play a scene and end the parts."""
+
+    async def play() -> Scene:
+        stage = Scene()
+        work = asyncio.create_task(stage.parts.run())
+        await stage.good.at_work.wait()
+        await stage.bad.at_work.wait()
+        await scene(stage)
+        work.cancel()
+        await asyncio.wait((work,))
+        assert work.cancelled()
+        return stage
+
+    return asyncio.run(play())
+
+
+def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
+    async def scene(stage: Scene) -> None:
+        await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
+        assert stage.parts.ailing == {"bad": "ValueError: bad news"}
+        await stage.rested(FIRST_PAUSE_S)
+        assert stage.parts.ailing == {}
+
+    stage = played(scene)
+    assert [(each.name, str(each.cause), each.retry_s) for each in stage.told] == [
+        ("bad", "bad news", FIRST_PAUSE_S)
+    ]
+    assert (stage.good.begun, stage.bad.begun) == (1, 2)
+    assert (stage.good.cancelled, stage.bad.cancelled) == (1, 1)
+
+
+def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
+    async def scene(stage: Scene) -> None:
+        await stage.fail(None, FIRST_PAUSE_S)
+        assert stage.parts.ailing == {"bad": "RuntimeError: ended by itself"}
+
+    played(scene)
+
+
+def test_pauses_double_up_to_a_minute_and_begin_anew_after_a_steady_time() -> None:
+    async def scene(stage: Scene) -> None:
+        pauses = [FIRST_PAUSE_S * 2**power for power in range(6)] + [LONGEST_PAUSE_S] * 2
+        for pause_s in pauses:
+            await stage.fail(ValueError("again"), pause_s)
+            await stage.rested(pause_s)
+        stage.clock.pass_time(STEADY_S)
+        await stage.fail(ValueError("once more"), FIRST_PAUSE_S)
+        assert [each.retry_s for each in stage.told] == [*pauses, FIRST_PAUSE_S]
+
+    played(scene)

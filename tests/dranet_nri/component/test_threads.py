@@ -1,0 +1,134 @@
+"""Work on threads of its own: results, errors, callers that leave, loops that end."""
+
+import asyncio
+import threading
+
+import pytest
+
+from dranet_nri.component.threads import in_thread
+
+pytestmark = pytest.mark.process
+
+
+class Gate:
+    """Work that waits until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.go = threading.Event()
+        self.left = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def work(self) -> str:
+        self.thread = threading.current_thread()
+        self.entered.set()
+        self.go.wait()
+        self.left.set()
+        return "done"
+
+
+def test_work_runs_on_another_thread_that_does_not_keep_the_process_alive() -> None:
+    thread = asyncio.run(in_thread(threading.current_thread))
+
+    assert thread is not threading.current_thread()
+    assert thread.daemon
+
+
+@pytest.mark.parametrize("result", ["text", None, 0], ids=repr)
+def test_the_result_comes_back_whatever_it_is(result: object) -> None:
+    assert asyncio.run(in_thread(lambda: result)) is result
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)], ids=["error", "exit"])
+def test_what_the_work_raises_is_handed_to_the_caller(error: BaseException) -> None:
+    def work() -> None:
+        raise error
+
+    async def caller() -> BaseException | None:
+        try:
+            await in_thread(work)
+        except (ValueError, SystemExit) as caught:
+            return caught
+        return None
+
+    assert asyncio.run(caller()) is error
+
+
+def test_two_jobs_run_side_by_side() -> None:
+    meeting = threading.Barrier(2)
+
+    async def both() -> None:
+        await asyncio.gather(in_thread(meeting.wait), in_thread(meeting.wait))
+
+    asyncio.run(both())
+
+    assert not meeting.broken
+
+
+def test_the_loop_goes_on_while_the_work_waits() -> None:
+    gate = Gate()
+
+    async def main() -> str:
+        task = asyncio.create_task(in_thread(gate.work))
+        while not gate.entered.is_set():  # noqa: ASYNC110 (a thread's event; the loop must turn)
+            await asyncio.sleep(0)
+        gate.go.set()
+        return await task
+
+    assert asyncio.run(main()) == "done"
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
+def test_a_cancelled_caller_leaves_and_the_work_ends_by_itself(*, fails: bool) -> None:
+    gate = Gate()
+    complaints: list[object] = []
+
+    def work() -> str:
+        gate.work()
+        if fails:
+            raise ValueError("nobody hears this")
+        return "done"
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        task = asyncio.create_task(in_thread(work))
+        while not gate.entered.is_set():  # noqa: ASYNC110 (a thread's event; the loop must turn)
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not gate.left.is_set(), "the caller did not wait for the work"
+        gate.go.set()
+        await in_thread(lambda: _joined(gate))
+
+    asyncio.run(main())
+
+    assert gate.left.is_set()
+    assert complaints == []
+
+
+def test_work_that_outlives_the_loop_ends_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    gate = Gate()
+
+    async def main() -> None:
+        task = asyncio.create_task(in_thread(gate.work))
+        while not gate.entered.is_set():  # noqa: ASYNC110 (a thread's event; the loop must turn)
+            await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(main())
+    gate.go.set()
+    _joined(gate)
+
+    assert gate.left.is_set()
+    assert raised == []
+
+
+def _joined(gate: Gate) -> None:
+    assert gate.thread is not None
+    gate.thread.join()

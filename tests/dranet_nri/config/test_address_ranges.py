@@ -1,0 +1,119 @@
+"""An address out of a range, for each device its own."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from dranet_nri.config import (
+    lease_addresses,
+    network_config_to_object,
+    parse_network_config,
+)
+from dranet_nri.errors import ConfigError, OwnedError, RefusedError
+from dranet_nri.model import NetworkConfig
+
+
+def config(*addresses: str) -> NetworkConfig:
+    return parse_network_config({"interface": {"addresses": list(addresses)}})
+
+
+def leased(configs: Iterable[NetworkConfig], *taken: str) -> list[tuple[str, ...] | None]:
+    return [each.interface.addresses for each in lease_addresses(tuple(configs), taken)]
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("10.9.1.16-10.9.1.63/24", "10.9.1.16-10.9.1.63/24"),
+        ("10.9.1.16-10.9.1.16/32", "10.9.1.16-10.9.1.16/32"),
+        ("10.0.0.0-10.0.255.255/8", "10.0.0.0-10.0.255.255/8"),
+        ("2001:DB8::1-2001:db8::F/64", "2001:db8::1-2001:db8::f/64"),
+    ],
+)
+def test_a_range_is_kept_in_its_canonical_form(text: str, canonical: str) -> None:
+    document = {"interface": {"addresses": [canonical]}}
+
+    assert config(text).interface.addresses == (canonical,)
+    assert network_config_to_object(config(text)) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.1-", "must be an IP address"),
+        ("-10.0.0.1/24", "must be an IP address"),
+        ("10.0.0.1/24-10.0.0.9/24", "without a prefix length"),
+        ("10.0.0.1-10.0.0.9", 'must be in CIDR notation; write "10.0.0.9/32"'),
+        ("10.0.0.1-10.0.0.5-10.0.0.9/24", "must be an IP address"),
+        ("10.0.0.1-2001:db8::1/64", "begins as IPv4 and ends as IPv6"),
+        ("10.0.0.9-10.0.0.1/24", "ends before it begins; write the lower address first"),
+        ("10.0.0.1-10.0.1.9/24", "10.0.0.1 is not in the network of 10.0.1.9/24; correct one"),
+        ("10.0.0.0-10.1.0.0/8", "holds more than 65536 addresses; use a part of it"),
+    ],
+)
+def test_a_range_that_is_none_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(text)
+
+    (line,) = caught.value.violations
+    assert line.startswith(f'interface.addresses[0]: "{text}": ')
+    assert expected in line
+
+
+def test_a_range_of_ipv6_needs_the_mtu_of_ipv6() -> None:
+    addresses = ["2001:db8::1-2001:db8::f/64"]
+
+    with pytest.raises(ConfigError, match="IPv6 addresses need 1280"):
+        parse_network_config({"interface": {"addresses": addresses, "mtu": 1279}})
+
+
+def test_each_device_gets_the_first_address_that_nobody_has() -> None:
+    span = "10.9.1.16-10.9.1.20/24"
+    configs = (config(span), config("10.9.1.18/32"), config(span), NetworkConfig())
+
+    assert leased(configs, "10.9.1.16/16", "10.9.1.99/24") == [
+        ("10.9.1.17/24",),
+        ("10.9.1.18/32",),
+        ("10.9.1.19/24",),
+        None,
+    ]
+
+
+def test_ranges_stand_beside_addresses_and_may_be_repeated() -> None:
+    span = "2001:db8::1-2001:db8::2/64"
+
+    assert leased([config("10.0.0.1/8", span, span)]) == [
+        ("10.0.0.1/8", "2001:db8::1/64", "2001:db8::2/64")
+    ]
+
+
+def test_what_is_not_a_range_is_left_as_it_is() -> None:
+    before = parse_network_config({"interface": {"addresses": [], "mtu": 9000}})
+
+    assert lease_addresses([before], ["10.0.0.1/8"]) == (before,)
+
+
+def test_a_range_that_is_used_up_is_told_with_the_remedy() -> None:
+    span = "10.9.1.16-10.9.1.17/24"
+
+    with pytest.raises(OwnedError) as caught:
+        leased([config(span)] * 2, "10.9.1.16/24")
+
+    assert str(caught.value) == (
+        f"interface.addresses: every address of {span} is given to a pod of this node; "
+        "end one of them, or widen the range"
+    )
+
+
+@pytest.mark.parametrize("taken", [(), ("10.9.1.16/24",)])
+def test_that_addresses_come_back_does_not_make_a_range_longer(taken: tuple[str, ...]) -> None:
+    span = "10.9.1.16-10.9.1.17/24"
+
+    with pytest.raises(RefusedError) as caught:
+        leased([config(span), config(span), config("10.9.1.17/24")], *taken)
+
+    assert type(caught.value) is RefusedError, "no wait is worth it"
+    assert str(caught.value) == (
+        f"interface.addresses: {span} has fewer addresses than these devices want of it; "
+        "widen the range"
+    )

@@ -1,0 +1,80 @@
+"""Names and addresses that several devices of a pod would have."""
+
+import pytest
+
+from dranet_nri.config import SameConfig, clashes, parse_network_config
+from dranet_nri.model import InterfaceConfig, IpoibConfig, NetworkConfig
+
+
+def nic(title: str, ifname: str = "", *, several: bool = False, **interface: object) -> SameConfig:
+    config = parse_network_config({"interface": interface})
+    return SameConfig(title, config, ifname, several)
+
+
+@pytest.mark.parametrize(
+    ("devices", "lines"),
+    [
+        pytest.param(
+            [nic("request a", name="net1", several=True)],
+            ['interface.name: "net1": is for every device of request a, but one device'],
+            id="a-name-for-several",
+        ),
+        pytest.param(
+            [nic("a", name="net1"), nic("b"), nic("c", name="net1")],
+            ['interface.name: "net1": is for a and c, but one device of the pod can have it; give'],
+            id="a-name-twice",
+        ),
+        pytest.param(
+            [nic("a", "eth1", name="eth2"), nic("b", "eth2")],
+            ['interface.name: "eth2": is for a and b'],
+            id="the-name-that-another-keeps",
+        ),
+        pytest.param(
+            [
+                nic("a", addresses=["10.0.0.1/24", "10.0.0.1/16"]),
+                nic("b", addresses=["10.0.0.1/8"]),
+            ],
+            ['interface.addresses: "10.0.0.1": is for a and b, but one device of the pod can have'],
+            id="an-address-of-any-length",
+        ),
+        pytest.param(
+            [nic("a", addresses=["2001:db8::1/64"], several=True)],
+            ["or write a range such as"],
+            id="an-address-for-several",
+        ),
+    ],
+)
+def test_what_one_device_can_have_is_for_one_device(
+    devices: list[SameConfig], lines: list[str]
+) -> None:
+    found = clashes(devices)
+
+    assert len(found) == len(lines)
+    assert all(line in text for line, text in zip(lines, found, strict=True))
+
+
+def test_an_rdma_name_is_for_one_device() -> None:
+    config = parse_network_config({"rdma": {"name": "hca0"}})
+
+    (line,) = clashes([SameConfig("a", config), SameConfig("b", config)])
+
+    assert line.startswith('rdma.name: "hca0": is for a and b')
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pytest.param([nic("a", "eth1"), nic("b", "eth2")], id="own-names"),
+        pytest.param([nic("a", "eth1", name="eth2"), nic("b", "eth2", name="eth1")], id="swapped"),
+        pytest.param([nic("a", addresses=["10.0.0.1-10.0.0.9/24"], several=True)], id="a-range"),
+        pytest.param([nic("a", addresses=["fe80::1/64"], several=True)], id="link-local"),
+        pytest.param([nic("a", addresses=["10.0.0.1/24"], several=False)], id="one-device"),
+        pytest.param([nic("a"), nic("b")], id="nothing-asked"),
+        pytest.param(
+            [SameConfig("a", NetworkConfig(InterfaceConfig(ipoib=IpoibConfig())), several=True)],
+            id="children",
+        ),
+    ],
+)
+def test_what_several_devices_can_have_is_no_clash(devices: list[SameConfig]) -> None:
+    assert clashes(devices) == ()

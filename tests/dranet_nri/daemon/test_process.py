@@ -1,0 +1,327 @@
+"""The daemon as a process: what it does when it starts, serves and ends."""
+
+import asyncio
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.cli import main
+from dranet_nri.model import Phase
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.state.reader import AttachmentReader
+from dranet_nri.state.store import AllocationStore
+from tests.dranet_nri.daemon.daemon_bench import (
+    CLAIM,
+    ROOT,
+    Site,
+    connected,
+    daemon,
+    ended,
+    launched,
+    play,
+    until_logged,
+)
+from tests.fakes.called import called
+from tests.fakes.runtime import FakeRuntime, RuntimeConnection, RuntimeServer, pod_message
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return fresh directories."""
+    return Site(tmp_path)
+
+
+def test_it_registers_for_four_events_and_serves_a_pod_without_a_claim(site: Site) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server, process)
+                registration = runtime.runtime.registrations[0]
+                assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
+                configured = await runtime.answer(runtime.runtime.configure())
+                assert configured.status is None
+                for kind in PodEventKind:
+                    pod = pod_message("s1", netns="/run/netns/nosuch")
+                    answer = await runtime.answer(runtime.runtime.pod_event(kind, pod))
+                    assert answer.status is None
+                process.send_signal(signal.SIGTERM)
+                assert (await asyncio.to_thread(ended, process))[0] == 0
+
+    play(scene())
+    assert site.attachment() is None
+
+
+def test_a_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) -> None:
+    site.allocate("uid-s1")
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server, process)
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                answer = await runtime.answer(call)
+                assert answer.status is not None
+                assert "remove hostNetwork or the claim" in answer.status.message
+
+    play(scene())
+    record = site.attachment()
+    assert record is not None
+    assert record.phase is Phase.FAILED
+    assert record.failure is not None
+    assert "hostNetwork" in record.failure.message
+
+
+def test_a_runtime_that_keeps_rejected_sandboxes_is_not_told_of_the_refusal(site: Site) -> None:
+    site.allocate("uid-s1")
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                arrived = await server.connection()
+                await arrived.handshake(version="v2.1.9")
+                call = arrived.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await arrived.answer(call)).status is None
+                assert process.poll() is None
+
+    play(scene())
+    record = site.attachment()
+    assert record is not None
+    assert record.failure is not None
+    assert "hostNetwork" in record.failure.message
+
+
+def test_a_claim_recorded_later_is_seen_and_released_again(site: Site) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server, process)
+                site.allocate("uid-s1")
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await runtime.answer(call)).status is not None
+                call = runtime.runtime.pod_event(PodEventKind.STOP, pod_message("s1"))
+                assert (await runtime.answer(call)).status is None
+                with AttachmentReader(site.run / "attachments", owner=None) as records:
+                    store = AllocationStore(site.root / "allocations")
+                    store.remove(CLAIM.uid)
+                    store.close()
+                    await asyncio.to_thread(until_gone, records)
+                assert process.poll() is None
+
+    play(scene())
+
+
+def until_gone(records: AttachmentReader) -> None:
+    """Wait until the claim's record is removed."""
+    while records.refresh() is not None and records.get(CLAIM.uid) is not None:
+        assert select.select([records.fileno()], [], [], 30)[0], "the record stays"
+
+
+def test_a_second_instance_takes_over_when_the_first_is_killed(site: Site) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as first:
+                await connected(server, first)
+                with daemon(site) as second:
+                    await asyncio.to_thread(until_logged, second, "another instance runs")
+                    first.kill()
+                    runtime = await connected(server, second)
+                    call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                    assert (await runtime.answer(call)).status is None
+
+    play(scene())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_an_instance_that_waits_ends_when_told(site: Site, number: signal.Signals) -> None:
+    site.run.mkdir()
+    with (site.run / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with daemon(site) as process:
+            until_logged(process, "another instance runs")
+
+            process.send_signal(number)
+
+            status, log = ended(process)
+    assert status == 0
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_an_instance_that_cannot_reach_a_runtime_ends_when_told(
+    site: Site, number: signal.Signals
+) -> None:
+    with daemon(site) as process:
+        until_logged(process, "disconnected")
+
+        process.send_signal(number)
+
+        status, log = ended(process)
+    assert status == 0
+    assert "Traceback" not in log
+
+
+def test_trouble_at_the_start_does_not_keep_it_from_serving(site: Site) -> None:
+    stray = site.root / "cdi" / "dra.net-stray.json"
+    stray.mkdir(parents=True)  # a spec that cannot be removed
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server, process)
+                line = await asyncio.to_thread(until_logged, process, "gate not closed")
+                assert "stray" in line
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await runtime.answer(call)).status is None
+
+    play(scene())
+
+
+def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> None:
+    async def scene() -> None:
+        litter = (
+            site.root / "cdi" / ".dra.net-gone.json.new",
+            site.root / "cdi" / "dra.net-gone.json",
+            site.run / "metadata" / "gone" / "nic" / "metadata.json",
+        )
+        for path in litter:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                await connected(server, process)
+
+                assert not any(path.exists() for path in (*litter, litter[2].parents[1]))
+
+    play(scene())
+
+
+def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Site) -> None:
+    site.allocate("uid-s1")
+    bug = "handler.Plugin.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
+    imports = "import sys; from dranet_nri import cli; from dranet_nri.hooks import handler"
+    code = f"{imports}; {bug}; sys.exit(cli.main())"
+
+    async def scene() -> str:
+        async with RuntimeServer(str(site.socket)) as server:
+            with launched([sys.executable, "-c", code, *site.words()]) as process:
+                runtime = await connected(server, process)
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await runtime.answer(call)).status is not None
+                process.terminate()
+                return (await asyncio.to_thread(ended, process))[1]
+
+    log = asyncio.run(scene())
+    surprise, refusal = (part.split("told=")[0] for part in log.split("hook failed")[1:])
+    assert "ZeroDivisionError" in surprise
+    assert "remove hostNetwork or the claim" in refusal
+    assert log.count("Traceback") == 1
+
+
+def test_clearing_that_fails_is_told_and_keeps_it_from_nothing(site: Site) -> None:
+    async def scene() -> None:
+        (site.root / "cdi" / ".dra.net-gone.json.new").mkdir(parents=True)
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                await connected(server, process)
+
+                assert "Is a directory" in until_logged(process, "not cleared")
+
+    play(scene())
+
+
+def test_a_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> None:
+    async def scene(process: subprocess.Popen[str], ours: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        runtime = RuntimeConnection(reader, writer, FakeRuntime())
+        await runtime.handshake()
+        registration = runtime.runtime.registrations[0]
+        assert (registration.plugin_name, registration.plugin_idx) == ("launched", "42")
+        await runtime.close()
+        status, _ = await asyncio.to_thread(ended, process)
+        assert status == 0
+
+    ours, theirs = socket.socketpair()
+    identity = {
+        "NRI_PLUGIN_SOCKET": str(theirs.fileno()),
+        "NRI_PLUGIN_NAME": "launched",
+        "NRI_PLUGIN_IDX": "42",
+    }
+    with subprocess.Popen(
+        site.command(),
+        cwd=ROOT,
+        env={**os.environ, **identity},
+        pass_fds=(theirs.fileno(),),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        theirs.close()
+        try:
+            play(scene(process, ours))
+        finally:
+            process.kill()
+
+
+def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> None:
+    told = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
+    command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {told}"]
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with launched([*command, *site.words()]) as process:
+                await connected(server, process)
+                process.terminate()
+                assert (await asyncio.to_thread(ended, process))[0] == 0
+
+    play(scene())
+
+
+def test_openssl_is_left_out_of_the_process(tmp_path: Path) -> None:
+    words = ["status", "--run-dir", str(tmp_path), "--allocations-dir", str(tmp_path)]
+    work = f"sys.argv[1:] = {words}; cli.main(); import dranet_nri.daemon.process"
+    told = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
+    command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {told}"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "['hashlib']"
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "said"),
+    [
+        (("--sweep", "0"), 1, "--sweep 0.0: must be above 0 seconds"),
+        (("--sweep", "nan"), 1, "--sweep nan: must be above 0 seconds"),
+        (("--sweep", "soon"), 2, "argument --sweep: invalid float value: 'soon'"),
+        (("--memlock", "lots"), 1, "--memlock 'lots': must be bytes, 'unlimited' or 'keep'"),
+        (("--memlock", "9" * 5000), 1, "must be bytes, 'unlimited' or 'keep'"),
+        (("--memlock", str(2**64)), 1, "must be bytes, 'unlimited' or 'keep'"),
+        (("--plugin-index", "7"), 1, "plugin index '7': must be two digits"),
+        (("--plugin-name", "a b"), 1, "plugin name 'a b'"),
+        (("--nri-socket", "/" + "a" * 200), 1, "longer than 107 bytes"),
+        (("--run-dir", "/proc/nosuch/run"), 1, "/proc/nosuch"),
+        (("--run-dir", "/dev/null/run"), 1, "/dev/null/run"),
+        (("--proc", "/dev"), 1, "--proc /dev: is no procfs: /dev/sys/net/ipv4/conf/default is not"),
+        (("--nosuch",), 2, "unrecognized arguments: --nosuch"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_a_bad_flag_is_answered_with_one_clear_line(
+    site: Site, flags: tuple[str, ...], status: int, said: str
+) -> None:
+    done = called(main, *site.words(*flags), home=site.root)
+
+    assert done.returncode == status
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("dranet-nri")
+    assert said in last
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,79 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from dra_shim.scheduling.inputs import read_inventory
+from dranet_nri.cli import main
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.facts.azure import azure_host
+from dranet_nri.inventory import AzureHost
+from tests.fakes.sysfs import FakeSysfs
+
+pytestmark = pytest.mark.process
+
+
+AZURE = "7783-7084-3265-9085-8269-3286-77"
+
+
+def with_gpus(root: Path, tag: str) -> None:
+    host = FakeSysfs(root)
+    host.tell("class/dmi/id/chassis_asset_tag", tag)
+    host.pci("0001:00:00.0", ids="10de:2330:0000", base_class="03", root="pci0001:00")
+    host.pci("0002:00:00.0", ids="1002:74b5:0000", base_class="12", root="pci0002:00")
+    host.pci("0003:00:00.0", ids="1414:5353:0000", base_class="03", root="pci0003:00")
+    host.pci("0101:00:00.0", ids="15b3:101e:0000", root="pci0101:00")
+    host.pci("0104:00:00.0", ids="10de:22a3:0000", base_class="06", root="pci0104:00")
+
+
+def test_an_azure_machine_tells_the_domains_of_its_gpus(tmp_path: Path) -> None:
+    with_gpus(tmp_path, AZURE)
+
+    assert azure_host(tmp_path) == AzureHost(frozenset({"0001", "0002"}))
+
+
+@pytest.mark.parametrize("tag", ["", "Default string"])
+def test_another_machine_is_none_unless_its_size_is_told(tmp_path: Path, tag: str) -> None:
+    with_gpus(tmp_path, tag)
+
+    assert azure_host(tmp_path) is None
+    assert azure_host(tmp_path, "Standard_X") == AzureHost(
+        frozenset({"0001", "0002"}), "Standard_X"
+    )
+
+
+def with_nic(root: Path) -> None:
+    """Show a NIC of an ND v4 whose GPUs are hidden."""
+    host = FakeSysfs(root)
+    host.tell("class/dmi/id/chassis_asset_tag", AZURE)
+    host.pci("0105:00:00.0", driver="mlx5_core", root="pci0105:00")
+
+
+def test_the_shim_has_what_the_size_tells_for_allocation(tmp_path: Path) -> None:
+    with_nic(tmp_path)
+
+    (plain,) = read_inventory(None, sysfs_root=tmp_path)[0].devices[-1:]
+    (placed,) = read_inventory(None, "standard_nd96asr_v4", sysfs_root=tmp_path)[0].devices[-1:]
+
+    assert plain.name == placed.name == "pci-0105-00-00-0"
+    assert plain.attribute("azure.dra.net/gpuDomains") is None
+    assert placed.attribute("azure.dra.net/gpuDomains") == "000b,000c"
+
+
+def test_a_size_that_is_not_known_is_refused_before_anything_is_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="--azure-size 'Standard_X'"):
+        read_inventory(None, "Standard_X", sysfs_root=tmp_path)
+
+
+def test_the_verb_inventory_takes_the_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_nic(tmp_path)
+    command = ("inventory", "--sysfs", str(tmp_path), "--output", "json", "--azure-size")
+
+    assert main([*command, "Standard_ND96asr_v4"]) == 0
+    devices = json.loads(capsys.readouterr().out)["devices"]
+    assert main([*command, "Standard_X"]) == 1
+
+    assert devices[-1]["attributes"]["azure.dra.net/gpuDomains"] == "000b,000c"
+    assert "dranet-nri: --azure-size 'Standard_X': the PCIe layout" in capsys.readouterr().err

@@ -1,0 +1,50 @@
+"""Facts that take a privilege: what is read without it, and which failures count."""
+
+from errno import EINVAL, EPERM
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.facts import privileged
+from dranet_nri.linux import bpf
+from dranet_nri.state.tcx import PrivilegedFacts
+
+pytestmark = pytest.mark.process
+
+
+ABOVE = {7: ("macvlan",)}
+
+
+@pytest.fixture(autouse=True)
+def above(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one link of another namespace run over a link of the host."""
+    monkeypatch.setattr(privileged, "_above", lambda: ABOVE)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Let the kernel refuse to list programs."""
+
+    def names() -> dict[int, tuple[str, ...]]:
+        raise KernelError("ask for the TCX programs", code)
+
+    monkeypatch.setattr(bpf, "tcx_names", names)
+
+
+def test_who_may_not_ask_for_programs_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, EPERM)
+
+    assert privileged.read_allowed_facts() == PrivilegedFacts({}, ABOVE)
+
+
+def test_another_failure_is_not_taken_for_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, EINVAL)
+
+    with pytest.raises(KernelError, match="EINVAL"):
+        privileged.read_allowed_facts()
+
+
+def test_the_plugin_takes_no_refusal_for_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, EPERM)
+
+    with pytest.raises(KernelError, match="EPERM"):
+        privileged.read_privileged_facts()

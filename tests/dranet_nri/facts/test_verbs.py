@@ -1,0 +1,131 @@
+"""The probe in its child process, with a stand-in for pyverbs; tests/system/vm has pyverbs."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from dranet_nri.facts import verbs
+from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort, probe
+
+pytestmark = pytest.mark.process
+
+
+DEVICE = """
+    from types import SimpleNamespace as Told
+    from pyverbs.pyverbs_error import PyverbsError
+
+    class Context:
+        def __init__(self, *, name):
+            if name == "gone":
+                raise PyverbsError("Failed to find\\n device gone")
+        def query_device(self):
+            return Told(max_qp=131072, max_qp_wr=32768, max_cq=16777216, max_mr=16777216,
+                        max_mr_size=2**64 - 1, atomic_caps=1, phys_port_cnt=1)
+        def query_device_ex(self):
+            return Told(odp_caps=Told(general_caps=3))
+        def query_port(self, number):
+            return Told(active_mtu=5, max_mtu=5, active_width=2, active_speed=128,
+                        gid_tbl_len=255, pkey_tbl_len=128)
+        def close(self):
+            pass
+"""
+
+
+def with_pyverbs(root: Path, patch: pytest.MonkeyPatch, device: str = DEVICE) -> None:
+    package = root / "pyverbs"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "pyverbs_error.py").write_text("class PyverbsError(Exception): pass\n")
+    (package / "device.py").write_text(dedent(device))
+    patch.syspath_prepend(str(root))
+
+
+def test_a_device_is_opened_and_tells_its_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pyverbs(tmp_path, monkeypatch)
+
+    assert verbs.is_installed()
+    assert probe("mlx5_0") == VerbsDevice(
+        name="mlx5_0",
+        max_qp=131072,
+        max_qp_wr=32768,
+        max_cq=16777216,
+        max_mr=16777216,
+        max_mr_size=2**64 - 1,
+        atomic="device",
+        on_demand_paging=True,
+        ports=(VerbsPort(1, 4096, 4096, 4, 100_000, 255, 128),),
+    )
+
+
+def test_the_extended_speed_counts_where_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extended = DEVICE.replace("active_speed=128", "active_speed=128, active_speed_ex=256")
+    with_pyverbs(tmp_path, monkeypatch, extended)
+
+    told = probe("mlx5_0")
+
+    assert isinstance(told, VerbsDevice)
+    assert told.ports[0].lane_mbps == 200_000
+
+
+def test_a_kernel_that_does_not_tell_of_paging_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = DEVICE.replace("return Told(odp_caps", "raise PyverbsError('95'); Told(odp_caps")
+    with_pyverbs(tmp_path, monkeypatch, silent)
+
+    told = probe("mlx5_0")
+
+    assert isinstance(told, VerbsDevice)
+    assert told.on_demand_paging is None
+
+
+def test_a_device_that_cannot_be_opened_says_why_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pyverbs(tmp_path, monkeypatch)
+
+    assert probe("gone") == VerbsFailure("gone", "Failed to find device gone")
+
+
+def test_a_child_that_dies_is_a_failure_of_its_device_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pyverbs(tmp_path, monkeypatch, "import os\nos._exit(7)\n")
+
+    assert probe("mlx5_0") == VerbsFailure("mlx5_0", "the probe ended with 7")
+
+
+def test_a_child_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_pyverbs(tmp_path, monkeypatch, "import signal\nsignal.pause()\n")
+
+    told = probe("mlx5_0", timeout_s=0.5)
+
+    assert told == VerbsFailure("mlx5_0", "no answer within 0.5 s: its driver may hang")
+
+
+def test_a_pyverbs_that_cannot_be_loaded_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pyverbs(tmp_path, monkeypatch)
+    (tmp_path / "pyverbs/pyverbs_error.py").write_text("raise ImportError('wrong Python')\n")
+
+    assert probe("mlx5_0") == VerbsFailure("mlx5_0", "pyverbs cannot be used: wrong Python")
+
+
+@pytest.mark.parametrize(("mtu", "size"), [(0, 0), (1, 256), (3, 1024), (5, 4096), (6, 0)])
+def test_mtus_are_bytes(mtu: int, size: int) -> None:
+    assert verbs.mtu_bytes(mtu) == size
+
+
+@pytest.mark.parametrize(("width", "lanes"), [(1, 1), (2, 4), (16, 2), (8, 12), (3, 0)])
+def test_widths_are_lanes(width: int, lanes: int) -> None:
+    assert verbs.lanes(width) == lanes
+
+
+def test_an_unknown_speed_is_none() -> None:
+    assert verbs.lane_mbps(7) == 0

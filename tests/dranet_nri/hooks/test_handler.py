@@ -1,0 +1,309 @@
+"""The hooks on a node in memory."""
+
+import asyncio
+import json
+from errno import EBUSY
+
+import pytest
+
+from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.errors import AttachError, DranetError, RefusedError
+from dranet_nri.model import (
+    Container,
+    Mount,
+    NetworkConfig,
+    Phase,
+    RouteConfig,
+)
+from dranet_nri.plan.ops import MoveLink
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.fakes.node import LATER, Node, pci_key
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+
+def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+
+    node.run_pod(pod)
+
+    state = node.kernel.state("eth1", node.netns(pod))
+    assert state is not None
+    assert state.link.up
+    assert [each.cidr for each in state.addresses] == ["10.0.1.5/24"]
+    assert node.phase(claim) is Phase.ATTACHED
+    spec = json.loads(node.gate.spec_path(claim.claim.uid).read_bytes())
+    assert [f"{spec['kind']}={each['name']}" for each in spec["devices"]] == [
+        cdi for _, cdi in cdi_ids(claim)
+    ]
+
+
+def test_a_stopped_pod_leaves_the_host_as_it_was_and_the_gate_closed(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, 2)
+    node.run_pod(pod)
+
+    node.stop_pod(pod)
+
+    assert node.at_home(1)
+    assert node.at_home(2)
+    assert node.phase(claim) is Phase.HOME
+    assert not node.gate_open(claim)
+    assert not node.kernel.held
+
+
+def test_the_record_goes_when_the_claim_is_released_and_its_devices_are_home(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.stop_pod(pod)
+    node.reconcile()
+    assert node.phase(claim) is Phase.HOME
+
+    node.allocations.remove(claim.claim.uid)
+    node.reconcile()
+
+    assert node.phase(claim) is None
+
+
+def test_a_new_sandbox_takes_over_what_the_old_one_still_has(node: Node) -> None:
+    old = node.pod("web", "one")
+    claim = node.allocate(old, 1)
+    node.run_pod(old)
+
+    new = node.pod("web", "two")
+    node.run_pod(new)
+
+    assert node.kernel.state("eth1", node.netns(new)) is not None
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.sandbox_id == "two"
+    node.stop_pod(new)
+    assert node.at_home(1)
+
+
+def test_a_device_that_does_not_come_home_is_never_forgotten(node: Node) -> None:
+    old = node.pod("web", "one")
+    claim = node.allocate(old, 1)
+    node.run_pod(old)
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    with pytest.raises(RefusedError, match="still on their way back"):
+        node.run_pod(node.pod("web", "two"))
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.sandbox_id == "one"
+    assert record.phase is Phase.DETACHING
+    node.kernel.heal()
+    node.reconcile()
+    assert node.kernel.state("eth1", node.netns(node.pod("web", "two"))) is not None
+
+
+def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(node: Node) -> None:
+    pod, thief = node.pod("web"), node.pod("thief")
+    node.allocate(pod, 1, claim="mine")
+    forged = node.allocate(thief, 1, claim="forged")
+    node.run_pod(pod)
+
+    with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
+        node.run_pod(thief)
+
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+    assert not node.gate_open(forged)
+
+
+def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name(
+    node: Node,
+) -> None:
+    pod, second = node.pod("web"), node.pod("second")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    source = f"{node.gate.metadata_dir}/{claim.claim.uid}/nic1/metadata.json"
+    container = Container("c", second.sandbox_id, "app", mounts=(Mount(source, "/x"),))
+
+    assert not node.plugin.is_unclaimed(second, container)
+    with pytest.raises(RefusedError, match="which pod default/web holds"):
+        node.run(lambda: node.plugin.create_container(second, container, LATER))
+
+
+def test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds(node: Node) -> None:
+    claim = node.allocate(node.pod("web"), 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    for number in range(3):
+        pod = node.pod("web", f"try{number}")
+        with pytest.raises(AttachError):
+            node.run_pod(pod)
+        node.stop_pod(pod)
+
+    last = node.pod("web", "try3")
+    node.run_pod(last)
+
+    assert not node.gate_open(claim)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert record.failure.count == 4
+    node.kernel.heal()
+    node.reconcile()
+    assert node.gate_open(claim)
+    assert node.kernel.state("eth1", node.netns(last)) is not None
+
+
+def test_where_rejected_sandboxes_are_kept_none_is_rejected_and_the_gate_holds(node: Node) -> None:
+    node.plugin.may_reject = False
+    claim = node.allocate(node.pod("web"), 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    pod = node.pod("web")
+
+    node.run_pod(pod)
+
+    assert not node.gate_open(claim)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    with pytest.raises(AttachError):
+        node.create(pod)
+    node.kernel.heal()
+    node.reconcile()
+    assert node.gate_open(claim)
+
+
+def test_a_nic_that_comes_home_is_given_to_the_pod_that_waits_for_it(node: Node) -> None:
+    node.plugin.may_reject = False
+    first, second = node.pod("first"), node.pod("second")
+    node.allocate(first, 1, claim="one")
+    waiting = node.allocate(second, 1, claim="two")
+    node.run_pod(first)
+    node.run_pod(second)
+    node.reconcile()
+    node.bell.clear()
+
+    node.stop_pod(first)
+
+    assert node.bell == ["trouble"]
+    node.reconcile()
+    assert node.gate_open(waiting)
+
+
+def test_a_device_that_left_its_pod_closes_the_gate_and_is_brought_back(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    inside = node.kernel.state("eth1", node.netns(pod))
+    assert inside is not None
+    node.kernel.remove_link("eth1", node.netns(pod))
+    node.reconcile()
+    assert not node.gate_open(claim)
+
+    node.kernel.add_link("eth1", parent=pci_key(1).parent)  # the driver was bound again
+    node.reconcile()
+
+    assert node.gate_open(claim)
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+
+
+def test_a_crash_between_closing_the_gate_and_coming_home_does_not_open_it_again(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    node.stop_pod(pod)
+    node.kernel.heal()
+
+    node.restart()
+    node.reconcile()
+
+    assert not node.gate_open(claim)
+    assert node.at_home(1)
+
+
+def test_a_namespace_whose_path_is_gone_is_let_go_after_thirty_seconds(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    netns = node.netns(pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    node.kernel.remove_netns(netns)
+    node.stop_pod(pod)
+    node.clock.seconds += 29
+    node.reconcile()
+    assert node.kernel.alive(netns)
+
+    node.clock.seconds += 1
+    node.reconcile()
+    assert not node.kernel.alive(netns)  # now the kernel itself returns the NIC
+    node.reconcile()
+
+    assert node.at_home(1)
+
+
+def test_an_allocation_that_disappears_is_no_reason_to_detach(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.allocations.remove(claim.claim.uid)
+
+    node.reconcile()
+
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+    node.stop_pod(pod)
+    assert node.at_home(1)
+
+
+def test_hooks_of_one_sandbox_at_the_same_time_attach_once(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+
+    async def both() -> None:
+        container = Container("c", pod.sandbox_id, "app")
+        await asyncio.gather(
+            node.plugin.run_pod_sandbox(pod, LATER),
+            node.plugin.create_container(pod, container, LATER),
+            node.plugin.reconcile(),
+        )
+
+    node.run(both)
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.attempt == 1
+    assert record.phase is Phase.ATTACHED
+
+
+def test_a_route_for_both_devices_of_a_request_is_on_both_with_metrics_of_their_own(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    config = NetworkConfig(routes=(RouteConfig("10.200.0.0/16", scope=253),))
+    node.allocate(pod, 1, 2, config=config)
+
+    node.run_pod(pod)
+
+    states = [node.kernel.state(f"eth{number}", node.netns(pod)) for number in (1, 2)]
+    routes = [[r for r in state.routes if r.scope == 253] for state in states if state]
+    assert [each[0].metric for each in routes] == [0, 1]
+    node.stop_pod(pod)
+    assert node.at_home(1)
+    assert node.at_home(2)
+
+
+def test_two_claims_of_one_pod_are_one_unit(node: Node) -> None:
+    pod = node.pod("web")
+    first = node.allocate(pod, 1, claim="first")
+    second = node.allocate(pod, 2, claim="second")
+    node.kernel.fail_at(4)
+
+    with pytest.raises(DranetError):
+        node.run_pod(pod)
+
+    assert node.at_home(1)
+    assert node.at_home(2)
+    assert node.phase(first) is Phase.FAILED
+    assert node.phase(second) is Phase.FAILED

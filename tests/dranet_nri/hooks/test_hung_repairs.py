@@ -1,0 +1,289 @@
+"""Repairs that hang in the kernel, many of them: what goes on without them, and for how long."""
+
+import asyncio
+import selectors
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dranet_nri.attach.watchdog import Repair, RepairRunner, RepairSubject
+from dranet_nri.component.log import logger
+from dranet_nri.errors import OwnedError
+from dranet_nri.hooks.handler import HANG_WAIT_S, TURN_S
+from dranet_nri.model import NetnsId, Phase, Pod
+from dranet_nri.state.heartbeat import ROUND_S
+from tests.fakes.kernel import FakeKernel
+from tests.fakes.node import LATER, Node
+from tests.fakes.session import FakeSession
+
+pytestmark = pytest.mark.process
+
+
+T = TypeVar("T")
+
+HANGING = 5
+SOON_S = 30.0  # for what nothing keeps from being done
+
+
+class TarKernel(FakeKernel):
+    """A kernel with namespaces that nobody returns from until told."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        super().__init__()
+        self.tar: set[NetnsId | None] = set()  # None: the host's
+        self.entered: list[NetnsId | None] = []
+        self.go = threading.Event()
+
+    def session(self, netns: NetnsId | None) -> FakeSession:
+        """Open one, as soon as that goes."""
+        if netns in self.tar:
+            self.entered.append(netns)
+            assert self.go.wait(SOON_S)
+        return super().session(netns)
+
+
+@pytest.fixture
+def kernel() -> TarKernel:
+    """Return the kernel of the node."""
+    return TarKernel()
+
+
+@pytest.fixture
+def node(tmp_path: Path, kernel: TarKernel) -> Iterator[Node]:
+    """Return a node with a NIC for each that hangs, and one more."""
+    made = Node(tmp_path, nics=HANGING + 1, kernel=kernel)
+    yield made
+    made.close()
+
+
+def stuck_pods(node: Node, kernel: TarKernel) -> tuple[Pod, ...]:
+    """Return pods with a NIC each, whose namespaces nobody returns from any more."""
+    pods = tuple(node.pod(f"stuck{number}") for number in range(1, HANGING + 1))
+    for number, pod in enumerate(pods, 1):
+        node.allocate(pod, number, claim=f"c{number}")
+        node.run_pod(pod)
+    kernel.tar = {node.netns(pod) for pod in pods}
+    return pods
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Return as soon as it is."""
+    async with asyncio.timeout(SOON_S):
+        while not true():  # noqa: ASYNC110 (of threads)
+            await asyncio.sleep(0)
+
+
+def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
+    node: Node, kernel: TarKernel
+) -> None:
+    pods, late = stuck_pods(node, kernel), node.pod("late")
+    node.allocate(late, HANGING + 1, claim="late")
+    node.plugin.patience_s, node.plugin.moment_s = LATER, 0
+
+    async def scene() -> bool:
+        await node.plugin.synchronize((*pods, late))
+        rounds = asyncio.create_task(node.plugin.reconcile())
+        await until(lambda: node.in_pod(HANGING + 1, late))
+        await until(lambda: len(kernel.entered) >= HANGING)
+        assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
+        assert not rounds.done()
+        kernel.go.set()
+        return await rounds
+
+    assert not node.run(scene), "all that hung came back within the patience"
+
+
+def test_what_hangs_is_begun_once_however_many_rounds_there_are(
+    node: Node, kernel: TarKernel
+) -> None:
+    pods = stuck_pods(node, kernel)
+    node.plugin.patience_s = 0
+
+    async def scene() -> None:
+        await node.plugin.synchronize(pods)
+        for _ in range(5):
+            assert await node.plugin.reconcile(), "all of it is left to be looked at"
+        await until(lambda: len(kernel.entered) >= HANGING)
+        assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
+        names = [task.get_name() for task in asyncio.all_tasks()]
+        assert sum("repair failed" in name for name in names) == HANGING
+        kernel.go.set()
+        node.plugin.patience_s = LATER
+        while await node.plugin.reconcile():  # noqa: ASYNC110 (of threads)
+            await asyncio.sleep(0)
+
+    node.run(scene)
+
+
+def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) -> None:
+    kernel = TarKernel()
+    node = Node(tmp_path, kernel=kernel)
+    pod = node.pod("web")
+    first = node.allocate(pod, 1, claim="a")
+    second = node.allocate(pod, 2, claim="b")
+    node.run_pod(pod)
+    kernel.tar = {node.netns(pod)}
+    node.plugin.patience_s, node.plugin.moment_s = LATER, 0
+
+    async def scene() -> None:
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod))
+        await until(lambda: len(kernel.entered) == 2)
+        kernel.go.set()
+        await stop
+
+    node.run(scene)
+
+    assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
+    node.close()
+
+
+def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
+    node: Node, kernel: TarKernel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One pod waits for a device that the kernel keeps, and has another one allocated beside it."""
+    stuck, waiting, free = (node.pod(name) for name in ("stuck", "waiting", "free"))
+    node.allocate(stuck, 2, claim="stuck")
+    node.run_pod(stuck)
+    kernel.tar = {node.netns(stuck)}
+    node.plugin.patience_s, node.plugin.attacher.stuck_s = LATER, 0
+
+    async def scene() -> None:
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(stuck))
+        await until(lambda: bool(kernel.entered))
+        node.allocate(waiting, 1, claim="one")
+        node.allocate(waiting, 2, claim="two")
+        attach = asyncio.create_task(node.plugin.run_pod_sandbox(waiting, LATER))
+        said = ""
+        async with asyncio.timeout(SOON_S):
+            while "waits for a device" not in said:
+                await asyncio.sleep(0)
+                said += capsys.readouterr().out
+        assert "reason='pci-0000-02-00-0: still being worked on" in said
+        assert not attach.done()
+        node.allocations.remove("claim-one")
+        node.allocate(free, 1, claim="free")
+        await asyncio.wait_for(node.plugin.run_pod_sandbox(free, LATER), SOON_S)
+        assert node.in_pod(1, free)
+        kernel.go.set()
+        await stop
+        with pytest.raises(OwnedError, match=r"pci-0000-01-00-0 .* held by pod default/free"):
+            await attach
+        assert node.in_pod(1, free)
+
+    node.run(scene)
+
+
+def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:
+    attacher = node.plugin.attacher
+    work = attacher.meter.work
+    attacher.overseer = replace(attacher.overseer, patience_s=0)
+    kernel.tar, node.plugin.patience_s = {None}, 0
+
+    async def scene() -> list[str]:
+        assert await node.plugin.reconcile()
+        await until(lambda: bool(work.stuck))
+        told = [each.step for each in work.stuck.values()]
+        kernel.go.set()
+        await until(lambda: not work.stuck)
+        return told
+
+    (step,) = node.run(scene)
+    assert step.startswith("look for links of pods that are gone (thread ")
+
+
+# --------------------------------------------------------------------------- by the clock
+
+
+class SwiftLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes when there is nothing else to do."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self.now_s = 0.0
+        super().__init__(_SwiftSelector(self))
+
+    def time(self) -> float:
+        """Return seconds."""
+        return self.now_s
+
+
+class _SwiftSelector(selectors.SelectSelector):
+    def __init__(self, loop: SwiftLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "nothing will ever happen"
+            self._loop.now_s += timeout
+        return ready
+
+
+def swiftly(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a coroutine to its end by a clock that nobody waits for."""
+    with asyncio.Runner(loop_factory=SwiftLoop) as runner:
+        return runner.run(work())
+
+
+async def hang() -> None:
+    """Do not return."""
+    await asyncio.Future()
+
+
+@pytest.mark.parametrize(
+    ("hanging", "begun_s"), [(0, 0.0), (8, 8 * TURN_S), (61, HANG_WAIT_S), (1000, HANG_WAIT_S)]
+)
+def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float) -> None:
+    repairs = RepairRunner(logger("test"))
+    begun: list[float] = []
+
+    async def healthy() -> None:
+        begun.append(asyncio.get_running_loop().time())
+
+    def differences() -> Iterator[Repair]:
+        for number in range(hanging):
+            yield Repair("hangs", RepairSubject("x", str(number)), hang)
+        yield Repair("is well", RepairSubject("y", "y"), healthy)
+
+    async def scene() -> tuple[bool, float, bool, float]:
+        done = partial(repairs.done, patience_s=HANG_WAIT_S, moment_s=TURN_S)
+        loop = asyncio.get_running_loop()
+        first = await done(differences()), loop.time()
+        return *first, await done(differences()), loop.time()
+
+    first, first_s, second, second_s = swiftly(scene)
+
+    assert begun == pytest.approx([begun_s, first_s])
+    assert (first, second) == (hanging == 0, hanging == 0)
+    assert first_s == second_s == pytest.approx(HANG_WAIT_S if hanging else 0.0)
+    assert first_s < ROUND_S
+
+
+def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
+    repairs = RepairRunner(logger("test"))
+    order: list[str] = []
+
+    async def lasting(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        order.append(name)
+
+    async def scene() -> bool:
+        work = (("slow", HANG_WAIT_S / 2), ("swift", 0.0))
+        return await repairs.done(
+            (
+                Repair("x", RepairSubject(name, name), partial(lasting, name, seconds))
+                for name, seconds in work
+            ),
+            HANG_WAIT_S,
+            TURN_S,
+        )
+
+    assert swiftly(scene)
+    assert order == ["swift", "slow"]

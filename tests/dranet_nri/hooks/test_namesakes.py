@@ -1,0 +1,101 @@
+"""A pod and a claim made anew under their old names while the old one's kernel work hangs."""
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase, Pod
+from dranet_nri.plan.ops import AddAddress
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.fakes.node import LATER, Node
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+OLD, NEW = "of-the-old-pod", "of-the-new-pod"
+
+
+class HangingWayHome(PlanExecutor):
+    """An executor that does not bring the old claim home before it is told."""
+
+    def __init__(self, node: Node) -> None:
+        """Work on the node's kernel and records."""
+        super().__init__(node.kernel, node.attachments, node.clock, RdmaOptions())
+        self.go = threading.Event()
+
+    def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
+        """Wait, if it is the old one's."""
+        if attachment.claim.uid == OLD:
+            assert self.go.wait(30)
+        return super().detach(attachment, netns_alive=netns_alive)
+
+
+def web(node: Node, sandbox: str) -> Pod:
+    """Return a sandbox of the pod that is called the same each time, a pod of its own."""
+    return node.pod("web-0", sandbox, uid=f"uid-{sandbox}")
+
+
+def allocate(node: Node, pod: Pod, number: int, uid: str) -> Allocation:
+    """Record a claim that is called the same each time, a claim of its own."""
+    made = node.allocate(pod, number, claim=uid)
+    node.allocations.remove(made.claim.uid)
+    named = replace(made, claim=ObjectRef("default", "nics", uid))
+    node.allocations.put(named)
+    return named
+
+
+def test_a_claim_comes_home_while_that_of_the_same_name_before_it_hangs(node: Node) -> None:
+    old, new = web(node, "one"), web(node, "two")
+    first, second = allocate(node, old, 1, OLD), allocate(node, new, 2, NEW)
+    node.run_pod(old)
+    node.run_pod(new)
+    hanging = HangingWayHome(node)
+    node.plugin.attacher.executor = hanging
+
+    async def scene() -> Phase | None:
+        node.plugin.patience_s = 0
+        await node.plugin.stop_pod_sandbox(old)
+        node.plugin.patience_s = LATER
+        await node.plugin.stop_pod_sandbox(new)
+        stopped = node.phase(second)
+        hanging.go.set()
+        while node.phase(first) is not Phase.HOME:  # noqa: ASYNC110 (a record)
+            await asyncio.sleep(0)
+        return stopped
+
+    assert node.run(scene) is Phase.HOME
+    assert node.at_home(1)
+    assert node.at_home(2)
+
+
+def test_a_pod_is_attached_late_while_the_attach_of_its_name_before_it_hangs(node: Node) -> None:
+    old, new = web(node, "one"), web(node, "two")
+    allocate(node, old, 1, OLD)
+    working = node.plugin.attacher.executor
+    paused = node.pause()
+    node.plugin.may_reject = False
+
+    async def scene() -> bool:
+        node.plugin.patience_s = 0
+        await node.plugin.synchronize((old,))
+        await node.plugin.reconcile()
+        await asyncio.to_thread(paused.begun.wait)
+        node.plugin.attacher.executor = working
+        node.plugin.patience_s = LATER
+        allocate(node, new, 2, NEW)
+        node.kernel.fail_on(AddAddress, times=1)
+        await node.plugin.run_pod_sandbox(new, LATER)
+        assert not node.in_pod(2, new)
+        await node.plugin.reconcile()
+        attached = node.in_pod(2, new)
+        paused.go.set()
+        await node.plugin.attacher.idle(old.sandbox_id)
+        return attached
+
+    assert node.run(scene)

@@ -1,0 +1,357 @@
+"""RDMA devices in the life of pods: shares, files that follow, and what is said aloud."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.cli import main
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import Allocation, AttachedDevice, Phase, Pod, RdmaMode
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.dranet_nri.telemetry.heartbeat_bench import beat
+from tests.fakes.node import Node, pci_key
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+
+@pytest.fixture
+def shared(node: Node) -> Node:
+    """Return a node whose namespaces share all RDMA devices."""
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    return node
+
+
+def claimed(node: Node, pod: Pod, number: int, *, share: str = "") -> Allocation:
+    """Record that the pod's claim has the NIC with its RDMA device, or a share of it."""
+    known = f"mlx5_{number}" in {each.link.name for each in node.kernel.rdma.devices}
+    made = node.allocate(pod, number, claim=pod.name, rdma=not known)
+    (device,) = made.devices
+    rdma = replace(device.device, rdma_devices=(f"mlx5_{number}",))
+    allocation = replace(made, devices=(replace(device, device=rdma, share_id=share),))
+    node.allocations.put(allocation)
+    return allocation
+
+
+def started(node: Node, name: str, number: int, *, share: str = "") -> tuple[Pod, Allocation]:
+    """Start a pod that has the NIC, or a share of it."""
+    pod = node.pod(name)
+    allocation = claimed(node, pod, number, share=share)
+    node.run_pod(pod)
+    return pod, allocation
+
+
+def device_of(node: Node, claim: Allocation) -> AttachedDevice:
+    """Return the record of the claim's device."""
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    return record.devices[0]
+
+
+def files_of(node: Node, claim: Allocation) -> list[str]:
+    """Return the names of the device files of the claim's CDI spec, whose numbers the host has."""
+    spec = json.loads(node.gate.spec_path(claim.claim.uid).read_bytes())
+    nodes = spec["devices"][0]["containerEdits"].get("deviceNodes", ())
+    return [each["path"].removeprefix("/dev/infiniband/") for each in nodes]
+
+
+def numbers_in(node: Node, pod: Pod) -> list[tuple[int, int]]:
+    """Return the numbers of the device files that a container of the pod gets."""
+    return [(each.major, each.minor) for each in node.create(pod).char_devices]
+
+
+def renumber(node: Node, name: str, slot: int) -> None:
+    """Give the device's files other numbers."""
+    (device,) = (each for each in node.kernel.rdma.devices if each.link.name == name)
+    device.slot = slot
+
+
+# --------------------------------------------------------------------------- shares
+
+
+def test_two_pods_share_a_device_that_stays_where_it_is(shared: Node) -> None:
+    first, one = started(shared, "first", 1, share="5e0f")
+    second, two = started(shared, "second", 1, share="8d7e")
+
+    for claim in (one, two):
+        assert shared.phase(claim) is Phase.ATTACHED
+        assert files_of(shared, claim) == ["rdma_cm", "uverbs0"]
+    for pod in (first, second):
+        assert numbers_in(shared, pod) == [(10, 122), (231, 192)]
+    assert shared.at_home(1)
+    assert shared.kernel.log == []
+
+
+def test_a_pod_that_ends_leaves_the_other_its_share(shared: Node) -> None:
+    first, one = started(shared, "first", 1, share="5e0f")
+    second, two = started(shared, "second", 1, share="8d7e")
+    before = device_of(shared, two)
+
+    shared.stop_pod(first)
+    shared.kernel.remove_netns(shared.netns(first))
+    shared.synchronize(second)
+
+    assert (shared.phase(one), shared.phase(two)) == (Phase.HOME, Phase.ATTACHED)
+    assert not shared.gate_open(one)
+    assert shared.gate_open(two)
+    assert device_of(shared, two) == before
+    assert shared.kernel.held == {shared.netns(second)}
+    assert shared.kernel.log == []
+
+
+def test_a_share_that_the_next_sandbox_of_its_pod_takes_over_holds_no_namespace(
+    shared: Node,
+) -> None:
+    old, new = shared.pod("web", "old"), shared.pod("web", "new")
+    claim = claimed(shared, old, 1, share="5e0f")
+    shared.synchronize(old)
+    assert shared.phase(claim) is Phase.ATTACHED
+
+    shared.run_pod(new)  # nobody told of the old one's end
+
+    assert shared.gate_open(claim)
+    assert shared.kernel.held == {shared.netns(new)}
+
+
+def test_a_share_that_was_allocated_anew_replaces_the_one_of_before(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1, share="5e0f")
+    claimed(shared, pod, 1, share="8d7e")
+
+    shared.synchronize(pod)
+
+    assert shared.phase(claim) is Phase.ATTACHED
+    assert device_of(shared, claim).share_id == "8d7e"
+    assert shared.gate_open(claim)
+
+
+@pytest.mark.parametrize(("first", "second"), [("", "5e0f"), ("5e0f", "")])
+def test_a_whole_device_and_a_share_of_it_are_never_given_together(
+    shared: Node, first: str, second: str
+) -> None:
+    _, held = started(shared, "first", 1, share=first)
+    late = shared.pod("second")
+    claimed(shared, late, 1, share=second)
+
+    with pytest.raises(RefusedError, match=r"pci-0000-01-00-0 of claim .* held by pod default/fir"):
+        shared.run_pod(late)
+
+    assert shared.phase(held) is Phase.ATTACHED
+
+
+def test_a_share_that_is_lost_to_another_pod_holds_no_namespace(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1, share="5e0f")
+    record = shared.attachments.get(claim.claim.uid)
+    assert record is not None
+    shared.attachments.put(replace(record, phase=Phase.INTENT))  # as when its driver was reloaded
+    other, _ = started(shared, "other", 1)
+
+    shared.synchronize(pod, other)
+
+    assert shared.phase(claim) is Phase.FAILED
+    assert shared.in_pod(1, other)
+    assert shared.kernel.held == {shared.netns(other)}
+
+
+def test_a_share_that_goes_to_the_next_sandbox_after_a_loss_holds_no_namespace(
+    shared: Node,
+) -> None:
+    old, new = shared.pod("web", "old"), shared.pod("web", "new")
+    claim = claimed(shared, old, 1, share="5e0f")
+    shared.synchronize(old)
+    record = shared.attachments.get(claim.claim.uid)
+    assert record is not None
+    shared.attachments.put(replace(record, phase=Phase.INTENT))  # as when its driver was reloaded
+
+    shared.run_pod(new)  # nobody told of the old one's end
+
+    assert shared.phase(claim) is Phase.ATTACHED
+    assert shared.kernel.held == {shared.netns(new)}
+
+
+# --------------------------------------------------------------------------- files that follow
+
+
+@pytest.mark.parametrize("mode", RdmaMode)
+def test_the_containers_files_follow_when_their_numbers_change(
+    node: Node, mode: RdmaMode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod, claim = started(node, "web", 1)
+    node.kernel.rdma.mode = mode
+    if mode is RdmaMode.SHARED:
+        node.stop_pod(pod)
+        node.run_pod(pod)
+    renumber(node, "mlx5_1", 7)
+    capsys.readouterr()
+
+    node.reconcile()
+
+    assert files_of(node, claim) == ["rdma_cm", "uverbs7"]
+    assert numbers_in(node, pod) == [(10, 122), (231, 199)]
+    node.reconcile()
+    said = "".join(capsys.readouterr())
+    assert said.count("RDMA device files changed") == 1
+    assert "/dev/infiniband/uverbs7 231:199" in said
+
+
+def test_a_shared_device_whose_driver_is_reloaded_is_missed_until_it_is_back(
+    shared: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod, claim = started(shared, "web", 1)
+    shared.kernel.rdma.remove("mlx5_1")
+    _, other = started(shared, "other", 2)  # gets the number
+    capsys.readouterr()
+
+    assert shared.reconcile(), "something is left to do"
+
+    assert files_of(shared, other) == ["rdma_cm", "uverbs0"]
+    assert not shared.gate_open(claim)
+    with pytest.raises(RefusedError, match="RDMA device mlx5_1 is not on the host"):
+        shared.create(pod)
+    record = shared.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "RDMA device mlx5_1 is not on the host" in record.failure.message
+    assert "restart the pod" in "".join(capsys.readouterr())
+    assert shared.in_pod(1, pod), "the net device stays with its pod"
+
+    before = len(shared.kernel.log)
+    shared.kernel.add_rdma("mlx5_1", parent=pci_key(1).parent)
+    assert not shared.reconcile()
+
+    assert files_of(shared, claim) == ["rdma_cm", "uverbs1"]
+    assert numbers_in(shared, pod) == [(10, 122), (231, 193)]
+    assert len(shared.kernel.log) == before, "nothing in the pod was touched"
+
+
+def test_a_shared_device_that_comes_back_under_another_name_is_told_by_that(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1)
+    shared.kernel.rdma.remove("mlx5_1")
+    shared.kernel.add_rdma("mlx5_ib1", parent=pci_key(1).parent)
+
+    shared.reconcile()
+
+    assert dict(shared.create(pod).env)["DRA_NET_WEB_NIC1_RDMA_DEVICES"] == "mlx5_ib1"
+    spec = json.loads(shared.gate.spec_path(claim.claim.uid).read_bytes())
+    assert "DRA_NET_WEB_NIC1_RDMA_DEVICES=mlx5_ib1" in str(spec)
+    assert device_of(shared, claim).shared_rdma == ("mlx5_ib1",)
+
+
+def test_a_device_that_is_shared_no_longer_goes_with_its_pod(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1)
+    _, share = started(shared, "part", 2, share="5e0f")
+
+    shared.kernel.rdma.mode = RdmaMode.EXCLUSIVE  # ib_core was loaded anew
+    shared.reconcile()
+
+    assert shared.kernel.rdma.names(shared.netns(pod)) == ["mlx5_1"]
+    assert files_of(shared, claim) == ["rdma_cm", "uverbs0"]
+    assert device_of(shared, claim).warnings == ()
+    assert device_of(shared, claim).shared_rdma == ()
+    assert not shared.gate_open(share)
+    record = shared.attachments.get(share.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "belong to one pod each" in record.failure.message
+
+
+def test_a_driver_that_is_reloaded_under_a_pod_costs_it_the_device_until_it_is_moved_in_again(
+    node: Node,
+) -> None:
+    pod, claim = started(node, "web", 1)
+    node.kernel.rdma.remove("mlx5_1")
+    node.reconcile()
+    assert not node.gate_open(claim)
+    assert node.in_pod(1, pod), "the net device stays with its pod"
+
+    node.kernel.add_rdma("mlx5_1", parent=pci_key(1).parent)
+    node.reconcile()
+
+    assert node.kernel.rdma.names(node.netns(pod)) == ["mlx5_1"]
+    assert node.gate_open(claim)
+    node.stop_pod(pod)
+    assert node.at_home(1)
+    assert node.phase(claim) is Phase.HOME
+
+
+def test_files_of_a_claim_that_was_released_stay_as_they_are(node: Node) -> None:
+    _, claim = started(node, "web", 1)
+    before = files_of(node, claim)
+    node.allocations.remove(claim.claim.uid)
+    renumber(node, "mlx5_1", 7)
+
+    node.reconcile()
+
+    assert files_of(node, claim) == before
+
+
+def test_numbers_that_cannot_be_recorded_are_tried_again(node: Node) -> None:
+    _, claim = started(node, "web", 1)
+    renumber(node, "mlx5_1", 7)
+    node.disk.room = 0
+
+    assert node.reconcile(), "something is left to do"
+    node.disk.room = None
+    assert not node.reconcile()
+
+    assert "uverbs7" in files_of(node, claim)
+
+
+def test_nothing_is_written_while_numbers_stay(node: Node) -> None:
+    started(node, "web", 1)
+    node.disk.room = 0
+
+    assert not node.reconcile()
+
+
+# --------------------------------------------------------------------------- said aloud
+
+
+def test_what_a_pod_should_know_is_logged_with_its_attach(
+    shared: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared.kernel.rdma.kinds = ("uverbs",)
+
+    started(shared, "web", 1)
+
+    said = "".join(capsys.readouterr())
+    assert said.count("attached, but") == 2
+    assert SHARED_MODE_WARNING in said
+    assert "no device file of kind rdma_cm (load module rdma_ucm)" in said
+
+
+def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    """Return what the verb prints of a plugin that is at work."""
+    beat(node.root / "run")
+    capsys.readouterr()
+    directories = ("--allocations-dir", str(node.root / "allocations"))
+    run = ("--run-dir", str(node.root / "run"))
+    assert main(["status", *directories, *run, *flags]) == 0
+    return capsys.readouterr().out
+
+
+def test_status_shows_each_warning_once_with_the_devices_it_is_about(
+    shared: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started(shared, "first", 1)
+    second, _ = started(shared, "second", 2)
+    both = "pci-0000-01-00-0, pci-0000-02-00-0"
+
+    assert status(shared, capsys).splitlines()[-1] == f"{both}: {SHARED_MODE_WARNING}"
+    told = json.loads(status(shared, capsys, "--output", "json"))
+    assert told["warnings"] == {SHARED_MODE_WARNING: both.split(", ")}
+
+    shared.stop_pod(second)
+    assert f"\npci-0000-01-00-0: {SHARED_MODE_WARNING}" in status(shared, capsys)
+
+
+def test_status_warns_of_nothing_where_there_is_nothing(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started(node, "web", 1)
+
+    assert len(status(node, capsys).splitlines()) == 2
+    assert json.loads(status(node, capsys, "--output", "json"))["warnings"] == {}

@@ -1,0 +1,99 @@
+"""The plugin begins anew: whatever was recorded, wherever the NIC is, whatever the gate says."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.model import Address, AllocatedDevice, Device, DeviceKey, Link, Phase
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.fakes.node import Node
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+
+@pytest.mark.parametrize("gate", ["open", "closed"])
+@pytest.mark.parametrize("place", ["in the pod", "at home", "returned bare"])
+@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
+@pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
+def test_whatever_a_crash_left_a_restart_makes_it_whole(
+    node: Node, recorded: Phase, place: str, gate: str, *, listed: bool
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    if place == "at home":
+        node.plugin.attacher.executor.detach(record, netns_alive=True)
+    elif place == "returned bare":
+        node.kernel.destroy_netns(node.netns(pod))
+        pod = node.pod("web")  # the runtime made it a new one under the same path
+    node.attachments.put(replace(record, phase=recorded))
+    if gate == "closed":
+        node.gate.close(claim.claim.uid)
+    node.restart()
+
+    node.synchronize(*([pod] if listed else []))
+    node.reconcile()
+
+    if listed:
+        assert node.in_pod(1, pod)
+        assert node.phase(claim) is Phase.ATTACHED
+        assert node.gate_open(claim)
+        node.stop_pod(pod)
+    assert node.at_home(1)
+    assert node.phase(claim) is Phase.HOME
+    assert not node.gate_open(claim)
+    assert not node.kernel.held
+
+
+def test_a_virtual_nic_that_waits_for_its_name_outlives_the_plugin(node: Node) -> None:
+    link = Link(0, "wire", kind="veth", mac="02:00:00:00:00:09", up=True)
+    node.kernel.add_link("wire", kind="veth", link=link, addresses=(Address("10.0.9.5/24"),))
+    pod = node.pod("web")
+    wire = AllocatedDevice("nic", "node", Device("wire", DeviceKey("", "", "wire")))
+    claim = replace(node.allocate(pod, 1), devices=(wire,))
+    node.allocations.put(claim)
+    node.run_pod(pod)
+    node.kernel.add_link("wire", kind="dummy")
+    netns = node.netns(pod)
+    node.stop_pod(pod)
+    node.kernel.remove_netns(netns)  # only the plugin's descriptor keeps it
+    node.restart()
+    node.synchronize(rounds=2)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "interface wire is called dra" in record.failure.message
+
+    node.kernel.remove_link("wire")
+    node.synchronize()
+
+    state = node.kernel.state("wire")
+    assert state is not None
+    assert (state.link.mac, state.link.up) == (link.mac, True)
+    assert [each.cidr for each in state.addresses] == ["10.0.9.5/24"]
+    assert node.phase(claim) is Phase.HOME
+
+
+@pytest.mark.parametrize("place", ["in the pod", "at home"])
+@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
+def test_before_the_runtime_is_there_a_restart_opens_no_gate_without_its_nic(
+    node: Node, recorded: Phase, place: str
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    if place == "at home":
+        node.plugin.attacher.executor.detach(record, netns_alive=True)
+    node.attachments.put(replace(record, phase=recorded))
+    node.restart()
+
+    node.reconcile()
+
+    assert node.gate_open(claim) == (recorded is Phase.ATTACHED and place == "in the pod")

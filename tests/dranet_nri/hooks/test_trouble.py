@@ -1,0 +1,376 @@
+"""The hooks when something else breaks too: a full disk, a bad record, too many refusals."""
+
+from dataclasses import replace
+from errno import EBUSY
+
+import pytest
+
+from dranet_nri.errors import AttachError, KernelError, OwnedError, RefusedError
+from dranet_nri.model import (
+    Allocation,
+    ContainerClaim,
+    DeviceKey,
+    Mount,
+    Phase,
+    Pod,
+)
+from dranet_nri.plan.ops import AddAddress, MoveLink
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.fakes.node import Node
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+
+# --------------------------------------------------------------------------- a full disk
+
+
+def test_on_a_full_disk_a_pod_is_refused_and_nothing_is_moved_or_held(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.disk.room = 0
+
+    with pytest.raises(OSError, match="No space left"):
+        node.run_pod(pod)
+
+    assert node.at_home(1)
+    assert not node.kernel.held
+    node.disk.room = None
+    node.reconcile()
+    assert node.in_pod(1, pod)
+    assert node.gate_open(claim)
+
+
+def test_a_pod_that_a_full_disk_keeps_refusing_is_accepted_after_three_times(node: Node) -> None:
+    claim = node.allocate(node.pod("web"), 1)
+    node.disk.room = 0
+    for number in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            node.run_pod(node.pod("web", f"try{number}"))
+
+    node.run_pod(node.pod("web", "try3"))
+
+    assert not node.gate_open(claim)
+
+
+def test_a_disk_that_is_full_before_the_result_leaves_the_gate_shut_until_a_retry(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.disk.room = 1
+
+    with pytest.raises(OSError, match="No space left"):
+        node.run_pod(pod)
+    assert not node.gate_open(claim)
+
+    node.disk.room = None
+    node.reconcile()
+    assert node.phase(claim) is Phase.ATTACHED
+    assert node.gate_open(claim)
+    node.stop_pod(pod)
+    assert node.at_home(1)
+
+
+def test_a_full_disk_keeps_no_nic_from_coming_home_and_no_pod_from_stopping(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.synchronize(pod)
+    assert node.in_pod(1, pod)
+    node.disk.room = 0
+
+    node.stop_pod(pod)
+
+    assert node.at_home(1)
+    assert not node.gate_open(claim)
+    assert node.reconcile(), "it is still to be recorded"
+    node.disk.room = None
+    assert not node.reconcile()
+    assert node.phase(claim) is Phase.HOME
+    assert not node.kernel.held
+
+
+def test_what_a_full_disk_keeps_from_being_recorded_as_home_is_told_as_that(node: Node) -> None:
+    pod, other = node.pod("web"), node.pod("other")
+    ended = node.allocate(pod, 1)
+    node.synchronize(pod, other)
+    node.disk.room = 0
+    node.stop_pod(pod)
+    node.allocations.remove(ended.claim.uid)
+    node.allocate(other, 1, claim="next")
+
+    with pytest.raises(OwnedError, match=r"held by pod default/web .*, which is gone; .* retried"):
+        node.run_pod(other)
+
+    assert node.plugin.pending() == 1, "of the pod that is gone"
+    node.disk.room = None
+    assert not node.reconcile()
+    assert node.in_pod(1, other)
+
+
+def test_a_full_disk_holds_no_namespace_of_a_pod_whose_attach_had_failed(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.kernel.heal()
+    node.disk.room = 0
+
+    node.stop_pod(pod)
+
+    assert node.phase(claim) is Phase.FAILED, "nothing could be recorded"
+    assert not node.kernel.held
+    assert node.at_home(1)
+
+
+def test_a_pod_that_was_refused_is_left_to_be_repaired_while_its_sandbox_lives(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    node.synchronize(pod)
+    assert node.plugin.pending() == 1
+
+    node.synchronize()
+
+    assert node.plugin.pending() == 0
+    assert not node.reconcile()
+    node.restart()
+    assert node.plugin.pending() == 1, "nobody knows whether it lives"
+
+
+def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.disk.room = 2  # intent and result
+
+    node.run_pod(pod)
+
+    assert node.phase(claim) is Phase.ATTACHED
+    assert not node.gate_open(claim)
+    assert "trouble" in node.bell
+    assert node.reconcile()
+    node.disk.room = None
+    assert not node.reconcile()
+    assert node.gate_open(claim)
+
+
+def test_a_failure_that_cannot_be_recorded_for_one_claim_is_recorded_for_the_other(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    first = node.allocate(pod, 1, claim="first")
+    second = node.allocate(pod, 2, claim="second")
+    node.kernel.fail_on(AddAddress, times=1)
+    node.disk.room, node.disk.recovers = 2, True  # both intents
+
+    with pytest.raises(OSError, match="No space left"):
+        node.run_pod(pod)
+
+    assert (node.phase(first), node.phase(second)) == (Phase.INTENT, Phase.FAILED)
+    assert node.at_home(1)
+    node.stop_pod(pod)
+    assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
+
+
+def test_a_failure_of_any_length_fits_its_record(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress, KernelError("x" * 100_000, EBUSY), times=1)
+
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert record.failure.message.startswith("add address 10.0.1.5/24")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KernelError("set x\udcff up", EBUSY), ValueError("x\udcff")],
+    ids=["kernel", "surprise"],
+)
+def test_names_that_are_no_text_keep_no_failure_from_its_record(
+    node: Node, error: Exception
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress, error)
+    with pytest.raises(type(error) if isinstance(error, ValueError) else AttachError):
+        node.run_pod(pod)
+    assert "x\\udcff" in message_of(node, claim)
+
+    node.kernel.heal()
+    node.reconcile()
+    assert node.in_pod(1, pod)
+    node.kernel.fail_on(MoveLink, error)
+    node.stop_pod(pod)
+    assert "x\\udcff" in message_of(node, claim)
+
+    node.kernel.heal()
+    node.reconcile()
+    assert node.phase(claim) is Phase.HOME
+
+
+def message_of(node: Node, claim: Allocation) -> str:
+    """Return what is recorded of the claim's failure."""
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    return record.failure.message
+
+
+def test_a_surprise_with_one_nic_keeps_the_other_from_nothing(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, 2)
+    node.run_pod(pod)
+    node.kernel.fail_on(MoveLink, ValueError("a bug of ours"), times=1)
+
+    node.stop_pod(pod)
+
+    assert node.at_home(1)
+    assert node.in_pod(2, pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "a bug of ours" in record.failure.message
+    node.reconcile()
+    assert node.at_home(2)
+
+
+# --------------------------------------------------------------------------- refusals
+
+
+def test_refused_sandboxes_leave_no_namespace_held(node: Node) -> None:
+    old = node.pod("web", "one")
+    node.allocate(old, 1)
+    node.run_pod(old)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    for number in range(3):
+        with pytest.raises(RefusedError, match="on their way back"):
+            node.run_pod(node.pod("web", f"try{number}"))
+
+    assert node.kernel.held == {node.netns(old)}
+
+
+def test_a_pod_with_a_broken_record_is_refused_three_times_and_then_held_by_the_gate(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    path = node.root / "allocations" / f"{claim.claim.uid}.json"
+    path.write_bytes(path.read_bytes().replace(b"0000:01:00.0", b"nonsense"))
+    for _ in range(3):
+        with pytest.raises(RefusedError, match="cannot be used"):
+            node.run_pod(pod)
+
+    node.run_pod(pod)
+
+    with pytest.raises(RefusedError, match="cannot be used"):
+        node.create(pod)
+
+
+def test_rejections_are_forgotten_once_the_pod_is_attached(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    for failures in (2, 3):
+        node.kernel.fail_on(MoveLink, EBUSY)
+        for _ in range(failures):
+            with pytest.raises(AttachError):
+                node.run_pod(pod)
+        node.kernel.heal()
+        node.run_pod(pod)
+        node.stop_pod(pod)
+
+    assert not node.plugin.rejections
+
+
+def test_a_stop_that_leaves_a_nic_behind_asks_for_repair(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    node.stop_pod(pod)
+
+    assert node.bell[-1] == "trouble"
+
+
+def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.stop_pod(pod)
+    node.allocations.remove(claim.claim.uid)
+
+    node.reconcile()
+
+    assert not node.plugin.rejections
+
+
+def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
+    pod, thief = node.pod("web"), node.pod("thief")
+    node.kernel.add_rdma("mlx5_9", parent="0000:09:00.0")
+    mine = rdma_only(node, pod, "mine")
+    rdma_only(node, thief, "forged")
+    node.run_pod(pod)
+
+    with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
+        node.run_pod(thief)
+    stolen = rdma_only(node, thief, "mine")
+    with pytest.raises(RefusedError, match=r"held by pod default/web"):
+        node.run_pod(thief)
+
+    assert node.phase(mine) is Phase.ATTACHED
+    node.stop_pod(pod)
+    node.run_pod(thief)
+    assert node.phase(stolen) is Phase.ATTACHED
+
+
+def test_a_device_that_was_recorded_without_its_interface_opens_no_gate(node: Node) -> None:
+    pod = node.pod("web")
+    claim = rdma_only(node, pod, "mine")
+    (given,) = claim.devices
+    bare = replace(given, device=replace(given.device, rdma_devices=()))
+    node.allocations.put(replace(claim, devices=(bare,)))
+
+    with pytest.raises(RefusedError, match=r"was prepared, it has no .*; delete the pod"):
+        node.run_pod(pod)
+
+    assert not node.gate_open(claim)
+    with pytest.raises(RefusedError):
+        node.create(pod)
+
+
+def rdma_only(node: Node, pod: Pod, name: str) -> Allocation:
+    """Record a claim for a PCI function that is an RDMA device alone."""
+    allocation = node.allocate(pod, 1, claim=name)
+    (given,) = allocation.devices
+    key = DeviceKey("pci", "0000:09:00.0", "", "0000:09:00.0")
+    device = replace(given.device, name="pci-0000-09-00-0", key=key, rdma_devices=("mlx5_9",))
+    changed = replace(allocation, devices=(replace(given, device=device),))
+    node.allocations.put(changed)
+    return changed
+
+
+def test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_lists(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    node.kernel.fail_on(MoveLink, EBUSY)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    source = f"{node.gate.metadata_dir}/{claim.claim.uid}/nic1/metadata.json"
+
+    with pytest.raises(AttachError):
+        node.create(pod, Mount(source, "/x"), name="unlisted")
+    node.allocations.remove(claim.claim.uid)
+    with pytest.raises(RefusedError, match="not attached"):
+        node.create(pod, Mount(source, "/x"), name="unlisted")

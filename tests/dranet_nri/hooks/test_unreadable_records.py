@@ -1,0 +1,151 @@
+"""The hooks while allocations cannot be read: ordinary pods go on, the gate holds the others."""
+
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import AttachError, RefusedError
+from dranet_nri.model import Container, Edits, Phase
+from dranet_nri.plan.ops import AddAddress
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.dranet_nri.state.places import no_descriptors, place, unreadable
+from tests.fakes.node import LATER, Node
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+
+def unseen(node: Node, name: str) -> tuple[Path, Path]:
+    """Take a claim's record away before the plugin looks; return where it is and belongs."""
+    record = node.root / "allocations" / f"claim-{name}.json"
+    staged = record.with_name(f".{record.name}.later")
+    record.rename(staged)
+    node.plugin.refresh()
+    node.bell.clear()
+    return staged, record
+
+
+def test_an_ordinary_pod_starts_and_stops_while_an_allocation_cannot_be_read(node: Node) -> None:
+    pod = node.pod("ordinary")
+    node.allocate(node.pod("claimed"), 1)
+    staged, record = unseen(node, "nics")
+
+    async def scene() -> Edits:
+        with no_descriptors():
+            staged.rename(record)
+            assert not node.plugin.is_unclaimed(pod)
+            await node.plugin.run_pod_sandbox(pod, LATER)
+            edits = await node.plugin.create_container(
+                pod, Container("c", pod.sandbox_id, "app"), LATER
+            )
+            await node.plugin.stop_pod_sandbox(pod)
+            return edits
+
+    assert node.run(scene) == Edits()
+    assert node.plugin.is_unclaimed(pod)
+
+
+def test_a_pod_whose_allocation_could_not_be_read_is_held_by_the_gate_and_attached_late(
+    node: Node,
+) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    staged, record = unseen(node, "nics")
+
+    async def scene() -> None:
+        with no_descriptors():
+            staged.rename(record)
+            await node.plugin.run_pod_sandbox(pod, LATER)
+            assert await node.plugin.reconcile(), "a claim that nobody can read is trouble"
+
+    node.run(scene)
+    assert not node.gate_open(claim)
+    assert node.bell.count("trouble") == 1
+    node.bell.clear()
+
+    assert not node.reconcile()
+    assert node.phase(claim) is Phase.ATTACHED
+    assert node.in_pod(1, pod)
+    assert node.gate_open(claim)
+    assert "news" in node.bell
+
+
+def test_a_pod_that_is_known_to_have_a_claim_is_refused_while_its_record_cannot_be_read(
+    node: Node,
+) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.plugin.refresh()
+    record = node.root / "allocations" / f"{claim.claim.uid}.json"
+    staged = record.with_name(".rewritten")
+    staged.write_bytes(record.read_bytes())
+
+    async def scene() -> None:
+        with no_descriptors():
+            staged.rename(record)
+            with pytest.raises(RefusedError, match="cannot be read: Too many open files"):
+                await node.plugin.run_pod_sandbox(pod, LATER)
+
+    node.run(scene)
+    node.run_pod(pod)
+    assert node.in_pod(1, pod)
+
+
+def reconcile_unread(node: Node, name: str) -> None:
+    """Do a round in which a claim's record, written anew, cannot be read."""
+    record = node.root / "allocations" / f"claim-{name}.json"
+    data = record.read_bytes()
+    with unreadable():
+        place(record.parent, record.name, data)
+        assert node.reconcile(), "a claim that nobody can read is trouble"
+
+
+def test_what_is_half_done_stays_while_the_claim_cannot_be_read_and_goes_on_then(
+    node: Node,
+) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.kernel.heal()
+    done = len(node.kernel.log)
+
+    reconcile_unread(node, "nics")
+
+    assert node.phase(claim) is Phase.FAILED
+    assert len(node.kernel.log) == done, "nothing was moved"
+    node.reconcile()
+    assert node.phase(claim) is Phase.ATTACHED
+
+
+def test_what_is_half_done_goes_home_if_its_claim_is_gone(node: Node) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.kernel.heal()
+    node.allocations.remove(claim.claim.uid)
+
+    node.reconcile()
+
+    assert node.at_home(1)
+
+
+def test_the_record_of_a_claim_that_is_home_stays_while_the_claim_cannot_be_read(
+    node: Node,
+) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.stop_pod(pod)
+
+    reconcile_unread(node, "nics")
+
+    assert node.phase(claim) is Phase.HOME
+    node.allocations.remove(claim.claim.uid)
+    node.reconcile()
+    assert node.phase(claim) is None

@@ -1,0 +1,385 @@
+import inspect
+import re
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.inventory import attributes as attributes_module
+from dranet_nri.inventory.attributes import (
+    ATTRIBUTE_NAMES,
+    GOES_FIRST,
+    MAX_ATTRIBUTES,
+    RDMA_NAMES,
+    RDMA_SHARED,
+    azure_attributes,
+    clipped,
+    joined,
+    netdev_attributes,
+    pci_attributes,
+    rdma_attributes,
+    within_budget,
+)
+from dranet_nri.inventory.azure import Placement
+from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
+from dranet_nri.model import Address, AttributeValue, Link
+
+FUNCTION = PciFunction(
+    "0000:8a:00.0",
+    2,
+    "mlx5_core",
+    numa_node=1,
+    root="pci0000:89",
+    subsystem="0240",
+    vendor_name="Mellanox Technologies",
+    device_name="MT2910 Family [ConnectX-7]",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x" * 64, "x" * 64),
+        ("x" * 65, "x" * 64),
+        ("x" * 63 + "é", "x" * 63),
+        ("é" * 40, "é" * 32),
+        ("x" + "日" * 30, "x" + "日" * 21),
+        ("rail\udcff", "rail\ufffd"),
+        ("x" * 63 + "\udcff", "x" * 63),
+    ],
+)
+def test_text_is_cut_at_a_character_within_64_bytes(text: str, expected: str) -> None:
+    assert clipped(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([], ""),
+        (["b", "a", "b"], "a,b"),
+        (["2001:db8::/64"] * 9, "2001:db8::/64"),
+        (["a" * 31, "b" * 32], f"{'a' * 31},{'b' * 32}"),
+        (["a" * 32, "b" * 32], "a" * 32),
+        (["a" * 70, "b"], "a" * 64),
+        (["b", "a\udcff", "a\ufffd"], "a\ufffd,b"),
+    ],
+)
+def test_lists_are_sorted_and_cut_at_a_whole_entry(items: list[str], expected: str) -> None:
+    assert joined(items) == expected
+
+
+def test_a_plain_nic_has_every_attribute_that_a_net_device_always_has() -> None:
+    link = Link(2, "eth1", mac="02:00:00:00:00:01", mtu=9000, operstate="up", alias="left")
+
+    assert dict(netdev_attributes(NetDevice(link), None)) == {
+        "dra.net/ifName": "eth1",
+        "dra.net/mac": "02:00:00:00:00:01",
+        "dra.net/mtu": 9000,
+        "dra.net/encapsulation": "ether",
+        "dra.net/alias": "left",
+        "dra.net/state": "up",
+        "dra.net/type": "device",
+        "dra.net/virtual": False,
+        "dra.net/ebpf": False,
+        "dra.net/sriov": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("link", "name", "value"),
+    [
+        (Link(1, "x", kind="tun"), "dra.net/type", "tuntap"),
+        (Link(1, "x", kind="veth"), "dra.net/type", "veth"),
+        (Link(1, "x", arphrd=32), "dra.net/encapsulation", "infiniband"),
+        (Link(1, "x", arphrd=65534), "dra.net/encapsulation", "none"),
+        (Link(1, "x", arphrd=4242), "dra.net/encapsulation", "unknown4242"),
+        (Link(1, "x", operstate="lowerlayerdown"), "dra.net/state", "lower-layer-down"),
+        (Link(1, "x", operstate="notpresent"), "dra.net/state", "not-present"),
+        (Link(1, "x", alias="é" * 100), "dra.net/alias", "é" * 32),
+    ],
+)
+def test_the_words_of_links_are_those_of_dranet(link: Link, name: str, value: str) -> None:
+    assert dict(netdev_attributes(NetDevice(link), None))[name] == value
+
+
+def test_only_global_unicast_addresses_are_published_one_string_per_family() -> None:
+    device = NetDevice(
+        Link(2, "eth1"),
+        addresses=tuple(
+            Address(cidr)
+            for cidr in (
+                "192.0.2.9/24",
+                "10.0.0.5/8",
+                "127.0.0.2/8",
+                "169.254.3.4/16",
+                "224.0.0.9/32",
+                "255.255.255.255/32",
+                "0.0.0.0/32",
+                "fe80::1/64",
+                "fd00::5/64",
+            )
+        ),
+    )
+
+    found = dict(netdev_attributes(device, None))
+
+    assert found["dra.net/ipv4"] == "10.0.0.5/8,192.0.2.9/24"
+    assert found["dra.net/ipv6"] == "fd00::5/64"
+
+
+def test_a_device_with_only_link_local_addresses_has_no_address_attribute() -> None:
+    device = NetDevice(Link(2, "eth1"), addresses=(Address("fe80::1/64"),))
+
+    assert not {"dra.net/ipv4", "dra.net/ipv6"} & dict(netdev_attributes(device, None)).keys()
+
+
+def test_many_addresses_are_cut_at_the_last_whole_one() -> None:
+    cidrs = [f"2001:db8:0:1::{n:x}/64" for n in range(1, 9)]
+    device = NetDevice(Link(2, "eth1"), addresses=tuple(Address(cidr) for cidr in cidrs))
+
+    found = dict(netdev_attributes(device, None))
+
+    assert found["dra.net/ipv6"] == "2001:db8:0:1::1/64,2001:db8:0:1::2/64,2001:db8:0:1::3/64"
+
+
+def test_bpf_programs_are_published_sorted_and_set_the_flag() -> None:
+    device = NetDevice(Link(2, "eth1"), tc_filters=("b", "a"), tcx_programs=("z", "y"))
+
+    found = dict(netdev_attributes(device, None))
+
+    assert found["dra.net/tcFilterNames"] == "a,b"
+    assert found["dra.net/tcxProgramNames"] == "y,z"
+    assert found["dra.net/ebpf"] is True
+
+
+def test_one_kind_of_bpf_program_is_enough_for_the_flag() -> None:
+    device = NetDevice(Link(2, "eth1"), tcx_programs=("only",))
+
+    found = dict(netdev_attributes(device, None))
+
+    assert found["dra.net/ebpf"] is True
+    assert "dra.net/tcFilterNames" not in found
+
+
+def test_a_known_speed_is_published() -> None:
+    device = NetDevice(Link(2, "eth1"), speed_mbps=400000)
+
+    assert dict(netdev_attributes(device, None))["dra.net/linkSpeed"] == 400000
+
+
+def test_a_physical_function_tells_how_many_vfs_it_has() -> None:
+    function = PciFunction("0000:8a:00.0", 2, "ice", vf_limit=8, vf_count=0)
+
+    found = dict(netdev_attributes(NetDevice(Link(2, "eth1")), function))
+
+    assert found["dra.net/sriov"] is True
+    assert found["dra.net/sriovVfs"] == 0
+
+
+def test_a_net_device_below_virtio_is_no_physical_function() -> None:
+    function = PciFunction("0000:03:00.0", 2, "virtio-pci", vf_limit=8, bus="virtio", parent="v1")
+
+    found = dict(netdev_attributes(NetDevice(Link(2, "eth1")), function))
+
+    assert found["dra.net/sriov"] is False
+    assert "dra.net/sriovVfs" not in found
+
+
+def test_a_pci_function_has_its_identity_and_its_place() -> None:
+    assert dict(pci_attributes(FUNCTION, 2)) == {
+        "dra.net/pciAddress": "0000:8a:00.0",
+        "dra.net/pciVendor": "Mellanox Technologies",
+        "dra.net/pciDevice": "MT2910 Family [ConnectX-7]",
+        "dra.net/pciSubsystem": "0240",
+        "dra.net/driver": "mlx5_core",
+        "dra.net/numaNode": 1,
+        "resource.kubernetes.io/numaNode": 1,
+        "resource.kubernetes.io/pciBusID": "0000:8a:00.0",
+        "resource.kubernetes.io/pcieRoot": "pci0000:89",
+    }
+
+
+def test_on_a_host_with_one_node_only_the_standard_numa_attribute_is_there() -> None:
+    found = dict(pci_attributes(FUNCTION, 1))
+
+    assert found["resource.kubernetes.io/numaNode"] == 1
+    assert "dra.net/numaNode" not in found
+
+
+def test_an_unknown_numa_node_and_an_unknown_root_are_not_published() -> None:
+    found = dict(pci_attributes(PciFunction("0000:8a:00.0", 2, "ice"), 2))
+
+    assert not {name for name in found if name.endswith(("numaNode", "pcieRoot"))}
+    assert found["dra.net/pciVendor"] == "unknown"
+
+
+def test_a_domain_of_more_than_four_digits_has_no_standard_pci_attributes() -> None:
+    found = dict(pci_attributes(PciFunction("10000:e1:00.0", 2, "ice", root="pci10000:e0"), 2))
+
+    assert found["dra.net/pciAddress"] == "10000:e1:00.0"
+    assert not {name for name in found if name.startswith("resource.kubernetes.io/pci")}
+
+
+def test_the_vf_flag_is_there_only_when_true() -> None:
+    vf = PciFunction("0000:8a:00.2", 2, "iavf", physical="0000:8a:00.0")
+
+    assert dict(pci_attributes(vf, 2))["dra.net/isSriovVf"] is True
+    assert "dra.net/isSriovVf" not in dict(pci_attributes(FUNCTION, 2))
+
+
+def test_without_rdma_only_the_flag_is_there() -> None:
+    assert dict(rdma_attributes((), "eth1", 0)) == {"dra.net/rdma": False}
+
+
+INFINIBAND = RdmaPortFacts(
+    1,
+    "ACTIVE",
+    "400 Gb/sec (4X NDR)",
+    "InfiniBand",
+    phys_state="LinkUp",
+    rate_gbps=400,
+    lid=7,
+    sm_lid=1,
+    subnet_prefix="fe80:0000:0000:0003",
+    guid="0c42:a103:0065:5a1f",
+    pkeys=(0x8012, 0x7FFF),
+)
+HCA = RdmaDeviceFacts(
+    "mlx5_0",
+    node_guid="0c42:a103:0065:5a1e",
+    ports=(INFINIBAND,),
+    sys_image_guid="0c42:a103:0065:5a10",
+    fw_version="28.39.1002",
+    protocol="ib",
+)
+
+
+def test_an_infiniband_device_is_described_with_its_port_and_fabric() -> None:
+    assert dict(rdma_attributes((HCA,), "", 0)) == {
+        "dra.net/rdma": True,
+        "dra.net/rdmaDevice": "mlx5_0",
+        "dra.net/rdmaProtocol": "ib",
+        "dra.net/rdmaFirmware": "28.39.1002",
+        "dra.net/nodeGUID": "0c42:a103:0065:5a1e",
+        "dra.net/sysImageGUID": "0c42:a103:0065:5a10",
+        "dra.net/portGUID": "0c42:a103:0065:5a1f",
+        "dra.net/ibPortState": "ACTIVE",
+        "dra.net/ibRate": "400 Gb/sec (4X NDR)",
+        "dra.net/ibRateGbps": 400,
+        "dra.net/ibLinkLayer": "InfiniBand",
+        "dra.net/ibSubnetPrefix": "fe80:0000:0000:0003",
+        "dra.net/ibSmLid": 1,
+        "dra.net/ibPkeys": "0x7fff,0x8012",
+    }
+
+
+def test_every_rdma_attribute_is_known_as_one() -> None:
+    two = replace(HCA, ports=(INFINIBAND, RdmaPortFacts(2)))
+
+    assert {name for name, _ in rdma_attributes((two,), "", 0)} | {RDMA_SHARED} == RDMA_NAMES
+
+
+def test_every_attribute_in_the_source_is_one_that_selectors_may_name() -> None:
+    source = inspect.getsource(attributes_module)
+    named = set(re.findall(r'yield "([a-z.]+/\w+)"', source)) | {"dra.net/ipv4", "dra.net/ipv6"}
+
+    assert len(named) > 20
+    assert named | RDMA_NAMES <= ATTRIBUTE_NAMES
+
+
+def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:
+    zero = "0000:0000:0000:0000"
+    blank = replace(
+        HCA, node_guid=zero, sys_image_guid=zero, ports=(replace(INFINIBAND, guid=zero),)
+    )
+
+    assert not [name for name, _ in rdma_attributes((blank,), "", 0) if name.endswith("GUID")]
+
+
+@pytest.mark.parametrize(
+    ("told", "layer", "protocol"),
+    [
+        ("ib", "InfiniBand", "ib"),
+        ("roce", "Ethernet", "roce"),
+        ("roce", "InfiniBand", "ib"),
+        ("ib", "Ethernet", "roce"),
+        ("iw", "Ethernet", "iw"),
+        ("opa", "InfiniBand", "opa"),
+        ("", "Unknown", None),
+    ],
+)
+def test_the_protocol_is_that_of_the_port(told: str, layer: str, protocol: str | None) -> None:
+    device = RdmaDeviceFacts("mlx4_0", ports=(RdmaPortFacts(1, link_layer=layer),), protocol=told)
+
+    assert dict(rdma_attributes((device,), "", 0)).get("dra.net/rdmaProtocol") == protocol
+
+
+def test_of_many_partition_keys_as_many_as_fit_are_published() -> None:
+    port = replace(INFINIBAND, pkeys=tuple(range(0x8000, 0x8080)))
+
+    found = dict(rdma_attributes((replace(HCA, ports=(port,)),), "", 0))["dra.net/ibPkeys"]
+
+    assert str(found).split(",") == [f"0x{pkey:04x}" for pkey in range(0x8000, 0x8009)]
+
+
+def test_only_a_device_with_several_ports_numbers_them() -> None:
+    two = replace(HCA, ports=(INFINIBAND, replace(INFINIBAND, number=2)))
+
+    assert dict(rdma_attributes((two,), "", 1))["dra.net/rdmaPort"] == 2
+    assert "dra.net/rdmaPort" not in dict(rdma_attributes((HCA,), "", 0))
+
+
+def test_a_placement_names_the_domains_of_the_gpus_beside_it() -> None:
+    assert dict(azure_attributes(Placement(3, ("000b", "000c")))) == {
+        "azure.dra.net/gpuDomains": "000b,000c"
+    }
+
+
+def test_what_fits_is_kept_whole_and_sorted() -> None:
+    many: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(30)}
+    many |= {"dra.net/driver": "d", "dra.net/a": 1}
+
+    assert within_budget(many) == tuple(sorted(many.items()))
+
+
+def test_above_the_limit_the_least_asked_for_go_and_no_more_than_must() -> None:
+    ours: dict[str, AttributeValue] = dict.fromkeys(GOES_FIRST, True)
+    kept: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(26)}
+
+    found = dict(within_budget(kept | ours))
+
+    assert found == kept | {name: ours[name] for name in GOES_FIRST[-6:]}
+
+
+def test_names_that_never_go_are_not_cut_even_if_there_are_too_many() -> None:
+    kept = {f"dra.net/x{n:02}": n for n in range(MAX_ATTRIBUTES + 1)}
+
+    assert dict(within_budget(kept | {"dra.net/driver": "ice"})) == kept
+
+
+def test_an_rdma_device_that_tells_nothing_is_only_named() -> None:
+    named = {"dra.net/rdma": True, "dra.net/rdmaDevice": "efa_0"}
+
+    assert dict(rdma_attributes((RdmaDeviceFacts("efa_0"),), "", 0)) == named
+    assert (
+        dict(rdma_attributes((RdmaDeviceFacts("efa_0", ports=(RdmaPortFacts(1),)),), "", 0))
+        == named
+    )
+
+
+@pytest.mark.parametrize(
+    ("ifname", "dev_port", "state"),
+    [
+        pytest.param("eth1", 0, "DOWN", id="by-gid"),
+        pytest.param("eth9", 1, "DOWN", id="by-number"),
+        pytest.param("eth9", 7, "ACTIVE", id="first-otherwise"),
+        pytest.param("", 0, "ACTIVE", id="without-net-device"),
+    ],
+)
+def test_of_two_ports_the_one_of_the_net_device_counts(
+    ifname: str, dev_port: int, state: str
+) -> None:
+    device = RdmaDeviceFacts(
+        "mlx4_0", ports=(RdmaPortFacts(1, "ACTIVE"), RdmaPortFacts(2, "DOWN", netdevs=("eth1",)))
+    )
+
+    assert dict(rdma_attributes((device,), ifname, dev_port))["dra.net/ibPortState"] == state

@@ -1,0 +1,304 @@
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.inventory import inventory_from_facts
+from dranet_nri.inventory.exclusions import function_hazard, link_hazard, uplink_tree
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
+from dranet_nri.model import Address, Link
+from tests.dranet_nri.inventory.parts import VF, function, nic, virtual
+
+
+def excluded(links: list[Link], *roots: str) -> set[str]:
+    """Names that uplink_tree excludes when the named links are the uplinks."""
+    names = {link.index: link.name for link in links}
+    tree = uplink_tree(links, {link.index: "uplink" for link in links if link.name in roots})
+    return {names[index] for index in tree}
+
+
+VLAN_ON_BOND = [
+    Link(1, "eth0", master=3),
+    Link(2, "eth1", master=3),
+    Link(3, "bond0", kind="bond"),
+    Link(4, "bond0.100", kind="vlan", lower=3),
+    Link(5, "bond0.200", kind="vlan", lower=3),
+    Link(6, "eth2"),
+    Link(7, "mv0", kind="macvlan", lower=4),
+    Link(8, "mv0.5", kind="vlan", lower=7),
+]
+
+
+def test_all_that_carries_a_vlan_uplink_and_all_that_hangs_on_it_is_excluded() -> None:
+    assert excluded(VLAN_ON_BOND, "bond0.100") == {
+        "bond0.100",
+        "bond0",
+        "eth0",
+        "eth1",
+        "mv0",
+        "mv0.5",
+    }
+
+
+def test_a_sibling_on_the_same_bond_and_an_unrelated_nic_stay_available() -> None:
+    assert not excluded(VLAN_ON_BOND, "bond0.100") & {"bond0.200", "eth2"}
+
+
+def test_the_ports_of_a_bridge_uplink_are_excluded_down_to_the_nic() -> None:
+    links = [
+        Link(1, "eth0"),
+        Link(2, "eth0.7", kind="vlan", lower=1, master=3),
+        Link(3, "br0", kind="bridge"),
+        Link(4, "eth1"),
+    ]
+
+    assert excluded(links, "br0") == {"br0", "eth0.7", "eth0"}
+
+
+def test_the_master_above_an_uplink_is_excluded() -> None:
+    links = [Link(1, "eth0", master=2), Link(2, "vrf0", kind="vrf"), Link(3, "eth1")]
+
+    assert excluded(links, "eth0") == {"eth0", "vrf0"}
+
+
+def test_a_bridge_above_a_child_of_the_uplink_does_not_pull_in_its_other_ports() -> None:
+    links = [
+        Link(1, "eth0"),
+        Link(2, "mv0", kind="macvlan", lower=1, master=3),
+        Link(3, "br1", kind="bridge"),
+        Link(4, "eth5", master=3),
+        Link(5, "eth6"),
+    ]
+
+    assert excluded(links, "eth0") == {"eth0", "mv0", "br1"}
+
+
+def test_a_veth_uplink_is_followed_through_its_peers_bridge_to_the_nic() -> None:
+    links = [
+        Link(1, "eth0"),
+        Link(2, "eth0.9", kind="vlan", lower=1, master=4),
+        Link(3, "vnode", kind="veth", lower=5),
+        Link(4, "br0", kind="bridge"),
+        Link(5, "vport", kind="veth", lower=3, master=4),
+        Link(6, "eth1"),
+    ]
+
+    assert excluded(links, "vnode") == {"vnode", "vport", "br0", "eth0.9", "eth0"}
+
+
+def test_a_veth_whose_peer_is_in_another_namespace_is_only_itself() -> None:
+    links = [Link(1, "eth0"), Link(2, "vnode", kind="veth", lower=0)]
+
+    assert excluded(links, "vnode") == {"vnode"}
+
+
+def test_an_open_vswitch_uplink_is_followed_through_the_datapath_to_the_nic() -> None:
+    links = [
+        Link(1, "eth0"),
+        Link(2, "eth0.9", kind="vlan", lower=1, master=3),
+        Link(3, "ovs-system", kind="openvswitch"),
+        Link(4, "br-ex", kind="openvswitch"),
+        Link(5, "eth1"),
+    ]
+
+    assert excluded(links, "br-ex") == {"br-ex", "ovs-system", "eth0.9", "eth0"}
+
+
+def test_the_reason_names_the_uplink_and_the_direction() -> None:
+    tree = uplink_tree(VLAN_ON_BOND, {4: "the node's default route goes through it"})
+
+    assert tree[4] == "the node's default route goes through it"
+    assert tree[1] == "carries the uplink bond0.100"
+    assert tree[8] == "hangs on the uplink bond0.100"
+
+
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [
+        pytest.param(NetDevice(Link(1, "lo", loopback=True)), "loopback", id="loopback"),
+        pytest.param(NetDevice(Link(1, "cilium_net")), "belongs to Cilium", id="exact-name"),
+        pytest.param(NetDevice(Link(1, "docker0")), "belongs to Docker", id="docker"),
+        pytest.param(NetDevice(Link(1, "flannel.1")), "belongs to Flannel", id="prefix"),
+        pytest.param(NetDevice(Link(1, "cali0ab")), "belongs to Calico", id="calico"),
+        pytest.param(NetDevice(Link(1, "lxc_health")), "belongs to Cilium", id="lxc"),
+        pytest.param(NetDevice(Link(1, "eth1", master=10)), "enslaved to bond0", id="slave"),
+        pytest.param(NetDevice(Link(1, "eth1", master=99)), "enslaved", id="slave-of-unseen"),
+        pytest.param(
+            NetDevice(Link(1, "enP1", master=11)),
+            "the VF behind eth0: Hyper-V shows one NIC as two",
+            id="netvsc-vf",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf0vf3"),
+            "represents pf0vf3 in the NIC's embedded switch",
+            id="representor",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="c1pf0sf88"),
+            "represents c1pf0sf88 in the NIC's embedded switch",
+            id="subfunction-representor",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf1hpf"),
+            "represents pf1hpf in the NIC's embedded switch",
+            id="host-representor",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="c1pf0"),
+            "represents c1pf0 in the NIC's embedded switch",
+            id="function-representor",
+        ),
+        pytest.param(
+            NetDevice(Link(5, "br7", kind="bridge")), "a bridge with ports", id="bridge-with-ports"
+        ),
+        pytest.param(
+            NetDevice(Link(6, "br8", kind="bridge")),
+            "the kernel does not let it leave its network namespace",
+            id="empty-bridge",
+        ),
+        pytest.param(
+            NetDevice(Link(6, "eth9"), unreadable="EBADMSG"),
+            "what the kernel tells of it cannot be read: EBADMSG",
+            id="unreadable",
+        ),
+        pytest.param(
+            NetDevice(Link(6, "wlan0"), pinned=True),
+            "the kernel does not let it leave its network namespace",
+            id="pinned",
+        ),
+        pytest.param(NetDevice(Link(1, "eth2"), port_name="p0"), "", id="physical-port"),
+        pytest.param(NetDevice(Link(1, "dummy0", kind="dummy")), "", id="dummy"),
+        pytest.param(NetDevice(Link(1, "eth3", master=12)), "", id="port-of-a-VRF"),
+        pytest.param(NetDevice(Link(1, "veth1", kind="veth")), "", id="veth"),
+    ],
+)
+def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> None:
+    links = {
+        10: Link(10, "bond0"),
+        11: Link(11, "eth0", bus="vmbus"),
+        12: Link(12, "vrf0", kind="vrf"),
+    }
+
+    assert link_hazard(device, links, frozenset({5, 10, 11})) == reason
+
+
+@pytest.mark.parametrize(
+    ("driver", "reason"),
+    [
+        ("", "no driver is bound"),
+        ("vfio-pci", "bound to vfio-pci for userspace"),
+        ("uio_pci_generic", "bound to uio_pci_generic for userspace"),
+        ("igb_uio", "bound to igb_uio for userspace"),
+        ("pci-stub", "bound to pci-stub for userspace"),
+        ("mlx5_core", ""),
+    ],
+)
+def test_a_function_that_never_gets_a_net_device_says_why(driver: str, reason: str) -> None:
+    assert function_hazard(PciFunction("0000:01:00.0", 2, driver)) == reason
+
+
+def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
+    facts = HostFacts((function(VF),), (nic("dra3", 3, VF), virtual("dra4", 4, "veth")))
+
+    shown = inventory_from_facts(facts)
+
+    assert [each.name for each in shown.devices] == ["pci-0000-8a-00-1"]
+    assert shown.excluded == (
+        ("dra4", "came home from a pod and waits for its own name, see dranet-nri status"),
+    )
+
+
+def vlan(name: str, index: int, lower: int, **rest: object) -> NetDevice:
+    return replace(virtual(name, index, "vlan", lower=lower, **rest), addresses=(LINK_LOCAL,))
+
+
+LINK_LOCAL = Address("fe80::5/64", scope=253)
+LEASE = Address("2001:db8::5/64", valid_s=600)
+
+
+@pytest.mark.parametrize(
+    ("above", "reason"),
+    [
+        pytest.param((vlan("vlan7", 9, 3),), "", id="unused"),
+        pytest.param((replace(vlan("vlan7", 9, 3), addresses=(LEASE,)),), "vlan7", id="addressed"),
+        pytest.param((vlan("vlan7", 9, 3, master=2),), "vlan7", id="enslaved"),
+        pytest.param(
+            (vlan("vlan7", 9, 3), replace(vlan("inner", 10, 9), addresses=(LEASE,))),
+            "inner",
+            id="a VLAN on it is",
+        ),
+        pytest.param((replace(vlan("vlan7", 9, 2), addresses=(LEASE,)),), "", id="another NIC's"),
+    ],
+)
+def test_the_nic_below_a_vlan_that_the_host_uses_is_excluded(
+    above: tuple[NetDevice, ...], reason: str
+) -> None:
+    facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
+
+    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+
+    expected = f"eth1: carries {reason}, a VLAN that the host uses: its routes and"
+    assert told.startswith(expected) if reason else not told
+
+
+@pytest.mark.parametrize(
+    ("above", "reason"),
+    [
+        *(
+            pytest.param(
+                (virtual("up7", 9, kind, lower=3),),
+                f"carries up7, {article} {kind} link, which loses its network when the NIC leaves",
+                id=kind,
+            )
+            for article, kind in (
+                ("a", "macvlan"),
+                ("a", "macvtap"),
+                ("an", "ipvlan"),
+                ("an", "ipvtap"),
+                ("a", "gre"),
+            )
+        ),
+        *(
+            pytest.param(
+                (virtual("up7", 9, kind, lower=3),),
+                "carries up7, which the kernel deletes when it leaves",
+                id=kind,
+            )
+            for kind in ("macsec", "vxlan")
+        ),
+        pytest.param(
+            (virtual("up7", 9, "", lower=3),),
+            "carries up7, which loses its network when the NIC leaves",
+            id="of no kind",
+        ),
+        pytest.param(
+            (vlan("vlan7", 9, 3), virtual("mac7", 10, "macvlan", lower=9)),
+            "carries mac7, a macvlan link, which loses its network when the NIC leaves",
+            id="on an unused VLAN",
+        ),
+        pytest.param(
+            (replace(vlan("vlan7", 9, 3), above_elsewhere=("macvlan",)),),
+            "carries a macvlan link of another network namespace, maybe a pod's, which loses its",
+            id="elsewhere, on an unused VLAN",
+        ),
+        pytest.param((virtual("up7", 9, "veth", lower=3),), "", id="the other end of a pair"),
+        pytest.param((virtual("ib0.8001", 9, "ipoib", lower=3),), "", id="an IPoIB child"),
+        pytest.param((virtual("up7", 9, "macvlan", lower=2),), "", id="another NIC's"),
+        pytest.param((vlan("a", 9, 10), vlan("b", 10, 9)), "", id="a circle"),
+    ],
+)
+def test_what_a_leaving_nic_would_take_the_network_from_keeps_it(
+    above: tuple[NetDevice, ...], reason: str
+) -> None:
+    facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
+
+    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+
+    assert told.startswith(f"eth1: {reason}") if reason else not told
+
+
+def test_what_carries_a_link_of_another_namespace_says_so() -> None:
+    carrier = replace(nic("eth1", 3, VF), above_elsewhere=("ipvlan", "vlan"))
+
+    (_, told), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
+
+    assert told.startswith("eth1: carries an ipvlan link of another network namespace")

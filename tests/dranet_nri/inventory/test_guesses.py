@@ -1,0 +1,93 @@
+"""Heuristics for links in use: overlays and policy routing, and their override by --include."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.inventory import inventory_from_facts
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice
+from dranet_nri.model import Address, DefaultRoute, PolicyRoute
+from tests.dranet_nri.inventory.parts import VF, function, nic, virtual
+
+
+def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...] = ()) -> str:
+    """Return why the device is not published, "" if it is."""
+    functions = (function(VF),) if device.pci else ()
+    facts = HostFacts(functions, (device,), policy_routes=rules)
+    return "".join(why for _, why in inventory_from_facts(facts, include=include).excluded)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("wg7", "wireguard", "a wireguard tunnel, which is the node's; --include wg7 offers it"),
+        ("gre7", "gre", "a gre tunnel, which is the node's; --include gre7 offers it"),
+        ("tun7", "ipip", "an ipip tunnel, which is the node's; --include tun7 offers it"),
+        ("sit7", "sit", "a sit tunnel, which is the node's; --include sit7 offers it"),
+        ("vti7", "vti", "a vti tunnel, which is the node's; --include vti7 offers it"),
+        ("gnv7", "geneve", "a geneve tunnel, which is the node's; --include gnv7 offers it"),
+        ("cni0", "dummy", "belongs to the bridge CNI plugin"),
+        ("dummy7", "dummy", ""),
+    ],
+)
+def test_an_overlay_is_the_node_s_unless_it_is_included(name: str, kind: str, said: str) -> None:
+    assert excluded_by(virtual(name, 7, kind)) == said
+    assert excluded_by(virtual(name, 7, kind), include=("eth*", name)) == ""
+
+
+OWN = Address("10.5.0.7/24")
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        pytest.param(PolicyRoute(2, frozenset({3}), "10.5.0.77/32"), True, id="a pod's address"),
+        pytest.param(PolicyRoute(2, frozenset({3})), True, id="everybody, or a mark"),
+        pytest.param(PolicyRoute(2, frozenset({3}), names=("cali1",)), True, id="from a wire"),
+        pytest.param(
+            PolicyRoute(2, frozenset({3}), "10.5.0.0/24", invert=True), True, id="all but its own"
+        ),
+        pytest.param(PolicyRoute(2, frozenset({3}), "10.5.0.7/32"), False, id="its own address"),
+        pytest.param(PolicyRoute(2, frozenset({3}), "10.5.0.0/24"), False, id="its own network"),
+        pytest.param(PolicyRoute(2, frozenset({3}), names=("eth1",)), False, id="by its name"),
+        pytest.param(
+            PolicyRoute(2, frozenset({3}), only_destination=True), False, id="by destination"
+        ),
+        pytest.param(PolicyRoute(2, frozenset({4}), "10.5.0.77/32"), False, id="another NIC's"),
+    ],
+)
+def test_a_nic_that_policy_routing_uses_for_others_is_the_node_s(
+    *, rule: PolicyRoute, kept: bool
+) -> None:
+    device = replace(nic("eth1", 3, VF), addresses=(OWN,))
+
+    told = excluded_by(device, rule)
+
+    said = "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
+    assert told.startswith(said) if kept else told == ""
+    assert excluded_by(device, rule, include=(VF,)) == ""
+
+
+@pytest.mark.parametrize(
+    ("pci", "parent"), [pytest.param(VF, "", id="function"), pytest.param("", VF, id="parent")]
+)
+def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) -> None:
+    device = nic("eth1", 3, VF)
+    device = replace(device, pci=pci, link=replace(device.link, parent=parent))
+    rule = PolicyRoute(2, frozenset({3}), "10.7.0.1/32")
+
+    assert excluded_by(device, rule) != ""
+    assert excluded_by(device, rule, include=(VF,)) == ""
+
+
+def test_what_is_no_guess_cannot_be_included() -> None:
+    port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
+    port = replace(port, link=replace(port.link, master=4))
+    facts = HostFacts((function(VF),), (port, bridge), (), (DefaultRoute(4, 0, (4,)),))
+
+    told = inventory_from_facts(facts, include=("*",)).excluded
+
+    assert told == (
+        ("cni0", "the node's default route goes through it"),
+        ("pci-0000-8a-00-1", "eth1: carries the uplink cni0"),
+    )

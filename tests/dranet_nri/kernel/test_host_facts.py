@@ -1,0 +1,50 @@
+"""Host facts at attach, for what no virtual link has: switch ports, pinned links, parents."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dranet_nri.inventory import NetDevice
+from dranet_nri.kernel import host
+from dranet_nri.linux.netlink.links import IFLA_NETNS_IMMUTABLE, IFLA_PHYS_PORT_NAME, DumpedLink
+from dranet_nri.model import Link
+
+pytestmark = pytest.mark.process
+
+
+PARENT = "0000:8a:00.1"
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the host have no addresses, routes, rules, nor links above."""
+    for name in ("addresses", "above_elsewhere"):
+        monkeypatch.setattr(host, name, lambda *_: {})
+    for name in ("default_routes", "policy_routes"):
+        monkeypatch.setattr(host, name, lambda *_: ())
+    monkeypatch.setattr(host, "sysfs_parents", lambda *_: {"eth1": ("pci", PARENT)})
+
+
+def device(attrs: dict[int, bytes]) -> NetDevice:
+    """Return the facts of a host whose only link has these attributes."""
+    space: Any = SimpleNamespace(
+        links=lambda: [DumpedLink("eth1", 3, 1, 0, attrs)], netlink=None, fd=-1
+    )
+    (found,) = host.host_facts(space, "/sys").netdevs
+    return found
+
+
+def test_the_port_of_a_switch_is_named() -> None:
+    assert device({IFLA_PHYS_PORT_NAME: b"pf0vf3\0"}).port_name == "pf0vf3"
+
+
+@pytest.mark.parametrize(("value", "pinned"), [(b"\1", True), (b"\0", False)])
+def test_a_link_that_cannot_leave_its_namespace_is_pinned(value: bytes, *, pinned: bool) -> None:
+    assert device({IFLA_NETNS_IMMUTABLE: value}).pinned is pinned
+
+
+def test_where_the_kernel_tells_no_parent_sysfs_does() -> None:
+    link: Link = device({}).link
+
+    assert (link.bus, link.parent) == ("pci", PARENT)

@@ -1,0 +1,193 @@
+"""dranet_nri.linux.inotify: what inotify tells, and what it must be asked again."""
+
+import os
+import resource
+import struct
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import StateError
+from dranet_nri.linux import inotify
+from dranet_nri.linux.inotify import (
+    IN_CREATE,
+    IN_IGNORED,
+    IN_MOVED_TO,
+    IN_Q_OVERFLOW,
+    ChangedFiles,
+    InotifyEvent,
+    Watch,
+    parse_events,
+)
+from tests.dranet_nri.state.places import open_descriptors
+
+pytestmark = pytest.mark.process
+
+
+def is_watching(observed: Watch) -> bool:
+    """Whether the directory itself is watched, not one above it."""
+    return observed.directory is not None
+
+
+def event(watch: int, mask: int, name: bytes = b"") -> bytes:
+    """Return a struct inotify_event as the kernel pads it."""
+    padded = name + b"\0" * (-len(name) % 16) if name else b""
+    return struct.pack("iIII", watch, mask, 0, len(padded)) + padded
+
+
+def test_events_of_one_read_come_apart() -> None:
+    data = (
+        event(1, IN_MOVED_TO, b"a.json")
+        + event(-1, IN_Q_OVERFLOW)
+        + event(2, IN_CREATE, b"sixteen-byte.jso")
+        + event(1, IN_IGNORED)
+    )
+
+    assert list(parse_events(data)) == [
+        InotifyEvent(1, IN_MOVED_TO, "a.json"),
+        InotifyEvent(-1, IN_Q_OVERFLOW, ""),
+        InotifyEvent(2, IN_CREATE, "sixteen-byte.jso"),
+        InotifyEvent(1, IN_IGNORED, ""),
+    ]
+
+
+def test_a_name_that_is_no_text_survives() -> None:
+    (only,) = parse_events(event(1, IN_CREATE, b"\xff.json"))
+
+    assert os.fsencode(only.name) == b"\xff.json"
+
+
+def test_an_overflow_means_look_at_everything(tmp_path: Path) -> None:
+    observed = Watch(tmp_path)
+    os.close(observed._inotify)
+    observed._inotify, feed = os.pipe()
+    os.set_blocking(observed._inotify, False)
+    os.write(feed, event(-1, IN_Q_OVERFLOW))
+
+    assert observed.drain() == ChangedFiles(everything=True)
+
+    os.close(feed)
+    observed.close()
+
+
+def test_a_peer_that_never_stops_writing_cannot_keep_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed = Watch(tmp_path)
+    (tmp_path / "a.json").touch()
+
+    class Busy:
+        """An inotify queue that is never empty."""
+
+        reads = 0
+
+        def read(self) -> bytes:
+            self.reads += 1
+            return event(observed._watch, IN_CREATE, b"a.json")
+
+    busy = Busy()
+    monkeypatch.setattr(Watch, "_read", lambda _self: busy.read())
+
+    assert observed.drain() == ChangedFiles(everything=True)
+    assert busy.reads == 128
+    observed.close()
+
+
+def test_events_of_the_directory_before_are_not_taken_for_this_one(tmp_path: Path) -> None:
+    directory = tmp_path / "records"
+    directory.mkdir()
+    observed = Watch(directory)
+    (directory / "old.json").touch()
+    directory.rename(tmp_path / "away")
+    directory.mkdir()
+    (tmp_path / "away" / "late.json").touch()
+
+    assert observed.drain().everything
+    (tmp_path / "away" / "later.json").touch()
+    assert observed.drain() == ChangedFiles()
+    observed.close()
+
+
+def test_a_directory_that_appears_while_its_parent_is_taken_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "lib" / "records"
+    real_add = Watch._add
+
+    def add_then_make(self: Watch, path: Path) -> int:
+        found = real_add(self, path)
+        directory.mkdir(parents=True, exist_ok=True)
+        return found
+
+    monkeypatch.setattr(Watch, "_add", add_then_make)
+
+    observed = Watch(directory)
+
+    assert is_watching(observed)
+    (directory / "a.json").touch()
+    assert observed.drain().names == {"a.json"}
+    observed.close()
+
+
+def test_a_directory_appears_step_by_step(tmp_path: Path) -> None:
+    directory = tmp_path / "run" / "dranet" / "records"
+    observed = Watch(directory)
+    for step in ("run", "run/dranet", "run/dranet/records"):
+        assert not is_watching(observed)
+        (tmp_path / step).mkdir()
+        assert observed.drain().everything
+
+    assert is_watching(observed)
+    observed.close()
+
+
+def test_a_file_in_the_place_of_the_directory_is_waited_out(tmp_path: Path) -> None:
+    directory = tmp_path / "records"
+    directory.write_bytes(b"")
+    observed = Watch(directory)
+    assert not is_watching(observed)
+
+    directory.unlink()
+    directory.mkdir()
+
+    assert observed.drain().everything
+    assert is_watching(observed)
+    observed.close()
+
+
+def test_without_inotify_the_remedy_is_named(tmp_path: Path) -> None:
+    before = open_descriptors()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(StateError, match=r"fs\.inotify\.max_user_instances"):
+            Watch(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert open_descriptors() == before
+
+
+def test_a_watch_that_fails_to_start_keeps_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_descriptors()
+
+    def refuse(_self: Watch, _path: Path) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Watch, "_add", refuse)
+    with pytest.raises(PermissionError):
+        Watch(tmp_path)
+
+    assert open_descriptors() == before
+
+
+def test_a_path_without_any_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_self: Watch, path: Path) -> int:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(inotify.Watch, "_add", nothing)
+
+    with pytest.raises(StateError, match="neither it nor a directory above it"):
+        Watch(Path("/a/b"))

@@ -1,0 +1,49 @@
+"""Errors say what was asked, what came of it, and what could not be undone."""
+
+from errno import EBUSY, ENODEV
+
+import pytest
+
+from dranet_nri.errors import AttachError, ConfigError, KernelError, OwnedError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(KernelError("move link 3", EBUSY), "move link 3: EBUSY", id="errno-by-name"),
+        pytest.param(
+            KernelError("add route", EBUSY, "Nexthop has invalid gateway"),
+            "add route: EBUSY (Nexthop has invalid gateway)",
+            id="with-the-kernels-words",
+        ),
+        pytest.param(KernelError("dump", 12345), "dump: errno 12345", id="errno-without-a-name"),
+    ],
+)
+def test_a_kernel_error_reads_as_operation_and_reason(error: KernelError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_a_missing_device_counts_as_gone_and_a_busy_one_does_not() -> None:
+    assert KernelError("delete", ENODEV).already_gone
+    assert not KernelError("delete", EBUSY).already_gone
+
+
+def test_an_attach_error_names_what_could_not_be_undone() -> None:
+    clean = AttachError("move link 3", "EBUSY")
+    stuck = AttachError("move link 3", "EBUSY", ["eth1 is not home", "eth2 is not home"])
+
+    assert str(clean) == "move link 3 failed: EBUSY"
+    assert str(stuck).endswith("; not undone: eth1 is not home; eth2 is not home")
+    assert stuck.undo_failures == ("eth1 is not home", "eth2 is not home")
+
+
+def test_a_config_error_keeps_every_violation_in_order() -> None:
+    error = ConfigError(["a: 1: rule", "b: 2: rule"])
+
+    assert error.violations == ("a: 1: rule", "b: 2: rule")
+    assert str(error) == "a: 1: rule; b: 2: rule"
+
+
+def test_a_terminal_shows_each_violation_on_a_line_and_another_error_on_one() -> None:
+    assert ConfigError(["a: 1: rule", "b: 2: rule"]).lines == ("a: 1: rule", "b: 2: rule")
+    assert OwnedError("eth1 is held").lines == ("eth1 is held",)

@@ -1,0 +1,191 @@
+"""How far one try to bring a device home came, and what is told of it."""
+
+from dataclasses import replace
+from errno import EINVAL, ENETUNREACH
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import (
+    Device,
+    DeviceKey,
+    Link,
+    LinkState,
+    NextHop,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+    Route,
+    Sysctl,
+)
+from dranet_nri.plan.ops import AddRoute, Op, SetSysctl
+from dranet_nri.plan.restore import RestoreTarget
+from dranet_nri.plan.retry import RestoreResult, verify_restored
+
+MLX5 = RdmaLink(3, "mlx5_2", "0c42:a103:0065:5a1e")
+NIC = Device("nic-2", DeviceKey("pci", "0000:02:00.0", "eth2", "0000:02:00.0"))
+VIRTUAL = Device("dummy", DeviceKey("", "", "dummy0"))
+PLAIN = LinkState(Link(4, "eth2", bus="pci", parent="0000:02:00.0", mac="02:00:00:00:00:02"))
+ROUTE, FILTER = Route("10.9.0.0/16", gateway="10.1.0.1"), Sysctl("ipv4", "rp_filter", "2")
+WANTED = RestoreTarget(
+    replace(PLAIN, link=replace(PLAIN.link, up=True), routes=(ROUTE,)), rdma=(MLX5,)
+)
+UP = LinkState(replace(PLAIN.link, up=True))
+
+Failed = list[tuple[Op, KernelError]]
+NO_ROUTE: Failed = [
+    (AddRoute(Ns.HOST, "eth2", ROUTE), KernelError("add route 10.9.0.0/16", ENETUNREACH))
+]
+NO_ROUTE_TEXT = (
+    "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH; its gateway is not within reach: an"
+    " address or a route to it is gone; give it back"
+)
+NO_SYSCTL: Failed = [
+    (SetSysctl(Ns.HOST, "eth2", FILTER), KernelError("set sysctl rp_filter", EINVAL))
+]
+LOST = "RDMA device mlx5_2 is gone: load its driver again"
+
+
+def rdma(host: tuple[RdmaLink, ...] = (), pod: tuple[RdmaLink, ...] = ()) -> ObservedRdma:
+    return ObservedRdma(RdmaMode.EXCLUSIVE, host, pod)
+
+
+def judged(
+    observed: Observed,
+    failed: Failed | None = None,
+    wanted: RestoreTarget = WANTED,
+    device: Device = NIC,
+    *,
+    alive: bool = True,
+    patient: bool = True,
+) -> RestoreResult:
+    return verify_restored(device, wanted, observed, failed or [], alive=alive, patient=patient)
+
+
+AT_HOME = Observed(host=WANTED.snapshot, rdma=rdma(host=(MLX5,)))
+ROUTELESS = Observed(host=UP, rdma=rdma(host=(MLX5,)))
+
+
+def test_a_device_that_is_as_it_was_is_home_without_a_word() -> None:
+    assert judged(AT_HOME) == RestoreResult(home=True, usable=True)
+
+
+def test_what_the_host_refuses_is_told_and_given_up_when_patience_ends() -> None:
+    given_back = f"{NO_ROUTE_TEXT}; given back without it after 10 tries"
+
+    assert judged(ROUTELESS, NO_ROUTE) == RestoreResult(home=False, text=NO_ROUTE_TEXT, usable=True)
+    assert judged(ROUTELESS, NO_ROUTE, patient=False) == RestoreResult(
+        home=True, text=given_back, usable=True
+    )
+
+
+def test_what_cannot_be_had_any_more_is_given_up_at_once() -> None:
+    wanted = replace(WANTED, snapshot=replace(UP, sysctls=(FILTER,)))
+
+    back = judged(ROUTELESS, NO_SYSCTL, wanted)
+
+    assert (back.home, back.usable) == (True, True)
+    assert back.text.endswith(
+        "set sysctl rp_filter: EINVAL; the kernel does not take that value any more; set the"
+        " sysctl by hand; given back without it"
+    )
+
+
+def test_a_virtual_device_that_is_nowhere_is_home_and_the_reason_said() -> None:
+    wanted = RestoreTarget(LinkState(Link(5, "dummy0")))
+
+    assert judged(Observed(), wanted=wanted, device=VIRTUAL).text.startswith(
+        "device dummy (dummy0) is no more: it was deleted"
+    )
+    unclear = judged(Observed(unclear=("ib0", "ib1")), wanted=wanted, device=VIRTUAL)
+    assert not unclear.home
+    assert "ib0" in unclear.text
+
+
+def test_hardware_that_is_nowhere_is_waited_for() -> None:
+    assert not judged(Observed(), NO_ROUTE, patient=False).home
+
+
+def test_an_rdma_device_that_a_dying_namespace_still_has_is_waited_for_without_a_word() -> None:
+    nowhere = replace(AT_HOME, rdma=rdma())
+
+    assert judged(nowhere, alive=False) == RestoreResult(home=False)
+    assert judged(nowhere) == RestoreResult(home=False, text=LOST)
+
+
+def test_an_rdma_device_that_came_from_a_dying_namespace_under_another_name_is_told() -> None:
+    misnamed = replace(AT_HOME, rdma=rdma(host=(replace(MLX5, name="hca0"),)))
+
+    assert "is called hca0" in judged(misnamed, alive=False).text
+
+
+TAKEN = (
+    "interface eth2 is called dra4: its name is taken; give the link that has it another"
+    " (ip link set eth2 name NAME; ip link property del dev LINK altname eth2 if it is an"
+    " alternative one)"
+)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_an_interface_whose_name_is_taken_is_waited_for_with_a_word(*, alive: bool) -> None:
+    spare = replace(WANTED.snapshot or PLAIN, link=replace(UP.link, name="dra4"))
+    misnamed = replace(AT_HOME, host=spare, taken_host_names=frozenset({"eth2"}))
+
+    assert judged(misnamed, alive=alive, patient=False) == RestoreResult(home=False, text=TAKEN)
+    assert judged(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
+    assert judged(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
+
+
+@pytest.mark.parametrize(
+    ("there", "text"),
+    [
+        pytest.param(rdma(), LOST, id="gone"),
+        pytest.param(
+            rdma(host=(replace(MLX5, name="hca0"),)),
+            "RDMA device mlx5_2 is called hca0: its name is taken; give the device that has it"
+            " another (rdma dev set mlx5_2 name NAME)",
+            id="renamed",
+        ),
+        pytest.param(rdma(pod=(MLX5,)), "RDMA device mlx5_2 is still in the pod", id="away"),
+    ],
+)
+def test_an_rdma_device_is_no_detail_that_is_ever_given_up(there: ObservedRdma, text: str) -> None:
+    back = judged(replace(ROUTELESS, rdma=there), NO_ROUTE, patient=False)
+
+    assert (back.home, back.usable) == (False, False)
+    assert back.text == f"{NO_ROUTE_TEXT}; {text}"
+
+
+def test_nobody_waits_for_the_rdma_device_of_a_virtual_device() -> None:
+    soft = RestoreTarget(LinkState(Link(5, "dummy0")), rdma=(MLX5,))
+    here = Observed(host=soft.snapshot, rdma=rdma())
+
+    assert judged(here, wanted=soft, device=VIRTUAL) == RestoreResult(
+        home=True, text=LOST, usable=True
+    )
+    away = replace(here, rdma=rdma(pod=(MLX5,)))
+    assert not judged(away, wanted=soft, device=VIRTUAL).home
+
+
+def test_what_the_kernel_takes_without_doing_it_is_told_and_given_up_like_a_refusal() -> None:
+    told = (
+        "device nic-2 (eth2): without effect: add route 10.9.0.0/16 via 10.1.0.1 dev eth2 in host"
+    )
+
+    assert judged(ROUTELESS) == RestoreResult(home=False, text=told, usable=True)
+    assert judged(ROUTELESS, patient=False).text == f"{told}; given back without it after 10 tries"
+
+
+def test_an_ipv4_route_that_lacks_a_leg_is_told_and_keeps_nothing_away() -> None:
+    legs = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth3"))
+    wanted = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
+    partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
+
+    assert judged(Observed(host=partly), wanted=wanted) == RestoreResult(
+        home=True,
+        text="device nic-2 (eth2): route 10.9.0.0/16 without its leg over eth3, which is not on"
+        " the host",
+        usable=True,
+    )

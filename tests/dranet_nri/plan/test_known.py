@@ -1,0 +1,300 @@
+"""What a device is known by, on the host and in its pod."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState, Observed, RdmaLink
+from dranet_nri.plan.identity import (
+    DeviceIdentity,
+    RdmaIdentity,
+    device_identity,
+    rdma_identity,
+    why_unclear,
+)
+
+VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
+DEVICE = AttachedDevice(
+    "nic",
+    Device("nic0", DeviceKey("", "", "nic0")),
+    snapshot=LinkState(VETH),
+    mac="02:00:00:00:77:0A",
+    pod_index=3,
+)
+KNOWN = DeviceIdentity(7, "veth", frozenset({VETH.mac, "02:00:00:00:77:0a"}), 3, child=False)
+OTHER_MAC = "02:00:00:00:00:99"
+
+PORT = Link(
+    9, "eth2", mac="0c:42:a1:00:00:02", bus="pci", parent="0000:8a:00.0",
+    perm_mac="0c:42:a1:00:00:01", dev_port=1,
+)  # fmt: skip
+HARDWARE = AttachedDevice(
+    "nic",
+    Device(
+        "pci-0000-8a-00-0-p1",
+        DeviceKey("pci", "0000:8a:00.0", "eth2", "0000:8a:00.0", 1),
+        (("dra.net/mac", "0C:42:A1:00:00:02"),),
+    ),
+    pod_name="net1",
+)
+ATTACHED = replace(HARDWARE, snapshot=LinkState(PORT), mac=OTHER_MAC, pod_index=4)
+PORT_KNOWN = DeviceIdentity(
+    9, "", frozenset({PORT.mac, OTHER_MAC}), pod_index=4, perm_mac=PORT.perm_mac, port=1,
+    child=False,
+)  # fmt: skip
+GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
+
+
+@pytest.mark.parametrize(
+    ("device", "known"),
+    [
+        pytest.param(DEVICE, KNOWN, id="virtual"),
+        pytest.param(replace(DEVICE, snapshot=None), None, id="virtual, not touched"),
+        pytest.param(replace(DEVICE, home=True), None, id="virtual, home again"),
+        pytest.param(ATTACHED, PORT_KNOWN, id="hardware"),
+        pytest.param(
+            HARDWARE,
+            DeviceIdentity(0, "", frozenset({PORT.mac}), port=1),
+            id="hardware, as published",
+        ),
+        pytest.param(
+            replace(ATTACHED, home=True),
+            DeviceIdentity(0, "", frozenset({PORT.mac}), port=1),
+            id="home",
+        ),
+        pytest.param(
+            replace(HARDWARE, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
+            DeviceIdentity(0, "", frozenset()),
+            id="hardware of which little is told",
+        ),
+        pytest.param(
+            replace(ATTACHED, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
+            PORT_KNOWN,
+            id="its number was seen when it was touched",
+        ),
+        pytest.param(
+            replace(ATTACHED, snapshot=LinkState(replace(PORT, lower=3))),
+            replace(PORT_KNOWN, child=True),
+            id="a child",
+        ),
+    ],
+)
+def test_a_device_is_known_by_what_its_record_tells(
+    device: AttachedDevice, known: DeviceIdentity | None
+) -> None:
+    assert device_identity(device) == known
+
+
+@pytest.mark.parametrize(
+    ("link", "is_it"),
+    [
+        (VETH, True),
+        (replace(VETH, mac=OTHER_MAC), True),
+        (replace(VETH, index=99), True),
+        (replace(VETH, index=99, mac=OTHER_MAC), False),
+        (replace(VETH, kind="bridge"), False),
+    ],
+    ids=["the same", "of another address", "of another index", "of neither", "of another kind"],
+)
+def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None:  # noqa: FBT001 - the expectation
+    assert KNOWN.is_it(link) is is_it
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "waits"),
+    [
+        (KNOWN, replace(VETH, name="dra9"), True),
+        (KNOWN, replace(VETH, name="dra9", index=99), True),
+        (KNOWN, replace(VETH, name="dra9", mac=OTHER_MAC), False),
+        (KNOWN, replace(VETH, name="dra9", kind="bridge"), False),
+        (KNOWN, replace(VETH, name="other"), False),
+        (replace(KNOWN, macs=frozenset()), replace(VETH, name="dra9", mac=""), True),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan"), True),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan", index=99), False),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra3", kind="vlan", index=99), True),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra31", kind="vlan", index=99), True),
+        (
+            replace(KNOWN, kind="vlan", pod_index=0),
+            replace(VETH, name="dra0", kind="vlan", index=99),
+            False,
+        ),
+    ],
+    ids=[
+        "the same", "of another index", "of another address", "of another kind", "of another name",
+        "without address", "with its parent's", "with its parent's and of another index",
+        "named by its index in the pod", "and that name was taken", "index in the pod unknown",
+    ],
+)  # fmt: skip
+def test_at_home_it_waits_for_its_name_under_a_spare_one(
+    known: DeviceIdentity,
+    link: Link,
+    waits: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.waits_as(link) is waits
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "is_named"),
+    [
+        (replace(KNOWN, pod_index=0), replace(VETH, mac=OTHER_MAC), True),
+        (KNOWN, VETH, True),
+        (KNOWN, replace(VETH, mac=OTHER_MAC), False),
+        (KNOWN, replace(VETH, kind="bridge"), False),
+    ],
+    ids=["index unknown", "another index", "of another address too", "of another kind"],
+)
+def test_in_the_pod_its_name_has_to_do_while_its_index_is_unknown(
+    known: DeviceIdentity,
+    link: Link,
+    is_named: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.is_named(link) is is_named
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "is_there"),
+    [
+        (KNOWN, Link(3, "mine", kind="veth", mac=OTHER_MAC), True),
+        (KNOWN, replace(VETH, index=4), False),
+        (KNOWN, Link(3, "mine", kind="bridge"), False),
+        (replace(KNOWN, pod_index=0), Link(0, "", kind="veth"), False),
+    ],
+    ids=["under any name", "another index", "another kind", "unknown"],
+)
+def test_its_index_in_the_pod_proves_it(known: DeviceIdentity, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
+    assert known.is_there(link) is is_there
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "alike"),
+    [
+        (KNOWN, replace(VETH, index=99, name="mine"), True),
+        (KNOWN, replace(VETH, mac=OTHER_MAC), False),
+        (KNOWN, replace(VETH, kind="bridge"), False),
+        (replace(KNOWN, kind="vlan"), replace(VETH, kind="vlan"), False),
+    ],
+    ids=["renamed", "of another address", "of another kind", "of its parent's address"],
+)
+def test_a_link_of_another_name_has_to_have_an_address_of_its_own(
+    known: DeviceIdentity,
+    link: Link,
+    alike: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.looks_like(link) is alike
+
+
+def test_while_its_index_in_the_pod_is_unknown_links_there_may_be_it() -> None:
+    known = replace(KNOWN, pod_index=0)
+    mine, later, tunnel = replace(VETH, mac=OTHER_MAC), replace(VETH, index=8), Link(7, "tunl0")
+
+    assert known.may_be((mine, Link(1, "lo"))) == (mine,)
+    assert known.may_be((tunnel, later)) == (later,)
+    assert known.may_be((later,)) == ()
+    assert KNOWN.may_be((mine,)) == ()
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "is_another"),
+    [
+        (PORT_KNOWN, PORT, False),
+        (PORT_KNOWN, replace(PORT, dev_port=0), True),
+        (PORT_KNOWN, replace(PORT, dev_port=None), False),
+        (replace(PORT_KNOWN, port=None), PORT, False),
+        (replace(PORT_KNOWN, port=0), PORT, True),
+    ],
+    ids=["its own", "another", "not told", "not recorded", "the first one"],
+)
+def test_a_number_tells_ports_apart(known: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
+    assert known.is_another_port(link) is is_another
+
+
+def test_hardware_is_told_by_addresses() -> None:
+    guid = replace(PORT_KNOWN, macs=frozenset({f"00:00:00:01:{GID}:1e"}), perm_mac="")
+    anew = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
+
+    assert PORT_KNOWN.has_perm_mac(replace(PORT, mac=""))
+    assert not PORT_KNOWN.has_perm_mac(replace(PORT, perm_mac=OTHER_MAC))
+    assert not guid.has_perm_mac(anew)
+    assert PORT_KNOWN.has_mac(replace(PORT, mac=OTHER_MAC))
+    assert not PORT_KNOWN.has_mac(replace(PORT, mac=PORT.perm_mac))
+    assert guid.has_guid(anew)
+    assert guid.has_guid(replace(PORT, perm_mac=anew.mac))
+    assert not guid.has_guid(replace(anew, mac=f"00:00:00:01:{GID}:1f"))
+    assert not PORT_KNOWN.has_guid(PORT)
+
+
+IN_POD = replace(PORT, index=4, name="mine", mac="02:66", perm_mac="", dev_port=None)
+ONCE = replace(PORT_KNOWN, pod_index=0)
+FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "is_another"),
+    [
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, perm_mac=PORT.perm_mac), False, id="it"),
+        pytest.param(
+            PORT_KNOWN, replace(IN_POD, index=5, perm_mac=OTHER_MAC), True, id="another's address"
+        ),
+        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="made anew"),
+        pytest.param(
+            ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="made anew, unproven"
+        ),
+        pytest.param(ONCE, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another, unproven"),
+        pytest.param(PORT_KNOWN, IN_POD, False, id="its index"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5), True, id="nothing speaks for it"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, mac=PORT.mac), False, id="its address"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, name="net1"), False, id="its name"),
+        pytest.param(ONCE, IN_POD, False, id="index not recorded"),
+        pytest.param(FRESH, IN_POD, True, id="nothing speaks for it yet"),
+        pytest.param(FRESH, replace(IN_POD, name="net1"), False, id="without a record, its name"),
+        pytest.param(
+            FRESH, replace(IN_POD, perm_mac=PORT.mac), False, id="without a record, its address"
+        ),
+    ],
+)
+def test_hardware_in_the_pod_may_be_another_claim_s(
+    known: DeviceIdentity,
+    link: Link,
+    is_another: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.is_another_in_pod(link, "net1") is is_another
+
+
+def test_what_cannot_be_told_apart_is_named_with_the_remedy() -> None:
+    assert why_unclear(HARDWARE.device, ("a", "x (in the pod)")) == (
+        "device pci-0000-8a-00-0-p1 (eth2) can't be told from others: it may be a or"
+        " x (in the pod); give the right one the name eth2 on the host"
+    )
+
+
+@pytest.mark.parametrize(("index", "known"), [(3, True), (4, False)])
+@pytest.mark.parametrize("name", ["mlx5_0", "hca0"])
+def test_an_rdma_device_that_left_is_known_by_its_index(
+    index: int, name: str, known: object
+) -> None:
+    left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
+    seen = replace(left, index=index, name=name)
+
+    assert (
+        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+    )
+
+
+@pytest.mark.parametrize(
+    ("observed", "host", "pod"),
+    [
+        (Observed(), 0, 0),
+        (Observed(host=LinkState(PORT)), 9, 0),
+        (Observed(pod=LinkState(replace(PORT, index=4))), 0, 4),
+    ],
+)
+def test_rdma_devices_are_known_by_the_record_and_where_the_net_device_is(
+    observed: Observed, host: int, pod: int
+) -> None:
+    left = RdmaLink(3, "mlx5_1")
+    published = replace(ATTACHED.device, rdma_devices=("mlx5_1",))
+    record = replace(ATTACHED, device=published, rdma=(left,), rdma_name="hca0")
+
+    known = rdma_identity(record, observed)
+
+    assert known == RdmaIdentity(published.key, ("mlx5_1",), (left,), "hca0", host, pod)

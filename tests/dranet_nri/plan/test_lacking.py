@@ -1,0 +1,59 @@
+"""Configuration that a pod can lack, and refusals that fail its attach."""
+
+from errno import EACCES, EBUSY, EEXIST, ENODEV, ENOMEM
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Address, Neighbour, Ns, Route, Rule
+from dranet_nri.plan.lacking import may_lack, warning_lines
+from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op, SetUp
+
+ADDRESS, ROUTE = Address("2001:db8::5/64"), Route("10.9.0.0/16")
+RULE, NEIGHBOUR = Rule(4, 1000), Neighbour("10.1.0.1", "02:00:00:00:00:01")
+OPS: tuple[tuple[Op, Address | Route | Rule | Neighbour], ...] = (
+    (AddAddress(Ns.POD, "net1", ADDRESS), ADDRESS),
+    (AddRoute(Ns.POD, "net1", ROUTE), ROUTE),
+    (AddRule(Ns.POD, RULE), RULE),
+    (AddNeighbour(Ns.POD, "net1", NEIGHBOUR), NEIGHBOUR),
+)
+
+
+def error(code: int) -> KernelError:
+    return KernelError("add it", code)
+
+
+@pytest.mark.parametrize(("op", "value"), OPS)
+def test_what_is_inherited_may_be_lacking(
+    op: Op, value: Address | Route | Rule | Neighbour
+) -> None:
+    assert may_lack({value}, op, error(EACCES))
+    assert may_lack({value}, op, error(EEXIST))
+
+
+@pytest.mark.parametrize(("op", "value"), OPS)
+def test_what_is_claimed_or_may_pass_fails_the_attach(
+    op: Op, value: Address | Route | Rule | Neighbour
+) -> None:
+    others = {each for _, each in OPS} - {value}
+
+    assert not may_lack(others, op, error(EACCES))
+    assert not any(may_lack({value}, op, error(code)) for code in (EBUSY, ENODEV, ENOMEM))
+
+
+def test_what_makes_the_device_work_is_never_lacking() -> None:
+    assert not may_lack({ADDRESS}, SetUp(Ns.POD, "net1"), error(EACCES))
+
+
+@pytest.mark.parametrize(
+    ("count", "last"),
+    [(5, "left out, for the kernel refused it: add it: EACCES; IPv6 is"), (9, "4 more")],
+)
+def test_some_are_told_and_how_many_more(count: int, last: str) -> None:
+    refused = [(OPS[0][0], error(EACCES))] * count
+
+    told = warning_lines(("a route stands by",), refused)
+
+    assert told[0] == "a route stands by"
+    assert len(told) == min(count + 1, 7)
+    assert told[-1].startswith(last)

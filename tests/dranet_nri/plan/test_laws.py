@@ -1,0 +1,179 @@
+"""Laws of the planner: whatever the host, the claim and the pod did."""
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dranet_nri.model import (
+    Link,
+    LinkState,
+    NetworkConfig,
+    Ns,
+)
+from dranet_nri.plan.ops import (
+    Plan,
+    SetUp,
+)
+from dranet_nri.plan.planner import is_restored
+from tests.dranet_nri.plan.worlds import (
+    ADDRESSES,
+    NEIGHBOURS,
+    POD_DEEDS,
+    ROUTES,
+    RULES,
+    SYSCTLS,
+    WORLDS,
+    World,
+    comparable,
+    misbehave,
+)
+
+# --------------------------------------------------------------------------- laws
+
+CUTS = st.integers(0, 40)  # after how many operations a plan stops; longer ones count anew
+
+
+def cut_short(ops: Plan, after: int) -> Plan:
+    """Return a prefix of the plan: empty, whole, or anything between."""
+    return ops[: after % (len(ops) + 1)]
+
+
+@given(WORLDS)
+def test_plan_of_an_untouched_host_is_empty(world: World) -> None:
+    assert world.plan(world.at_home) == ()
+    assert is_restored(world.at_home, world.look())
+
+
+@given(WORLDS)
+def test_an_applied_plan_leaves_nothing_to_plan(world: World) -> None:
+    world.apply(world.attach_plan())
+
+    assert world.plan(world.in_pod) == ()
+
+    world.apply(world.plan(world.at_home))
+
+    assert world.plan(world.at_home) == ()
+
+
+@given(WORLDS, CUTS)
+def test_from_any_prefix_of_an_attach_the_host_is_restored_exactly(world: World, cut: int) -> None:
+    world.apply(cut_short(world.attach_plan(), cut))
+
+    world.apply(world.plan(world.at_home))
+
+    world.assert_restored()
+
+
+@given(WORLDS, CUTS)
+def test_from_any_prefix_of_an_attach_the_attach_completes(world: World, cut: int) -> None:
+    whole = World(world.host, world.config)
+    whole.apply(whole.attach_plan())
+    world.apply(cut_short(world.attach_plan(), cut))
+
+    world.apply(world.plan(world.in_pod))
+
+    assert world.plan(world.in_pod) == ()
+    assert in_pod_state(world) == in_pod_state(whole)
+
+
+@given(WORLDS, CUTS)
+def test_from_any_prefix_of_a_detach_the_host_is_restored_exactly(world: World, cut: int) -> None:
+    world.apply(world.attach_plan())
+    world.apply(cut_short(world.plan(world.at_home), cut))
+
+    world.apply(world.plan(world.at_home))
+
+    world.assert_restored()
+
+
+@given(WORLDS, CUTS)
+def test_from_any_prefix_of_a_detach_the_device_can_go_back(world: World, cut: int) -> None:
+    world.apply(world.attach_plan())
+    world.apply(cut_short(world.plan(world.at_home), cut))
+
+    world.apply(world.plan(world.in_pod))
+
+    assert world.plan(world.in_pod) == ()
+
+
+@given(WORLDS, CUTS)
+def test_from_any_prefix_of_an_attach_the_death_of_the_pod_brings_the_device_home(
+    world: World, cut: int
+) -> None:
+    world.apply(cut_short(world.attach_plan(), cut))
+    world.kernel.destroy_netns(world.netns)
+
+    world.apply(world.plan(world.at_home))
+
+    world.assert_restored()
+
+
+@given(WORLDS, POD_DEEDS, st.booleans())
+def test_whatever_the_pod_did_to_the_device_it_comes_home_as_it_was(
+    world: World,
+    deeds: tuple[str, ...],
+    dies: bool,  # noqa: FBT001 (Hypothesis passes it)
+) -> None:
+    # An altname that the kernel returns with the device could be the host's by then.
+    assume(not dies or "an altname" not in deeds)
+    world.apply(world.attach_plan())
+    misbehave(world, deeds)
+    if dies:
+        world.kernel.destroy_netns(world.netns)
+
+    world.apply(world.plan(world.at_home))
+
+    world.assert_restored()
+
+
+@given(WORLDS, POD_DEEDS)
+def test_whatever_the_pod_did_to_the_device_a_repair_configures_it(
+    world: World, deeds: tuple[str, ...]
+) -> None:
+    assume("altname of its own name" not in deeds or world.config.interface.name != "eth1")
+    world.apply(world.attach_plan())
+    misbehave(world, deeds)
+
+    world.apply(world.plan(world.in_pod))
+
+    assert world.plan(world.in_pod) == ()
+
+
+@given(WORLDS)
+def test_a_name_taken_on_the_host_is_taken_back_when_it_is_free_and_nothing_is_lost(
+    world: World,
+) -> None:
+    world.apply(world.attach_plan())
+    world.kernel.add_link("eth1", kind="dummy")
+    world.apply(world.plan(world.at_home))
+    assert not is_restored(world.at_home, world.look())
+    world.kernel.remove_link("eth1")
+
+    world.apply(world.plan(world.at_home))
+
+    world.assert_restored()
+
+
+def in_pod_state(world: World) -> LinkState:
+    """Return the device's state in the pod."""
+    state = world.look().pod
+    assert state is not None
+    return comparable(state)
+
+
+def test_worlds_hold_what_the_laws_are_about() -> None:
+    host = LinkState(
+        Link(0, "eth1", mac="02:00:00:00:00:07", up=True, altnames=("enp138s0", "alt")),
+        master_name="br0",
+        addresses=ADDRESSES,
+        routes=ROUTES,
+        rules=RULES,
+        neighbours=NEIGHBOURS,
+        sysctls=SYSCTLS,
+    )
+
+    world = World(host, NetworkConfig())
+
+    assert len(world.snapshot.routes) == len(ROUTES)
+    assert world.snapshot.addresses == ADDRESSES
+    assert world.snapshot.master_name == "br0"
+    assert SetUp(Ns.POD, "eth1") in world.attach_plan()

@@ -1,0 +1,229 @@
+"""Plans home: what is given back, what is not any more, and what is left alone; from literals."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.model import (
+    FOREVER,
+    Address,
+    IpoibState,
+    Link,
+    LinkState,
+    Neighbour,
+    Ns,
+    Observed,
+    Route,
+    Rule,
+    Sysctl,
+)
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddRoute,
+    LinkSettings,
+    MoveLink,
+    SetLink,
+    SetMaster,
+)
+from dranet_nri.plan.planner import is_restored, is_usable, make_plan
+from dranet_nri.plan.restore import RestoreTarget
+from tests.dranet_nri.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, on_host
+
+NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
+KERNEL_LL = 3  # IFAPROT_KERNEL_LL
+
+
+@pytest.mark.parametrize(
+    ("master", "names", "restored"),
+    [
+        pytest.param("", ("br0",), True, id="free meanwhile"),
+        pytest.param("br1", ("br0", "br1"), True, id="another master"),
+        pytest.param("br0", ("br0",), False, id="in it"),
+        pytest.param("", (), False, id="gone: the device is home without it"),
+    ],
+)
+def test_the_master_is_given_back_if_it_still_exists(
+    master: str, names: tuple[str, ...], *, restored: bool
+) -> None:
+    now = replace(PLAIN, master_name=master)
+
+    ops = make_plan(RestoreTarget(replace(PLAIN, master_name="br0")), on_host(now, *names))
+
+    assert ops == ((SetMaster(Ns.HOST, "eth1", "br0"),) if restored else ())
+
+
+@pytest.mark.parametrize(
+    ("before", "elapsed_s", "after"),
+    [
+        pytest.param(
+            Address("10.1.0.5/24"), 10**6, Address("10.1.0.5/24"), id="permanent stays permanent"
+        ),
+        pytest.param(
+            Address("10.1.0.5/24", valid_s=100, preferred_s=50),
+            30,
+            Address("10.1.0.5/24", valid_s=70, preferred_s=20),
+            id="the rest of a lifetime",
+        ),
+        pytest.param(
+            Address("10.1.0.5/24", valid_s=100, preferred_s=50),
+            60,
+            Address("10.1.0.5/24", valid_s=40, preferred_s=0),
+            id="deprecated meanwhile",
+        ),
+        pytest.param(
+            Address("10.1.0.5/24", valid_s=FOREVER, preferred_s=50),
+            60,
+            Address("10.1.0.5/24", valid_s=FOREVER, preferred_s=0),
+            id="permanent, deprecated meanwhile",
+        ),
+        pytest.param(Address("10.1.0.5/24", valid_s=100), 100, None, id="expired"),
+        pytest.param(
+            Address("fe80::7/64", scope=253, proto=KERNEL_LL), 0, None, id="the kernel's link-local"
+        ),
+        pytest.param(
+            Address("fe80::7/64", scope=253),
+            0,
+            Address("fe80::7/64", scope=253),
+            id="an administrator's link-local",
+        ),
+    ],
+)
+def test_addresses_come_back_with_what_is_left_of_their_lifetime(
+    before: Address, elapsed_s: int, after: Address | None
+) -> None:
+    snapshot = replace(PLAIN, addresses=(before,))
+
+    ops = make_plan(RestoreTarget(snapshot, elapsed_s), on_host(replace(PLAIN, addresses=())))
+
+    assert ops == ((AddAddress(Ns.HOST, "eth1", after),) if after else ())
+
+
+@pytest.mark.parametrize(
+    ("expires_s", "after"),
+    [
+        pytest.param(0, 0, id="permanent"),
+        pytest.param(100, 40, id="the rest"),
+        pytest.param(60, None, id="expired"),
+    ],
+)
+def test_routes_come_back_with_what_is_left_of_their_lifetime(
+    expires_s: int, after: int | None
+) -> None:
+    route = Route("2001:db8:9::/48", gateway="fe80::1", expires_s=expires_s, protocol=9)
+
+    ops = make_plan(RestoreTarget(replace(PLAIN, routes=(route,)), 60), on_host(PLAIN))
+
+    wanted = replace(route, expires_s=after or 0)
+    assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", wanted),))
+
+
+def test_routes_at_home_are_added_in_an_order_that_works() -> None:
+    via = Route("10.9.0.0/16", gateway="172.16.0.1")
+    direct = Route("172.16.0.1/32", scope=253)
+
+    ops = make_plan(RestoreTarget(replace(PLAIN, routes=(via, direct))), on_host(PLAIN))
+
+    assert ops == (AddRoute(Ns.HOST, "eth1", direct), AddRoute(Ns.HOST, "eth1", via))
+
+
+def test_what_appeared_meanwhile_is_never_deleted() -> None:
+    now = replace(
+        FULL,
+        link=replace(NIC, altnames=("enp138s0", "new")),
+        master_name="br9",
+        addresses=(*FULL.addresses, Address("10.77.0.1/24")),
+        routes=(*FULL.routes, Route("10.78.0.0/16", scope=253)),
+        rules=(*FULL.rules, Rule(4, 5, table=7)),
+        neighbours=(*FULL.neighbours, Neighbour("10.1.0.77", "02:00:00:00:00:0b")),
+        sysctls=(*FULL.sysctls, Sysctl("ipv4", "arp_filter", "1")),
+    )
+
+    assert make_plan(RestoreTarget(FULL), on_host(now, "br9")) == ()
+
+
+def test_a_device_that_is_in_neither_namespace_has_to_come_by_itself() -> None:
+    wanted = RestoreTarget(PLAIN)
+
+    assert make_plan(wanted, Observed(taken_host_names=HOST_NAMES)) == ()
+    assert not is_restored(wanted, Observed(taken_host_names=HOST_NAMES))
+
+
+@pytest.mark.parametrize("state", [PLAIN, FULL], ids=["plain", "full"])
+def test_a_device_at_home_as_it_was_needs_nothing(state: LinkState) -> None:
+    assert make_plan(RestoreTarget(state), on_host(state)) == ()
+    assert is_restored(RestoreTarget(state), on_host(state))
+
+
+def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
+    bare = LinkState(Link(4, "tun0", mac="", up=False))
+    now = LinkState(Link(4, "tun0", mac="02:00:00:00:00:01", up=False))
+
+    assert make_plan(RestoreTarget(bare), on_host(now)) == ()
+
+
+@pytest.mark.parametrize(
+    ("now", "usable"),
+    [
+        pytest.param(PLAIN, True, id="as-it-was"),
+        pytest.param(replace(PLAIN, routes=(Route("10.6.0.0/16", scope=253),)), True, id="more"),
+        pytest.param(replace(PLAIN, addresses=()), False, id="no-address"),
+        pytest.param(replace(PLAIN, link=replace(NIC, name="dra7")), False, id="another-name"),
+        pytest.param(replace(PLAIN, link=replace(NIC, mac="02:00:00:00:00:09")), False, id="mac"),
+        pytest.param(replace(PLAIN, link=replace(NIC, mtu=1400)), True, id="another-mtu"),
+    ],
+)
+def test_a_device_is_usable_without_routes_or_mtu_but_not_without_name_settings_and_addresses(
+    now: LinkState,
+    usable: bool,  # noqa: FBT001 - a case's outcome
+) -> None:
+    wanted = RestoreTarget(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
+
+    assert is_usable(wanted, on_host(now)) is usable
+    assert not is_usable(wanted, Observed(pod=now))
+
+
+CONNECTED, DATAGRAM = IpoibState(connected=True, umcast=True), IpoibState(connected=False)
+IB = LinkState(replace(NIC, kind="ipoib", arphrd=32, mtu=65520, ipoib=CONNECTED))
+
+
+def on_eth1(settings: LinkSettings) -> SetLink:
+    return SetLink(Ns.HOST, "eth1", settings)
+
+
+@pytest.mark.parametrize(
+    ("mtu", "anew"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
+)
+def test_an_ipoib_link_made_anew_gets_its_mode_and_then_its_mtu_which_the_mode_sets(
+    mtu: int, anew: int
+) -> None:
+    before = replace(IB, link=replace(IB.link, mtu=mtu))
+    now = replace(IB, link=replace(IB.link, mtu=anew, ipoib=DATAGRAM, txqlen=9))
+
+    ops = make_plan(RestoreTarget(before), on_host(now))
+
+    assert ops == (
+        on_eth1(LinkSettings(txqlen=1000)),
+        on_eth1(LinkSettings(ipoib=CONNECTED)),
+        on_eth1(LinkSettings(mtu=mtu)),
+    )
+    assert str(ops[1]) == "set mode connected, umcast 1 on eth1 in host"
+    assert not is_usable(RestoreTarget(before), on_host(now)), "the queue is no such detail"
+    assert is_usable(
+        RestoreTarget(before), on_host(replace(now, link=replace(now.link, txqlen=1000)))
+    )
+
+
+def test_a_mode_that_a_pod_changed_keeps_nothing_in_the_pod() -> None:
+    there = replace(IB, link=replace(IB.link, mtu=2044, ipoib=DATAGRAM, txqlen=9))
+
+    ops = make_plan(RestoreTarget(IB), Observed(pod=there, taken_host_names=HOST_NAMES))
+
+    (moved,) = (op for op in ops if isinstance(op, MoveLink))
+    assert moved.settings == LinkSettings(txqlen=1000)
+    assert ops[-3:-1] == (on_eth1(LinkSettings(ipoib=CONNECTED)), on_eth1(LinkSettings(mtu=65520)))
+
+
+def test_a_link_of_which_no_mode_was_told_gets_none() -> None:
+    before = replace(IB, link=replace(IB.link, ipoib=None))
+
+    assert make_plan(RestoreTarget(before), on_host(IB)) == ()

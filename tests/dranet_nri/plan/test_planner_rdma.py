@@ -1,0 +1,172 @@
+"""The planner: RDMA devices on their way into a pod and home."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    Link,
+    LinkState,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+)
+from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameRdma, SetLink
+from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
+from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.restore import RestoreTarget
+
+GUID = "0c42:a103:0065:5a1e"
+MLX5 = RdmaLink(3, "mlx5_2", GUID)
+REBORN = RdmaLink(7, "mlx5_5", GUID)
+ETHERNET = LinkState(Link(4, "eth1", bus="pci", parent="0000:8a:00.0", mac="02:00:00:00:00:01"))
+IPOIB = replace(ETHERNET, link=replace(ETHERNET.link, name="ib0", arphrd=32, mac="00:11:22:33"))
+NET = PodNetwork("net1")
+
+
+def rdma(
+    host: tuple[RdmaLink, ...] = (),
+    pod: tuple[RdmaLink, ...] = (),
+    taken_host: frozenset[str] = frozenset(),
+    taken_pod: frozenset[str] = frozenset(),
+) -> ObservedRdma:
+    return ObservedRdma(RdmaMode.EXCLUSIVE, host, pod, taken_host, taken_pod)
+
+
+def test_into_the_pod_goes_the_rdma_device_before_its_net_device() -> None:
+    wanted = AttachTarget(NET, ETHERNET, (MLX5,))
+
+    ops = make_plan(wanted, Observed(host=ETHERNET, rdma=rdma(host=(MLX5,))))
+
+    assert ops[0] == MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2")
+    assert any(isinstance(op, MoveLink) for op in ops[1:])
+    assert str(ops[0]) == "move RDMA device mlx5_2 from host to pod"
+
+
+def test_a_device_without_a_net_device_moves_alone() -> None:
+    ops = make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=rdma(host=(MLX5,))))
+
+    assert ops == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
+
+
+def test_what_is_in_the_pod_already_stays_there() -> None:
+    assert make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=rdma(pod=(MLX5,)))) == ()
+
+
+def test_a_name_is_given_in_the_pod_after_the_move() -> None:
+    ops = make_plan(AttachTarget(rdma=(MLX5,), rdma_name="hca0"), Observed(rdma=rdma(host=(MLX5,))))
+
+    assert ops == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"), RenameRdma(Ns.POD, 3, "hca0"))
+    assert str(ops[1]) == "rename RDMA device 3 to hca0 in pod"
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(rdma(host=(MLX5,), taken_host=frozenset({"hca0"})), id="on the host"),
+        pytest.param(rdma(host=(MLX5,), taken_pod=frozenset({"hca0"})), id="in the pod"),
+    ],
+)
+def test_a_name_that_is_taken_anywhere_is_refused(seen: ObservedRdma) -> None:
+    with pytest.raises(RefusedError, match=r"rdma\.name 'hca0' is taken; set rdma.name to another"):
+        make_plan(AttachTarget(rdma=(MLX5,), rdma_name="hca0"), Observed(rdma=seen))
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(rdma(), id="nowhere"),
+        pytest.param(rdma(host=(REBORN,)), id="reborn"),
+        pytest.param(rdma(host=(RdmaLink(3, "mlx5_9", "1:2:3:4"),)), id="index reused"),
+    ],
+)
+def test_a_device_that_is_nowhere_is_refused_with_a_remedy(seen: ObservedRdma) -> None:
+    with pytest.raises(RefusedError, match="mlx5_2 is neither on the host nor in the pod: its dri"):
+        make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=seen))
+
+
+def test_home_comes_the_rdma_device_before_its_net_device_under_its_name() -> None:
+    renamed = replace(MLX5, name="hca0")
+    wanted = RestoreTarget(ETHERNET, rdma=(MLX5,))
+
+    ops = make_plan(wanted, Observed(pod=ETHERNET, rdma=rdma(pod=(renamed,))))
+
+    assert ops[:2] == (RenameRdma(Ns.POD, 3, "mlx5_2"), MoveRdma(Ns.POD, 3, Ns.HOST, "mlx5_2"))
+    assert any(isinstance(op, MoveLink) for op in ops[2:])
+    assert not is_restored(wanted, Observed(host=ETHERNET, rdma=rdma(pod=(renamed,))))
+
+
+def test_nothing_is_planned_for_one_that_is_nowhere() -> None:
+    assert make_plan(RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=rdma())) == ()
+
+
+def test_a_name_that_was_taken_meanwhile_does_not_keep_it_away() -> None:
+    renamed = replace(MLX5, name="hca0")
+    seen = rdma(pod=(renamed,), taken_host=frozenset({"mlx5_2"}))
+
+    ops = make_plan(RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=seen))
+
+    assert ops == (MoveRdma(Ns.POD, 3, Ns.HOST, "hca0"),)
+
+
+def test_what_the_kernel_returned_gets_its_name_on_the_host() -> None:
+    renamed = replace(MLX5, name="hca0")
+    wanted = RestoreTarget(None, rdma=(MLX5,))
+
+    assert make_plan(wanted, Observed(rdma=rdma(host=(renamed,)))) == (
+        RenameRdma(Ns.HOST, 3, "mlx5_2"),
+    )
+    assert not is_restored(wanted, Observed(rdma=rdma(host=(renamed,))))
+    assert not is_usable(wanted, Observed(rdma=rdma(host=(renamed,))))
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict"),
+    [
+        pytest.param(rdma(host=(MLX5,)), (True, True), id="home"),
+        pytest.param(rdma(pod=(MLX5,)), (False, False), id="in the pod"),
+        pytest.param(rdma(), (False, False), id="gone"),
+        pytest.param(rdma(host=(REBORN,)), (True, True), id="its driver was reloaded"),
+    ],
+)
+def test_home_is_where_it_was_or_where_its_driver_made_it_anew(
+    seen: ObservedRdma, verdict: tuple[bool, bool]
+) -> None:
+    wanted, observed = RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=seen)
+
+    assert (is_restored(wanted, observed), is_usable(wanted, observed)) == verdict
+
+
+def test_one_that_was_made_anew_does_not_stand_for_one_that_is_in_the_pod() -> None:
+    wanted = RestoreTarget(None, rdma=(MLX5, RdmaLink(4, "mlx5_3")))
+    seen = rdma(host=(REBORN,), pod=(RdmaLink(4, "mlx5_3"),))
+
+    assert not is_restored(wanted, Observed(rdma=seen))
+
+
+def test_a_move_that_makes_the_net_device_anew_ends_the_plan() -> None:
+    into = AttachTarget(NET, IPOIB, (MLX5,))
+    home = RestoreTarget(IPOIB, rdma=(MLX5,))
+
+    first = make_plan(into, Observed(host=IPOIB, rdma=rdma(host=(MLX5,))))
+    back = make_plan(home, Observed(pod=IPOIB, rdma=rdma(pod=(MLX5,))))
+
+    assert first == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
+    assert back == (MoveRdma(Ns.POD, 3, Ns.HOST, "mlx5_2"),)
+    assert is_cut(IPOIB, first)
+    assert not is_cut(IPOIB, make_plan(into, Observed(host=IPOIB, rdma=rdma(pod=(MLX5,)))))
+    assert not is_cut(ETHERNET, first)
+    assert not is_cut(None, first)
+
+
+def test_the_address_of_an_ipoib_link_is_not_restored_for_nobody_can_set_it() -> None:
+    anew = replace(IPOIB, link=replace(IPOIB.link, mac="00:99:22:33", index=9, mtu=9000))
+
+    ops = make_plan(RestoreTarget(IPOIB), Observed(host=anew))
+
+    (op,) = ops
+    assert isinstance(op, SetLink)
+    assert (op.settings.mac, op.settings.mtu) == (None, 1500)

@@ -1,0 +1,198 @@
+"""Remedies: every operation has a sentence for every errno, and no sentence misleads."""
+
+import errno
+from errno import EACCES, EBUSY, EEXIST, EINVAL, EMSGSIZE, EPERM, errorcode
+from typing import get_args
+
+import pytest
+
+from dranet_nri.errors import KernelError, OwnedError
+from dranet_nri.model import (
+    Address,
+    IpvlanConfig,
+    Neighbour,
+    Ns,
+    Route,
+    Rule,
+    Switches,
+    Sysctl,
+    XdpMode,
+)
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddChild,
+    AddNeighbour,
+    AddRoute,
+    AddRule,
+    DelAltname,
+    DelLink,
+    DetachTcx,
+    DetachXdp,
+    LinkSettings,
+    MoveLink,
+    MoveRdma,
+    Op,
+    RenameLink,
+    RenameRdma,
+    SetDown,
+    SetFeatures,
+    SetLink,
+    SetMaster,
+    SetPrivateFlags,
+    SetSysctl,
+    SetUp,
+)
+from dranet_nri.plan.refusals import (
+    ANY,
+    UNKNOWN,
+    described,
+    explained,
+    remedy,
+    stopped_at,
+)
+
+ON = Switches(on=("rx-gro",))
+OTHER = {Ns.HOST: Ns.POD, Ns.POD: Ns.HOST}
+
+
+def ops(ns: Ns) -> tuple[Op, ...]:
+    """Return every operation in a namespace, or into it."""
+    return (
+        SetDown(ns, 7),
+        RenameLink(ns, 7, "eth1"),
+        MoveLink(OTHER[ns], 7, ns, "eth1"),
+        SetLink(ns, "eth1", LinkSettings(mtu=1400)),
+        SetUp(ns, "eth1"),
+        AddAltname(ns, "eth1", "alt"),
+        DelAltname(ns, 7, "alt"),
+        DetachXdp(ns, 7, XdpMode.NATIVE),
+        DetachTcx(ns, "eth1", ()),
+        SetMaster(ns, "eth1", "br0"),
+        AddAddress(ns, "eth1", Address("10.1.0.5/24")),
+        AddRoute(ns, "eth1", Route("10.9.0.0/16")),
+        AddRule(ns, Rule(4, 1000)),
+        AddNeighbour(ns, "eth1", Neighbour("10.1.0.1", "02:00:00:00:00:01")),
+        SetSysctl(ns, "eth1", Sysctl("ipv4", "arp_ignore", "1")),
+        SetFeatures(ns, "eth1", ON, strict=True),
+        SetPrivateFlags(ns, "eth1", ON),
+        MoveRdma(OTHER[ns], 3, ns, "mlx5_0"),
+        RenameRdma(ns, 3, "mlx5_0"),
+        AddChild(ns, 7, "dra0", "dra.net/x", IpvlanConfig()),
+        DelLink(ns, 7),
+    )
+
+
+# Parameters of a claim, and the operations that apply them.
+PARAMETERS: dict[str, tuple[type[Op], ...]] = {
+    "interface.addresses": (AddAddress,),
+    "routes": (AddRoute,),
+    "rules": (AddRule, AddRoute),
+    "neighbors": (AddNeighbour,),
+    "interface.mtu": (MoveLink, SetLink),
+    "hardwareAddr": (MoveLink, SetLink, SetUp, AddNeighbour),
+    "interface.name": (MoveLink, RenameLink),
+    "interface.type": (AddChild,),
+    "interface.vlan": (AddChild,),
+    "ethtool.features": (SetFeatures,),
+    "ethtool.privateFlags": (SetPrivateFlags,),
+    "rdma.": (MoveRdma, RenameRdma),
+}
+# What sockets, descriptors, procfs and the kernel's code for these requests answer.
+NAMES = (
+    "EPERM EACCES EROFS ENOENT ENODEV ENXIO ESTALE EBADF EINTR EAGAIN EBUSY ETIMEDOUT EIO "
+    "ENOMEM ENOBUFS ENOSPC EMFILE ENFILE E2BIG EMSGSIZE EBADMSG EEXIST EADDRINUSE "
+    "EADDRNOTAVAIL EAFNOSUPPORT EOPNOTSUPP ENOSYS ENETDOWN ENETUNREACH EHOSTUNREACH "
+    "ENOTUNIQ ERANGE EINVAL"
+)
+MET = {getattr(errno, name) for name in NAMES.split()}
+
+
+def test_every_operation_is_walked() -> None:
+    assert {type(op) for op in ops(Ns.POD)} == set(get_args(Op))
+
+
+@pytest.mark.parametrize("ns", Ns)
+@pytest.mark.parametrize("code", errorcode, ids=errorcode.values())
+def test_every_errno_of_every_operation_has_a_sentence(code: int, ns: Ns) -> None:
+    for op in (None, *ops(ns)):
+        assert remedy(code, op)
+        assert (code in MET) <= (remedy(code, op) != UNKNOWN), op
+
+
+@pytest.mark.parametrize("code", errorcode, ids=errorcode.values())
+def test_a_look_has_a_sentence_too(code: int) -> None:
+    assert remedy(code)
+    assert remedy(code).rstrip(".") == remedy(code), "it is followed by others"
+
+
+@pytest.mark.parametrize("ns", Ns)
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_parameter_is_named_by_the_operation_that_applies_it_in_a_pod_alone(
+    ns: Ns, name: str
+) -> None:
+    naming = {type(op) for op in ops(ns) for code in errorcode if name in words(remedy(code, op))}
+
+    assert naming <= ({*PARAMETERS[name]} if ns is Ns.POD else set())
+
+
+def words(text: str) -> str:
+    """Return the text without what speaks of the kernel's tables and commands in such words."""
+    return text.replace("(ip -details address, route, rule, link)", "").replace(
+        "links or routes than", ""
+    )
+
+
+def test_a_taken_route_of_a_pod_is_told_with_its_remedy() -> None:
+    error = KernelError("add route 0.0.0.0/0 dev net1 in pod", EEXIST)
+
+    told = explained(error, AddRoute(Ns.POD, "net1", Route("0.0.0.0/0")))
+
+    assert told.startswith("add route 0.0.0.0/0 dev net1 in pod: EEXIST; the pod has another route")
+    assert "set routes[].metric" in told
+
+
+def test_ipv6_that_is_off_is_told_with_its_remedy() -> None:
+    op = AddAddress(Ns.POD, "net1", Address("2001:db8::5/64"))
+
+    assert "give interface.addresses" in explained(KernelError(str(op), EACCES), op)
+
+
+def test_an_answer_that_is_too_long_is_told_with_its_remedy() -> None:
+    assert "altnames" in described(KernelError("dump links in pod", EMSGSIZE))
+
+
+def test_what_an_rdma_request_says_itself_is_not_said_twice() -> None:
+    op = MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_0")
+
+    assert explained(KernelError(str(op), EPERM, "needs CAP_NET_ADMIN"), op).endswith(
+        "EPERM (needs CAP_NET_ADMIN)"
+    )
+    assert explained(KernelError(str(op), EBUSY), op).endswith(f"EBUSY; {ANY[EBUSY]}")
+
+
+def test_an_attach_that_stopped_says_each_thing_once() -> None:
+    op = SetUp(Ns.POD, "net1")
+
+    stopped = stopped_at(op, KernelError(str(op), EBUSY, "the kernel's words"), ("eth2 is lost",))
+
+    assert str(stopped) == (
+        "set net1 up in pod failed: EBUSY (the kernel's words); the device or its driver is busy;"
+        " this is tried again; not undone: eth2 is lost"
+    )
+
+
+def test_what_failed_within_a_step_is_told_with_its_own_name() -> None:
+    inner = KernelError("resolve character devices", EINVAL)
+
+    assert str(stopped_at("record the result", inner)) == (
+        f"record the result failed: resolve character devices: EINVAL; {ANY[EINVAL]}"
+    )
+
+
+def test_an_error_that_is_not_ours_is_described_with_its_type() -> None:
+    assert described(OwnedError("eth1 is held")) == "eth1 is held"
+    assert described(RuntimeError("can't start new thread")) == (
+        "RuntimeError: can't start new thread"
+    )
+    assert described(NotImplementedError()) == "NotImplementedError: "

@@ -1,0 +1,145 @@
+"""How long the way home is tried, and how its tries are counted."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+
+from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
+from dranet_nri.model import Failure
+from dranet_nri.plan.retry import (
+    DETACH_FAILED,
+    MAX_MESSAGE,
+    MAX_RESTORE_TRIES,
+    RESTORE_FAILED,
+    RestoreResult,
+    has_tries_left,
+    restore_failure,
+)
+
+NOW = 1_800_000_000
+HOME = RestoreResult(home=True, usable=True)
+GONE = RestoreResult(home=True, text="eth3 is no more")
+AWAY = RestoreResult(home=False, text="move eth1: EBUSY")
+WAITING = RestoreResult(home=False)
+ROUTELESS = RestoreResult(home=False, text="add route: ENETUNREACH", usable=True)
+GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back", usable=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "patient"),
+    [
+        (None, True),
+        (Failure(RESTORE_FAILED, "", NOW, MAX_RESTORE_TRIES - 1), True),
+        (Failure(RESTORE_FAILED, "", NOW, MAX_RESTORE_TRIES), False),
+        (Failure(DETACH_FAILED, "", NOW, MAX_RESTORE_TRIES), True),
+        (Failure("NetworkDeviceAttachFailed", "", NOW, MAX_RESTORE_TRIES), True),
+    ],
+)
+def test_patience_ends_after_tries_that_left_only_what_the_host_refuses(
+    before: Failure | None, *, patient: bool
+) -> None:
+    assert has_tries_left(before) is patient
+
+
+@pytest.mark.parametrize(
+    ("returns", "reason"),
+    [
+        ((ROUTELESS,), RESTORE_FAILED),
+        ((GIVEN_BACK,), RESTORE_FAILED),
+        ((HOME, ROUTELESS), RESTORE_FAILED),
+        ((AWAY,), DETACH_FAILED),
+        ((AWAY, ROUTELESS), DETACH_FAILED),
+        ((WAITING, ROUTELESS), DETACH_FAILED),
+        ((GONE,), DETACH_FAILED),
+    ],
+)
+def test_a_try_got_as_far_as_its_worst_device(
+    returns: tuple[RestoreResult, ...], reason: str
+) -> None:
+    failure = restore_failure(returns, None, NOW)
+
+    assert failure is not None
+    assert failure.reason == reason
+
+
+@pytest.mark.parametrize("before", [None, Failure(DETACH_FAILED, "busy", 1, 4)])
+def test_without_anything_to_tell_the_record_stays(before: Failure | None) -> None:
+    assert restore_failure((HOME, WAITING), before, NOW) == before
+
+
+@pytest.mark.parametrize(
+    ("before", "count"),
+    [(RESTORE_FAILED, 5), (DETACH_FAILED, 1), ("NetworkDeviceAttachFailed", 1)],
+)
+def test_another_reason_is_counted_anew(before: str, count: int) -> None:
+    failure = restore_failure((ROUTELESS,), Failure(before, "", 1, 4), NOW)
+
+    assert failure == Failure(RESTORE_FAILED, ROUTELESS.text, NOW, count)
+
+
+def tries(times: Iterable[int]) -> tuple[int, Failure]:
+    """Try at these times until patience ends; return how long that took, and the record."""
+    start, before = NOW, Failure(RESTORE_FAILED, ROUTELESS.text, NOW)
+    for wall_s in times:
+        failure = restore_failure((ROUTELESS,), before, wall_s)
+        assert failure is not None
+        before = failure
+        if not has_tries_left(before):
+            return wall_s - start, before
+    pytest.fail("patience never ends")
+
+
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_tries_that_are_hurried_do_not_end_patience_sooner(every: int) -> None:
+    took_s, failure = tries(range(NOW, NOW + 1000, every))
+
+    assert took_s >= 98
+    assert failure.count == MAX_RESTORE_TRIES
+
+
+def test_every_try_of_the_back_off_counts() -> None:
+    pauses = [backoff_s(number, FIRST_DELAY_S, 60.0) for number in range(MAX_RESTORE_TRIES - 1)]
+
+    took_s, failure = tries(int(each) for each in accumulate(pauses, initial=NOW + 0.9))
+
+    assert failure.count == MAX_RESTORE_TRIES
+    assert took_s == 103
+
+
+def test_a_try_that_is_hurried_leaves_what_it_told_but_no_trace_in_count_and_time() -> None:
+    before = Failure(RESTORE_FAILED, "add route: EBUSY", NOW, MAX_RESTORE_TRIES)
+
+    assert restore_failure((GIVEN_BACK,), before, NOW + 50) == replace(
+        before, message=GIVEN_BACK.text
+    )
+    assert restore_failure((GIVEN_BACK,), before, NOW + 102) == Failure(
+        RESTORE_FAILED, GIVEN_BACK.text, NOW + 102, MAX_RESTORE_TRIES + 1
+    )
+
+
+@pytest.mark.parametrize("change_s", [-(10**9), 10**9])
+def test_a_change_of_the_clock_makes_one_try_count_and_no_more(change_s: int) -> None:
+    before = Failure(RESTORE_FAILED, ROUTELESS.text, NOW, 9)
+
+    changed = restore_failure((ROUTELESS,), before, NOW + change_s)
+
+    assert changed == replace(before, time=NOW + change_s, count=10)
+    assert restore_failure((ROUTELESS,), changed, NOW + change_s + 1) == changed
+
+
+def test_moves_home_that_fail_are_all_counted() -> None:
+    before = Failure(DETACH_FAILED, AWAY.text, NOW, 9)
+
+    assert restore_failure((AWAY,), before, NOW) == replace(before, count=10)
+
+
+def test_what_is_told_of_all_devices_fits_the_record() -> None:
+    failure = restore_failure((AWAY, HOME, ROUTELESS), None, NOW)
+    long = restore_failure((RestoreResult(home=False, text="x" * 3000),), None, NOW)
+
+    assert failure is not None
+    assert failure.message == f"{AWAY.text}; {ROUTELESS.text}"
+    assert long is not None
+    assert len(long.message) == MAX_MESSAGE

@@ -1,0 +1,138 @@
+"""What is said of records that cannot be used, and which of them are in the way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachments
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.record import VERSION
+from dranet_nri.state.store import AllocationStore
+from tests.dranet_nri.state.broken import GOOD, bent
+from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID
+from tests.dranet_nri.state.places import ME, NAME, place, unreadable
+from tests.dranet_nri.state.state_directory import directory, reader, store
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["directory", "reader", "store"]
+
+NEWER = bent("version", value=VERSION + 1)
+KEPT = "remove it when its pod is gone and nobody needs them"
+
+
+@pytest.fixture
+def attachments(directory: Path) -> Iterator[AttachmentReader]:
+    """Return a reader of attachments, of a directory that is there."""
+    directory.mkdir()
+    with AttachmentReader(directory, owner=ME) as opened:
+        yield opened
+
+
+def only(reader: AllocationReader | AllocationStore) -> CorruptSummary:
+    """Return the one record that cannot be used, from what is on disk now."""
+    reader.rescan()
+    (damage,) = of_allocations(reader)
+    assert damage.claim_uid == CLAIM_UID
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"{torn", "$: 5 bytes, not JSON"), (NEWER, f"$.version: {VERSION + 1}, this program reads")],
+    ids=["torn", "newer"],
+)
+def test_an_allocation_in_place_is_in_the_way_and_told_with_file_and_remedy(
+    reader: AllocationReader, directory: Path, data: bytes, reason: str
+) -> None:
+    place(directory, NAME, data)
+
+    damage = only(reader)
+
+    assert damage.broken.in_the_way
+    assert damage.path == directory / NAME
+    assert damage.text.startswith(f"cannot be used: {reason}")
+    assert damage.text.endswith(
+        f"({directory / NAME}); delete its pod, or run dra-shim release --claim-uid {CLAIM_UID}, "
+        "which moves it aside"
+    )
+
+
+def test_an_allocation_that_was_moved_aside_is_a_note_that_names_file_and_pod(
+    store: AllocationStore, reader: AllocationReader, directory: Path
+) -> None:
+    place(directory, NAME, GOOD[:-1])
+    store.refresh()
+
+    for index in (store, reader):
+        damage = only(index)
+        assert not damage.broken.in_the_way
+        assert damage.path.read_bytes() == GOOD[:-1]
+        assert damage.text.startswith(f"was moved aside, of the pod with UID {POD_UID}: $: ")
+        assert damage.text.endswith(f"; bytes kept in {damage.path}; {KEPT}")
+    assert store.moved_aside == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
+    assert reader.broken_of_pod(POD_UID), "its pod may live, and is refused"
+
+
+def test_bytes_that_tell_no_pod_are_said_to_be_of_none(
+    store: AllocationStore, directory: Path
+) -> None:
+    place(directory, NAME, b"{torn")
+
+    assert only(store).text.startswith("was moved aside: $: 5 bytes, not JSON")
+
+
+def test_what_was_moved_aside_before_was_not_moved_by_a_store_that_is_opened_later(
+    directory: Path,
+) -> None:
+    directory.mkdir()
+    place(directory, NAME, b"{torn")
+    with AllocationStore(directory):
+        pass
+
+    with AllocationStore(directory) as later:
+        assert not only(later).broken.in_place
+        assert later.moved_aside == {}
+
+
+def test_what_cannot_be_read_is_in_the_way_wherever_it_is(
+    store: AllocationStore, reader: AllocationReader, directory: Path
+) -> None:
+    store.put(ALLOCATION)
+    with unreadable():
+        here = only(reader)
+    place(directory, NAME, b"{torn")
+    store.refresh()
+    with unreadable():
+        aside = only(reader)
+
+    assert here.broken.in_the_way
+    assert f"cannot be read: Input/output error ({directory / NAME}); delete its pod" in here.text
+    assert aside.broken.in_the_way
+    assert aside.text.endswith(f"Input/output error; bytes kept in {aside.path}; {KEPT}")
+
+
+@pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        (b"{torn", "dranet-nri moves it aside when it runs"),
+        (
+            NEWER,
+            "dranet-nri uses it as soon as it can, and gives what it may hold to no pod until then;"
+            " if that is on the host as it was, remove the file",
+        ),
+    ],
+    ids=["torn", "newer"],
+)
+def test_an_attachment_is_left_to_the_plugin(
+    attachments: AttachmentReader, directory: Path, data: bytes, remedy: str
+) -> None:
+    place(directory, NAME, data)
+    attachments.refresh()
+
+    (damage,) = of_attachments(attachments)
+
+    assert damage.broken.in_the_way
+    assert damage.text.endswith(f"({directory / NAME}); {remedy}")

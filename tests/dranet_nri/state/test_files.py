@@ -1,0 +1,300 @@
+"""component.files: files that others read are old or new; files of others are checked first."""
+
+import itertools
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.component.files import (
+    KernelFileSystem,
+    read_record_bytes,
+    remove,
+    remove_staged,
+    save,
+)
+from dranet_nri.errors import StateCorruptError
+from tests.dranet_nri.state.failing import DeadFs, FailingFs
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[int]:
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails(tmp_path: Path) -> None:
+    path = tmp_path / "claim.json"
+    for n in itertools.count(1):
+        save(KernelFileSystem(), path, b"old record")
+        try:
+            save(FailingFs(n), path, b"new record")
+        except OSError:
+            assert path.read_bytes() in {b"old record", b"new record"}
+            assert names(tmp_path) == ["claim.json"]
+        else:
+            break
+
+    assert n == 5, "unlink, write, rename, sync failed in turn; then nothing was left to fail"
+    assert path.read_bytes() == b"new record"
+
+
+def test_save_after_a_crash_at_any_step_works_again(tmp_path: Path) -> None:
+    path = tmp_path / "claim.json"
+    for n in itertools.count(1):
+        save(KernelFileSystem(), path, b"old record")
+        try:
+            save(DeadFs(n), path, b"new record")
+        except OSError:
+            assert path.read_bytes() in {b"old record", b"new record"}
+            save(KernelFileSystem(), path, b"next record")
+            assert path.read_bytes() == b"next record"
+            assert names(tmp_path) == ["claim.json"]
+        else:
+            break
+
+    assert n == 5
+
+
+def test_remove_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
+    path = tmp_path / "claim.json"
+    for n in itertools.count(1):
+        save(KernelFileSystem(), path, b"old record")
+        try:
+            remove(FailingFs(n), path)
+        except OSError:
+            remove(KernelFileSystem(), path)
+            assert names(tmp_path) == []
+        else:
+            break
+
+    assert n == 3, "unlink and sync failed in turn"
+    assert names(tmp_path) == []
+
+
+def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "claim.json"
+    real_fsync = os.fsync
+    steps: list[tuple[bool, int]] = []
+
+    def note(descriptor: int) -> None:
+        real_fsync(descriptor)
+        status = os.fstat(descriptor)
+        steps.append((path.exists(), status.st_ino))
+
+    monkeypatch.setattr("dranet_nri.component.files.os.fsync", note)
+
+    save(KernelFileSystem(), path, b"data")
+
+    assert steps == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]
+
+
+def test_a_file_that_need_not_survive_is_not_synced(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+
+    class NoSync(KernelFileSystem):
+        def sync_directory(self, path: Path) -> None:
+            raise AssertionError(path)
+
+    save(NoSync(), path, b"data", durable=False, mode=0o644)
+
+    assert path.read_bytes() == b"data"
+    remove(NoSync(), path, durable=False)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o644])
+def test_the_mode_is_as_asked_whatever_the_umask(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "claim.json"
+    umask = os.umask(0o077)
+    try:
+        save(KernelFileSystem(), path, b"data", mode=mode)
+    finally:
+        os.umask(umask)
+
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_the_staged_file_is_hidden_and_no_cdi_spec(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Peeking(KernelFileSystem):
+        def replace(self, source: Path, target: Path) -> None:
+            seen.extend(names(tmp_path))
+            super().replace(source, target)
+
+    save(Peeking(), tmp_path / "claim.json", b"data")
+
+    assert len(seen) == 1
+    assert seen[0].startswith(".")
+    assert not seen[0].endswith((".json", ".yaml"))
+
+
+def test_save_never_writes_through_a_link_in_the_place_of_its_staged_file(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / ".claim.json.new").symlink_to(victim)
+
+    save(KernelFileSystem(), tmp_path / "claim.json", b"data")
+
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "claim.json").read_bytes() == b"data"
+
+
+def test_writing_takes_over_nothing_that_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "taken"
+    path.symlink_to("elsewhere")
+
+    with pytest.raises(FileExistsError):
+        KernelFileSystem().write(path, b"data", 0o640, durable=False)
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_sweep_takes_our_staged_files_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".claim.json.new", ".claim.json", "claim.new", ".other.json.new", "claim.json"):
+        (tmp_path / name).write_bytes(b"")
+
+    remove_staged(KernelFileSystem(), tmp_path, "claim")
+
+    assert names(tmp_path) == [".claim.json", ".other.json.new", "claim.json", "claim.new"]
+
+
+def test_a_plain_file_is_read_up_to_the_limit(tmp_path: Path, directory: int) -> None:
+    (tmp_path / "a.json").write_bytes(b"x" * 10)
+
+    assert read_record_bytes(directory, "a.json", 10, os.geteuid()) == b"x" * 10
+    with pytest.raises(StateCorruptError, match="10 bytes, at most 9"):
+        read_record_bytes(directory, "a.json", 9)
+
+
+def test_a_missing_file_is_not_a_broken_one(directory: int) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_symbolic_link_is_refused(tmp_path: Path, directory: int) -> None:
+    (tmp_path / "target").write_bytes(b"x")
+    (tmp_path / "a.json").symlink_to("target")
+
+    with pytest.raises(StateCorruptError, match="symbolic link"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_hard_link_is_refused(tmp_path: Path, directory: int) -> None:
+    (tmp_path / "target").write_bytes(b"x")
+    (tmp_path / "a.json").hardlink_to(tmp_path / "target")
+
+    with pytest.raises(StateCorruptError, match="has 2 hard links"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_fifo_is_refused_without_waiting_for_its_writer(tmp_path: Path, directory: int) -> None:
+    os.mkfifo(tmp_path / "a.json")
+
+    with pytest.raises(StateCorruptError, match="no regular file"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_directory_is_refused(tmp_path: Path, directory: int) -> None:
+    (tmp_path / "a.json").mkdir()
+
+    with pytest.raises(StateCorruptError, match="no regular file"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_socket_is_refused(
+    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # socket paths have at most 107 bytes
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("a.json")
+
+        with pytest.raises(StateCorruptError, match="is a socket"):
+            read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_file_of_another_owner_is_refused(tmp_path: Path, directory: int) -> None:
+    (tmp_path / "a.json").write_bytes(b"x")
+    stranger = os.geteuid() + 1
+
+    with pytest.raises(StateCorruptError, match=f"belongs to uid .*, must be {stranger}"):
+        read_record_bytes(directory, "a.json", 10, stranger)
+
+
+def test_a_file_replaced_while_it_is_opened_is_read_anew(
+    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    real_open = os.open
+    replaced: list[str] = []
+
+    def open_then_replace(name: str, flags: int, *, dir_fd: int) -> int:
+        descriptor = real_open(name, flags, dir_fd=dir_fd)
+        if not replaced:
+            replaced.append(name)
+            (tmp_path / "next").write_bytes(b"new")
+            (tmp_path / "next").replace(path)
+        return descriptor
+
+    monkeypatch.setattr("dranet_nri.component.files.os.open", open_then_replace)
+
+    assert read_record_bytes(directory, "a.json", 10) == b"new"
+    assert replaced == ["a.json"]
+
+
+def test_a_file_replaced_again_and_again_is_not_chased_for_ever(
+    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    real_open = os.open
+
+    def open_then_remove(name: str, flags: int, *, dir_fd: int) -> int:
+        path.write_bytes(b"data")
+        descriptor = real_open(name, flags, dir_fd=dir_fd)
+        path.unlink()
+        return descriptor
+
+    monkeypatch.setattr("dranet_nri.component.files.os.open", open_then_remove)
+
+    with pytest.raises(OSError, match="replaced faster than it could be read"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_file_that_grows_above_the_limit_while_it_is_read_is_refused(
+    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"x" * 10)
+    real_fstat = os.fstat
+
+    def look_then_grow(descriptor: int) -> os.stat_result:
+        status = real_fstat(descriptor)
+        path.write_bytes(b"x" * 11)
+        return status
+
+    monkeypatch.setattr("dranet_nri.component.files.os.fstat", look_then_grow)
+
+    with pytest.raises(StateCorruptError, match="grew above 10 bytes"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_no_descriptor_is_kept_after_a_refusal(tmp_path: Path, directory: int) -> None:
+    (tmp_path / "a.json").mkdir()
+    before = names(Path("/proc/self/fd"))
+
+    with pytest.raises(StateCorruptError):
+        read_record_bytes(directory, "a.json", 10)
+
+    assert names(Path("/proc/self/fd")) == before

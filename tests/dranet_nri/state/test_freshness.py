@@ -1,0 +1,203 @@
+"""dranet_nri.state.reader: what was written before the question is in the answer."""
+
+import itertools
+import os
+import select
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.state.reader import AllocationReader
+from dranet_nri.state.store import AllocationStore
+from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, allocation_of
+from tests.dranet_nri.state.places import ME, open_descriptors
+from tests.dranet_nri.state.state_directory import directory, reader, store
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["directory", "reader", "store"]
+
+
+def test_asking_costs_one_read_when_nothing_happened(
+    store: AllocationStore, reader: AllocationReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(ALLOCATION)
+    reader.refresh()
+    calls: list[str] = []
+
+    def counted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **named: object) -> object:
+            calls.append(name)
+            return real(*arguments, **named)
+
+        return call
+
+    for name in ("read", "open", "stat", "fstat", "listdir", "scandir", "close"):
+        monkeypatch.setattr(os, name, counted(name, getattr(os, name)))
+
+    assert reader.refresh() == frozenset()
+    assert calls == ["read"]
+
+
+def test_the_descriptor_is_readable_while_there_is_something_to_take_in(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
+    def is_readable() -> bool:
+        return bool(select.select([reader], [], [], 0)[0])
+
+    assert not is_readable()
+    store.put(ALLOCATION)
+    assert is_readable()
+    reader.refresh()
+    assert not is_readable()
+
+
+def test_a_directory_that_may_not_be_read_is_an_error_and_leaks_nothing(
+    store: AllocationStore, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_descriptors()
+
+    def refuse(_path: int) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refuse)
+        with pytest.raises(PermissionError):
+            AllocationReader(directory, owner=ME)
+
+    assert open_descriptors() == before
+
+
+def test_only_touched_records_are_read_again(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
+    store.put(allocation_of("a"))
+    store.put(allocation_of("b"))
+    reader.refresh()
+    kept = reader.get("a")
+
+    store.put(allocation_of("b", nonce="n1"))
+
+    assert reader.refresh() == {"b"}
+    assert reader.get("a") is kept
+
+
+def test_a_reader_that_starts_first_sees_the_directory_appear(tmp_path: Path) -> None:
+    directory = tmp_path / "lib" / "dranet" / "allocations"
+    with AllocationReader(directory, owner=ME) as reader:
+        assert reader.refresh() == frozenset()
+        assert not (tmp_path / "lib").exists(), "a reader makes nothing"
+
+        with AllocationStore(directory) as store:
+            store.put(ALLOCATION)
+
+            assert reader.refresh() >= {CLAIM_UID}
+            assert reader.get(CLAIM_UID) == ALLOCATION
+
+            store.put(allocation_of("b"))
+            assert reader.refresh() == {"b"}
+
+
+def test_a_directory_that_is_replaced_is_read_anew(
+    store: AllocationStore, reader: AllocationReader, directory: Path, tmp_path: Path
+) -> None:
+    store.put(allocation_of("old"))
+    reader.refresh()
+    with AllocationStore(tmp_path / "next") as successor:
+        successor.put(allocation_of("new"))
+
+    directory.rename(tmp_path / "away")
+    (tmp_path / "next").rename(directory)
+
+    assert reader.refresh() >= {"old", "new"}
+    assert reader.records() == (allocation_of("new"),)
+    with AllocationStore(directory) as successor:
+        successor.put(allocation_of("newer"))
+    assert reader.refresh() == {"newer"}
+
+
+def test_a_directory_that_is_gone_holds_no_records_until_it_is_back(
+    store: AllocationStore, reader: AllocationReader, directory: Path, tmp_path: Path
+) -> None:
+    store.put(ALLOCATION)
+    reader.refresh()
+
+    directory.rename(tmp_path / "away")
+    reader.refresh()
+    assert reader.records() == ()
+
+    (tmp_path / "away").rename(directory)
+    reader.refresh()
+    assert reader.records() == (ALLOCATION,)
+
+
+def test_a_rescan_needs_no_events(
+    store: AllocationStore, reader: AllocationReader, directory: Path, tmp_path: Path
+) -> None:
+    store.put(ALLOCATION)
+    reader._watch.drain()  # as if the events had been lost
+
+    assert reader.rescan() == {CLAIM_UID}
+    assert reader.get(CLAIM_UID) == ALLOCATION
+
+    directory.rename(tmp_path / "away")
+    reader._watch.drain()
+    (tmp_path / "away").rename(directory)
+    assert CLAIM_UID in reader.rescan()
+    assert reader.get(CLAIM_UID) == ALLOCATION
+
+
+def test_a_rescan_finds_a_directory_replaced_from_above_where_no_event_tells(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "lib" / "allocations"
+    with AllocationStore(directory) as store, AllocationReader(directory, owner=ME) as reader:
+        store.put(allocation_of("old"))
+        (tmp_path / "lib").rename(tmp_path / "away")
+        with AllocationStore(directory) as successor:
+            successor.put(allocation_of("new"))
+
+            reader.rescan()
+            assert reader.records() == (allocation_of("new"),)
+
+            successor.put(allocation_of("newer"))
+            assert reader.refresh() == {"newer"}
+
+
+def test_a_rescan_leaves_a_directory_that_is_gone_from_above(tmp_path: Path) -> None:
+    directory = tmp_path / "lib" / "allocations"
+    with AllocationStore(directory) as store, AllocationReader(directory, owner=ME) as reader:
+        store.put(ALLOCATION)
+        (tmp_path / "lib").rename(tmp_path / "away")
+
+        reader.rescan()
+
+        assert reader.records() == ()
+
+
+def test_events_lost_by_the_kernel_lead_to_a_full_look(
+    store: AllocationStore, reader: AllocationReader, directory: Path
+) -> None:
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    names = itertools.cycle((directory / ".a", directory / ".b"))
+    for name in itertools.islice(names, limit // 3 + 10):  # create, close, delete: three events
+        name.touch()
+        name.unlink()
+
+    store.put(ALLOCATION)
+
+    assert CLAIM_UID in reader.refresh()
+    assert reader.get(CLAIM_UID) == ALLOCATION
+    assert reader.refresh() == frozenset()
+
+
+def test_a_store_reports_what_others_wrote_and_not_its_own(directory: Path) -> None:
+    with AllocationStore(directory) as daemon, AllocationStore(directory) as command:
+        command.put(allocation_of("a"))
+        daemon.put(allocation_of("b"))
+
+        assert daemon.refresh() == {"a"}
+        assert daemon.refresh() == frozenset()
+        assert [record.claim.uid for record in daemon.records()] == ["a", "b"]

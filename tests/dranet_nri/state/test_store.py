@@ -1,0 +1,262 @@
+"""dranet_nri.state.store and reader: directories of records on a real file system."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import (
+    InvalidValueError,
+)
+from dranet_nri.model import Phase
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.record import encode_allocation
+from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.dranet_nri.state.examples import (
+    ALLOCATION,
+    CLAIM_UID,
+    POD_UID,
+    allocation_of,
+    attachment_of,
+)
+from tests.dranet_nri.state.failing import DeadFs, FailingFs
+from tests.dranet_nri.state.places import ME, NAME, open_descriptors, place
+from tests.dranet_nri.state.state_directory import directory, reader, store
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["directory", "reader", "store"]
+
+
+def test_a_reader_sees_what_the_store_put(store: AllocationStore, reader: AllocationReader) -> None:
+    store.put(ALLOCATION)
+
+    assert reader.refresh() == {CLAIM_UID}
+    assert reader.get(CLAIM_UID) == ALLOCATION
+    assert reader.by_pod(POD_UID) == (ALLOCATION,)
+    assert reader.records() == store.records() == (ALLOCATION,)
+    assert not reader.broken
+
+
+def test_records_are_found_by_pod_in_the_order_of_claims(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
+    second, first, other = allocation_of("b"), allocation_of("a"), allocation_of("c", "pod-2")
+    for record in (second, first, other):
+        store.put(record)
+
+    reader.refresh()
+
+    assert reader.by_pod(POD_UID) == store.by_pod(POD_UID) == (first, second)
+    assert reader.by_pod("pod-2") == (other,)
+    assert reader.by_pod("pod-3") == ()
+
+
+def test_a_claim_that_goes_to_another_pod_leaves_the_first(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
+    store.put(allocation_of("a", "pod-1"))
+    reader.refresh()
+    store.put(allocation_of("a", "pod-2"))
+
+    reader.refresh()
+
+    for index in (reader, store):
+        assert index.by_pod("pod-1") == ()
+        assert index.by_pod("pod-2") == (allocation_of("a", "pod-2"),)
+
+
+def test_a_removed_record_is_gone_for_both(
+    store: AllocationStore, reader: AllocationReader, directory: Path
+) -> None:
+    store.put(ALLOCATION)
+    reader.refresh()
+
+    store.remove(CLAIM_UID)
+
+    assert reader.refresh() == {CLAIM_UID}
+    assert reader.records() == store.records() == reader.by_pod(POD_UID) == ()
+    assert not (directory / NAME).exists()
+
+
+def test_nothing_is_kept_of_pods_that_are_gone(store: AllocationStore) -> None:
+    for number in range(10):
+        store.put(allocation_of("a", f"pod-{number}"))
+    store.remove("a")
+
+    assert not store._pods
+
+
+def test_removing_what_is_not_there_is_fine_and_a_path_is_not(store: AllocationStore) -> None:
+    store.remove("never-seen")
+
+    with pytest.raises(InvalidValueError, match="must be 1 to 128"):
+        store.remove("../allocations/x")
+
+
+def test_a_record_that_breaks_the_rules_is_not_written(
+    store: AllocationStore, directory: Path
+) -> None:
+    with pytest.raises(InvalidValueError, match=r"\$\.nonce"):
+        store.put(replace(ALLOCATION, nonce="../x"))
+
+    assert not (directory / NAME).exists()
+
+
+def test_a_store_opened_again_has_what_was_put(directory: Path) -> None:
+    with AllocationStore(directory) as first:
+        first.put(ALLOCATION)
+
+    with AllocationStore(directory) as second:
+        assert second.records() == (ALLOCATION,)
+
+
+def test_attachments_have_a_store_and_a_reader_of_their_own(tmp_path: Path) -> None:
+    attachment = attachment_of("a")
+    with AttachmentStore(tmp_path) as store, AttachmentReader(tmp_path, owner=ME) as reader:
+        store.put(attachment)
+        store.put(replace(attachment, phase=Phase.DETACHING))
+        reader.refresh()
+
+        assert reader.get("a") == replace(attachment, phase=Phase.DETACHING)
+
+
+def test_files_that_are_no_records_are_left_alone(directory: Path) -> None:
+    directory.mkdir()
+    for name in ("README", ".hidden.json", "facts.txt"):
+        (directory / name).write_bytes(b"not ours")
+
+    with AllocationStore(directory) as store:
+        assert store.records() == ()
+        assert not store.broken
+    assert {path.name for path in directory.iterdir()} >= {"README", ".hidden.json", "facts.txt"}
+
+
+def test_records_are_readable_by_group_only_and_leftovers_of_a_crash_go(directory: Path) -> None:
+    directory.mkdir()
+    (directory / ".x.json.new").write_bytes(b"half a rec")
+
+    with AllocationStore(directory) as store:
+        store.put(ALLOCATION)
+
+    assert (directory / NAME).stat().st_mode & 0o777 == 0o640
+    assert not (directory / ".x.json.new").exists()
+
+
+OLD, NEW = allocation_of("a", nonce="old"), allocation_of("a", nonce="new")
+
+
+def on_disk(directory: Path) -> tuple[object, ...]:
+    with AllocationReader(directory, owner=ME) as reader:
+        assert not reader.broken
+        return reader.records()
+
+
+def test_put_leaves_old_or_new_wherever_it_fails(directory: Path) -> None:
+    for n in itertools.count(1):
+        with AllocationStore(directory) as store:
+            store.put(OLD)
+            store._fs = FailingFs(n)
+            try:
+                store.put(NEW)
+            except OSError:
+                store.refresh()
+                assert on_disk(directory) == store.records()
+                assert store.records() in {(OLD,), (NEW,)}
+                assert not [p for p in directory.iterdir() if p.name.endswith(".new")]
+            else:
+                break
+
+    assert n == 5
+    assert on_disk(directory) == (NEW,)
+
+
+def test_put_after_a_crash_at_any_step_works_again(directory: Path) -> None:
+    for n in itertools.count(1):
+        with AllocationStore(directory) as store:
+            store.put(OLD)
+            store._fs = DeadFs(n)
+            try:
+                store.put(NEW)
+            except OSError:
+                assert on_disk(directory) in {(OLD,), (NEW,)}
+            else:
+                break
+
+    assert n == 5
+    with AllocationStore(directory) as store:
+        assert store.records() == (NEW,)
+        assert {path.name for path in directory.iterdir()} == {"a.json", ".lock"}
+
+
+def test_remove_can_be_repeated_wherever_it_fails(directory: Path) -> None:
+    for n in itertools.count(1):
+        with AllocationStore(directory) as store:
+            store.put(OLD)
+            store._fs = FailingFs(n)
+            try:
+                store.remove("a")
+            except OSError:
+                store.refresh()
+                assert on_disk(directory) == store.records()
+                store.remove("a")
+                assert on_disk(directory) == store.records() == ()
+            else:
+                break
+
+    assert n == 3
+    assert on_disk(directory) == ()
+
+
+def test_moving_aside_keeps_the_bytes_wherever_it_fails(directory: Path) -> None:
+    for n in itertools.count(1):
+        with AllocationStore(directory) as store:
+            place(directory, "a.json", b"broken %d" % n)
+            fs = store._fs = FailingFs(n)
+
+            store.refresh()
+
+            shelf = directory / "quarantine"
+            places = [directory / "a.json", *(shelf.iterdir() if shelf.exists() else ())]
+            kept = [path.read_bytes() for path in places if path.exists()]
+            assert kept.count(b"broken %d" % n) == 1
+            assert store.broken.keys() == {"a"}
+            if not fs.broke:
+                break
+
+    assert n == 4, "rename and two syncs failed in turn"
+
+
+def test_opening_a_store_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
+    for n in itertools.count(1):
+        directory = tmp_path / str(n) / "allocations"
+        try:
+            AllocationStore(directory, fs=FailingFs(n)).close()
+        except OSError:
+            AllocationStore(directory).close()
+            assert directory.is_dir()
+        else:
+            break
+
+    assert n == 3, "the sync of each made directory's parent failed in turn"
+
+
+def test_no_descriptor_is_left_when_a_store_closes(directory: Path) -> None:
+    before = open_descriptors()
+
+    with AllocationStore(directory) as store:
+        store.put(ALLOCATION)
+        place(directory, "broken.json", b"")
+        store.refresh()
+        store.remove(CLAIM_UID)
+    store.close()
+
+    assert open_descriptors() == before
+
+
+def test_a_record_is_what_encode_gives(store: AllocationStore, directory: Path) -> None:
+    store.put(ALLOCATION)
+
+    assert (directory / NAME).read_bytes() == encode_allocation(ALLOCATION)

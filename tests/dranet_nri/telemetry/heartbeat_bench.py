@@ -1,0 +1,20 @@
+"""Heartbeats of a plugin that is well, but for what a test changes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
+
+
+def beat(run: Path, **changed: object) -> None:
+    """Write a heartbeat of now into the plugin's directory, well but for what is changed."""
+    now = heartbeat.boot_s()
+    well = Heartbeat(pid=1, beat_s=now, serving=True, round_due_s=now + 60)
+    heartbeat.store(KernelFileSystem(), run, replace(well, **changed))  # type: ignore[arg-type]
+
+
+def ago(seconds: float) -> float:
+    """Return that time of CLOCK_BOOTTIME."""
+    return heartbeat.boot_s() - seconds

@@ -1,0 +1,390 @@
+"""What the plugin writes for probes and for Prometheus."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from errno import EBUSY, EROFS
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.errors import AttachError, KernelError, NoNetnsError, OwnedError, RefusedError
+from dranet_nri.model import ContainerClaim
+from dranet_nri.nri.stub import ConnectionStatus
+from dranet_nri.plan.ops import AddAddress, MoveLink
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import HungCall
+from dranet_nri.telemetry.heartbeat import TelemetryWriter
+from tests.fakes.node import Node
+from tests.fakes.scrape import Labels, Scrape, counted
+
+pytestmark = pytest.mark.process
+
+
+NOW = 5000.0
+ATTACHES = "dranet_nri_attach_duration_seconds_count"
+DETACHES = "dranet_nri_detach_duration_seconds_count"
+GATES = "dranet_nri_gate_openings_total"
+CLAIMS = "dranet_nri_claims"
+DEVICES = "dranet_nri_devices"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Return a node with two NICs."""
+    made = Node(tmp_path)
+    yield made
+    made.close()
+
+
+@dataclass
+class Rounds:
+    """Repairs, as a test wants them."""
+
+    left: float = 60.0
+    at_work: float | None = None
+
+    def left_s(self) -> float:
+        """Return seconds until the next round."""
+        return self.left
+
+    def at_work_s(self) -> float | None:
+        """Return for how long one has been at work."""
+        return self.at_work
+
+
+def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> TelemetryWriter:
+    """Return the pulse of a node's plugin."""
+    known = ConnectionStatus(**status)  # type: ignore[arg-type]
+    return TelemetryWriter(
+        KernelFileSystem(),
+        node.root / "run",
+        node.plugin,
+        rounds or Rounds(),
+        lambda: known,
+        boot_s=lambda: NOW,
+    )
+
+
+def numbers(node: Node) -> Scrape:
+    """Let the heart beat; return the numbers in the file."""
+    pulse(node).beat()
+    return Scrape((node.root / "run" / "metrics.prom").read_text())
+
+
+def grown(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
+    """Return what was counted since."""
+    return numbers(node).changed(before)
+
+
+# ----------------------------------------------------------------------- numbers
+
+
+def test_an_attach_and_a_detach_are_counted_and_end_where_they_began(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, 2, containers=(ContainerClaim("app"),))
+    before = numbers(node)
+
+    node.run_pod(pod)
+
+    attached = grown(node, before)
+    assert attached == {
+        counted(ATTACHES, result="attached"): 1,
+        counted(GATES, result="opened"): 1,
+        counted(CLAIMS, phase="attached"): 1,
+        counted(DEVICES, state="in_pod"): 2,
+    }
+
+    node.stop_pod(pod)
+
+    assert grown(node, before) == {
+        counted(ATTACHES, result="attached"): 1,
+        counted(GATES, result="opened"): 1,
+        counted(DETACHES, result="home"): 1,
+        counted(CLAIMS, phase="home"): 1,
+    }
+
+
+def test_looking_after_an_open_gate_opens_none(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    node.run_pod(pod)
+    before = numbers(node)
+
+    node.synchronize(pod)
+
+    assert grown(node, before) == {}
+
+
+def test_a_refused_attach_is_not_a_failed_one(node: Node) -> None:
+    pod = replace(node.pod("web"), netns_path="")
+    node.allocate(pod, 1)
+    before = numbers(node)
+
+    with pytest.raises(NoNetnsError):
+        node.run_pod(pod)
+
+    assert grown(node, before) == {
+        counted(ATTACHES, result="refused"): 1,
+        counted(CLAIMS, phase="failed"): 1,
+        counted("dranet_nri_pending_repairs"): 1,
+    }
+
+
+def test_a_failed_attach_is_counted(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    before = numbers(node)
+    node.kernel.fail_on(AddAddress, times=1)
+
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+
+    assert grown(node, before)[counted(ATTACHES, result="failed")] == 1
+
+
+def test_a_device_that_does_not_come_home_is_away_and_pending(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    before = numbers(node)
+    node.kernel.fail_on(MoveLink)
+
+    node.stop_pod(pod)
+
+    found = grown(node, before)
+    assert found[counted(DETACHES, result="away")] == 1
+    assert found[counted(DEVICES, state="away")] == 1
+    assert found[counted(DEVICES, state="in_pod")] == -1
+    assert found[counted("dranet_nri_pending_repairs")] == 1
+
+
+def test_a_record_is_counted_while_it_is_in_the_way_and_refuses_its_pod_ever_after(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    record = node.root / "allocations" / f"{node.allocate(pod, 1).claim.uid}.json"
+    unusable = "dranet_nri_unusable_records"
+    record.write_bytes(record.read_bytes()[:-1])
+
+    with pytest.raises(RefusedError, match="cannot be used"):
+        node.run_pod(pod)
+    assert numbers(node).value(unusable) == 1
+
+    node.allocations.refresh()
+
+    assert not record.exists(), "the shim moved it aside"
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="cannot be used"):
+            node.run_pod(pod)
+        assert numbers(node).value(unusable) == 0
+        assert node.at_home(1)
+        node.restart()
+
+
+def test_a_gate_that_cannot_be_opened_is_counted(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    before = numbers(node)
+    node.disk.room = 2  # intent and result
+
+    node.run_pod(pod)
+
+    assert grown(node, before)[counted(GATES, result="failed")] == 1
+
+
+def test_a_device_that_leaves_its_pod_is_a_claim_lost(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    before = numbers(node)
+    node.kernel.remove_link("eth1", node.netns(pod))
+
+    node.synchronize(pod)
+
+    assert grown(node, before)[counted("dranet_nri_claims_lost_total")] == 1
+
+
+def test_a_refusal_that_the_runtime_is_not_told_of_is_counted_by_its_kind(node: Node) -> None:
+    node.plugin.may_reject = False
+    pod = replace(node.pod("web"), netns_path="")
+    node.allocate(pod, 1)
+    before = numbers(node)
+
+    node.run_pod(pod)
+
+    refused = counted("dranet_nri_refusals_total", reason="no_namespace")
+    assert grown(node, before)[refused] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OwnedError("x"), "held"),
+        (KernelError("move", EBUSY), "kernel"),
+        (OSError("full"), "io"),
+        (RuntimeError("oops"), "internal"),
+    ],
+)
+def test_every_refusal_has_a_reason(node: Node, error: Exception, reason: str) -> None:
+    before = numbers(node)
+
+    node.plugin.attacher.meter.hooks.refused(error)
+
+    assert grown(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
+
+
+def test_stuck_threads_are_counted_and_told_while_they_are(node: Node) -> None:
+    before = numbers(node)
+    work = node.plugin.attacher.meter.work
+    key = object()
+
+    work.now_stuck(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
+
+    stuck = counted("dranet_nri_stuck_threads")
+    total = counted("dranet_nri_stuck_threads_total")
+    assert grown(node, before) == {stuck: 1, total: 1}
+    assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
+
+    work.returned(key)
+
+    assert grown(node, before) == {total: 1}
+    assert heartbeat.load(node.root / "run").stuck == ()
+
+
+def test_the_numbers_are_written_when_they_change_and_only_then(node: Node) -> None:
+    beating = pulse(node)
+    beating.beat()
+    path = node.root / "run" / "metrics.prom"
+    first = path.stat().st_ino, path.stat().st_mtime_ns
+
+    beating.beat()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == first
+
+    node.plugin.attacher.meter.hooks.late("RunPodSandbox")
+    beating.beat()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) != first
+
+
+# ----------------------------------------------------------------------- the heart
+
+
+def test_a_heartbeat_that_cannot_be_written_ends_nothing(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    beating = pulse(node)
+    beating.run_dir = node.root / "nosuch"
+
+    beating.beat()
+    beating.beat()
+
+    said = "".join(capfd.readouterr())
+    assert said.count("heartbeat not written") == 1
+    assert "nosuch" in said
+
+
+def test_a_full_disk_stops_no_heart_that_beats(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run, now, rounds = node.root / "run", [NOW], Rounds()
+    beating = pulse(node, rounds, synchronized=True)
+    beating.fs, beating.boot_s = node.disk, lambda: now[0]
+    beating.beat()
+    node.disk.room = 0
+
+    for rounds.left in (60.0, 12345.678, 5.0):
+        now[0] += heartbeat.MOST_S
+        beating.beat()
+
+        found = heartbeat.load(run)
+        assert found.beat_s == now[0]
+        assert found.round_due_s == now[0] + rounds.left
+        assert heartbeat.problems(found, now[0]) == ()
+        assert heartbeat.problems(found, now[0] + heartbeat.MOST_S + 1), "it stands still"
+    assert "heartbeat not written" not in "".join(capfd.readouterr())
+
+
+def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node: Node) -> None:
+    run, work = node.root / "run", node.plugin.attacher.meter.work
+    beating = pulse(node)
+    beating.fs = node.disk
+    beating.beat()
+    size = (run / heartbeat.NAME).stat().st_size
+    node.disk.room = 0
+    for number in range(heartbeat.MAX_HUNG):
+        work.now_stuck(number, HungCall(NOW, str(number), "x" * 9999))
+
+    beating.beat()
+
+    told = [each.claim for each in heartbeat.load(run).stuck]
+    assert told == [str(number) for number in range(len(told))]
+    assert 0 < len(told) < heartbeat.MAX_HUNG
+    assert (run / heartbeat.NAME).stat().st_size == size
+    for number in range(heartbeat.MAX_HUNG):
+        work.returned(number)
+    beating.beat()
+    assert heartbeat.load(run).stuck == ()
+
+
+def test_on_a_full_disk_old_numbers_are_taken_away(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, late = node.root / "run" / "metrics.prom", node.plugin.attacher.meter.hooks.late
+    beating = pulse(node)
+    beating.fs = node.disk
+    beating.beat()
+    node.disk.room = 0
+    beating.beat()
+    assert path.exists(), "nothing has changed"
+
+    for _ in range(2):
+        late("RunPodSandbox")
+        beating.beat()
+        assert not path.exists()
+    assert "".join(capfd.readouterr()).count("numbers not written") == 1
+
+    node.disk.room = None
+    beating.beat()
+    missed = counted("dranet_nri_hook_deadline_misses_total", method="RunPodSandbox")
+    assert Scrape(path.read_text()).values[missed] == 2
+
+
+class ReadOnlyFs(KernelFileSystem):
+    """A file system that takes nothing."""
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs."""
+        raise OSError(EROFS, "Read-only file system", str(path))
+
+
+def test_a_heartbeat_is_written_over_for_want_of_room_only(node: Node) -> None:
+    beating = pulse(node)
+    beating.beat()
+    before = (node.root / "run" / heartbeat.NAME).read_bytes()
+    beating.fs, beating.boot_s = ReadOnlyFs(), lambda: NOW + 5
+
+    beating.beat()
+
+    assert (node.root / "run" / heartbeat.NAME).read_bytes() == before
+
+
+def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
+    work = node.plugin.attacher.meter.work
+    for number in range(100):
+        work.now_stuck(number, HungCall(NOW, "c" * 9999, "\0" * 9999))
+
+    pulse(node, last_error="\0" * 99_999).beat()
+
+    assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_HUNG
+
+
+def test_the_heart_tells_of_repairs_as_they_are(node: Node) -> None:
+    run = node.root / "run"
+
+    pulse(node, Rounds(left=-3.0), synchronized=True).beat()
+    found = heartbeat.load(run)
+    assert (found.round_began_s, found.round_due_s, found.serving) == (None, NOW - 3, True)
+
+    pulse(node, Rounds(at_work=5.0)).beat()
+    found = heartbeat.load(run)
+    assert (found.round_began_s, found.round_due_s, found.serving) == (NOW - 5, None, False)

@@ -1,0 +1,187 @@
+"""What the plugin tells the shim of the host: the file, who writes it, who reads it."""
+
+import asyncio
+import json
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_shim.discovery.notices import Notice, TcxFileUnreadable
+from dra_shim.discovery.tcx import TcxSource
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.threads import in_thread
+from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
+from dranet_nri.plan.refusals import described
+from dranet_nri.state import tcx
+from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
+
+pytestmark = pytest.mark.process
+
+
+SOME = PrivilegedFacts({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
+
+
+def write(run: Path, seen: PrivilegedFacts) -> None:
+    tcx.store(KernelFileSystem(), run, tcx.encoded(seen))
+
+
+def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
+    write(tmp_path, SOME)
+
+    assert tcx.load(tmp_path) == SOME
+    assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("directory", ["", "none"])
+def test_a_plugin_that_was_never_there_tells_nothing(tmp_path: Path, directory: str) -> None:
+    assert tcx.load(tmp_path / directory) == PrivilegedFacts()
+
+
+def test_a_plugin_of_before_tells_nothing_of_other_namespaces(tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
+
+    assert tcx.load(tmp_path) == PrivilegedFacts({3: ("a",)})
+
+
+def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
+    assert tcx.encoded(PrivilegedFacts({11: ("a",), 3: ("b",)})) == tcx.encoded(
+        PrivilegedFacts({3: ("b",), 11: ("a",)})
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1}',
+        '{"version": 1, "tcx": []}',
+        '{"version": 1, "tcx": {"eth0": ["a"]}}',
+        '{"version": 1, "tcx": {"3": "a"}}',
+        '{"version": 1, "tcx": {"3": [1]}}',
+        '{"version": 1, "tcx": {"3": ["a name of 16 by"]}}',
+        '{"version": 1, "tcx": {"3": ["\\ud800"]}}',
+        '{"version": 1, "tcx": {}, "above": []}',
+        '{"version": 1, "tcx": {}, "above": {"3": ["mac vlan"]}}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "facts.json").write_text(text)
+
+    with pytest.raises(StateCorruptError, match=r"facts\.json: not what the plugin writes"):
+        tcx.load(tmp_path)
+
+
+def test_another_version_is_refused_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text(json.dumps({"version": 2, "tcx": {}}))
+
+    with pytest.raises(StateVersionError, match="version 2, this program reads 1"):
+        tcx.load(tmp_path)
+
+
+class Host:
+    """A kernel to ask.
+
+    Attributes:
+        seen: what it says.
+        error: what it refuses with, None if it answers.
+    """
+
+    def __init__(self) -> None:
+        self.seen = PrivilegedFacts()
+        self.error: Exception | None = None
+
+    def ask(self) -> PrivilegedFacts:
+        if self.error is not None:
+            raise self.error
+        return self.seen
+
+
+def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
+    host = Host()
+    lookout = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask))
+    file = tmp_path / "facts.json"
+
+    async def scene() -> None:
+        await lookout.look()
+        assert tcx.load(tmp_path) == PrivilegedFacts()
+        first = file.stat().st_ino
+        await lookout.look()
+        assert file.stat().st_ino == first
+        host.seen = SOME
+        await lookout.look()
+        assert tcx.load(tmp_path) == SOME
+
+    asyncio.run(scene())
+
+
+def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
+    host = Host()
+    host.seen = SOME
+    lookout = PrivilegedFactsWriter(
+        KernelFileSystem(), tmp_path / "run", partial(in_thread, host.ask)
+    )
+    no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
+    refusal = KernelError("ask for the TCX programs of link 3", 1)
+
+    async def scene() -> None:
+        await lookout.look()  # there is no directory
+        (tmp_path / "run").mkdir()
+        await lookout.look()
+        for host.error in (refusal, refusal, None, refusal, no_thread):
+            await lookout.look()
+
+    with capture_logs() as logs:
+        asyncio.run(scene())
+
+    assert tcx.load(tmp_path / "run") == SOME
+    assert [(line["log_level"], line["event"]) for line in logs] == [
+        ("warning", "not told to the shim: TCX programs, links of other namespaces")
+    ] * 4
+    assert "No such file" in logs[0]["reason"]
+    assert [line["reason"] for line in logs[1:]] == [
+        *[described(refusal)] * 2,
+        described(no_thread),
+    ]
+
+
+def test_it_looks_again_and_again_until_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dranet_nri.telemetry.tcx.LOOK_S", 0.001)
+    host = Host()
+
+    async def scene() -> None:
+        task = asyncio.create_task(
+            PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask)).run()
+        )
+        host.seen = SOME
+        while tcx.load(tmp_path) != SOME:  # the test's timeout bounds the wait
+            await asyncio.to_thread(time.sleep, 0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scene())
+
+
+def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
+    notices: list[Notice] = []
+    told = TcxSource(tmp_path, notices.append)
+    assert told.insight() == PrivilegedFacts()
+
+    write(tmp_path, SOME)
+    assert told.insight() == SOME
+    (tmp_path / "facts.json").write_text("{}")
+    assert told.insight() == told.insight() == SOME
+    assert [type(notice) for notice in notices] == [TcxFileUnreadable]
+    write(tmp_path, PrivilegedFacts())
+    assert told.insight() == PrivilegedFacts()
+    (tmp_path / "facts.json").write_text("{}")
+    told.insight()
+    assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2

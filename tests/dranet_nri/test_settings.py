@@ -1,0 +1,92 @@
+"""Which RDMA device files containers get: the operator's flag."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import CharKind
+from dranet_nri.settings import Settings, add_run_flags, settings_from
+
+pytestmark = pytest.mark.process
+
+
+UVERBS, RDMA_CM, UMAD, ISSM = CharKind
+
+
+def parsed(*flags: str) -> Settings:
+    parser = argparse.ArgumentParser()
+    add_run_flags(parser)
+    return settings_from(parser.parse_args(flags))
+
+
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        pytest.param((), (UVERBS, RDMA_CM), id="the default"),
+        pytest.param(
+            ("--rdma-char-devices", "uverbs,rdma_cm,umad,issm"),
+            (UVERBS, RDMA_CM, UMAD, ISSM),
+            id="dranet's",
+        ),
+        pytest.param(("--rdma-char-devices", "umad, umad"), (UMAD,), id="spaces, repeated"),
+        pytest.param(("--rdma-char-devices", ""), (), id="none"),
+    ],
+)
+def test_the_kinds_of_device_files(flags: tuple[str, ...], kinds: tuple[CharKind, ...]) -> None:
+    assert parsed(*flags).rdma_char_devices == kinds
+
+
+@pytest.mark.parametrize("value", ["uverbs,ucm", "uverbs,", "UVERBS"])
+def test_an_unknown_kind_is_refused_with_those_there_are(value: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        parsed("--rdma-char-devices", value)
+
+    assert str(caught.value) == (
+        f"--rdma-char-devices {value!r}: must be of uverbs, rdma_cm, umad, issm, with commas"
+    )
+
+
+def test_the_help_tells_dranets_behaviour_and_the_default() -> None:
+    parser = argparse.ArgumentParser()
+    add_run_flags(parser)
+
+    text = " ".join(parser.format_help().split())
+
+    assert "all four are dranet's behaviour (default: uverbs,rdma_cm)" in text
+
+
+def test_the_sysctls_may_be_mounted_elsewhere() -> None:
+    assert parsed("--proc", "/host/proc").proc == Path("/host/proc")
+    assert parsed().proc == Path("/proc")
+
+
+def test_the_addresses_of_the_node_are_those_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert parsed().node_addresses == ()
+
+    monkeypatch.setenv("NODE_ADDRESSES", "192.0.2.5,2001:DB8::5")
+
+    assert parsed().node_addresses == ("192.0.2.5", "2001:db8::5")
+    assert parsed("--node-addresses", " 192.0.2.7 ,").node_addresses == ("192.0.2.7",)
+
+
+def test_what_is_no_address_of_a_node_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="--node-addresses 'eth0'"):
+        parsed("--node-addresses", "eth0")
+
+
+def test_uplinks_and_what_is_included_are_patterns() -> None:
+    assert (parsed().uplinks, parsed().include) == ((), ())
+
+    found = parsed("--uplink-interfaces", "eth0, bond*,", "--include", "wg0", "--include", "gre?")
+
+    assert (found.uplinks, found.include) == (("eth0", "bond*"), ("wg0", "gre?"))
+
+
+def test_the_handlers_of_guests_are_patterns_and_may_be_none() -> None:
+    assert parsed("--vm-runtimes", "sealed, vm-*").vm_handlers == ("sealed", "vm-*")
+    assert parsed("--vm-runtimes", "").vm_handlers == ()
+    assert "*kata*" in parsed().vm_handlers

@@ -1,0 +1,116 @@
+"""MPI Operator as far as an MPIJob of the examples needs it.
+
+It makes the pods of workers and launcher, ssh keys for both, and the list of hosts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from tests.box.place import Place, checked
+from tests.box.waiting import wait_until
+from tests.system.cluster.api import Api, ApiError, Object
+from tests.system.cluster.workload import NAMESPACES
+
+CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP: Final = "kubeflow.org"
+VERSION: Final = "v2beta1"
+NAME: Final = f"mpijobs.{GROUP}"
+# Prints a private key, an empty line, and the public one.
+KEYS: Final = """
+mount -t tmpfs keys /srv/tmp
+chroot /srv ssh-keygen -q -t ed25519 -N '' -f /tmp/key
+cat /srv/tmp/key
+echo
+cat /srv/tmp/key.pub
+"""
+
+
+def install(api: Api) -> None:
+    """Have the server take MPIJobs, whatever they say."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {"kind": "MPIJob", "plural": "mpijobs", "singular": "mpijob"}
+    spec = {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]}
+    try:
+        api.create(CRDS, {"metadata": {"name": NAME}, "spec": spec})
+    except ApiError as error:
+        if error.status != 409:
+            raise
+    wait_until("MPIJobs to be served", lambda: _is_established(api.get(f"{CRDS}/{NAME}")))
+
+
+def start(api: Api, namespace: str, job: str, node: Place) -> None:
+    """Create all that a job consists of; its launcher waits for the workers.
+
+    Args:
+        api: as an administrator.
+        namespace: of the job.
+        job: its name.
+        node: where ssh-keygen is, below /srv.
+    """
+    spec = _job(api, namespace, job)["spec"]
+    private, _, public = checked(node, "unshare", "--mount", "sh", "-ec", KEYS).partition("\n\n")
+    data = {"ssh-privatekey": f"{private}\n", "ssh-publickey": public}
+    secret = {"metadata": {"name": f"{job}-ssh"}, "stringData": data}
+    api.create(f"{NAMESPACES}/{namespace}/secrets", secret)
+    workers = spec["mpiReplicaSpecs"]["Worker"]["replicas"]
+    slots = spec["slotsPerWorker"]
+    lines = [f"{job}-worker-{index}.{job} slots={slots}\n" for index in range(workers)]
+    hosts = {"metadata": {"name": f"{job}-config"}, "data": {"hostfile": "".join(lines)}}
+    api.create(f"{NAMESPACES}/{namespace}/configmaps", hosts)
+    start_workers(api, namespace, job)
+    launcher = _with_keys(spec, "Launcher", job)
+    launcher["volumes"].append({"name": "hosts-of-job", "configMap": {"name": f"{job}-config"}})
+    launcher["containers"][0]["volumeMounts"].append(
+        {"name": "hosts-of-job", "mountPath": "/etc/mpi"}
+    )
+    launcher["restartPolicy"] = spec["mpiReplicaSpecs"]["Launcher"]["restartPolicy"]
+    pod = {"metadata": {"name": f"{job}-launcher"}, "spec": launcher}
+    api.create(f"{NAMESPACES}/{namespace}/pods", pod)
+
+
+def start_workers(api: Api, namespace: str, job: str) -> int:
+    """Create the pods of a job's workers; return how many."""
+    spec = _job(api, namespace, job)["spec"]
+    replicas = int(spec["mpiReplicaSpecs"]["Worker"]["replicas"])
+    for index in range(replicas):
+        pod = {
+            "metadata": {"name": f"{job}-worker-{index}"},
+            "spec": _with_keys(spec, "Worker", job),
+        }
+        api.create(f"{NAMESPACES}/{namespace}/pods", pod)
+    return replicas
+
+
+def _job(api: Api, namespace: str, job: str) -> Object:
+    return api.get(f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/mpijobs/{job}")
+
+
+def _with_keys(spec: Object, role: str, job: str) -> Object:
+    """Return the pod of a role with the keys that the operator mounts; they need not exist."""
+    pod: Object = json.loads(json.dumps(spec["mpiReplicaSpecs"][role]["template"]["spec"]))
+    items = [
+        {"key": "ssh-privatekey", "path": "id_rsa"},
+        {"key": "ssh-publickey", "path": "id_rsa.pub"},
+        {"key": "ssh-publickey", "path": "authorized_keys"},
+    ]
+    source = {"secretName": f"{job}-ssh", "items": items, "defaultMode": 0o600, "optional": True}
+    pod.setdefault("volumes", []).append({"name": "ssh-auth", "secret": source})
+    mount = {"name": "ssh-auth", "mountPath": spec["sshAuthMountPath"]}
+    pod["containers"][0].setdefault("volumeMounts", []).append(mount)
+    return pod
+
+
+def _is_established(crd: Object) -> bool:
+    conditions = {
+        condition["type"]: condition["status"]
+        for condition in crd["status"].get("conditions") or []
+    }
+    return conditions.get("Established") == "True"

@@ -1,0 +1,96 @@
+"""Our own allocator, asked what the scheduler was asked: the same slices, classes and claims.
+
+Which of several devices that fit a pod gets is not compared: pods that the scheduler tries at once
+may find others taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from dra_shim.resourceapi import AllocatedResult, ResourceClaim, parse_document
+from dra_shim.scheduling.allocator import (
+    AllocationError,
+    CandidatePools,
+    NamedClaim,
+    choose,
+    pools_of,
+    without,
+)
+from tests.system.cluster.api import Object
+from tests.system.cluster.site import Placed, Site
+
+
+def ours(site: Site, pods: Sequence[Placed]) -> list[Placed]:
+    """Return what we would have given these pods on their nodes, one after the other."""
+    found: list[Placed] = []
+    supplies = {pod.node: _supply(site, pod.node) for pod in pods}
+    for pod in pods:
+        mine = _given(site, pod, supplies[pod.node])
+        taken = [(pod.name, entry) for entry in mine[1]]
+        supplies[pod.node] = without(supplies[pod.node], taken)
+        found.append(mine[0])
+    return found
+
+
+def confirmed(site: Site, pod: Placed) -> bool:
+    """Tell whether the devices of a pod meet its claims by our rules as well."""
+    own = {offer.id for _, offer in pod.devices}
+    supply = _supply(site, pod.node)
+    pools = (
+        replace(pool, offers=tuple(offer for offer in pool.offers if offer.id in own))
+        for pool in supply.pools
+    )
+    mine, _ = _given(site, pod, replace(supply, pools=tuple(pools)))
+    return sorted(mine.devices, key=str) == sorted(pod.devices, key=str)
+
+
+def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
+    """Yield why each of these claims cannot be met on any node, given what all claims have.
+
+    A claim that can be met yields nothing.
+    """
+    others = map(_parsed, site.all_claims())
+    taken = [(claim.name, result) for claim in others for result in claim.taken]
+    for claim in _wanted(claims):
+        reasons: list[str] = []
+        for node in site.nodes:
+            supply = without(_supply(site, node), taken)
+            try:
+                choose([claim], site.classes(), supply, new_uid=str)
+            except AllocationError as error:
+                reasons += error.lines
+            else:
+                break
+        else:
+            yield "\n".join(reasons)
+
+
+def _supply(site: Site, node: str) -> CandidatePools:
+    return CandidatePools(pools_of(site.slices(), node))
+
+
+def _given(site: Site, pod: Placed, supply: CandidatePools) -> tuple[Placed, list[AllocatedResult]]:
+    """Return the pod with devices of this supply, and what it takes."""
+    numbers = itertools.count(1)
+    grants = choose(
+        _wanted(pod.claims),
+        site.classes(),
+        supply,
+        new_uid=lambda: f"{pod.name}-{next(numbers)}",
+    )
+    devices = tuple((grant.request, grant.offer) for grant in grants)
+    taken = [AllocatedResult(grant.offer.id, grant.share_id, grant.consumed) for grant in grants]
+    return replace(pod, devices=devices), taken
+
+
+def _wanted(claims: Sequence[Object]) -> list[NamedClaim]:
+    return [NamedClaim(claim.name, claim.spec) for claim in map(_parsed, claims)]
+
+
+def _parsed(document: Object) -> ResourceClaim:
+    claim = parse_document(document)
+    assert isinstance(claim, ResourceClaim)
+    return claim

@@ -1,0 +1,70 @@
+"""NICs and their virtual functions: what the real scheduler gives of them, and our allocator."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fakes.machines import split
+from tests.system.cluster import documents
+from tests.system.cluster.api import Object
+from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.second_opinion import our_refusals
+from tests.system.cluster.site import Site
+
+CANNOT = "cannot allocate all claims"
+ADMIN = {"resource.kubernetes.io/admin-access": "true"}
+
+
+@pytest.fixture
+def site(cluster: ControlPlane) -> Iterator[Site]:
+    """Return a cluster with a node that has two NICs of two virtual functions each."""
+    site = Site(cluster)
+    site.add(split())
+    yield site
+    site.delete()
+
+
+def ask(site: Site, name: str, interface: str, **more: Any) -> str:
+    """Have a pod claim a NIC by its name; return its namespace."""
+    namespace = site.namespace(ADMIN)
+    (node,) = site.nodes
+    claim = documents.nic_claim(name, interface, **more)
+    pod = documents.pod(name, "nic", node=node)
+    site.create(namespace, documents.device_class(), claim, pod)
+    return namespace
+
+
+def given(site: Site, namespace: str) -> list[object]:
+    """Return the interfaces that the namespace's one pod was given."""
+    (pod,) = site.placed(namespace, 1)
+    return [offer.attribute("dra.net/ifName") for _, offer in pod.devices]
+
+
+def refused(site: Site, namespace: str) -> str:
+    """Return why we would not meet the namespace's claim, once the scheduler did not."""
+    (reason,) = site.refusal(namespace)
+    assert CANNOT in reason
+    pending: list[Object] = site.claims(namespace)
+    (ours,) = our_refusals(site, pending)
+    return ours
+
+
+def test_a_nic_and_its_functions_are_not_given_at_once(site: Site) -> None:
+    for name in ("eth10", "eth20v0"):
+        assert given(site, ask(site, name, name)) == [name]
+
+    assert "needs 1, 0 is left" in refused(site, ask(site, "below", "eth10v1"))
+    assert "needs 2, 1 is left" in refused(site, ask(site, "above", "eth20"))
+    assert given(site, ask(site, "beside", "eth20v1")) == ["eth20v1"]
+
+
+def test_who_only_looks_needs_room_in_the_counters_while_it_is_scheduled(site: Site) -> None:
+    given(site, ask(site, "first", "eth10v0"))
+
+    looks = [ask(site, f"look-{number}", "eth10v0", adminAccess=True) for number in range(2)]
+
+    assert [given(site, look) for look in looks] == [["eth10v0"]] * 2
+    given(site, ask(site, "second", "eth10v1"))
+    late = ask(site, "late", "eth10v0", adminAccess=True)
+    assert "needs 1, 0 is left" in refused(site, late)

@@ -1,0 +1,75 @@
+"""A node has its slices named as its shim names them, or as dranet does; no other node's names."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_shim.kubeapi import SLICE, RejectedError
+from dra_shim.resourceslice.layout import slice_name
+from tests.system.cluster.installed import Installed, Shim
+from tests.system.cluster.test_manifests import fresh, installed, nodes, ours
+from tests.system.cluster.workload import Workload
+
+__all__ = ["installed", "nodes", "ours"]
+NAMES = "may only create ResourceSlices whose names begin"
+
+
+@pytest.mark.parametrize("name", ["{}-dra.net-000", "whatever"])
+def test_a_slice_does_not_take_the_name_of_another_nodes(
+    ours: Shim, nodes: tuple[Workload, Workload], name: str
+) -> None:
+    document = fresh(nodes[0].name)
+    document["metadata"]["name"] = name.format(nodes[1].name)
+
+    with pytest.raises(RejectedError, match=NAMES):
+        ours.asks(lambda api: api.create(SLICE, document))
+
+
+def test_a_node_of_a_very_long_name_creates_slices_of_its_own(
+    installed: Installed, nodes: tuple[Workload, Workload]
+) -> None:
+    node = ".".join(["n" * 59] * 4)
+    document = fresh(node) | {"metadata": {"name": slice_name(node, 0)}}
+    other = fresh(node) | {"metadata": {"name": slice_name(nodes[1].name, 0)}}
+    shim = installed.shim(node)
+
+    assert shim.asks(lambda api: api.create(SLICE, document, dry_run=True))
+    with pytest.raises(RejectedError, match="denied request"):
+        shim.asks(lambda api: api.create(SLICE, other, dry_run=True))
+
+
+@pytest.mark.parametrize("prefix", ["0-dra.net-{}-", "1f-dra.net-{}-", "{}-dra.net-"])
+def test_dranet_that_is_gone_back_to_has_its_slices_named_by_the_server(
+    ours: Shim, nodes: tuple[Workload, Workload], prefix: str
+) -> None:
+    node = nodes[0].name
+    own = fresh(node) | {"metadata": {"generateName": prefix.format(node)}}
+    other = fresh(node) | {"metadata": {"generateName": prefix.format(nodes[1].name)}}
+
+    assert ours.asks(lambda api: api.create(SLICE, own, dry_run=True))
+    with pytest.raises(RejectedError, match=NAMES):
+        ours.asks(lambda api: api.create(SLICE, other, dry_run=True))
+
+
+@pytest.mark.parametrize("prefix", ["0-dra.net-{}-", "{}-dra.net-"])
+def test_of_a_generated_name_that_is_cut_all_that_was_asked_for_counts(
+    installed: Installed, nodes: tuple[Workload, Workload], prefix: str
+) -> None:
+    node = ".".join(["n" * 59, nodes[0].name, prefix[0].replace("{", "n")])
+    own = fresh(node) | {"metadata": {"generateName": prefix.format(node)}}
+    shim = installed.shim(node)
+
+    assert shim.asks(lambda api: api.create(SLICE, own, dry_run=True))
+
+
+def test_a_name_that_is_given_counts_whatever_could_be_generated(
+    ours: Shim, nodes: tuple[Workload, Workload]
+) -> None:
+    document = fresh(nodes[0].name)
+    document["metadata"] = {
+        "name": slice_name(nodes[1].name, 7),
+        "generateName": f"0-dra.net-{nodes[0].name}-",
+    }
+
+    with pytest.raises(RejectedError, match=NAMES):
+        ours.asks(lambda api: api.create(SLICE, document, dry_run=True))

@@ -1,0 +1,75 @@
+"""A server whose gates are off gets what it can take, and nobody fights over the rest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dra_shim.pool import Feature, driver_resources
+from dra_shim.resourceslice import FeaturesMissing
+from tests.dra_shim.resourceslice.pools import many, on_node
+from tests.dra_shim.resourceslice.publisher_bench import names_of
+from tests.dra_shim.resourceslice.test_contract import CARD as PLAIN_CARD
+from tests.dra_shim.resourceslice.test_contract import VFS, publisher, seen
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.subject import RealSubject
+
+CARD = [*PLAIN_CARD, on_node(1, "with-numa")]
+OFF = frozenset({Feature.COUNTERS, Feature.SHARING})
+
+
+@pytest.fixture(scope="module")
+def old(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Return a control plane that knows neither counters nor shares."""
+    directory = tmp_path_factory.mktemp("old")
+    with ControlPlane(programs, directory, dict.fromkeys(OFF, False)) as plane:
+        yield plane
+
+
+def test_what_the_gates_keep_from_a_server_is_not_fought_over(old: ControlPlane) -> None:
+    subject = RealSubject(old)
+
+    async def scene() -> None:
+        async with publisher(subject) as (_, it):
+            # Lists are off by default.
+            goods = driver_resources(
+                it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {}
+            )
+            told = await it.publish(goods)
+            await it.until_at_ease()
+            before = await it.versions()
+        async with publisher(subject, it.node) as (_, again):
+            restarted = await again.publish(goods)
+
+            (document,) = await again.slices()
+            assert (told.writes, restarted.writes) == (1, 0)
+            assert await again.versions() == before
+            assert it.said(FeaturesMissing) == [FeaturesMissing(OFF | {Feature.LISTS})]
+            assert names_of(document) == ["pf", "vf-0", "vf-1", "vf-2", "with-numa"]
+            assert "NoCarrier" in str(document)
+
+    finish(scene())
+
+
+@pytest.fixture
+def listing(programs: Path, tmp_path: Path) -> Iterator[ControlPlane]:
+    """Return a control plane that knows lists."""
+    with ControlPlane(programs, tmp_path, {Feature.LISTS: True}) as plane:
+        yield plane
+
+
+def test_a_server_with_the_gate_has_numa_nodes_as_lists(listing: ControlPlane) -> None:
+    async def scene() -> None:
+        async with publisher(RealSubject(listing)) as (_, it):
+            devices = [on_node(1, name) for name in many(65)]
+            goods = driver_resources(
+                it.node, devices, ills={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
+            )
+            told = await it.publish(goods)
+
+            assert (told.devices, told.slices) == (65, 2)
+            assert (await seen(it))[0] == goods.offers
+            assert it.said(FeaturesMissing) == []
+
+    finish(scene())

@@ -1,0 +1,68 @@
+"""The reporter with the token and the rights that manifests/ give the shim."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from dra_shim.kubeapi import CLAIM, ApiClient
+from dra_shim.settings.common import StatePaths
+from dra_shim.status import EventPosted, Notice, StatusApplied, StatusSyncFailed
+from dra_shim.status.summary import DEPARTURE_S
+from dra_shim.status.workqueue import REST_S
+from dranet_nri.model import Allocation, ObjectRef
+from tests.dra_shim.status.status_bench import Bench, attached, entries, failed, given
+from tests.system.cluster.installed import Shim
+from tests.system.cluster.test_manifests import allocated, installed, nodes, ours
+from tests.system.cluster.workload import Workload
+
+__all__ = ["installed", "nodes", "ours"]  # fixtures
+
+
+def of_node(claim: ObjectRef, node: str) -> Allocation:
+    """Return the record of a claim that was given nic0 of a node."""
+    record = given(claim, "nic0", pod=ObjectRef(node, "train", f"pod-of-{claim.uid}"))
+    return replace(record, devices=(replace(record.devices[0], pool=node),))
+
+
+def test_the_shim_tells_and_withdraws(
+    ours: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
+) -> None:
+    claim = allocated(nodes[0])
+    record = of_node(claim, nodes[0].name)
+
+    async def work(api: ApiClient) -> list[list[str]]:
+        it = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[0].name)
+        async with it.running():
+            it.allocations.put(record)
+            it.attachments.put(failed(record, "no carrier"))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            await it.until_said(EventPosted)
+            told = [list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
+            it.clock.pass_time(REST_S)
+            it.allocations.remove(claim.uid)
+            it.attachments.remove(claim.uid)
+            await it.rest(DEPARTURE_S)
+            await it.until_said(StatusApplied, 2)
+            return [*told, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
+
+    assert ours.asks(work) == [["nic0"], []]
+
+
+def test_a_right_that_is_missing_is_named(
+    ours: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
+) -> None:
+    claim = allocated(nodes[1])
+    record = of_node(claim, nodes[1].name)
+
+    async def work(api: ApiClient) -> Notice:
+        it = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[1].name)
+        async with it.running():
+            it.allocations.put(record)
+            it.attachments.put(attached(record))
+            await it.rest()
+            return await it.until_said(StatusSyncFailed)
+
+    told = ours.asks(work)
+
+    assert isinstance(told, StatusSyncFailed)
+    assert "grant associated-node:patch on resourceclaims/driver" in str(told.error)

@@ -1,0 +1,115 @@
+"""Tests in this directory run on a Kubernetes node that is a virtual machine: hack/test cluster.
+
+One boot serves all: the machine, and the DaemonSet on it, last for the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.box.place import checked
+from tests.system.cluster.conftest import (
+    cluster,
+    pods,
+    programs,
+    pytest_runtest_makereport,
+    running,
+)
+from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.daemons import Daemons
+from tests.system.cluster.node import Node, machine
+from tests.system.cluster_vm.machine import Machine
+
+__all__ = ["cluster", "pods", "programs", "pytest_runtest_makereport"]
+
+# INTERFACE ADDRESS…: the addresses of the node's NICs (tests/box/nics.py) are those of networks of
+# their own. Here all are on one; the second command undoes the first.
+JOIN = """
+while [ $# -gt 0 ]; do
+    ip -4 route show dev "$1" table all | sed -n "s/ linkdown//; / via /p" >"/run/$1"
+    while read -r route; do ip route del $route dev "$1"; done <"/run/$1"
+    ip addr del "$2" dev "$1"
+    number=$((number + 1))
+    ip addr add "10.30.0.$number/24" dev "$1"
+    shift 2
+done
+"""
+PART = """
+while [ $# -gt 0 ]; do
+    ip -4 addr flush dev "$1"
+    ip addr add "$2" dev "$1"
+    while read -r route; do ip route add $route dev "$1"; done <"/run/$1"
+    shift 2
+done
+"""
+PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+
+
+@pytest.fixture(scope="session")
+def node(
+    cluster: ControlPlane, programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Node]:
+    """Return the machine as a node, ready for pods."""
+    node = Node(cluster, programs, tmp_path_factory.mktemp("machine"), machine)
+    running.append(node)  # what it said is shown also where it doesn't get ready
+    with node:
+        yield node
+    running.remove(node)
+
+
+@pytest.fixture(scope="session")
+def daemons(
+    cluster: ControlPlane, node: Node, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Daemons]:
+    """Return manifests/base, installed."""
+    directory = tmp_path_factory.mktemp("installed")
+    daemons = Daemons(cluster, node, directory, json.dumps(_with_patience()))
+    daemons.install()
+    yield daemons
+    daemons.remove()
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: ControlPlane, node: Node, daemons: Daemons) -> Machine:
+    """Return the node once its NICs are offered."""
+    found = Machine(cluster, node)
+    found.settle()
+    return found
+
+
+@pytest.fixture
+def rails(installed: Machine) -> Iterator[list[str]]:
+    """Have the functions with RDMA on one network; return their interfaces."""
+    node = installed.node
+    addresses = {
+        str(facts["dra.net/ifName"]): str(facts["dra.net/ipv4"])
+        for facts in installed.functions.values()
+        if facts["dra.net/isSriovVf"] and facts["dra.net/rdmaDevice"]
+    }
+    words = [word for pair in sorted(addresses.items()) for word in pair]
+    checked(node, "sh", "-ec", JOIN, "-", *words)
+    installed.settle()
+    yield sorted(addresses)
+    installed.wait_home()
+    checked(node, "sh", "-ec", PART, "-", *words)
+    installed.settle()
+
+
+def _with_patience() -> dict[str, object]:
+    """Return a kustomization of the base for emulated hardware, where a Python takes seconds."""
+    patch = [
+        {
+            "op": "add",
+            "path": f"/spec/template/spec/containers/{number}/{probe}/{name}",
+            "value": 90,
+        }
+        for number in (0, 1)
+        for probe in PROBES
+        for name in ("timeoutSeconds", "failureThreshold")
+    ]
+    target = {"kind": "DaemonSet", "name": "dranet"}
+    return {"resources": ["base"], "patches": [{"target": target, "patch": json.dumps(patch)}]}

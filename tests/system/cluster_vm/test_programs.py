@@ -1,0 +1,122 @@
+"""The programs of the examples run to their last line: two ranks, over the NICs that they claim.
+
+PyTorch is its build for CPUs, with gloo in the place of NCCL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.box.place import checked
+from tests.capability import lacking
+from tests.fakes.gpus import NVIDIA
+from tests.system.cluster import mpi
+from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.gpus import gpu_driver
+from tests.system.cluster.node import Node
+from tests.system.cluster.pods import Pods
+from tests.system.cluster.site import EXAMPLES
+from tests.system.cluster_vm import jobs
+from tests.system.cluster_vm.machine import Machine
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def programs_image(node: Node, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Give the node the image that stands for the examples' own."""
+    root = os.environ.get("BOX_JOBS")
+    if not root:
+        lacking("the root of image jobs", "run ./hack/test cluster")
+    jobs.load_image(node, Path(root), tmp_path_factory.mktemp("image"))
+
+
+@pytest.fixture
+def running(
+    cluster: ControlPlane, installed: Machine, pods: Pods, rails: list[str], programs_image: None
+) -> Iterator[jobs.Running]:
+    """Return a namespace for a job, on a node with GPUs."""
+    with gpu_driver(installed.node, pods, NVIDIA, "emulated"):
+        running = jobs.Running(cluster, installed.node, pods)
+        yield running
+        running.end()
+
+
+def apply(cluster: ControlPlane, pods: Pods, example: str) -> None:
+    """Apply an example with the image of the tests, two GPUs a worker where it has four."""
+    path = EXAMPLES / example
+    text = cluster.kubectl("kustomize", str(path)) if path.is_dir() else path.read_text()
+    documents = map(jobs.prepared, yaml.safe_load_all(text))
+    text = yaml.safe_dump_all(documents)
+    pods.apply(
+        text.replace("count: 4", "count: 2").replace("slotsPerWorker: 4", "slotsPerWorker: 1")
+    )
+
+
+def sent(node: Node, names: list[str]) -> int:
+    """Return the bytes that the interfaces have sent, those that are on the node."""
+    paths = [f"/sys/class/net/{name}/statistics/tx_bytes" for name in names]
+    return sum(map(int, checked(node, "cat", *paths).split()))
+
+
+def test_collectives_of_two_workers_go_over_their_nics_and_end_in_a_result(
+    cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running, rails: list[str]
+) -> None:
+    before = sent(installed.node, rails)
+    apply(cluster, pods, "scale-out")
+    running.name(2, "train")
+
+    first, second = running.names()
+    log = running.wait_ended(first)
+    running.wait_ended(second)
+
+    rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+)$", log, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == [MIB, 4 * MIB, 16 * MIB]
+    result = jobs.figures(log, "COLLECTIVES_RESULT")
+    assert (result["case"], result["ranks"], result["backend"]) == ("aligned", 2, "gloo")
+    assert [result["all_gather_gb_s"], result["all_reduce_gb_s"]] == list(map(float, rows[-1][1:]))
+    assert result["all_gather_gb_s"] > 0
+    running.end()
+    installed.wait_home()
+    # 23 rounds of each size; an all-gather sends half of the buffer from each rank.
+    assert sent(installed.node, rails) - before > 23 * 21 * MIB
+
+
+def test_training_ends_in_an_mfu_that_follows_from_its_step(
+    cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running, rails: list[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    before = sent(installed.node, rails)
+    mpi.install(pods.api)
+    apply(cluster, pods, "numa-training")
+    apply(cluster, pods, "numa-training/mpijob-unaligned.yaml")
+    mpi.start(pods.api, pods.namespace, "mfu-unaligned", installed.node)
+    running.name(3, "mfu-unaligned")
+
+    log = running.wait_ended("mfu-unaligned-launcher")
+
+    result = jobs.figures(log, "MFU_RESULT")
+    assert (result["case"], result["ranks"], result["backend"]) == ("unaligned", 2, "gloo")
+    assert result["parameters"] == 6 * 256 * 256
+    assert result["tflop_per_step"] == pytest.approx(6 * result["parameters"] * 64 / 1e12)
+    seconds = result["step_ms"] / 1e3
+    assert result["tflops_per_gpu"] == pytest.approx(result["tflop_per_step"] / seconds, rel=1e-2)
+    share = 100 * result["tflops_per_gpu"] / result["peak_tflops"]
+    assert result["mfu_percent"] == pytest.approx(share, abs=0.02)
+    assert log.count("NUMA node 1") == 4  # the evidence: two NICs of each of two workers
+    (tmp_path / "run.log").write_text(log)
+    compare = (sys.executable, EXAMPLES / "compare.py", tmp_path / "run.log", tmp_path / "run.log")
+    table = subprocess.run(compare, check=True, capture_output=True, text=True).stdout
+    assert f"| MFU | {result['mfu_percent']} % | {result['mfu_percent']} % | 0.00 % |" in table
+    running.end()
+    installed.wait_home()
+    # Each of 6 steps reduces the gradients: 4 bytes a parameter from each rank.
+    assert sent(installed.node, rails) - before > 6 * 4 * result["parameters"]

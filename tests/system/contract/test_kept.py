@@ -1,0 +1,66 @@
+"""What a device keeps through a move, and what comes home with it: both kernels."""
+
+from dataclasses import replace
+from errno import EINVAL
+
+import pytest
+
+from dranet_nri.model import Ns, Route, Sysctl, XdpMode
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.ops import AddRoute, DetachXdp, LinkSettings, SetLink, SetSysctl
+from tests.system.contract.cases import (
+    ALLMULTI,
+    NOARP,
+    UP,
+    apply,
+    in_pod,
+    index,
+    move_in,
+    on_host,
+    refused,
+)
+from tests.system.contract.worlds import World
+
+
+def test_a_move_keeps_flags_group_and_programs(world: World, session: Session) -> None:
+    changed = LinkSettings(flags=ALLMULTI | NOARP, group=7)
+    session.apply(SetLink(Ns.HOST, "eth1", changed))
+    world.attach_xdp("eth1", XdpMode.GENERIC)
+    before = on_host(session).link
+    assert before.xdp is not None
+    assert [each.mode for each in before.xdp] == [XdpMode.GENERIC]
+
+    move_in(session)
+
+    link = in_pod(session).link
+    assert (link.flags, link.group, link.xdp) == (ALLMULTI | NOARP, 7, before.xdp)
+
+
+@pytest.mark.parametrize("mode", [XdpMode.GENERIC, XdpMode.NATIVE])
+def test_only_the_program_of_that_mode_is_taken_off(
+    world: World, session: Session, mode: XdpMode
+) -> None:
+    world.attach_xdp("eth1", mode)
+    other = {XdpMode.GENERIC: XdpMode.NATIVE, XdpMode.NATIVE: XdpMode.GENERIC}[mode]
+    number = index(session)
+
+    session.apply(DetachXdp(Ns.HOST, number, other))
+    assert [each.mode for each in on_host(session).link.xdp or ()] == [mode]
+
+    session.apply(DetachXdp(Ns.HOST, number, mode))
+    assert on_host(session).link.xdp == ()
+
+
+def test_stable_privacy_without_a_secret_is_refused(session: Session) -> None:
+    op = SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "2"))
+
+    assert refused(session, op).code == EINVAL
+
+
+def test_a_route_of_another_tos_is_another_route(session: Session) -> None:
+    plain = Route("10.1.0.0/16", gateway="10.0.0.1")
+    other = replace(plain, gateway="10.0.0.2", tos=16)
+
+    apply(session, *UP, AddRoute(Ns.HOST, "eth1", plain), AddRoute(Ns.HOST, "eth1", other))
+
+    assert {*on_host(session).routes} == {plain, other}

@@ -1,0 +1,255 @@
+"""Nodes as NodeDevices sees them, in memory and real: what happens is announced, and then seen."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from typing import Protocol
+
+import pytest
+
+from dra_shim.discovery.host import Host, LiveHost
+from dra_shim.discovery.notices import Notice
+from dranet_nri.component.threads import in_thread
+from dranet_nri.inventory import HostFacts
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.state.tcx import PrivilegedFacts
+from tests.capability import lacking
+from tests.fakes.host import FakeHost
+from tests.system.kernel.namespaces import open_netns
+
+
+class World(Protocol):
+    """A node, and what can happen on it."""
+
+    @property
+    def host(self) -> Host:
+        """Return the node."""
+
+    def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Run a scene where the node is."""
+
+    def add_nic(self, name: str) -> None:
+        """Add a link that is up and has a carrier."""
+
+    def take_link(self, name: str) -> None:
+        """Move a link away."""
+
+    def unplug(self, name: str) -> None:
+        """Take a link's carrier away."""
+
+    def route_through(self, name: str) -> None:
+        """Let the default route go through a link."""
+
+
+class MemoryWorld(FakeHost):
+    """A node in memory."""
+
+    @property
+    def host(self) -> Host:
+        """See World."""
+        return self
+
+    def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
+        """See World."""
+        asyncio.run(scene())
+
+
+class RealWorld:
+    """A private namespace, wires to another one for NICs."""
+
+    def __init__(self, nsfd: int, wire: int) -> None:
+        """Take both."""
+        self.host: Host = LiveHost()
+        self._nsfd = nsfd
+        self._wire = wire
+
+    def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
+        """See World."""
+        run_inside(self._nsfd, lambda: asyncio.run(scene()))
+
+    def add_nic(self, name: str) -> None:
+        """See World."""
+        far = f"/proc/{os.getpid()}/fd/{self._wire}"
+        self._ip(self._nsfd, f"link add name {name} type veth peer name p{name} netns {far}")
+        self._ip(self._wire, f"link set dev p{name} up")
+        self._ip(self._nsfd, f"link set dev {name} up")
+
+    def take_link(self, name: str) -> None:
+        """See World."""
+        self._ip(self._nsfd, f"link del dev {name}")
+
+    def unplug(self, name: str) -> None:
+        """See World."""
+        self._ip(self._wire, f"link set dev p{name} down")
+
+    def route_through(self, name: str) -> None:
+        """See World."""
+        self._ip(self._nsfd, f"route replace default dev {name}")
+
+    def _ip(self, nsfd: int, command: str) -> None:
+        words = ["ip", *command.split()]
+        run_inside(nsfd, lambda: subprocess.run(words, check=True, capture_output=True))
+
+
+@pytest.fixture(params=["fake", "real"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """Return one node after the other, without links."""
+    if request.param == "fake":
+        yield MemoryWorld()
+        return
+    if not shutil.which("ip"):
+        lacking("the ip command", "install iproute2")
+    with ExitStack() as stack:
+        yield RealWorld(stack.enter_context(open_netns()), stack.enter_context(open_netns()))
+
+
+NOTHING = PrivilegedFacts()
+
+
+def names(facts: HostFacts) -> set[str]:
+    return {netdev.link.name for netdev in facts.netdevs} - {"lo"}
+
+
+def carriers(facts: HostFacts) -> dict[str, bool]:
+    return {
+        netdev.link.name: netdev.link.carrier
+        for netdev in facts.netdevs
+        if netdev.link.name != "lo"
+    }
+
+
+def programs(facts: HostFacts) -> dict[str, tuple[str, ...]]:
+    return {
+        netdev.link.name: netdev.tcx_programs
+        for netdev in facts.netdevs
+        if netdev.link.name != "lo"
+    }
+
+
+def above(facts: HostFacts) -> dict[str, tuple[str, ...]]:
+    return {
+        netdev.link.name: netdev.above_elsewhere
+        for netdev in facts.netdevs
+        if netdev.link.name != "lo"
+    }
+
+
+def uplinks(facts: HostFacts) -> set[str]:
+    by_index = {netdev.link.index: netdev.link.name for netdev in facts.netdevs}
+    return {by_index[leg] for route in facts.default_routes for leg in route.links}
+
+
+class Watched:
+    """What is heard of a node, and what it shows then."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._stirred = asyncio.Event()
+        self.notices: list[Notice] = []
+
+    async def look(self, *, whole: bool = False, told: PrivilegedFacts = NOTHING) -> HostFacts:
+        return await in_thread(lambda: self._host.look(whole=whole, insight=told))
+
+    async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
+        """Look whenever something is heard, until it holds; the test's timeout bounds the wait."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            facts = await self.look()
+            if holds(facts):
+                return facts
+
+    async def run(self, scene: Callable[["Watched"], Coroutine[object, object, None]]) -> None:
+        with self._host.listening(self._stirred.set, self.notices.append):
+            await self.look(whole=True)
+            await scene(self)
+        assert self.notices == []
+
+
+def play(world: World, scene: Callable[[Watched], Coroutine[object, object, None]]) -> None:
+    world.run(lambda: Watched(world.host).run(scene))
+
+
+def test_a_link_that_comes_or_goes_is_heard_and_seen(world: World) -> None:
+    async def scene(it: Watched) -> None:
+        world.add_nic("a")
+        await it.until(lambda facts: carriers(facts) == {"a": True})
+        world.add_nic("b")
+        await it.until(lambda facts: names(facts) == {"a", "b"})
+        world.take_link("a")
+        await it.until(lambda facts: names(facts) == {"b"})
+
+    play(world, scene)
+
+
+def test_a_carrier_that_is_lost_is_heard_and_seen(world: World) -> None:
+    world.add_nic("a")
+
+    async def scene(it: Watched) -> None:
+        world.unplug("a")
+        await it.until(lambda facts: carriers(facts) == {"a": False})
+
+    play(world, scene)
+
+
+def test_a_default_route_is_heard_and_seen(world: World) -> None:
+    world.add_nic("a")
+    world.add_nic("b")
+
+    async def scene(it: Watched) -> None:
+        world.route_through("a")
+        await it.until(lambda facts: uplinks(facts) == {"a"})
+        world.route_through("b")
+        await it.until(lambda facts: uplinks(facts) == {"b"})
+
+    play(world, scene)
+
+
+def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_longer(
+    world: World,
+) -> None:
+    async def scene(it: Watched) -> None:
+        world.add_nic("a")
+        world.add_nic("b")
+        facts = await it.until(lambda facts: names(facts) == {"a", "b"})
+        (index,) = [netdev.link.index for netdev in facts.netdevs if netdev.link.name == "a"]
+        for whole in (False, True):
+            seen = PrivilegedFacts({index: ("count", "drop")}, {index: ("macvlan",)})
+            told = await it.look(whole=whole, told=seen)
+            assert programs(told) == {"a": ("count", "drop"), "b": ()}
+            assert above(told) == {"a": ("macvlan",), "b": ()}
+            assert programs(await it.look(whole=whole)) == {"a": (), "b": ()}
+            assert above(await it.look(whole=whole)) == {"a": (), "b": ()}
+
+    play(world, scene)
+
+
+def test_a_look_that_is_not_at_everything_shows_what_one_at_everything_does(world: World) -> None:
+    async def scene(it: Watched) -> None:
+        for name in ("a", "b", "c"):
+            world.add_nic(name)
+        await it.until(lambda facts: carriers(facts) == dict.fromkeys("abc", True))
+        world.route_through("a")
+        await it.until(lambda facts: uplinks(facts) == {"a"})
+        world.take_link("b")
+        facts = await it.until(lambda facts: names(facts) == {"a", "c"})
+
+        assert facts == await it.look(whole=True)
+
+    play(world, scene)
+
+
+def test_nothing_is_heard_after_it_was_left(world: World) -> None:
+    stirs: list[int] = []
+
+    async def scene() -> None:
+        with world.host.listening(lambda: stirs.append(1), lambda _: None):
+            pass
+        world.add_nic("a")
+        await asyncio.sleep(0)
+
+    world.run(scene)
+    assert stirs == []

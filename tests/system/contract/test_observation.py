@@ -1,0 +1,358 @@
+"""What every kernel port tells: of links, of rules, and of namespaces."""
+
+from contextlib import closing
+from dataclasses import replace
+from errno import ESTALE
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.inventory import hazards
+from dranet_nri.model import (
+    Address,
+    DefaultRoute,
+    LinkState,
+    NetnsId,
+    NextHop,
+    Ns,
+    Route,
+    Rule,
+    Sysctl,
+)
+from dranet_nri.plan.identity import DeviceIdentity
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddRoute,
+    AddRule,
+    LinkSettings,
+    MoveLink,
+    RenameLink,
+    SetLink,
+    SetSysctl,
+    SetUp,
+)
+from tests.system.contract.cases import (
+    KEY,
+    MAC,
+    UP,
+    V4,
+    apply,
+    in_pod,
+    index,
+    move_in,
+    on_host,
+    refused,
+)
+from tests.system.contract.worlds import World
+
+NOPREFIXROUTE = 0x200  # IFA_F_NOPREFIXROUTE
+
+
+# --------------------------------------------------------------------------- what is observed
+
+
+def test_names_of_other_links_are_taken_and_the_own_is_not(world: World, session: Session) -> None:
+    world.add_link("eth2")
+    apply(session, AddAltname(Ns.HOST, "eth1", "own"), AddAltname(Ns.HOST, "eth2", "enp8s0"))
+
+    observed = session.observe(KEY, "net1")
+
+    assert observed.taken_host_names == {"lo", "eth2", "enp8s0"}
+    assert observed.taken_pod_names == {"lo"}
+
+
+def test_of_the_pod_the_link_alone_is_told_where_no_more_is_asked_for(session: Session) -> None:
+    apply(session, AddRule(Ns.POD, Rule(4, priority=101, source="10.9.0.0/16", table=2000)))
+    move_in(session)
+    apply(
+        session,
+        AddAddress(Ns.POD, "net1", Address("10.1.0.5/24")),
+        SetUp(Ns.POD, "net1"),
+        AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", gateway="10.1.0.1")),
+    )
+    whole, bare = session.observe(KEY, "net1"), session.observe(KEY, "net1", bare=True)
+
+    assert whole.pod is not None
+    assert whole.pod.routes
+    assert bare == replace(whole, pod=LinkState(whole.pod.link), pod_rules=())
+
+
+def test_rules_are_told_of_the_namespace_and_of_the_link(session: Session) -> None:
+    own = Rule(4, priority=100, iif="eth1", table=1000)
+    foreign = Rule(4, priority=101, source="10.9.0.0/16", table=2000)
+
+    apply(session, AddRule(Ns.HOST, own), AddRule(Ns.HOST, foreign), AddRule(Ns.POD, foreign))
+
+    observed = session.observe(KEY, "net1")
+    assert observed.host is not None
+    assert observed.host.rules == (own,)
+    assert {own, foreign} <= set(observed.host_rules)
+    assert foreign in observed.pod_rules
+    assert own not in observed.pod_rules
+
+
+def test_a_multipath_route_names_the_links_of_its_other_legs(
+    world: World, session: Session
+) -> None:
+    world.add_link("eth2")
+    second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
+    apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
+    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", weight=2, device="eth2"))
+
+    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
+
+    seen = (NextHop("10.0.0.1", device="eth1"), NextHop("10.2.0.1", weight=2))
+    assert [route.nexthops for route in on_host(session).routes] == [legs]
+    assert [route.nexthops for route in on_host(session, "eth2").routes] == [seen]
+
+
+def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
+    world: World, session: Session
+) -> None:
+    world.add_link("eth2")
+    world.add_vxlan("flannel.1", "eth1")
+    world.add_vxlan("other.1", "eth2")
+
+    observed = session.observe(KEY, "net1")
+
+    assert "carries flannel.1" in hazards(session.host_facts())[index(session)]
+    move_in(session)
+    after = session.observe(KEY, "net1")
+    assert observed.taken_host_names - after.taken_host_names == {"flannel.1"}
+    assert not any("flannel.1" in reason for reason in hazards(session.host_facts()).values())
+
+
+def test_a_virtual_link_that_waits_for_its_name_is_found_under_a_spare_one(
+    world: World, session: Session
+) -> None:
+    world.add_link("eth2")
+    host = on_host(session).link
+    known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
+    apply(
+        session,
+        SetLink(Ns.HOST, "eth2", LinkSettings(mac=MAC)),
+        RenameLink(Ns.HOST, host.index, "dra9"),
+        RenameLink(Ns.HOST, index(session, "eth2"), "eth1"),
+    )
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert observed.host is not None
+    assert observed.host.link.name == "dra9"
+    assert "eth1" in observed.taken_host_names
+
+
+def test_default_routes_are_those_of_table_main(session: Session) -> None:
+    ways = (
+        Route("0.0.0.0/0", "10.0.0.1", metric=50),
+        Route("0.0.0.0/0", "10.0.0.1", table=1000),
+        Route("::/0", "2001:db8::1", metric=70),
+        Route("10.7.0.0/16", "10.0.0.1"),
+    )
+    apply(session, *UP, *(AddRoute(Ns.HOST, "eth1", each) for each in ways))
+
+    own = index(session)
+    assert {*session.host_facts().default_routes} == {
+        DefaultRoute(4, 50, (own,)),
+        DefaultRoute(6, 70, (own,)),
+    }
+
+
+def test_what_an_address_brings_back_is_no_route_to_restore(session: Session) -> None:
+    apply(session, *UP)
+
+    assert on_host(session).routes == ()
+
+
+def test_a_connected_route_that_was_made_by_hand_is_one(session: Session) -> None:
+    # NetworkManager adds addresses without their route, and the route with its own metric.
+    route = Route("10.0.0.0/24", source="10.0.0.5", scope=253, metric=100, protocol=2)
+    apply(
+        session,
+        AddAddress(Ns.HOST, "eth1", replace(V4, flags=NOPREFIXROUTE)),
+        SetUp(Ns.HOST, "eth1"),
+        AddRoute(Ns.HOST, "eth1", route),
+    )
+
+    assert on_host(session).routes == (route,)
+
+
+def test_sysctls_of_the_host_are_those_that_a_move_resets(session: Session) -> None:
+    defaults = session.default_sysctls()
+    assert on_host(session).sysctls == defaults
+    wanted = Sysctl("ipv4", "rp_filter", "2")
+    assert wanted not in defaults
+
+    session.apply(SetSysctl(Ns.HOST, "eth1", wanted))
+
+    assert set(on_host(session).sysctls) - set(defaults) == {wanted}
+    assert session.default_sysctls() == defaults
+
+
+def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> None:
+    move_in(session)
+    wanted = {
+        Sysctl("ipv4", "arp_announce", "2"),
+        Sysctl("ipv4", "arp_ignore", "1"),
+        Sysctl("ipv4", "forwarding", "1"),
+        Sysctl("ipv6", "disable_ipv6", "0"),
+        Sysctl("ipv6", "forwarding", "1"),
+    }
+    apply(session, *(SetSysctl(Ns.POD, "net1", each) for each in wanted))
+    session.apply(SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "rp_filter", "2")))
+
+    assert set(in_pod(session).sysctls) == wanted
+
+
+def test_a_device_that_is_nowhere_is_observed_as_absent(session: Session) -> None:
+    observed = session.observe(replace(KEY, name="gone"), "")
+
+    assert (observed.host, observed.pod) == (None, None)
+
+
+def test_a_link_that_its_pod_renamed_and_addressed_is_known_by_its_index_there(
+    world: World, session: Session, pod: NetnsId
+) -> None:
+    world.add_link("eth0", pod)
+    host = on_host(session).link
+    move_in(session)
+    known = DeviceIdentity(
+        host.index, host.kind, frozenset({host.mac}), session.pod_link("net1").index
+    )
+    session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
+    session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert observed.pod is not None
+    assert (observed.pod.link.name, observed.pod.link.mac) == ("mine", MAC)
+    assert observed.unclear == ()
+
+
+def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
+    world: World, session: Session, pod: NetnsId
+) -> None:
+    host = on_host(session).link
+    move_in(session)
+    known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
+    session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
+    session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert (observed.host, observed.pod) == (None, None)
+    assert observed.unclear == ("mine (in the pod)",)
+
+
+def test_a_link_of_the_pod_is_told_as_it_is_now(session: Session) -> None:
+    move_in(session)
+    session.apply(SetLink(Ns.POD, "net1", LinkSettings(mtu=1400, mac=MAC)))
+
+    link = session.pod_link("net1")
+
+    assert (link.name, link.mtu, link.mac) == ("net1", 1400, MAC)
+
+
+def test_a_link_that_is_not_the_pods_is_not_told(session: Session) -> None:
+    with pytest.raises(KernelError) as caught:
+        session.pod_link("eth1")
+
+    assert caught.value.already_gone
+
+
+# --------------------------------------------------------------------------- namespaces
+
+
+def test_a_namespace_has_one_identity_and_is_not_the_host(world: World, pod: NetnsId) -> None:
+    host = world.kernel.identify(world.host_path())
+
+    assert host is not None
+    assert world.kernel.identify(pod.path) == pod
+    assert world.kernel.is_host(host)
+    assert not world.kernel.is_host(pod)
+
+
+def test_nothing_is_identified_where_nothing_is(world: World) -> None:
+    assert world.kernel.identify("/run/netns/no-such-namespace") is None
+
+
+def test_a_namespace_that_is_gone_is_not_held(world: World) -> None:
+    netns = world.add_netns()
+    world.unlink(netns)
+
+    assert world.kernel.identify(netns.path) is None
+    assert not world.kernel.hold(netns)
+
+
+def test_another_namespace_at_the_same_path_is_not_held(world: World) -> None:
+    netns = world.add_netns()
+    world.replace(netns)
+
+    assert world.kernel.identify(netns.path) != netns
+    assert not world.kernel.hold(netns)
+
+
+def test_a_namespace_that_ended_is_not_the_one_that_has_its_inode_now(
+    world: World, pod: NetnsId
+) -> None:
+    ended = replace(pod, path=f"{pod.path}-ended")
+    assert world.kernel.hold(pod)
+
+    assert not world.kernel.hold(ended)
+    world.kernel.release(ended)
+
+    with closing(world.kernel.session(pod)):
+        pass
+    with pytest.raises(KernelError) as caught:
+        world.kernel.session(ended)
+    assert caught.value.code == ESTALE
+
+
+def test_holding_and_releasing_twice_is_once(world: World, pod: NetnsId) -> None:
+    assert world.kernel.hold(pod)
+
+    world.kernel.release(pod)
+    world.kernel.release(pod)
+
+    with pytest.raises(KernelError) as caught:
+        world.kernel.session(pod)
+    assert caught.value.code == ESTALE
+
+
+def test_a_held_namespace_gives_its_link_back_after_its_path_is_gone(
+    world: World, session: Session, pod: NetnsId
+) -> None:
+    move_in(session)
+    world.unlink(pod)
+    assert world.kernel.hold(pod)
+
+    with closing(world.kernel.session(pod)) as again:
+        again.apply(MoveLink(Ns.POD, in_pod(again).link.index, Ns.HOST, "eth1"))
+
+    assert on_host(session).link.name == "eth1"
+
+
+def test_a_virtual_link_dies_with_its_namespace(world: World, pod: NetnsId) -> None:
+    with closing(world.kernel.session(pod)) as session:
+        move_in(session)
+
+    world.unlink(pod)
+    world.kernel.release(pod)
+
+    with closing(world.kernel.session(None)) as session:
+        assert session.observe(KEY, "net1").host is None
+
+
+def test_a_session_without_a_pod_knows_only_the_host(world: World, pod: NetnsId) -> None:
+    with closing(world.kernel.session(None)) as session:
+        assert on_host(session).link.name == "eth1"
+        assert refused(session, SetUp(Ns.POD, "eth1")).code == ESTALE
+
+
+def test_closing_a_session_twice_is_once(world: World, pod: NetnsId) -> None:
+    session = world.kernel.session(pod)
+
+    session.close()
+    session.close()

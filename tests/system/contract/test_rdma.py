@@ -1,0 +1,349 @@
+"""What every kernel port owes of RDMA devices: observations, moves, names and device files.
+
+Here the kernel in memory is held to it; the one we run on in tests/system/vm/test_contract_rdma.py.
+"""
+
+from contextlib import closing
+from dataclasses import replace
+from errno import EEXIST, ENODEV, EOPNOTSUPP
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.identity import RdmaIdentity
+from dranet_nri.plan.ops import MoveRdma, RenameRdma
+from tests.box.waiting import wait_until
+from tests.system.contract.fabric import (
+    NAMES,
+    Bench,
+    Fabric,
+    FakeFabric,
+    bench,
+    fixed,
+    movable,
+    shared,
+)
+
+__all__ = ["fixed", "movable", "shared"]
+
+NOWHERE = 4711  # an index that no device has
+
+
+@pytest.fixture
+def movable_fabric() -> Fabric:
+    """Return a machine in exclusive mode whose devices move."""
+    return FakeFabric(RdmaMode.EXCLUSIVE, movable=True)
+
+
+@pytest.fixture
+def fixed_fabric() -> Fabric:
+    """Return a machine in exclusive mode whose driver can't move its devices."""
+    return FakeFabric(RdmaMode.EXCLUSIVE, movable=False)
+
+
+@pytest.fixture
+def shared_fabric() -> Fabric:
+    """Return a machine in shared mode."""
+    return FakeFabric(RdmaMode.SHARED, movable=False)
+
+
+# --------------------------------------------------------------------------- observations
+
+
+def test_a_device_of_the_host_is_found_by_its_nic_and_tells_other_names(movable: Bench) -> None:
+    seen = movable.seen()
+
+    (link,) = seen.host
+    assert (link.name, bool(link.node_guid)) == ("soft0", True)
+    assert seen == ObservedRdma(RdmaMode.EXCLUSIVE, (link,), (), frozenset({"soft1"}), frozenset())
+    assert movable.on_host("soft1").index != link.index
+
+
+def test_a_device_that_nothing_is_above_is_found_by_its_name(fixed: Bench) -> None:
+    assert [each.name for each in fixed.seen().host] == ["soft0"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
+    fixed: Bench, name: str
+) -> None:
+    key = fixed.fabric.key(name)
+    nic = fixed.session.observe(key, "").host
+    assert nic is not None
+
+    seen = fixed.session.rdma(RdmaIdentity(key, (), host_netdev=nic.link.index))
+
+    assert [each.name for each in seen.host] == [name]
+
+
+def test_a_nic_without_rdma_has_none(movable: Bench) -> None:
+    key = replace(movable.fabric.key("soft0"), parent="0000:ff:1f.7", pci="0000:ff:1f.7")
+
+    seen = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=NOWHERE))
+
+    assert (seen.host, seen.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
+
+
+def test_without_a_pod_only_the_host_is_looked_at(movable: Bench) -> None:
+    link = movable.move_in()
+
+    with closing(movable.fabric.kernel.session(None)) as session:
+        seen = session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), (link,)))
+
+    assert (seen.host, seen.pod, seen.mode) == ((), (), RdmaMode.EXCLUSIVE)
+
+
+# --------------------------------------------------------------------------- moves
+
+
+def test_a_move_keeps_index_name_and_guid(movable: Bench) -> None:
+    link = movable.move_in()
+
+    seen = movable.seen(link)
+
+    assert (seen.host, seen.pod) == ((), (link,))
+    assert (seen.taken_host_names, seen.taken_pod_names) == (frozenset({"soft1"}), frozenset())
+
+
+def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name(movable: Bench) -> None:
+    link = movable.move_in()
+
+    seen = movable.seen()
+    other = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft7",)))
+
+    assert (seen.host, seen.pod, seen.taken_pod_names) == ((), (link,), frozenset())
+    assert (other.host, other.pod, other.taken_pod_names) == ((), (), frozenset({"soft0"}))
+
+
+def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name(
+    movable: Bench,
+) -> None:
+    link = movable.move_in()
+    movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
+    known = RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
+
+    seen = movable.session.rdma(known)
+    movable.session.apply(RenameRdma(Ns.POD, link.index, link.name))
+
+    assert seen.pod == (replace(link, name="hca0"),)
+
+
+def test_what_is_on_the_host_is_not_looked_for_in_the_pod(movable: Bench) -> None:
+    movable.move_in()
+
+    seen = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft1"), ("soft0",)))
+
+    assert ([each.name for each in seen.host], seen.pod) == (["soft1"], ())
+
+
+def test_what_is_remembered_is_looked_for_by_nothing_else(movable: Bench) -> None:
+    movable.move_in()
+
+    assert movable.seen(RdmaLink(NOWHERE, "soft0")).pod == ()
+
+
+def test_a_device_comes_home_as_it_was(movable: Bench) -> None:
+    link = movable.move_in()
+
+    movable.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
+
+    assert (movable.seen(link).host, movable.seen(link).pod) == ((link,), ())
+
+
+@pytest.mark.parametrize("way", ["in", "out"])
+def test_moving_twice_is_moving_once(movable: Bench, way: str) -> None:
+    link = movable.move_in()
+    op = MoveRdma(Ns.HOST, link.index, Ns.POD, link.name)
+    if way == "out":
+        op = MoveRdma(Ns.POD, link.index, Ns.HOST, link.name)
+        movable.session.apply(op)
+
+    movable.session.apply(op)
+
+    assert bool(movable.seen(link).pod) == (way == "in")
+
+
+def test_moving_what_no_namespace_of_the_session_has_is_an_error(movable: Bench) -> None:
+    with bench(movable.fabric) as elsewhere:
+        link = elsewhere.move_in()
+
+        away = movable.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
+        never = movable.refused(MoveRdma(Ns.HOST, NOWHERE, Ns.POD, "soft9"))
+        elsewhere.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
+
+    assert (away.code, never.code) == (ENODEV, ENODEV)
+    assert away.already_gone
+
+
+def test_a_driver_that_cannot_move_its_device_refuses_and_keeps_it(fixed: Bench) -> None:
+    link = fixed.on_host()
+
+    error = fixed.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
+
+    assert (error.code, bool(error.detail)) == (EOPNOTSUPP, True)
+    assert fixed.on_host() == link
+
+
+def test_a_device_that_its_driver_made_anew_is_another_one_on_the_host(movable: Bench) -> None:
+    link = movable.move_in()
+
+    movable.fabric.unplug("soft0", movable.pod)
+    gone = movable.seen(link)
+    movable.fabric.plug("soft0")
+
+    assert (gone.host, gone.pod, gone.taken_pod_names) == ((), (), frozenset())
+    again = movable.on_host()
+    assert (again.name, again.node_guid) == (link.name, link.node_guid)
+    assert again.index != link.index
+
+
+# --------------------------------------------------------------------------- shared
+
+
+def test_shared_devices_count_as_being_on_the_host(shared: Bench) -> None:
+    link = shared.on_host()
+
+    seen = shared.seen(link)
+
+    assert seen == ObservedRdma(
+        RdmaMode.SHARED, (link,), (), frozenset({"soft1"}), software=("soft0",)
+    )
+
+
+def test_a_shared_device_does_not_move(shared: Bench) -> None:
+    link = shared.on_host()
+
+    error = shared.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
+
+    assert (error.code, bool(error.detail)) == (EOPNOTSUPP, True)
+
+
+def test_a_shared_device_has_the_same_files_in_every_namespace(shared: Bench) -> None:
+    link = shared.on_host()
+
+    files = shared.files(Ns.HOST, link)
+
+    assert len(files) == 1
+    assert shared.files(Ns.POD, link) == files
+
+
+# --------------------------------------------------------------------------- names
+
+
+def test_a_name_is_given_in_the_pod_and_taken_off_there(movable: Bench) -> None:
+    link = movable.move_in()
+    named = RenameRdma(Ns.POD, link.index, "hca0")
+
+    movable.session.apply(named)
+    movable.session.apply(named)
+
+    assert movable.seen(link).pod == (replace(link, name="hca0"),)
+    movable.session.apply(RenameRdma(Ns.POD, link.index, link.name))
+    movable.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
+    assert movable.on_host() == link
+
+
+def test_a_device_moves_whatever_name_it_has(movable: Bench) -> None:
+    link = movable.move_in()
+    movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
+
+    movable.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
+
+    assert movable.seen(link).host == (replace(link, name="hca0"),)
+    movable.session.apply(RenameRdma(Ns.HOST, link.index, link.name))
+
+
+@pytest.mark.parametrize("where", Ns)
+def test_a_name_that_a_device_of_any_namespace_has_is_refused(movable: Bench, where: Ns) -> None:
+    if where is Ns.POD:
+        movable.move_in("soft1")
+    link = movable.move_in()
+
+    error = movable.refused(RenameRdma(Ns.POD, link.index, "soft1"))
+
+    assert (error.code, bool(error.detail)) == (EEXIST, True)
+    assert movable.seen(link).pod == (link,)
+
+
+def test_a_device_is_not_renamed_from_another_namespace(movable: Bench) -> None:
+    link = movable.move_in()
+
+    away = movable.refused(RenameRdma(Ns.HOST, link.index, "hca0"))
+    never = movable.refused(RenameRdma(Ns.POD, NOWHERE, "hca0"))
+
+    assert (away.code, never.code) == (ENODEV, ENODEV)
+
+
+# --------------------------------------------------------------------------- device files
+
+
+def test_files_are_those_of_the_kinds_that_are_asked_for_and_exist(movable: Bench) -> None:
+    link = movable.on_host()
+
+    every = movable.files(Ns.HOST, link, "uverbs", "rdma_cm", "issm")
+
+    paths = [each.path for each in every]
+    assert [path.rstrip("0123456789") for path in paths] == [
+        "/dev/infiniband/rdma_cm",
+        "/dev/infiniband/uverbs",
+    ]
+    assert movable.files(Ns.HOST, link) == every[1:]
+
+
+def test_two_devices_have_files_of_their_own(movable: Bench) -> None:
+    links = movable.on_host("soft0"), movable.on_host("soft1")
+
+    (first,), (second,) = (movable.files(Ns.HOST, link) for link in links)
+
+    assert first.path != second.path
+    assert (first.major, first.minor) != (second.major, second.minor)
+
+
+def test_files_are_resolved_where_the_device_is_and_nowhere_else(movable: Bench) -> None:
+    link = movable.on_host()
+    before = movable.files(Ns.HOST, link)
+    movable.move_in()
+
+    inside = movable.files(Ns.POD, link)
+    with pytest.raises(KernelError) as caught:
+        movable.files(Ns.HOST, link)
+
+    assert inside == before, "it gave its number back, and that was the lowest that is free"
+    assert caught.value.code == ENODEV
+
+
+def test_a_device_that_comes_back_gets_the_lowest_free_number(movable: Bench) -> None:
+    first, second = movable.on_host("soft0"), movable.on_host("soft1")
+    (low,), (high,) = movable.files(Ns.HOST, first), movable.files(Ns.HOST, second)
+
+    movable.fabric.unplug("soft0")
+    movable.move_in("soft1")
+
+    assert low.minor < high.minor
+    assert movable.files(Ns.POD, second) == (low,)
+    movable.session.apply(MoveRdma(Ns.POD, second.index, Ns.HOST, "soft1"))
+
+
+@pytest.mark.parametrize("ns", Ns)
+def test_a_device_that_is_nowhere_has_no_files(movable: Bench, ns: Ns) -> None:
+    with pytest.raises(KernelError) as caught:
+        movable.files(ns, RdmaLink(NOWHERE, "soft9"))
+
+    assert caught.value.code == ENODEV
+
+
+# --------------------------------------------------------------------------- namespaces that die
+
+
+def test_a_device_comes_home_by_itself_when_its_namespace_dies(movable: Bench) -> None:
+    with bench(movable.fabric) as doomed:
+        link = doomed.move_in()
+        doomed.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
+        movable.fabric.unlink(doomed.pod)
+        held = movable.seen(link)
+    wait_until("the device to come home", lambda: movable.seen(link).host)
+
+    assert held.host == (), "a namespace that is held lives on"
+    assert movable.seen(link).host == (replace(link, name="hca0"),)
+    movable.session.apply(RenameRdma(Ns.HOST, link.index, link.name))

@@ -1,0 +1,52 @@
+"""What runs on a link by TCX: both kernels."""
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Ns, TcxProgram
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.ops import DetachTcx, LinkSettings, MoveLink
+from tests.system.contract.cases import apply, in_pod, index, move_in, refused
+from tests.system.contract.worlds import World
+
+
+def programs(session: Session) -> tuple[TcxProgram, ...]:
+    found = session.tcx(Ns.HOST, index(session))
+    assert found is not None
+    return found
+
+
+def test_programs_are_told_one_by_one_and_taken_off_but_for_those_that_stay(
+    world: World, session: Session
+) -> None:
+    assert programs(session) == ()
+    for _ in range(3):
+        world.attach_tcx("eth1")
+    first, second, third = programs(session)
+
+    apply(session, DetachTcx(Ns.HOST, "eth1", (first, third)))
+    assert programs(session) == (first, third)
+
+    for _ in range(2):
+        apply(session, DetachTcx(Ns.HOST, "eth1", (second,)))
+        assert programs(session) == ()
+
+
+def test_a_move_keeps_them_there_and_back(world: World, session: Session) -> None:
+    world.attach_tcx("eth1")
+    before = programs(session)
+
+    move_in(session)
+    assert session.tcx(Ns.POD, in_pod(session).link.index) == before
+
+    home = MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1", LinkSettings())
+    apply(session, home)
+    assert programs(session) == before
+
+
+def test_a_link_that_is_not_there_is_told(session: Session) -> None:
+    with pytest.raises(KernelError) as caught:
+        session.tcx(Ns.HOST, 4711)
+
+    assert caught.value.already_gone
+    assert refused(session, DetachTcx(Ns.HOST, "eth9", ())).already_gone

@@ -1,0 +1,65 @@
+"""BPF programs for tests, loaded and attached by bpf(2).
+
+`python3 -m tests.system.kernel.bpf LINK NAME` has a program of that name look at what a link
+receives, by TCX, until the link is gone.
+"""
+
+import ctypes
+import os
+import platform
+import socket
+import struct
+import sys
+from typing import Final
+
+from tests.capability import lacking
+
+NUMBER: Final = {"x86_64": 321, "aarch64": 280}  # of bpf(2)
+BPF_PROG_LOAD: Final = 5
+BPF_PROG_ATTACH: Final = 8
+BPF_LINK_CREATE: Final = 28
+SCHED_CLS: Final = 3  # BPF_PROG_TYPE_SCHED_CLS
+XDP: Final = 6  # BPF_PROG_TYPE_XDP
+TCX_INGRESS: Final = 46
+TCX_EGRESS: Final = 47
+GO_ON: Final = -1  # TCX_NEXT: what runs after it decides
+_MOST: Final = 120  # bytes of union bpf_attr that we fill in
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def load(kind: int, verdict: int, name: str = "") -> int:
+    """Return the descriptor of a program that returns the verdict."""
+    code = ctypes.create_string_buffer(struct.pack("=BBhiBBhi", 0xB7, 0, 0, verdict, 0x95, 0, 0, 0))
+    licence = ctypes.create_string_buffer(b"GPL")
+    addresses = (ctypes.addressof(code), ctypes.addressof(licence))
+    attr = struct.pack("=IIQQIIQII16s", kind, 2, *addresses, 0, 0, 0, 0, 0, name.encode())
+    return _bpf(BPF_PROG_LOAD, attr)
+
+
+def attach_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> None:
+    """Let a program of that name look at what passes a link of this thread's namespace."""
+    program = load(SCHED_CLS, GO_ON, name)
+    _bpf(BPF_PROG_ATTACH, struct.pack("=III", socket.if_nametoindex(link), program, side))
+    os.close(program)
+
+
+def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
+    """Do the same by a BPF link; return its descriptor, with which the program goes."""
+    program = load(SCHED_CLS, GO_ON, name)
+    held = _bpf(BPF_LINK_CREATE, struct.pack("=III", program, socket.if_nametoindex(link), side))
+    os.close(program)
+    return held
+
+
+def _bpf(command: int, attr: bytes) -> int:
+    padded = attr.ljust(_MOST, b"\0")
+    result: int = _libc.syscall(NUMBER[platform.machine()], command, padded, len(padded))
+    if result < 0:
+        why = os.strerror(ctypes.get_errno())
+        lacking(f"bpf(2) ({why})", "run as root on Linux 6.6 or newer")
+    return result
+
+
+if __name__ == "__main__":
+    attach_tcx(sys.argv[1], sys.argv[2])

@@ -1,0 +1,136 @@
+"""A host whose NICs go to pods by the real executor, on the kernel that we run on."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    Attachment,
+    Device,
+    DeviceKey,
+    NetnsId,
+    NetworkConfig,
+    ObjectRef,
+    Pod,
+)
+from tests.dranet_nri.attach.executor_journal import Clock, Journal
+from tests.system.kernel.namespaces import add_veth, new_netns
+
+
+class Rails:
+    """A host with an uplink and NICs nic0, nic1, … (10.5.N.7/24, fd00:N::7/64), and pods.
+
+    A pod has an eth0 of 10.244.1.5/24 and fd44::5/64.
+    """
+
+    def __init__(self, nics: int, pods: int) -> None:
+        """Make it."""
+        self._host, self._wire = new_netns(), new_netns()
+        self._pods = [new_netns() for _ in range(pods)]
+        add_veth(self._host, "uplink", self._wire)
+        self.ip("addr add 10.1.0.2/24 dev uplink", "link set uplink up")
+        for number in range(nics):
+            add_veth(self._host, f"nic{number}", self._wire)
+            self.ip(
+                f"addr add 10.5.{number}.7/24 dev nic{number}",
+                f"addr add fd00:{number}::7/64 dev nic{number} nodad",
+                f"link set nic{number} up",
+            )
+        self.kernel = NetlinkKernel(host_path=f"/proc/self/fd/{self._host}")
+        for number in range(pods):
+            self.ip(
+                "link add eth0 type veth peer name peer0",
+                "link set peer0 up",
+                "link set eth0 up",
+                "addr add 10.244.1.5/24 dev eth0",
+                "addr add fd44::5/64 dev eth0 nodad",
+                pod=number,
+            )
+            assert self.kernel.hold(self._netns(number))
+        self.journal = Journal()
+        self._executor = PlanExecutor(self.kernel, self.journal, Clock(), RdmaOptions())
+
+    def _netns(self, pod: int) -> NetnsId:
+        netns = self.kernel.identify(f"/proc/self/fd/{self._pods[pod]}")
+        assert netns is not None
+        return netns
+
+    def _inside(self, pod: int | None, *words: str) -> str:
+        def run() -> str:
+            done = subprocess.run(words, check=True, capture_output=True, text=True)
+            return done.stdout
+
+        return run_inside(self._host if pod is None else self._pods[pod], run)
+
+    def ip(self, *commands: str, pod: int | None = None) -> None:
+        """Run commands of iproute2 on the host, or in a pod."""
+        for command in commands:
+            self._inside(pod, "ip", *command.split())
+
+    def sysctl(self, setting: str, pod: int) -> None:
+        """Write a sysctl in a pod."""
+        self._inside(pod, "sysctl", "-qw", setting)
+
+    def shown(self, what: str, pod: int | None = None) -> list[str]:
+        """Return the lines that iproute2 shows, in its order, without needless blanks."""
+        text = self._inside(pod, "ip", *what.split()).replace("\n\t", " ")
+        return [" ".join(line.split()) for line in text.splitlines()]
+
+    def routes(self, prefix: str, pod: int | None = None) -> list[str]:
+        """Return the routes to a prefix, sorted, with their legs."""
+        family = "-6" if ":" in prefix else "-4"
+        return sorted(self.shown(f"{family} route show {prefix}", pod))
+
+    def attach(
+        self, *nics: str, pod: int = 0, config: NetworkConfig = NetworkConfig()
+    ) -> Attachment:
+        """Bring NICs into a pod by one claim, all of the same configuration."""
+        uid = f"claim-{pod}-{'-'.join(nics)}"
+        devices = tuple(
+            AllocatedDevice(nic, "node", Device(nic, DeviceKey("", "", nic)), config)
+            for nic in nics
+        )
+        owner = ObjectRef("default", "web", f"uid-{pod}")
+        allocation = Allocation(ObjectRef("default", uid, uid), owner, devices, "nonce", "boot")
+        netns = self._netns(pod)
+        sandbox = Pod(f"sandbox-{pod}", owner.uid, "default", "web", netns.path)
+        (record,) = self._executor.attach(sandbox, netns, (allocation,), {})
+        return record
+
+    def detach(self, record: Attachment, *, netns_alive: bool = True) -> Attachment:
+        """Bring a claim's NICs home, as far as possible in one try."""
+        return self._executor.detach(record, netns_alive=netns_alive)
+
+    def ping(self, address: str, source: str, pod: int) -> None:
+        """Reach an address from one of the pod's, in a few tries."""
+        self._inside(pod, "ping", "-c5", "-i0.2", "-W2", "-w5", "-I", source, address)
+
+    def end_pod(self, number: int) -> None:
+        """Let a pod's namespace die."""
+        self.kernel.release(self._netns(number))
+        os.close(self._pods.pop(number))
+
+    def close(self) -> None:
+        """Let everything vanish."""
+        for number, pod in enumerate(self._pods):
+            self.kernel.release(self._netns(number))
+            os.close(pod)
+        os.close(self._host)
+        os.close(self._wire)
+
+
+@contextmanager
+def rails(nics: int, pods: int = 1) -> Iterator[Rails]:
+    """Make a host for the length of a block."""
+    made = Rails(nics, pods)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,146 @@
+"""Programs that run by TCX, of a real kernel."""
+
+import ctypes
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.facts.scan import read_host
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.bpf import detach, programs_on, tcx_names
+from dranet_nri.model import TcxProgram, TcxSide
+from tests.capability import lacking
+from tests.system.kernel import bpf
+from tests.system.kernel.namespaces import open_netns
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+@pytest.fixture
+def netns() -> Iterator[int]:
+    """Return a namespace with the links 2, left, and 3, right, which are one wire."""
+    if not shutil.which("ip"):
+        lacking("the ip command", "install iproute2")
+    with open_netns() as nsfd:
+        run_inside(nsfd, lambda: run("ip link add left index 2 type veth peer right index 3"))
+        yield nsfd
+
+
+def run(command: str) -> None:
+    subprocess.run(command.split(), check=True)
+
+
+def test_there_are_none_on_links_without_programs(netns: int) -> None:
+    assert run_inside(netns, tcx_names) == {}
+
+
+def test_programs_of_both_sides_are_told_by_name_and_one_without_a_name_by_number(
+    netns: int,
+) -> None:
+    def attach() -> None:
+        bpf.attach_tcx("left", "count")
+        bpf.attach_tcx("left", "count", bpf.TCX_EGRESS)
+        bpf.attach_tcx("left", "a_name_of_15_by", bpf.TCX_EGRESS)
+        bpf.attach_tcx("right")
+
+    run_inside(netns, attach)
+    found = run_inside(netns, tcx_names)
+
+    assert found.keys() == {2, 3}
+    assert found[2] == ("a_name_of_15_by", "count")
+    assert len(found[3]) == 1
+    assert found[3][0].isdecimal()
+
+
+def test_a_program_is_taken_off_its_side_alone_and_again_is_the_same(netns: int) -> None:
+    def scene() -> None:
+        bpf.attach_tcx("left", "count")
+        bpf.attach_tcx("left", "drop")
+        bpf.attach_tcx("left", "send", bpf.TCX_EGRESS)
+        count, drop, send = programs_on(2)
+        assert (count.side, drop.side, send.side) == ("ingress", "ingress", "egress")
+        assert tcx_names() == {2: ("count", "drop", "send")}
+
+        for _ in range(2):
+            detach("take it off", 2, drop)
+            assert tcx_names() == {2: ("count", "send")}
+        detach("take it off", 2, TcxProgram(TcxSide.EGRESS, count.id))
+        assert programs_on(2) == (count, send)
+        bpf.attach_tcx("right")
+        assert programs_on(3)
+
+    run_inside(netns, scene)
+
+
+def test_what_a_link_holds_is_told_by_name_but_is_nobodys_to_take_off(netns: int) -> None:
+    def scene() -> None:
+        held = bpf.hold_tcx("left", "held")
+        try:
+            assert tcx_names() == {2: ("held",)}
+            assert programs_on(2) == ()
+        finally:
+            os.close(held)
+        assert tcx_names() == {}
+
+    run_inside(netns, scene)
+
+
+def test_a_link_that_is_not_there_is_told(netns: int) -> None:
+    with pytest.raises(KernelError) as caught:
+        run_inside(netns, lambda: programs_on(4711))
+
+    assert caught.value.already_gone
+
+
+def test_they_are_of_the_threads_namespace(netns: int) -> None:
+    run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
+
+    with open_netns() as other:
+        assert run_inside(other, tcx_names) == {}
+
+
+def test_no_descriptor_is_left_open(netns: int) -> None:
+    run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    run_inside(netns, tcx_names)
+
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_who_may_not_ask_is_told_so(netns: int) -> None:
+    def ask() -> None:
+        drop_capabilities()
+        with pytest.raises(KernelError, match=r"ask for the TCX programs of link \d+: EPERM"):
+            tcx_names()
+
+    run_inside(netns, ask)
+
+
+def test_the_inventory_has_programs_where_it_may_ask_and_none_where_it_may_not(
+    netns: int, tmp_path: Path
+) -> None:
+    def read() -> dict[str, tuple[str, ...]]:
+        return {each.link.name: each.tcx_programs for each in read_host(tmp_path).netdevs}
+
+    def read_without_power() -> dict[str, tuple[str, ...]]:
+        drop_capabilities()
+        return read()
+
+    run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
+
+    assert run_inside(netns, read) == {"lo": (), "left": ("count",), "right": ()}
+    assert run_inside(netns, read_without_power) == {"lo": (), "left": (), "right": ()}
+
+
+def drop_capabilities() -> None:
+    """Take every capability from this thread, which is not to be used for anything else."""
+    version_3 = struct.pack("=II", 0x20080522, 0)
+    if libc.capset(version_3, bytes(24)):
+        raise OSError(ctypes.get_errno(), "capset")

@@ -1,0 +1,112 @@
+"""Links of other namespaces that hang on links of ours, as the kernel tells them from here."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
+from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
+from dranet_nri.state.tcx import Above
+from tests.system.kernel.namespaces import add_veth, new_netns
+
+
+class Node:
+    """A host with a NIC, and two pods that have a veth of the host each."""
+
+    def __init__(self) -> None:
+        """Make it."""
+        self._host, self._wire = new_netns(), new_netns()
+        self._pods = (new_netns(), new_netns())
+        add_veth(self._host, "nic1", self._wire)
+        for number, pod in enumerate(self._pods):
+            add_veth(pod, f"eth{number}", self._host)
+
+    def ip(self, command: str, pod: int | None = None) -> None:
+        """Run iproute2 on the host or in a pod; POD0 and POD1 are the pods."""
+        nsfd = self._host if pod is None else self._pods[pod]
+        for number, fd in enumerate(self._pods):
+            command = command.replace(f"POD{number}", f"/proc/{os.getpid()}/fd/{fd}")
+        words = ["ip", *command.split()]
+        run_inside(nsfd, lambda: subprocess.run(words, check=True, capture_output=True))
+
+    def above(self, netlink: RtnetlinkSocket | None = None) -> Above:
+        """Return what is told."""
+        with closing(netlink or run_inside(self._host, open_here)) as sock:
+            return above_elsewhere(sock, self._host)
+
+    def index(self, name: str) -> int:
+        """Return a link's ifindex."""
+        with closing(run_inside(self._host, open_here)) as netlink:
+            return index_of(netlink, "look", name)
+
+    def refusing(self) -> RtnetlinkSocket:
+        """Return a socket on which other namespaces cannot be read."""
+        return run_inside(self._host, _refusing)
+
+    def close(self) -> None:
+        """Let everything vanish."""
+        for fd in (self._host, self._wire, *self._pods):
+            os.close(fd)
+
+
+def _refusing() -> RtnetlinkSocket:
+    netlink = open_here()
+    dump = netlink.dump
+
+    def refuse(what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
+        if kind == RTM_GETLINK:
+            raise KernelError(what, 1)
+        return dump(what, kind, body, most)
+
+    netlink.dump = refuse  # type: ignore[method-assign]
+    return netlink
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """Return a node."""
+    with closing(Node()) as made:
+        yield made
+
+
+def test_the_wires_of_pods_hang_on_nothing(node: Node) -> None:
+    assert node.above() == {}
+
+
+def test_a_link_that_left_for_a_pod_is_told_with_its_kind(node: Node) -> None:
+    node.ip("link add mv0 link nic1 type macvlan mode bridge")
+    assert node.above() == {}
+
+    node.ip("link set mv0 netns POD0")
+
+    assert node.above() == {node.index("nic1"): ("macvlan",)}
+    assert node.above() == {node.index("nic1"): ("macvlan",)}, "now the host has an id as well"
+
+
+def test_links_that_were_made_in_pods_are_told(node: Node) -> None:
+    node.ip("link add link nic1 netns POD0 name net1 type macvlan mode bridge")
+    node.ip("link add link nic1 netns POD1 name net1 type macvtap")
+    node.ip("link add name vx1 type vxlan id 7 dev nic1 dstport 4789")
+    node.ip("link set vx1 netns POD1")
+
+    assert node.above() == {node.index("nic1"): ("macvlan", "macvtap", "vxlan")}
+
+
+def test_a_link_over_another_pod_s_is_not_over_ours(node: Node) -> None:
+    node.ip("link add mv0 link eth1 type macvlan mode bridge", pod=1)
+    node.ip("link set mv0 netns POD0", pod=1)
+
+    assert node.above() == {}
+
+
+def test_where_other_namespaces_cannot_be_read_nothing_is_told(node: Node) -> None:
+    node.ip("link add mv0 link nic1 type macvlan mode bridge")
+    node.ip("link set mv0 netns POD0")
+
+    assert node.above(node.refusing()) == {}

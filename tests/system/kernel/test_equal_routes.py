@@ -1,0 +1,121 @@
+"""Routes of equal destination and metric are on the host again after pods, on the real kernel."""
+
+import pytest
+
+from dranet_nri.model import Phase
+from tests.system.kernel.rails import Rails, rails
+
+PREFIXES = {"-4": "10.64.0.0/10", "-6": "fd99::/48"}
+
+
+def gateway(family: str, number: int) -> str:
+    return f"10.5.{number}.1" if family == "-4" else f"fd00:{number}::1"
+
+
+def add_to_each(host: Rails, family: str, nics: range) -> None:
+    """Give each NIC a route of one destination and metric, as networkd does."""
+    for number in nics:
+        way = f"via {gateway(family, number)} dev nic{number} metric 1024"
+        host.ip(f"{family} route append {PREFIXES[family]} {way}")
+
+
+def legs(lines: list[str]) -> list[set[str]]:
+    """Return the legs of each route, and what precedes them as one more."""
+    return sorted(({part.strip() for part in line.split("nexthop")} for line in lines), key=sorted)
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+@pytest.mark.parametrize("nics", [("nic0", "nic1", "nic2"), ("nic2", "nic0")], ids=len)
+def test_the_nics_of_one_claim_get_their_routes_back(family: str, nics: tuple[str, ...]) -> None:
+    with rails(4) as host:
+        add_to_each(host, family, range(4))
+        before = legs(host.routes(PREFIXES[family]))
+
+        record = host.detach(host.attach(*nics))
+
+        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert legs(host.routes(PREFIXES[family])) == before
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_nics_of_two_pods_get_their_routes_back(family: str, order: tuple[int, int]) -> None:
+    with rails(2, pods=2) as host:
+        add_to_each(host, family, range(2))
+        before = legs(host.routes(PREFIXES[family]))
+        records = [host.attach(f"nic{number}", pod=number) for number in range(2)]
+
+        ended = [host.detach(records[number]) for number in order]
+
+        assert [(each.phase, each.failure) for each in ended] == [(Phase.HOME, None)] * 2
+        assert legs(host.routes(PREFIXES[family])) == before
+
+
+@pytest.mark.parametrize("of", ["metric 7", "metric 7 tos 0x10"])
+def test_a_route_that_equals_the_uplinks_comes_back_behind_it(of: str) -> None:
+    with rails(1) as host:
+        host.ip(f"route add 10.64.0.0/10 via 10.1.0.1 dev uplink {of}")
+        host.ip(f"route append 10.64.0.0/10 via 10.5.0.1 dev nic0 {of}")
+        before = host.shown("route show 10.64.0.0/10")
+
+        record = host.detach(host.attach("nic0"))
+
+        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert host.shown("route show 10.64.0.0/10") == before
+        assert "uplink" in before[0]
+
+
+def test_a_route_that_somebody_added_meanwhile_stays() -> None:
+    with rails(1) as host:
+        host.ip("route add 10.64.0.0/10 via 10.5.0.1 dev nic0")
+        record = host.attach("nic0")
+        host.ip("route add 10.64.0.0/10 via 10.1.0.9 dev uplink")
+
+        record = host.detach(record)
+
+        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert host.routes("10.64.0.0/10") == [
+            "10.64.0.0/10 via 10.1.0.9 dev uplink",
+            "10.64.0.0/10 via 10.5.0.1 dev nic0",
+        ]
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+def test_a_multipath_route_over_two_nics_of_a_claim_is_whole_again(family: str) -> None:
+    hops = (f"nexthop via {gateway(family, n)} dev nic{n} weight {n + 1}" for n in range(3))
+    with rails(3) as host:
+        host.ip(f"{family} route add {PREFIXES[family]} metric 5 {' '.join(hops)}")
+        before = legs(host.routes(PREFIXES[family]))
+
+        record = host.detach(host.attach("nic0", "nic2"))
+
+        assert (record.phase, record.failure) == (Phase.HOME, None)
+        assert legs(host.routes(PREFIXES[family])) == before
+
+
+def test_an_ipv6_multipath_route_gets_its_leg_back_while_another_one_is_away() -> None:
+    with rails(2, pods=2) as host:
+        add_to_each(host, "-6", range(2))
+        before = legs(host.routes(PREFIXES["-6"]))
+        first, second = (host.attach(f"nic{number}", pod=number) for number in range(2))
+
+        assert host.detach(first).phase is Phase.HOME
+        (way,) = host.routes(PREFIXES["-6"])
+        assert "via fd00::1 dev nic0 metric 1024" in way
+        assert host.detach(second).phase is Phase.HOME
+        assert legs(host.routes(PREFIXES["-6"])) == before
+
+
+def test_an_ipv4_multipath_route_is_given_back_over_the_legs_that_are_there() -> None:
+    with rails(2, pods=2) as host:
+        hops = " ".join(f"nexthop via 10.5.{number}.1 dev nic{number}" for number in range(2))
+        host.ip(f"route add 10.64.0.0/10 {hops}")
+        first, second = (host.attach(f"nic{number}", pod=number) for number in range(2))
+
+        record = host.detach(first)
+
+        assert record.phase is Phase.HOME
+        assert record.failure is not None
+        assert "route 10.64.0.0/10 without its leg over nic1" in record.failure.message
+        assert host.routes("10.64.0.0/10") == ["10.64.0.0/10 via 10.5.0.1 dev nic0"]
+        assert host.detach(second).phase is Phase.HOME

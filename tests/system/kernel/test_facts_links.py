@@ -1,0 +1,316 @@
+import os
+import select
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from pyroute2 import IPRoute
+
+from dranet_nri.errors import KernelError
+from dranet_nri.facts import links
+from dranet_nri.facts.scan import scan
+from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent, DeviceEvents
+from dranet_nri.inventory import Inventory
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.netlink.addresses import addresses
+from dranet_nri.linux.netlink.links import RTM_GETLINK
+from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
+from dranet_nri.model import Address, DefaultRoute
+from tests.capability import lacking
+from tests.system.kernel import bpf
+from tests.system.kernel.namespaces import open_netns
+
+T = TypeVar("T")
+CLSACT_INGRESS = 0xFFFFFFF2
+ETH_P_ALL = 0x0003
+
+
+class Namespace:
+    """A network namespace and what is done inside it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def do(self, work: Callable[[], T]) -> T:
+        return run_inside(self._fd, work)
+
+    def run(self, *commands: str) -> None:
+        def body() -> None:
+            for command in commands:
+                subprocess.run(command.split(), check=True, capture_output=True)
+
+        self.do(body)
+
+    def read(self, dump: Callable[[RtnetlinkSocket], T]) -> T:
+        def body() -> T:
+            with closing(open_here()) as netlink:
+                return dump(netlink)
+
+        return self.do(body)
+
+    def scan(self) -> Inventory:
+        return self.do(scan)
+
+    def index(self, name: str) -> int:
+        return next(s.link.index for s in self.read(links.links) if s.link.name == name)
+
+
+@pytest.fixture
+def netns() -> Iterator[Namespace]:
+    if not shutil.which("ip"):
+        lacking("the ip command", "install iproute2")
+    with open_netns() as fd:
+        yield Namespace(fd)
+
+
+def published(inventory: Inventory) -> set[str]:
+    """Names of the devices with a net device in the namespace; the machine's NICs have none."""
+    return {device.name for device in inventory.devices if device.key.name}
+
+
+def test_a_link_is_read_as_the_kernel_has_it(netns: Namespace) -> None:
+    netns.run(
+        "ip link add left type veth peer right",
+        "ip link set left address 02:00:00:00:00:07 mtu 1400 alias the-left-one up",
+        "ip link set right up",
+        "ip link property add dev left altname a-much-longer-name altname another",
+    )
+
+    by_name = {seen.link.name: seen for seen in netns.read(links.links)}
+
+    left = by_name["left"].link
+    assert (left.mac, left.mtu, left.kind) == ("02:00:00:00:00:07", 1400, "veth")
+    assert (left.alias, left.altnames) == ("the-left-one", ("a-much-longer-name", "another"))
+    assert (left.up, left.carrier, left.operstate) == (True, True, "up")
+    assert left.lower == by_name["right"].link.index
+    assert (left.arphrd, left.loopback, left.bus, left.parent) == (1, False, "", "")
+    assert (left.min_mtu, left.max_mtu) == (68, 65535)
+    assert left.sizes.gso == 65536
+    assert by_name["lo"].link.loopback
+    assert by_name["lo"].link.arphrd == 772
+
+
+def test_links_come_in_the_order_of_their_indexes(netns: Namespace) -> None:
+    netns.run(*(f"ip link add v{n} type veth peer w{n}" for n in range(40)))
+
+    indexes = [seen.link.index for seen in netns.read(links.links)]
+
+    assert len(indexes) == 81
+    assert indexes == sorted(indexes)
+
+
+def test_a_peer_in_another_namespace_is_no_lower_link_here(netns: Namespace) -> None:
+    with open_netns() as other:
+        netns.run("ip link add left type veth peer right")
+        netns.do(lambda: _move("right", other))
+
+        (left,) = (seen.link for seen in netns.read(links.links) if seen.link.name == "left")
+
+        assert left.lower == 0
+
+
+def test_a_bridge_is_reported_as_bound_to_its_namespace(netns: Namespace) -> None:
+    netns.run("ip link add br0 type bridge")
+
+    inventory = netns.scan()
+
+    reason = "the kernel does not let it leave its network namespace"
+    assert ("br0", reason) in inventory.excluded
+
+
+def test_addresses_of_both_families_are_read_with_scope_and_their_own_side_of_a_peer(
+    netns: Namespace,
+) -> None:
+    netns.run(
+        "ip link add left type veth peer right",
+        "ip addr add 192.0.2.5/24 dev left",
+        "ip addr add 10.0.0.1 peer 10.0.0.2/32 dev left",
+        "ip addr add 192.0.3.5/24 scope link dev left",
+        "ip addr add 2001:db8::5/64 dev left nodad",
+    )
+
+    found = netns.read(addresses)[netns.index("left")]
+
+    assert set(found) == {
+        Address("192.0.2.5/24"),
+        Address("10.0.0.1/32"),
+        Address("192.0.3.5/24", scope=253),
+        Address("2001:db8::5/64"),
+    }
+
+
+def test_a_namespace_without_routes_has_no_default_routes(netns: Namespace) -> None:
+    assert netns.read(default_routes) == ()
+
+
+def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> None:
+    netns.run(
+        "ip link add va type veth peer vb",
+        "ip link set va up",
+        "ip link set vb up",
+        "ip addr add 192.0.2.1/24 dev va",
+        "ip addr add 198.51.100.1/24 dev vb",
+        "ip route add default metric 9 nexthop via 192.0.2.9 nexthop via 198.51.100.9",
+        "ip route add default via 192.0.2.9 dev va metric 100",
+        "ip route add default dev vb table 77",
+        "ip route add 0.0.0.0/1 dev vb",
+        "ip route add unreachable default metric 5",
+        "ip -6 route add default dev vb metric 7",
+    )
+    a, b = netns.index("va"), netns.index("vb")
+
+    routes = netns.read(default_routes)
+
+    assert set(routes) == {
+        DefaultRoute(4, 9, tuple(sorted((a, b)))),
+        DefaultRoute(4, 100, (a,)),
+        DefaultRoute(6, 7, (b,)),
+    }
+
+
+def test_default_routes_that_name_only_nexthop_objects_are_resolved(netns: Namespace) -> None:
+    netns.run(
+        "ip link add va type veth peer vb",
+        "ip link set va up",
+        "ip link set vb up",
+        "ip nexthop add id 5 dev va",
+        "ip nexthop add id 6 dev vb",
+        "ip nexthop add id 7 group 5/6",
+        "ip route add default nhid 7",
+        "ip route add default nhid 6 metric 3",
+    )
+    a, b = netns.index("va"), netns.index("vb")
+    netns.do(lambda: Path("/proc/sys/net/ipv4/nexthop_compat_mode").write_text("0"))
+
+    routes = netns.read(default_routes)
+
+    assert set(routes) == {DefaultRoute(4, 0, tuple(sorted((a, b)))), DefaultRoute(4, 3, (b,))}
+
+
+def test_the_inventory_follows_the_default_route(netns: Namespace) -> None:
+    with open_netns() as elsewhere:
+        netns.run("ip link add eth0 type veth peer x0", "ip link add eth1 type veth peer x1")
+        netns.do(lambda: _move("x0", elsewhere))
+        netns.do(lambda: _move("x1", elsewhere))
+        netns.run("ip link set eth0 up", "ip link set eth1 up", "ip route add default dev eth0")
+
+        before = published(netns.scan())
+        netns.run("ip route replace default dev eth1")
+        after = published(netns.scan())
+
+        assert (before, after) == ({"eth1"}, {"eth0"})
+
+
+def test_what_carries_the_uplink_and_what_hangs_on_it_is_not_published(netns: Namespace) -> None:
+    with open_netns() as elsewhere:
+        netns.run(
+            "ip link add br0 type bridge",
+            "ip link add port type veth peer x0",
+            "ip link set port master br0",
+            "ip link add mv0 link br0 type macvlan",
+            "ip link add free type veth peer x1",
+            "ip link add mv1 link free type macvlan",
+        )
+        netns.do(lambda: _move("x0", elsewhere))
+        netns.do(lambda: _move("x1", elsewhere))
+        netns.run("ip link set br0 up", "ip link set mv1 up", "ip -6 route add default dev br0")
+
+        on_bridge = netns.scan()
+        netns.run("ip -6 route del default dev br0", "ip -6 route add default dev mv1")
+        on_macvlan = netns.scan()
+
+        assert published(on_bridge) == {"mv1"}
+        assert dict(on_bridge.excluded)["free"].startswith("carries mv1, a macvlan link")
+        assert dict(on_bridge.excluded)["port"] == "carries the uplink br0"
+        assert dict(on_bridge.excluded)["mv0"] == "hangs on the uplink br0"
+        assert published(on_macvlan) == {"mv0"}
+        assert dict(on_macvlan.excluded)["free"] == "carries the uplink mv1"
+
+
+def test_names_of_bpf_classifiers_are_read(netns: Namespace) -> None:
+    netns.run("ip link add left type veth peer right")
+    program = bpf.load(bpf.SCHED_CLS, bpf.GO_ON)
+    try:
+        netns.do(lambda: _attach("left", program))
+    finally:
+        os.close(program)
+
+    assert netns.read(links.tc_filters) == {netns.index("left"): ("count_packets",)}
+
+
+def test_a_dump_that_the_kernel_refuses_says_which(netns: Namespace) -> None:
+    with pytest.raises(KernelError, match="dump nonsense: EINVAL"):
+        netns.read(lambda netlink: netlink.dump("dump nonsense", RTM_GETLINK, b"\xff" * 16))
+
+
+def test_no_descriptor_is_left_open_by_a_scan(netns: Namespace) -> None:
+    netns.scan()
+    before = _open_descriptors()
+
+    netns.scan()
+
+    assert _open_descriptors() == before
+
+
+def test_links_that_come_and_go_are_seen_by_their_events(netns: Namespace) -> None:
+    source = netns.do(DeviceEvents)
+
+    netns.run("ip link add left type veth peer right", "ip link del left")
+
+    found = {(event.action, event.name) for event in _events(source, last=("remove", "left"))}
+    assert {("add", "left"), ("add", "right"), ("remove", "right")} <= found
+
+
+def test_an_event_of_a_name_that_is_no_text_stands_for_any_and_the_next_is_told(
+    netns: Namespace,
+) -> None:
+    source = netns.do(DeviceEvents)
+
+    netns.run(
+        "ip link add nic\udcff type veth peer right",
+        "ip link del right",
+        "ip link add left type veth peer right",
+        "ip link del left",
+    )
+
+    found = _events(source, last=("remove", "left"))
+    assert DeviceEvent(OVERFLOW) in found
+    assert ("add", "left") in {(event.action, event.name) for event in found}
+
+
+def _open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def _events(source: DeviceEvents, last: tuple[str, str]) -> list[DeviceEvent]:
+    """Return the net devices' events up to the last one; the test's timeout bounds the wait."""
+    found: list[DeviceEvent] = []
+    while last not in {(event.action, event.name) for event in found}:
+        select.select([source], [], [])
+        found += [event for event in source.pending() if event.subsystem in {"net", ""}]
+    return found
+
+
+def _move(name: str, netns: int) -> None:
+    with IPRoute() as ip:
+        ip.link("set", index=ip.link_lookup(ifname=name)[0], net_ns_fd=netns)
+
+
+def _attach(name: str, program: int) -> None:
+    with IPRoute() as ip:
+        index = ip.link_lookup(ifname=name)[0]
+        ip.tc("add", "clsact", index)
+        ip.tc(
+            "add-filter",
+            "bpf",
+            index,
+            fd=program,
+            name="count_packets",
+            parent=CLSACT_INGRESS,
+            protocol=ETH_P_ALL,
+        )

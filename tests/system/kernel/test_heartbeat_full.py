@@ -1,0 +1,64 @@
+"""The heartbeat on a small tmpfs of its own, as on a node whose /run is full."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
+from dranet_nri.state.lock import PluginLock
+from tests.capability import lacking
+from tests.unwritable import full, readonly
+
+FIRST = Heartbeat(7, 1000.0, serving=True)
+NEXT = Heartbeat(7, 123456.789, serving=False, trouble="nobody there")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory with little room, for bytes and for files."""
+    mount = ("mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=16", "run", str(tmp_path))
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        lacking("a mount of one's own", "run as root in a private mount namespace")
+    yield tmp_path
+    subprocess.run(("umount", "--lazy", str(tmp_path)), check=True)
+
+
+def test_the_heart_beats_where_no_byte_is_left(run: Path) -> None:
+    heartbeat.store(KernelFileSystem(), run, FIRST)
+    with full(run):
+        with pytest.raises(OSError, match="No space left"):
+            (run / "more").write_bytes(b"x")
+
+        heartbeat.store(KernelFileSystem(), run, NEXT)
+
+        assert heartbeat.load(run) == NEXT
+
+
+def test_the_heart_beats_where_no_file_is_left(run: Path) -> None:
+    heartbeat.store(KernelFileSystem(), run, FIRST)
+    with suppress(OSError):
+        for number in range(100):
+            (run / str(number)).touch()
+    with pytest.raises(OSError, match="No space left"):
+        (run / "more").touch()
+
+    heartbeat.store(KernelFileSystem(), run, NEXT)
+
+    assert heartbeat.load(run) == NEXT
+
+
+def test_a_plugin_that_runs_keeps_its_directory_writable(run: Path) -> None:
+    lock = PluginLock(run / "lock")
+    assert lock.try_acquire()
+
+    with pytest.raises(subprocess.CalledProcessError), readonly(run):
+        pass
+
+    lock.release()
+    with readonly(run), pytest.raises(OSError, match="Read-only"):
+        PluginLock(run / "lock").try_acquire()

@@ -1,0 +1,143 @@
+import struct
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.kernel.links import link_layer
+from dranet_nri.kernel.messages import LinkMessage
+from dranet_nri.linux.netlink import links
+from dranet_nri.linux.netlink.codec import attribute, encode
+from dranet_nri.linux.netlink.links import DumpedLink, link_from, outline
+from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
+
+IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
+
+# P_Key, connected mode, umcast; as ipoib_fill_info writes them (drivers/infiniband/ulp/ipoib)
+IPOIB_DATA = attribute(1, b"\x01\x80") + attribute(2, b"\1\0") + attribute(3, b"\1\0")
+
+
+def seen(flags: int = 0, arphrd: int = 1, **attrs: bytes) -> DumpedLink:
+    """Return a link as dumped, with attributes by their names without IFLA_."""
+    numbered = {getattr(links, f"IFLA_{name}"): value for name, value in attrs.items()}
+    return DumpedLink("eth1", 3, arphrd, flags, numbered)
+
+
+def u32(value: int) -> bytes:
+    """Return a 32-bit attribute."""
+    return struct.pack("=I", value)
+
+
+def hardware() -> DumpedLink:
+    """Return an IPoIB link with everything that the kernel tells of one."""
+    names = attribute(53, b"enp7s0\0") + attribute(53, b"rail0\0")
+    return seen(
+        flags=0x11143,  # up and more, promiscuous, with multicast
+        arphrd=32,
+        ADDRESS=link_layer(IPOIB_MAC),
+        MTU=u32(4092),
+        MIN_MTU=u32(68),
+        MAX_MTU=u32(65520),
+        OPERSTATE=b"\x06",
+        CARRIER=b"\x01",
+        MASTER=u32(7),
+        LINK=u32(3),
+        IFALIAS=b"rail 0\0",
+        PROP_LIST=names,
+        TXQLEN=u32(256),
+        GSO_MAX_SIZE=u32(65536),
+        PARENT_DEV_NAME=b"0101:00:00.0\0",
+        PARENT_DEV_BUS_NAME=b"pci\0",
+        LINKINFO=attribute(1, b"ipoib\0") + attribute(2, IPOIB_DATA),
+        GROUP=u32(7),
+        XDP=attribute(1, b"\4") + attribute(5, u32(5)) + attribute(7, u32(6)),
+    )
+
+
+def test_a_hardware_link_is_read_in_full() -> None:
+    assert link_from(hardware()) == Link(
+        index=3,
+        name="eth1",
+        kind="ipoib",
+        arphrd=32,
+        mac=IPOIB_MAC,
+        mtu=4092,
+        min_mtu=68,
+        max_mtu=65520,
+        up=True,
+        carrier=True,
+        operstate="up",
+        master=7,
+        lower=0,
+        alias="rail 0",
+        altnames=("enp7s0", "rail0"),
+        txqlen=256,
+        sizes=OffloadSizes(gso=65536),
+        bus="pci",
+        parent="0101:00:00.0",
+        flags=0x1100,
+        group=7,
+        xdp=(XdpProgram(XdpMode.NATIVE, 5), XdpProgram(XdpMode.OFFLOADED, 6)),
+        ipoib=IpoibState(connected=True, umcast=True),
+    )
+
+
+def test_an_outline_is_what_the_whole_link_has() -> None:
+    told, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
+    known = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
+
+    assert [getattr(told, each) for each in known] == [getattr(whole, each) for each in known]
+    assert outline(replace(hardware(), attrs={}), "x", "y").parent == "y"
+
+
+def test_the_mode_is_that_of_an_ipoib_link_which_tells_all_of_it() -> None:
+    datagram = attribute(2, b"\0\0") + attribute(3, b"\0\0")
+
+    def told(kind: bytes, data: bytes) -> IpoibState | None:
+        return link_from(seen(LINKINFO=attribute(1, kind) + attribute(2, data))).ipoib
+
+    assert told(b"ipoib\0", datagram) == IpoibState(connected=False)
+    assert told(b"veth\0", datagram) is None
+    assert told(b"ipoib\0", attribute(2, b"\1\0")) is None
+
+
+def test_a_lower_link_counts_only_in_the_same_namespace() -> None:
+    here = seen(LINK=u32(9))
+    elsewhere = seen(LINK=u32(9), LINK_NETNSID=u32(1))
+
+    assert link_from(here).lower == 9
+    assert link_from(elsewhere).lower == 0
+
+
+def test_a_state_that_is_new_to_us_is_unknown() -> None:
+    assert link_from(seen(OPERSTATE=b"\x63")).operstate == "unknown"
+
+
+def test_a_parent_from_elsewhere_serves_only_where_the_kernel_tells_none() -> None:
+    told = seen(PARENT_DEV_NAME=b"virtio0\0", PARENT_DEV_BUS_NAME=b"virtio\0")
+
+    assert link_from(seen(), "pci", "0000:8a:00.0").parent == "0000:8a:00.0"
+    assert link_from(told, "pci", "0000:8a:00.0").parent == "virtio0"
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "value", "payload"),
+    [
+        ("IFLA_ADDRESS", 1, link_layer(IPOIB_MAC), link_layer(IPOIB_MAC)),
+        ("IFLA_MTU", 4, 9000, u32(9000)),
+        ("IFLA_IFALIAS", 20, "", b"\0"),
+        ("IFLA_NET_NS_FD", 28, 7, u32(7)),
+        ("IFLA_GSO_IPV4_MAX_SIZE", 63, 4096, u32(4096)),
+        ("IFLA_GRO_IPV4_MAX_SIZE", 64, 4096, u32(4096)),
+    ],
+)
+def test_what_pyroute2_lacks_is_encoded_as_the_kernel_reads_it(
+    name: str, number: int, value: str | int | bytes, payload: bytes
+) -> None:
+    body = encode(LinkMessage, {"index": 3}, [(name, value)])
+
+    assert body == struct.pack("=BxHiII", 0, 0, 3, 0, 0) + attribute(number, payload)
+
+
+def test_an_attribute_that_the_message_does_not_have_is_refused() -> None:
+    with pytest.raises(LookupError, match="IFLA_NO_SUCH"):
+        encode(LinkMessage, {"index": 3}, [("IFLA_NO_SUCH", 1)])

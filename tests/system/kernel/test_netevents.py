@@ -1,0 +1,165 @@
+"""What a kernel announces of links, addresses, routes and filters, heard without privilege."""
+
+import os
+import select
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, NetEvents, open_events
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.netlink.links import index_of
+from dranet_nri.linux.netlink.rtnetlink import open_here
+from tests.capability import lacking
+from tests.system.kernel.namespaces import open_netns
+
+
+class Listener:
+    """A private namespace and what is heard in it."""
+
+    def __init__(self, nsfd: int) -> None:
+        """Listen in the namespace."""
+        self._nsfd = nsfd
+        self.source: NetEvents = run_inside(nsfd, open_events)
+
+    def run(self, *commands: str) -> None:
+        """Run commands of ip and tc in the namespace."""
+
+        def body() -> None:
+            for command in commands:
+                subprocess.run(command.split(), check=True, capture_output=True)
+
+        run_inside(self._nsfd, body)
+
+    def index(self, name: str) -> int:
+        """Return a link's ifindex."""
+
+        def body() -> int:
+            with closing(open_here()) as netlink:
+                return index_of(netlink, "find a link", name)
+
+        return run_inside(self._nsfd, body)
+
+    def forget(self) -> None:
+        """Pass over what there is."""
+        list(self.source.pending())
+
+    def until(self, event: NetEvent) -> set[NetEvent]:
+        """Return what is heard up to an event; the test's timeout bounds the wait."""
+        found: set[NetEvent] = set()
+        while event not in found:
+            select.select([self.source], [], [])
+            found.update(self.source.pending())
+        return found
+
+
+@pytest.fixture
+def heard() -> Iterator[Listener]:
+    """Listen in a namespace that has a veth pair, va and vb, up."""
+    if not shutil.which("ip"):
+        lacking("the ip command", "install iproute2")
+    with open_netns() as nsfd:
+        listener = Listener(nsfd)
+        with closing(listener.source):
+            listener.run(
+                "ip link add va type veth peer vb", "ip link set va up", "ip link set vb up"
+            )
+            yield listener
+
+
+def test_links_are_heard_that_come_change_and_go(heard: Listener) -> None:
+    va = heard.index("va")
+    heard.until(NetEvent(NetEventKind.LINK, va))
+    heard.forget()
+
+    heard.run("ip link set va alias anything")
+    heard.until(NetEvent(NetEventKind.LINK, va))
+    heard.forget()
+
+    heard.run("ip link del va")
+    heard.until(NetEvent(NetEventKind.LINK, va))
+
+
+def test_a_link_that_leaves_for_another_namespace_is_heard(heard: Listener) -> None:
+    va = heard.index("va")
+    heard.forget()
+    with open_netns() as other:
+        heard.run(f"ip link set va netns /proc/{os.getpid()}/fd/{other}")
+
+        heard.until(NetEvent(NetEventKind.LINK, va))
+
+
+@pytest.mark.parametrize("cidr", ["192.0.2.1/24", "2001:db8::1/64"])
+def test_addresses_are_heard(heard: Listener, cidr: str) -> None:
+    va = heard.index("va")
+    heard.forget()
+    heard.run(f"ip addr add {cidr} dev va")
+
+    heard.until(NetEvent(NetEventKind.ADDRESS, va))
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+def test_default_routes_are_heard_and_no_others(heard: Listener, family: str) -> None:
+    other = "10.9.0.0/16" if family == "-4" else "2001:db8:9::/48"
+    marker = NetEvent(NetEventKind.LINK, heard.index("vb"))
+    heard.forget()
+    heard.run(f"ip {family} route add {other} dev va", "ip link set vb alias marker")
+    assert NetEvent(NetEventKind.ROUTE) not in heard.until(marker)
+
+    heard.run(f"ip {family} route add default dev va")
+    heard.until(NetEvent(NetEventKind.ROUTE))
+    heard.forget()
+    heard.run(f"ip {family} route del default dev va")
+    heard.until(NetEvent(NetEventKind.ROUTE))
+
+
+def test_next_hops_are_heard_because_routes_may_name_nothing_else(heard: Listener) -> None:
+    run_inside(heard._nsfd, lambda: _write("/proc/sys/net/ipv4/nexthop_compat_mode", "0"))
+    heard.run("ip nexthop add id 5 dev va", "ip route add default nhid 5")
+    heard.until(NetEvent(NetEventKind.ROUTE))
+    heard.forget()
+
+    heard.run("ip nexthop replace id 5 dev vb")
+
+    heard.until(NetEvent(NetEventKind.ROUTE))
+
+
+def test_queueing_disciplines_are_heard_on_which_filters_sit(heard: Listener) -> None:
+    if not shutil.which("tc"):
+        lacking("the tc command", "install iproute2")
+    va = heard.index("va")
+    heard.forget()
+
+    heard.run("tc qdisc add dev va clsact")
+
+    heard.until(NetEvent(NetEventKind.FILTER, va))
+
+
+def test_what_finds_no_room_is_told_as_lost_and_later_events_are_heard(heard: Listener) -> None:
+    heard.forget()
+    script = "link set va alias one\nlink set va alias two\n" * 5000
+    run_inside(
+        heard._nsfd,
+        lambda: subprocess.run(["ip", "-batch", "-"], input=script, text=True, check=True),
+    )
+
+    assert NetEvent(NetEventKind.LOST) in set(heard.source.pending())
+    heard.run("ip link set va alias three")
+    heard.until(NetEvent(NetEventKind.LINK, heard.index("va")))
+
+
+def _write(path: str, text: str) -> None:
+    Path(path).write_text(text)
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+def test_policy_rules_are_heard(heard: Listener, family: str) -> None:
+    for verb in ("add", "del"):
+        heard.forget()
+        heard.run(f"ip {family} rule {verb} fwmark 7 lookup 200 prio 100")
+
+        heard.until(NetEvent(NetEventKind.ROUTE))

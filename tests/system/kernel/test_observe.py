@@ -1,0 +1,425 @@
+"""What veths cannot show of a real kernel: parents that only sysfs tells, InfiniBand, odd rules."""
+
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from errno import EPERM
+from pathlib import Path
+from typing import NoReturn, cast
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.inventory import hazards
+from dranet_nri.kernel.host import host_facts
+from dranet_nri.kernel.namespace import Namespace
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.observe import observe
+from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.kernel.sysctl import ONLY_IN_FILES, RESET_BY_A_MOVE
+from dranet_nri.linux.netlink.links import (
+    IFLA_ADDRESS,
+    IFLA_INFO_KIND,
+    IFLA_LINK,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
+    IFLA_PARENT_DEV_BUS_NAME,
+    IFLA_PARENT_DEV_NAME,
+    IFLA_PERM_ADDRESS,
+    IFLA_PHYS_PORT_NAME,
+    DumpedLink,
+    link_from,
+)
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    DeviceKey,
+    Link,
+    LinkState,
+    NetnsId,
+    Ns,
+    Rule,
+    Sysctl,
+)
+from dranet_nri.plan.identity import DeviceIdentity
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl
+from tests.system.kernel.namespaces import add_veth, new_netns
+
+KEY = DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0")
+
+
+class Machine:
+    """A host with two links, and a sysfs that gives one of them a PCI parent."""
+
+    def __init__(self, host: int, directory: Path) -> None:
+        """Make links, namespaces and the sysfs."""
+        self.host, self.pod, self._wire = host, new_netns(), new_netns()
+        for name in ("eth1", "eth2"):
+            add_veth(host, name, self._wire)
+        function = directory / "devices" / "0000:8a:00.0"
+        function.mkdir(parents=True)
+        (directory / "bus" / "pci").mkdir(parents=True)
+        (function / "subsystem").symlink_to(directory / "bus" / "pci")
+        for name in ("eth1", "eth2", "lo"):
+            (directory / "class" / "net" / name).mkdir(parents=True)
+        (directory / "class" / "net" / "eth1" / "device").symlink_to(function)
+        (directory / "class" / "net" / "eth1" / "dev_port").write_text("1\n")
+        self.kernel = NetlinkKernel(host_path=f"/proc/self/fd/{host}", sys_root=str(directory))
+        netns = self.kernel.identify(f"/proc/self/fd/{self.pod}")
+        assert netns is not None
+        self.netns: NetnsId = netns
+        assert self.kernel.hold(netns)
+
+    def close(self) -> None:
+        """Let everything vanish."""
+        self.kernel.release(self.netns)
+        os.close(self.pod)
+        os.close(self._wire)
+
+    def ip(self, *arguments: str) -> None:
+        """Run iproute2 on the host."""
+        command = ["ip", *arguments]
+        run_inside(self.host, lambda: subprocess.run(command, check=True, capture_output=True))
+
+
+@pytest.fixture
+def machine(nsfd: int, tmp_path: Path) -> Iterator[Machine]:
+    """Return a machine."""
+    with closing(Machine(nsfd, tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def session(machine: Machine) -> Iterator[Session]:
+    """Return a session with the machine's pod."""
+    with closing(machine.kernel.session(machine.netns)) as opened:
+        yield opened
+
+
+def test_a_parent_that_the_kernel_does_not_tell_is_read_from_sysfs(session: Session) -> None:
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    assert (host.link.name, host.link.bus, host.link.parent) == ("eth1", "pci", "0000:8a:00.0")
+
+
+def test_the_number_of_a_port_is_read_from_sysfs(session: Session) -> None:
+    observed = session.observe(KEY, "net1")
+    another = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
+
+    assert observed.host is not None
+    assert observed.host.link.dev_port == 1
+    assert (another.host, another.unclear) == (None, ())
+
+
+@pytest.mark.parametrize("told", [None, ""], ids=["no file", "no number"])
+def test_a_port_without_a_number_is_found_without_it(
+    session: Session, tmp_path: Path, told: str | None
+) -> None:
+    number = tmp_path / "class" / "net" / "eth1" / "dev_port"
+    number.unlink() if told is None else number.write_text(told)
+
+    observed = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
+
+    assert observed.host is not None
+    assert observed.host.link.dev_port is None
+
+
+def test_in_the_pod_such_a_device_is_known_by_its_index_too(session: Session) -> None:
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+    session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
+    index = session.pod_link("net1").index
+    session.apply(RenameLink(Ns.POD, index, "mine"))
+    known = DeviceIdentity(host.link.index, "veth", frozenset(), index)
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert observed.pod is not None
+    assert observed.pod.link.name == "mine"
+
+
+def test_in_the_pod_such_a_device_is_known_by_its_name(session: Session) -> None:
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+
+    session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
+
+    observed = session.observe(KEY, "net1")
+    assert observed.host is None
+    assert observed.pod is not None
+    assert observed.pod.link.parent == "0000:8a:00.0"
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        ("dport", "80"),
+        ("uidrange", "0-0"),
+        ("ipproto", "tcp"),
+        ("suppress_prefixlength", "0"),
+    ],
+    ids=lambda selector: str(selector[0]),
+)
+def test_a_rule_that_would_become_wider_is_not_told(
+    machine: Machine, session: Session, selector: tuple[str, str]
+) -> None:
+    before = session.observe(KEY, "net1").host_rules
+    machine.ip("rule", "add", "iif", "eth1", *selector, "table", "1000")
+
+    observed = session.observe(KEY, "net1")
+
+    assert observed.host_rules == before
+    assert observed.host is not None
+    assert observed.host.rules == ()
+
+
+def test_a_route_with_a_nexthop_object_is_told_in_words(machine: Machine, session: Session) -> None:
+    machine.ip("address", "add", "10.0.0.5/24", "dev", "eth1")
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip("nexthop", "add", "id", "7", "via", "10.0.0.1", "dev", "eth1")
+    machine.ip("route", "add", "10.1.0.0/16", "nhid", "7")
+
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    assert host.routes == ()
+    assert host.unrestorable == ("10.1.0.0/16 in table 254, which has nexthop object 7",)
+
+
+def test_a_route_from_a_source_prefix_is_told_in_words(machine: Machine, session: Session) -> None:
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip(*["-6", "route", "add", "2001:db8:9::/48", "from", "2001:db8:7::/64", "dev", "eth1"])
+
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    assert host.routes == ()
+    (told,) = host.unrestorable
+    assert told.endswith("which has a source prefix of 64 bits")
+
+
+def test_an_ipv4_route_through_an_ipv6_gateway_is_told(machine: Machine, session: Session) -> None:
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip("route", "add", "10.1.0.0/16", "via", "inet6", "fe80::1", "dev", "eth1")
+
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+    session.apply(AddRoute(Ns.HOST, "eth1", host.routes[0]))
+
+    assert host.routes[0].gateway == "fe80::1"
+
+
+def test_a_temporary_address_says_that_it_is_one(machine: Machine, session: Session) -> None:
+    machine.ip("link", "set", "eth1", "up")
+    run_inside(
+        machine.host,
+        lambda: Path("/proc/sys/net/ipv6/conf/eth1/use_tempaddr").write_text("2"),
+    )
+    machine.ip(
+        *("address", "add", "2001:db8::5/64", "dev", "eth1", "mngtmpaddr"),
+        *("valid_lft", "86400", "preferred_lft", "43200"),
+    )
+
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    flags = {address.cidr: address.flags for address in host.addresses if address.scope == 0}
+    assert flags.pop("2001:db8::5/64") == 0x100
+    assert [flag & 0x01 for flag in flags.values()] == [1]
+
+
+# Values that "1" and "0" are not: the kernel rounds milliseconds to its ticks.
+OTHERS = {
+    **dict.fromkeys(("anycast_delay", "locktime", "proxy_delay"), "50"),
+    **dict.fromkeys(
+        ("base_reachable_time_ms", "interval_probe_time_ms", "retrans_time_ms"), "8000"
+    ),
+    **dict.fromkeys((f"mldv{n}_unsolicited_report_interval" for n in (1, 2)), "4000"),
+    "unres_qlen_bytes": "111111",
+}
+
+
+def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Session) -> None:
+    def seen() -> dict[tuple[str, str], str]:
+        host = session.observe(KEY, "net1").host
+        assert host is not None
+        return {(each.family, each.key): each.value for each in host.sysctls}
+
+    plain = seen()
+    tables = (RESET_BY_A_MOVE, ONLY_IN_FILES)
+    known = {(family, key) for table in tables for family, keys in table.items() for key in keys}
+    assert plain.keys() == {
+        (family, key)
+        for family, key in known
+        if (family != "mpls" and key not in {"ra_honor_pio_life", "ra_honor_pio_pflag"})
+        or Path(f"/proc/sys/net/{family}/conf/all/{key}").exists()
+    }
+
+    for (family, key), value in plain.items():
+        other = OTHERS.get(key, "0" if value == "1" else "1")
+        session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, other)))
+        assert seen() == {**plain, (family, key): other}
+        session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
+
+
+@dataclass
+class Mute:
+    """A socket on which each dump fails."""
+
+    error: KernelError
+    asked: int = 0
+
+    def dump(self, *_: object) -> NoReturn:
+        """Fail."""
+        self.asked += 1
+        raise self.error
+
+
+class Bare:
+    """A socket on which each dump is empty."""
+
+    def dump(self, *_: object) -> list[bytes]:
+        """Return nothing."""
+        return []
+
+
+@dataclass(frozen=True)
+class Dumped:
+    """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
+
+    seen: tuple[DumpedLink, ...]
+    netlink: Mute | Bare | None = None
+    ns: Ns = Ns.HOST
+    fd: int = -1
+
+    def links(self) -> tuple[DumpedLink, ...]:
+        """Return them."""
+        return self.seen
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return none."""
+        return ()
+
+    def state(self, link: Link) -> LinkState:
+        """Return nothing but the link."""
+        return LinkState(link)
+
+
+def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
+    parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
+    sides = {"eth1_0": b"pf0vf0\0", "eth9": b"p0\0"}
+    host = Dumped(
+        tuple(
+            DumpedLink(name, index, 1, 0, {**parent, IFLA_PHYS_PORT_NAME: side})
+            for index, (name, side) in enumerate(sides.items(), 2)
+        )
+    )
+    alone = Dumped(host.seen[:1])
+
+    observed = observe(cast("Namespace", host), None, KEY, "", "/no/sysfs")
+    without = observe(cast("Namespace", alone), None, KEY, "", "/no/sysfs")
+
+    assert observed.host is not None
+    assert observed.host.link.name == "eth9"
+    assert (without.host, without.unclear) == (None, ())
+
+
+def test_a_permanent_address_is_told() -> None:
+    address = bytes.fromhex("0c42a165d27a")
+    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
+
+    assert link_from(seen).perm_mac == "0c:42:a1:65:d2:7a"
+
+
+def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Path) -> None:
+    function = tmp_path / "devices" / "0000:8a:00.0"
+    function.mkdir(parents=True)
+    (function / "subsystem").symlink_to("/bus/pci")
+    for name in ("ib0", "ib1"):
+        (tmp_path / "class" / "net" / name).mkdir(parents=True)
+        (tmp_path / "class" / "net" / name / "device").symlink_to(function)
+    on_top = {IFLA_LINK: struct.pack("=I", 3)}
+    host = Dumped(
+        (
+            DumpedLink("ib0", 3, ARPHRD_INFINIBAND, 0, {}),
+            DumpedLink("ib1", 4, ARPHRD_INFINIBAND, 0, {}),
+            DumpedLink("ib0.8001", 8, ARPHRD_INFINIBAND, 0, on_top),
+            DumpedLink("vlan7", 9, 1, 0, on_top),
+        )
+    )
+    key = DeviceKey("pci", "0000:8a:00.0", "ib0", "0000:8a:00.0")
+
+    observed = observe(cast("Namespace", host), None, key, "", str(tmp_path))
+
+    assert observed.host is not None
+    assert observed.host.link.name == "ib0"
+    assert observed.lost_with_rdma == ("ib0.8001", "ib1")
+
+
+def vlans(*masters: int, wire: Mute | Bare) -> Dumped:
+    """Return a host whose NIC has a VLAN for each master, 0 for none."""
+    parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
+    info = struct.pack("=HH5s3x", 9, IFLA_INFO_KIND, b"vlan\0")
+    above = {IFLA_LINK: struct.pack("=I", 2), IFLA_LINKINFO: info}
+    made = (
+        DumpedLink(
+            f"eth1.{number}", number, 1, 0, {**above, IFLA_MASTER: struct.pack("=I", master)}
+        )
+        for number, master in enumerate(masters, 5)
+    )
+    return Dumped((DumpedLink("eth1", 2, 1, 0, parent), *made), wire)
+
+
+def test_a_vlan_that_goes_while_one_looks_is_not_used() -> None:
+    """Its addresses are dumped after it."""
+    (eth1, *_) = hazards(
+        host_facts(cast("Namespace", vlans(0, 8, wire=Bare())), "/no/sysfs")
+    ).values()
+
+    assert eth1.startswith("carries eth1.6, a VLAN that the host uses")
+
+
+def test_addresses_of_a_vlan_that_cannot_be_read_are_an_error() -> None:
+    refused = Mute(KernelError("dump addresses", EPERM))
+
+    with pytest.raises(KernelError, match="EPERM"):
+        host_facts(cast("Namespace", vlans(0, wire=refused)), "/no/sysfs")
+
+
+def test_a_link_that_cannot_be_read_is_judged_by_that() -> None:
+    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
+
+    facts = host_facts(cast("Namespace", Dumped((seen,), Bare())), "/no/sysfs")
+
+    assert "EBADMSG" in hazards(facts)[2]
+
+
+def test_in_the_pod_an_infiniband_link_that_was_made_anew_is_known_by_its_guid() -> None:
+    """No parents are told, and the kernel names it: see ipoib_intf_alloc."""
+    key = DeviceKey("pci", "0000:8a:00.0", "ibs5", "0000:8a:00.0")
+    guid = bytes.fromhex("0c42a10300655a1e")
+    before, now, other = (
+        bytes.fromhex(f"8000{pair}fe80000000000000") + port
+        for pair, port in (("0041", guid), ("0112", guid), ("0113", guid[:-1] + b"\x1f"))
+    )
+    pod = Dumped(
+        (
+            DumpedLink("eth0", 2, 1, 0, {IFLA_ADDRESS: bytes(6)}),
+            DumpedLink("ib0", 3, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: other}),
+            DumpedLink("ib1", 4, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: now}),
+        )
+    )
+    known = DeviceIdentity(9, "ipoib", frozenset({before.hex(":")}))
+
+    def look(known: DeviceIdentity | None) -> LinkState | None:
+        spaces = cast("Namespace", Dumped(())), cast("Namespace", pod)
+        return observe(*spaces, key, "net1", "/no/sysfs", known).pod
+
+    found = look(known)
+    assert found is not None
+    assert (found.link.name, found.link.parent) == ("ib1", "0000:8a:00.0")
+    assert look(None) is None

@@ -1,0 +1,89 @@
+"""Policy rules and the links of their tables, as the kernel tells them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dranet_nri.linux.netlink.links import index_of
+from dranet_nri.linux.netlink.policy_routing import policy_routes
+from dranet_nri.model import PolicyRoute
+from tests.system.kernel.namespaces import add_veth, open_netns
+from tests.system.kernel.test_facts_links import Namespace
+
+
+@pytest.fixture
+def wired(nsfd: int) -> Iterator[Namespace]:
+    """Return a namespace with a NIC and two tables that lead through it."""
+    with open_netns() as wire:
+        add_veth(nsfd, "eth1", wire)
+        netns = Namespace(nsfd)
+        netns.run(
+            "ip addr add 10.5.0.7/24 dev eth1",
+            "ip link set eth1 up",
+            "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 200",
+            "ip route add unreachable 10.8.0.0/16 table 200",
+            "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 1000",
+            "ip -6 route add unreachable 2001:db8:a::/64 table 200",
+        )
+        yield netns
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("from 10.5.0.77 lookup 200", {"source": "10.5.0.77/32"}),
+        ("not from 10.5.0.0/16 lookup 200", {"source": "10.5.0.0/16", "invert": True}),
+        ("to 10.9.0.0/16 lookup 200", {"only_destination": True}),
+        ("to 10.9.0.0/16 fwmark 7 lookup 200", {}),
+        ("fwmark 7 lookup 200", {}),
+        ("iif lo oif eth1 lookup 200", {"names": ("lo", "eth1")}),
+        ("uidrange 7-7 lookup 1000", {"table": 1000}),
+    ],
+)
+def test_a_rule_is_told_with_the_links_of_its_table(
+    wired: Namespace, rule: str, told: dict[str, object]
+) -> None:
+    wired.run(f"ip rule add {rule} prio 100")
+    expected = {"table": 200, "links": frozenset({index(wired, "eth1")}), **told}
+
+    assert wired.read(policy_routes) == (PolicyRoute(**expected),)  # type: ignore[arg-type]
+
+
+def test_a_rule_for_all_uses_default_routes_alone(wired: Namespace) -> None:
+    wired.run("ip rule add from all lookup 200 prio 100", "ip rule add from all lookup 300 prio 99")
+    wired.run("ip route add default via 10.5.0.1 dev eth1 table 300")
+
+    assert [(each.table, len(each.links)) for each in wired.read(policy_routes)] == [
+        (300, 1),
+        (200, 0),
+    ]
+
+
+@pytest.mark.parametrize("action", ["prohibit", "unreachable", "blackhole"])
+def test_a_rule_that_ends_the_lookup_uses_no_link(wired: Namespace, action: str) -> None:
+    wired.run(f"ip rule add {action} from 10.9.0.0/16 lookup 200 prio 100")
+
+    assert wired.read(policy_routes) == ()
+
+
+def test_ipv6_has_tables_of_its_own_and_one_without_routes_leads_nowhere(wired: Namespace) -> None:
+    wired.run(
+        "ip -6 rule add from 2001:db8:7::/64 lookup 200 prio 100",
+        "ip -6 rule add from 2001:db8:8::/64 lookup 4711 prio 101",
+        "ip -6 rule add from 2001:db8:9::/64 unreachable prio 102",
+        "ip -6 route add 2001:db8:9::/64 dev eth1 table 200",
+    )
+
+    assert wired.read(policy_routes) == (
+        PolicyRoute(200, frozenset({index(wired, "eth1")}), "2001:db8:7::/64"),
+        PolicyRoute(4711, frozenset(), "2001:db8:8::/64"),
+    )
+
+
+def test_the_rules_that_every_namespace_has_are_none(nsfd: int) -> None:
+    assert Namespace(nsfd).read(policy_routes) == ()
+
+
+def index(netns: Namespace, name: str) -> int:
+    """Return a link's ifindex."""
+    return netns.read(lambda netlink: index_of(netlink, "look", name))

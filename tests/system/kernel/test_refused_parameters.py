@@ -1,0 +1,79 @@
+"""Parameters that are refused before an attach are those that the kernel refuses."""
+
+import pytest
+
+from dranet_nri.config import network_config_to_object, parse_network_config
+from dranet_nri.errors import AttachError, ConfigError
+from dranet_nri.model import InterfaceConfig, NetworkConfig, Phase, RouteConfig
+from tests.system.kernel.rails import rails
+
+
+def with_addresses(*addresses: str) -> NetworkConfig:
+    return NetworkConfig(InterfaceConfig(addresses=addresses))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(with_addresses("ff02::5/64"), id="multicast"),
+        pytest.param(with_addresses("::/64"), id="unspecified"),
+        pytest.param(with_addresses("::1/128"), id="loopback"),
+        pytest.param(with_addresses("2001:db8::5/64", "2001:db8::5/48"), id="two-lengths"),
+        *(
+            pytest.param(
+                NetworkConfig(
+                    InterfaceConfig(addresses=("10.9.0.1/24", "2001:db8::5/64")),
+                    (RouteConfig(destination, gateway, source),),
+                ),
+                id=f"{gateway}-{source}",
+            )
+            for destination, gateway, source in (
+                ("10.77.0.0/24", "127.0.0.1", ""),
+                ("10.77.0.0/24", "224.0.0.1", ""),
+                ("10.77.0.0/24", "255.255.255.255", ""),
+                ("10.77.0.0/24", "10.9.0.9", "224.0.0.1"),
+                ("10.77.0.0/24", "10.9.0.9", "255.255.255.255"),
+                ("2001:db8:77::/64", "::", ""),
+                ("2001:db8:77::/64", "::1", ""),
+                ("2001:db8:77::/64", "ff02::1", ""),
+                ("2001:db8:77::/64", "2001:db8::5", ""),
+                ("2001:db8:77::/64", "2001:db8::9", "ff02::1"),
+                ("2001:db8:77::/64", "2001:db8::9", "::1"),
+            )
+        ),
+    ],
+)
+def test_the_kernel_refuses_what_is_refused(config: NetworkConfig) -> None:
+    with pytest.raises(ConfigError):
+        parse_network_config(network_config_to_object(config))
+
+    with rails(1) as host, pytest.raises(AttachError):
+        host.attach("nic0", config=config)
+
+
+def test_the_kernel_takes_what_is_taken() -> None:
+    config = parse_network_config(
+        {
+            "interface": {
+                "hardwareAddr": "02005e100001",
+                "addresses": [
+                    *("10.9.0.1/24", "10.9.0.1/16", "224.0.0.1/24", "0.0.0.0/32"),
+                    *("fe80::77/64", "2001:db8::5/64", "2001:db8:1::/64"),
+                ],
+            },
+            "routes": [
+                {"destination": "10.76.0.0/024", "gateway": "0.0.0.0", "scope": 253},
+                {"destination": "10.77.0.0/24", "gateway": "::ffff:10.9.0.9"},
+                {"destination": "2001:db8:77::/64", "gateway": "2001:db8::9", "source": "::"},
+                {"destination": "ff05::/16", "scope": 253},
+            ],
+            "neighbors": [{"destination": "::ffff:10.9.0.9", "hardwareAddr": "02-00-00-00-00-09"}],
+        }
+    )
+
+    with rails(1) as host:
+        record = host.attach("nic0", config=config)
+
+        assert record.phase is Phase.ATTACHED
+        assert any("10.76.0.0/24" in line for line in host.shown("route", pod=0))
+        assert host.detach(record).phase is Phase.HOME

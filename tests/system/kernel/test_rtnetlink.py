@@ -1,0 +1,285 @@
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from errno import EBUSY, EINTR, EINVAL
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.links import RTM_NEWLINK
+from dranet_nri.kernel.netns import sockets_in
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.netlink.links import (
+    IFLA_IFNAME,
+    IFLA_INFO_KIND,
+    IFLA_LINKINFO,
+    INFO,
+    dump_links,
+    find_link,
+)
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.linux.netlink.socket import (
+    DUMP_S,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    NLM_F_ACK_TLVS,
+    NLM_F_DUMP_INTR,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+    NLMSGERR_ATTR_MSG,
+    NetlinkSocket,
+)
+from tests.system.kernel.namespaces import new_netns
+
+ANSWER = 100  # any type that is neither an error nor a done
+NLM_F_CREATE = 0x400  # linux/netlink.h
+
+
+class Peer:
+    """The other end of a netlink socket: answers are queued before the question is asked."""
+
+    def __init__(self) -> None:
+        """Connect two sockets that keep message boundaries, as netlink does."""
+        ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.now = 0.0
+        self.slept: list[float] = []
+        self.netlink = NetlinkSocket(ours, clock=lambda: self.now, sleep=self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def queue(self, *messages: bytes) -> None:
+        """Let messages arrive in one piece."""
+        self._theirs.send(b"".join(messages))
+
+    def asked(self) -> list[bytes]:
+        """Return the questions that were asked until now."""
+        self._theirs.settimeout(0)
+        found: list[bytes] = []
+        try:
+            while True:
+                found.append(self._theirs.recv(65536))
+        except BlockingIOError:
+            return found
+
+    def close(self) -> None:
+        """Close both ends."""
+        self.netlink.close()
+        self._theirs.close()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """Return a peer."""
+    made = Peer()
+    yield made
+    made.close()
+
+
+def message(sequence: int, kind: int, body: bytes = b"", flags: int = 0) -> bytes:
+    """Return one netlink message."""
+    return struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
+
+
+def pair(name: str) -> bytes:
+    """Return the request that makes a link, and another one at its other end."""
+    info = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"veth"))
+    return (
+        INFO.pack(0, 0, 0, 0, 0)
+        + attribute(IFLA_IFNAME, name.encode(errors="surrogateescape") + b"\0")
+        + info
+    )
+
+
+def done(sequence: int, code: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:
+    """Return the end of a dump."""
+    return message(sequence, NLMSG_DONE, struct.pack("=i", -code) + tail, flags)
+
+
+def error(sequence: int, code: int, text: str = "") -> bytes:
+    """Return an acknowledgement (code 0) or a refusal, as with NETLINK_CAP_ACK."""
+    body = struct.pack("=i", -code) + bytes(16)
+    if not text:
+        return message(sequence, NLMSG_ERROR, body)
+    told = attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
+    return message(sequence, NLMSG_ERROR, body + told, NLM_F_ACK_TLVS)
+
+
+# --------------------------------------------------------------------------- dumps
+
+
+def test_a_dump_of_more_than_may_be_is_refused_and_leaves_the_socket_fit_for_use(
+    peer: Peer,
+) -> None:
+    for sequence, count in ((1, 3), (2, 2)):
+        peer.queue(*(message(sequence, ANSWER, b"some") for _ in range(count)), done(sequence))
+
+    with pytest.raises(KernelError, match=r"dump things: E2BIG \(12 bytes, 8 are looked"):
+        peer.netlink.dump("dump things", ANSWER, b"", most=8)
+    assert peer.netlink.dump("dump things", ANSWER, b"", most=8) == [b"some", b"some"]
+
+
+def test_the_kernel_is_let_dump_to_the_end_what_is_too_much() -> None:
+    fd = new_netns()
+    (route,) = sockets_in(fd, NETLINK_ROUTE)
+    with closing(prepared(route)) as netlink:
+        for number in range(100):  # some ten answers
+            netlink.do("add", RTM_NEWLINK, NLM_F_CREATE, pair(f"wire{number}"))
+        for _ in range(2):  # EBUSY, were the first one left half way
+            with pytest.raises(KernelError, match="E2BIG"):
+                dump_links(netlink, "pod", most=8192)
+        assert find_link(netlink, "look", "wire7").name == "wire7"
+    os.close(fd)
+
+
+def test_a_name_that_is_no_text_is_looked_up_as_it_is(nsfd: int) -> None:
+    with closing(prepared(*sockets_in(nsfd, NETLINK_ROUTE))) as netlink:
+        netlink.do("add", RTM_NEWLINK, NLM_F_CREATE, pair("wire\udcff"))
+
+        assert find_link(netlink, "look", "wire\udcff").name == "wire\udcff"
+
+
+def test_a_dump_may_come_in_pieces(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, b"one "), message(1, ANSWER, b"two "))
+    peer.queue(message(1, ANSWER, b"more"))
+    peer.queue(done(1))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"one ", b"two ", b"more"]
+
+
+def test_an_interrupted_dump_is_read_again(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, b"half", NLM_F_DUMP_INTR), message(1, ANSWER, b"pict"))
+    peer.queue(done(1))
+    peer.queue(message(2, ANSWER, b"full"), done(2))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
+    assert len(peer.asked()) == 2
+
+
+def test_a_dump_whose_end_says_interrupted_is_read_again(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, b"half"), done(1, flags=NLM_F_DUMP_INTR))
+    peer.queue(message(2, ANSWER, b"full"), done(2))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
+
+
+def test_a_dump_is_repeated_after_pauses_that_grow(peer: Peer) -> None:
+    for sequence in range(1, 40):
+        peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
+    peer.queue(message(40, ANSWER, b"full"), done(40))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
+    assert peer.slept == [min(FIRST_PAUSE_S * 2**each, LONGEST_PAUSE_S) for each in range(39)]
+    assert len(peer.asked()) == 40
+
+
+def test_a_dump_that_is_interrupted_for_ever_is_an_error(peer: Peer) -> None:
+    most = 200
+    for sequence in range(1, most):
+        peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.dump("dump links in host", ANSWER, b"")
+
+    assert caught.value.code == EINTR
+    tries = len(peer.asked())
+    assert str(caught.value) == (
+        f"dump links in host: EINTR (changed under the reader {tries} times in 3 s; try again)"
+    )
+    assert DUMP_S <= peer.now < DUMP_S + LONGEST_PAUSE_S
+    assert DUMP_S / LONGEST_PAUSE_S <= tries < most
+
+
+def test_a_dump_that_fails_at_its_end_is_an_error_with_the_kernels_words(peer: Peer) -> None:
+    told = attribute(NLMSGERR_ATTR_MSG, b"out of cheese\0")
+    peer.queue(message(1, ANSWER, b"half"), done(1, EINVAL, NLM_F_ACK_TLVS, told))
+
+    with pytest.raises(KernelError, match=r"dump: EINVAL \(out of cheese\)"):
+        peer.netlink.dump("dump", ANSWER, b"")
+
+
+def test_a_dump_that_is_refused_is_an_error(peer: Peer) -> None:
+    peer.queue(error(1, EINVAL, "bad filter"))
+
+    with pytest.raises(KernelError, match=r"dump: EINVAL \(bad filter\)"):
+        peer.netlink.dump("dump", ANSWER, b"")
+
+
+# --------------------------------------------------------------------------- requests
+
+
+def test_a_request_that_is_acknowledged_returns(peer: Peer) -> None:
+    peer.queue(error(1, 0))
+
+    peer.netlink.do("set eth1 up", ANSWER, 0, b"")
+
+
+def test_a_refusal_says_what_was_asked_and_the_kernels_words(peer: Peer) -> None:
+    peer.queue(error(1, EINVAL, "mtu less than device minimum"))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.do("set mtu 10 on eth1 in host", ANSWER, 0, b"")
+
+    assert caught.value.code == EINVAL
+    assert caught.value.detail == "mtu less than device minimum"
+    assert str(caught.value) == "set mtu 10 on eth1 in host: EINVAL (mtu less than device minimum)"
+
+
+def test_a_refusal_without_words_has_none(peer: Peer) -> None:
+    peer.queue(error(1, EBUSY))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.do("rename", ANSWER, 0, b"")
+
+    assert str(caught.value) == "rename: EBUSY"
+
+
+def test_leftovers_of_an_earlier_request_are_passed_over(peer: Peer) -> None:
+    peer.queue(message(7, ANSWER, b"old "), error(7, EBUSY))
+    peer.queue(message(1, ANSWER, b"mine"))
+
+    assert peer.netlink.get("get", ANSWER, b"") == b"mine"
+
+
+def test_a_look_up_that_is_only_acknowledged_is_an_error(peer: Peer) -> None:
+    peer.queue(error(1, 0))
+
+    with pytest.raises(KernelError, match="no answer"):
+        peer.netlink.get("get", ANSWER, b"")
+
+
+@pytest.mark.parametrize("length", [70_000, 150_000])
+def test_an_answer_is_read_whole_however_long_it_is(peer: Peer, length: int) -> None:
+    peer.queue(message(1, ANSWER, bytes(length)))
+
+    assert peer.netlink.get("get", ANSWER, b"") == bytes(length)
+
+
+@pytest.mark.parametrize("length", [0, 15])
+def test_a_message_with_an_impossible_length_ends_the_piece(peer: Peer, length: int) -> None:
+    peer.queue(struct.pack("=IHHII", length, ANSWER, 0, 1, 0))
+    peer.queue(message(1, ANSWER, b"good"))
+
+    assert peer.netlink.get("get", ANSWER, b"") == b"good"
+
+
+def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
+    peer.netlink.close()
+
+    with pytest.raises(KernelError, match="sending to the kernel"):
+        peer.netlink.do("set eth1 up", ANSWER, 0, b"")
+
+
+# --------------------------------------------------------------------------- the real one
+
+
+def test_a_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
+    netlink = prepared(sockets_in(nsfd, NETLINK_ROUTE)[0])
+
+    found = dump_links(netlink, "a fresh namespace")
+    netlink.close()
+
+    assert [link.name for link in found] == ["lo"]

@@ -1,0 +1,110 @@
+"""Further scans of a kernel's links: what is not announced by itself is read all the same."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from dranet_nri.facts.netlink_events import open_events
+from dranet_nri.facts.scan import Scanner
+from dranet_nri.inventory import HostFacts
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.model import Link
+from tests.capability import lacking
+from tests.system.kernel.namespaces import open_netns
+
+Scans = Callable[..., tuple[HostFacts, HostFacts]]
+
+
+@pytest.fixture
+def scans() -> Iterator[Scans]:
+    """Return what runs ip commands in a namespace, scans, runs more, and scans what was heard of.
+
+    The commands of before come first; the second of both scans is the one that heard. It must show
+    what a scan of everything does. POD stands for another namespace.
+    """
+    if not shutil.which("ip"):
+        lacking("the ip command", "install iproute2")
+
+    def ip(commands: tuple[str, ...], pod: int) -> None:
+        far = f"/proc/{os.getpid()}/fd/{pod}"
+        for command in commands:
+            words = ["ip", *command.replace("POD", far).split()]
+            subprocess.run(words, check=True, capture_output=True)
+
+    def inside(
+        before: tuple[str, ...], after: tuple[str, ...], pod: int
+    ) -> tuple[HostFacts, HostFacts]:
+        scanner = Scanner()
+        with closing(open_events()) as events:
+            ip(before, pod)
+            list(events.pending())
+            first = scanner.scan(whole=True)
+            ip(after, pod)
+            assert scanner.hear(events.pending())
+            again = scanner.scan(whole=False)
+            assert again == scanner.scan(whole=True)
+        return first, again
+
+    with open_netns() as nsfd, open_netns() as pod:
+        yield lambda before, *after: run_inside(nsfd, lambda: inside((before,), after, pod))
+
+
+def link(facts: HostFacts, name: str) -> Link:
+    """Return a link that was seen."""
+    return next(each.link for each in facts.netdevs if each.link.name == name)
+
+
+PAIR = "link add name nic0 type veth peer name far0"
+
+
+def test_a_link_whose_other_end_left_knows_none_any_more(scans: Scans) -> None:
+    first, again = scans(PAIR, "link set dev far0 netns POD")
+
+    assert link(first, "nic0").lower == link(first, "far0").index
+    assert link(again, "nic0").lower == 0
+
+
+def test_routes_go_with_their_link(scans: Scans) -> None:
+    up = (f"{PAIR}", "link set dev nic0 up", "route add default dev nic0")
+    _, there = scans(*up)
+    assert len(there.default_routes) == 1
+
+    first, again = scans("route show", "link set dev nic0 down")
+
+    assert (len(first.default_routes), again.default_routes) == (1, ())
+
+
+def test_policy_rules_are_read_when_they_come_and_with_their_links(scans: Scans) -> None:
+    up = (PAIR, "link set dev nic0 up", "route add default dev nic0 table 7")
+    first, there = scans(*up, "rule add from 10.5.0.77 lookup 7")
+    assert first.policy_routes == ()
+    assert [each.links for each in there.policy_routes] == [{link(there, "nic0").index}]
+
+    _, again = scans("rule show", "link set dev nic0 down")
+
+    assert [each.links for each in again.policy_routes] == [frozenset()]
+
+
+def test_what_comes_and_goes_at_once_is_as_if_it_never_was(scans: Scans) -> None:
+    first, again = scans("link show", PAIR, "link del dev nic0")
+
+    assert again == first
+
+
+def test_a_master_an_address_and_a_name_are_read(scans: Scans) -> None:
+    _, again = scans(
+        PAIR,
+        "link add name br0 type bridge",
+        "link set dev nic0 master br0",
+        "addr add 192.0.2.5/24 dev far0",
+        "link set dev far0 name far1",
+        "link set dev nic0 alias anything",
+    )
+
+    assert link(again, "nic0").master == link(again, "br0").index
+    (far,) = (each for each in again.netdevs if each.link.name == "far1")
+    assert [each.cidr for each in far.addresses] == ["192.0.2.5/24"]

@@ -1,0 +1,355 @@
+"""`dra-shim run` as a process: a server in memory behind a socket, a kubelet as drivers meet it.
+
+The node is a private network namespace; its NICs are the ends of virtual wires.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient
+
+from dra_shim.kubeapi import CLAIM, NODE, POD, SLICE, ApiClient
+from dra_shim.settings.common import StatePaths
+from dranet_nri.model import ObjectRef
+from dranet_nri.state.reader import AllocationReader
+from tests.dra_shim.kubeapi.client_bench import client_of
+from tests.dra_shim.migration.takeover_bench import lists_claims
+from tests.dranet_nri.nri.plugin_bench import finish
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.cluster import claim_document, pod_document, result, user
+from tests.fakes.http import served
+from tests.fakes.kubelet import FakeKubelet
+
+ROOT = Path(__file__).parents[3]
+NODE_1 = "node-1"
+IF_NAME = 'attributes["dra.net/ifName"].StringValue'
+MINE = f'"dra.net/ifName" in attributes && {IF_NAME}.startsWith("nic")'
+SLICE_OF_BEFORE = {
+    "metadata": {"name": "node-1-dra.net-x7k2p"},
+    "spec": {
+        "driver": "dra.net",
+        "nodeName": NODE_1,
+        "pool": {"name": NODE_1, "generation": 1, "resourceSliceCount": 1},
+        "devices": [
+            {
+                "name": "pci-0000-8a-00-0",
+                "attributes": {
+                    "dra.net/ifName": {"string": "nic9"},
+                    "dra.net/pciAddress": {"string": "0000:8a:00.0"},
+                },
+            }
+        ],
+    },
+}
+
+
+@dataclass
+class Site:
+    """Everything around one shim process."""
+
+    root: Path
+    url: str
+    server: FakeApiServer
+    api: ApiClient
+    kubelet: FakeKubelet
+
+    @property
+    def state(self) -> StatePaths:
+        """Return where its records are."""
+        return StatePaths(self.root / "state", self.root / "run")
+
+    def command(self, *flags: str) -> list[str]:
+        """Return the command line; flags come last and win."""
+        return [
+            *(sys.executable, "-m", "dra_shim", "run", "--log-format", "json"),
+            *("--kubeconfig", str(self.root / "kubeconfig")),
+            *("--kubelet-root-dir", str(self.kubelet.root)),
+            *("--state-dir", str(self.state.directory), "--run-dir", str(self.state.run)),
+            *("--filter", MINE),
+            *("--hostname-override", NODE_1, "--bind-address", "127.0.0.1:0"),
+            *flags,
+        ]
+
+
+@dataclass
+class Shim:
+    """One process and what it logged so far."""
+
+    process: asyncio.subprocess.Process
+    lines: list[dict[str, Any]]
+
+    async def until(self, event: str, **facts: object) -> dict[str, Any]:
+        """Return the first line from now on that says this."""
+        assert self.process.stderr is not None
+        while True:
+            line = await self.process.stderr.readline()
+            assert line, f"{event}: the shim ended; it said {self.lines}"
+            self.lines.append(json.loads(line))
+            if self.lines[-1]["event"] == event and facts.items() <= self.lines[-1].items():
+                return self.lines[-1]
+
+    async def stop(self) -> int:
+        """End it as a kubelet does, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.stderr is not None
+        await self.process.stderr.read()
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def site(home: Path) -> AsyncIterator[Site]:
+    server, kubelet = FakeApiServer(), FakeKubelet(home / "kubelet")
+    kubelet.root.mkdir()
+    kubelet.start()
+    async with served(server) as url:
+        cluster = {"name": "c", "cluster": {"server": url}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        document = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}],
+        }  # fmt: skip
+        (home / "kubeconfig").write_text(json.dumps(document))
+        async with client_of(url) as api:
+            await api.create(NODE, {"metadata": {"name": NODE_1}})
+            yield Site(home, url, server, api, kubelet)
+
+
+@asynccontextmanager
+async def running(place: Site, *flags: str) -> AsyncIterator[Shim]:
+    process = await asyncio.create_subprocess_exec(
+        *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield Shim(process, [])
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@contextmanager
+def nic(name: str) -> Iterator[None]:
+    """Add a link meanwhile."""
+    subprocess.run(("ip", "link", "add", name, "type", "veth", "peer", f"peer-{name}"), check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(("ip", "link", "del", name), check=True)
+
+
+async def offered(place: Site) -> set[str]:
+    """Return the devices that are on the server."""
+    found: set[str] = set()
+    for document in (await place.api.list(SLICE)).items:
+        spec: Any = document["spec"]
+        found |= {device["name"] for device in spec.get("devices", ())}
+    return found
+
+
+async def allocated(place: Site, name: str, device: str) -> ObjectRef:
+    """Add a claim that has the device, and the pod that has the claim."""
+    pod = pod_document("train", "", {"nics": name})
+    made: Any = await place.api.create(POD, {**pod, "metadata": {"name": "train"}}, "ai")
+    users = [user("train", made["metadata"]["uid"])]
+    document = claim_document(name, "", [result(device)], users)
+    claim: Any = await place.api.create(CLAIM, {**document, "metadata": {"name": name}}, "ai")
+    status = document["status"]
+    place.server.alter("resourceclaims", name, lambda entry: entry.update(status=status), "ai")
+    return ObjectRef("ai", name, claim["metadata"]["uid"])
+
+
+def recorded(place: Site, claim: ObjectRef) -> bool:
+    """Whether there is a record of the claim."""
+    with AllocationReader(place.state.allocations, owner=None) as records:
+        return records.get(claim.uid) is not None
+
+
+def test_from_start_to_end(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place, running(place) as shim:
+            await shim.until("serving", node=NODE_1)
+            await shim.until("published", devices=1)
+            assert await offered(place) == {"nic0"}
+            await place.kubelet.look()
+            assert list(place.kubelet.plugins) == ["dra.net"], place.kubelet.trouble
+
+            claim = await allocated(place, "nics", "nic0")
+            prepared = await place.kubelet.prepare(claim)
+            (device,) = prepared[claim.uid]
+            assert (device.pool_name, device.device_name) == (NODE_1, "nic0")
+            assert recorded(place, claim)
+
+            await shim.until("prepared", claim="ai/nics", gated=True)
+
+            await place.kubelet.unprepare(claim)
+            assert not recorded(place, claim)
+
+            assert await shim.stop() == 0
+            assert list(place.kubelet.registry.iterdir()) == []
+            assert await offered(place) == {"nic0"}, "slices outlive an update"
+
+    with nic("nic0"):
+        finish(scene())
+
+
+def test_a_nic_that_comes_is_offered_and_one_that_goes_is_not(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place, running(place) as shim:
+            await shim.until("published", devices=1)
+            with nic("nic1"):
+                await shim.until("published", devices=2)
+                assert await offered(place) == {"nic0", "nic1"}
+            await shim.until("published", devices=1)
+            assert await offered(place) == {"nic0"}
+
+    with nic("nic0"):
+        finish(scene())
+
+
+def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: Path) -> None:
+    addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
+
+    async def scene() -> None:
+        async with site(tmp_path) as place:
+            place.server.alter(
+                "nodes", NODE_1, lambda entry: entry.update(status={"addresses": addresses})
+            )
+            async with running(place, "--exclude", "nic0") as shim:
+                await shim.until("left out", reason="dropped by --exclude nic0", virtual=1)
+            async with running(place) as shim:
+                await shim.until("published", devices=1)
+                assert await offered(place) == {"nic0"}
+
+    with nic("nic0"), nic("nic1"):
+        subprocess.run(("ip", "addr", "add", "192.0.2.77/24", "dev", "nic1"), check=True)
+        finish(scene())
+
+
+async def until_healthy(http: AsyncClient, address: str) -> None:
+    """Ask for its health until it is well: on a busy machine it may not answer itself in time."""
+    while (await http.get(f"http://{address}/healthz")).text != "ok\n":
+        pass
+
+
+def test_health_and_numbers_are_served(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place, running(place) as shim, AsyncClient() as http:
+            address = (await shim.until("metrics and health served"))["address"]
+            await shim.until("published", devices=1)
+            unready = await http.get(f"http://{address}/readyz")
+            assert (unready.status_code, "not registered" in unready.text) == (503, True)
+            await place.kubelet.look()
+            await shim.until("registered")
+            claim = await allocated(place, "nics", "nic0")
+            await place.kubelet.prepare(claim)
+
+            ready, numbers = [
+                await http.get(f"http://{address}/{page}") for page in ("readyz", "metrics")
+            ]
+
+            assert ready.text == "ok\n"
+            await until_healthy(http, address)
+            lines = numbers.text.splitlines()
+            assert 'dranet_driver_published_devices_total{feature="total"} 1' in lines
+            assert "dra_shim_registered 1" in lines
+            assert 'dra_shim_claims_total{result="prepared"} 1' in lines
+            assert 'dra_shim_devices{health="well"} 1' in lines
+            assert "dra_shim_plugin_alive 0" in lines
+
+    with nic("nic0"):
+        finish(scene())
+
+
+def test_a_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place, running(place) as first:
+            await first.until("registered" if await registered(place) else "serving")
+            async with running(place) as second:
+                waiting = await second.until(
+                    "another instance runs on this node, waiting for it to end"
+                )
+                assert waiting["who"] == f"pid {first.process.pid}"
+                assert await first.stop() == 0
+                await second.until("serving")
+
+    finish(scene())
+
+
+async def registered(place: Site) -> bool:
+    """Whether the kubelet knows a driver by now."""
+    await place.kubelet.look()
+    return bool(place.kubelet.plugins)
+
+
+def test_claims_of_a_driver_before_us_are_recorded_before_anything_is_published(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place:
+            await place.api.create(SLICE, SLICE_OF_BEFORE)
+            claim = await allocated(place, "nics", "pci-0000-8a-00-0")
+            async with running(place) as shim:
+                await shim.until("claims of before adopted", claims=1)
+                assert recorded(place, claim)
+                await shim.until("published", devices=2)
+                assert await offered(place) == {"nic0", "pci-0000-8a-00-0"}
+                assert len((await place.api.list(SLICE)).items) == 1
+
+    with nic("nic0"):
+        finish(scene())
+
+
+def test_a_pod_of_before_that_ends_while_claims_are_listed_leaves_no_record(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place:
+            claim = await allocated(place, "nics", "pci-0000-8a-00-0")
+            go_on = place.server.hold(lists_claims)
+            async with running(place) as shim:
+                await place.server.until(lambda: any(map(lists_claims, place.server.asked)))
+                while not await registered(place):  # noqa: ASYNC110 (a directory)
+                    await asyncio.sleep(0.05)
+                await place.kubelet.unprepare(claim)
+                go_on.set()
+                await shim.until("published", devices=1)
+                assert not recorded(place, claim)
+
+    with nic("nic0"):
+        finish(scene())
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--kubeconfig", "/nonexistent"), "--kubeconfig /nonexistent"),
+        (("--filter", "attributes["), "--filter"),
+        (("--azure-size", "Standard_Nothing"), "--azure-size"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_ends_it_with_a_reason(
+    tmp_path: Path, flags: tuple[str, ...], text: str
+) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place:
+            process = await asyncio.create_subprocess_exec(
+                *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            _, said = await process.communicate()
+            assert process.returncode == 1, said.decode()
+            assert said.decode().splitlines()[-1].startswith("dra-shim: ")
+            assert text in said.decode()
+
+    finish(scene())

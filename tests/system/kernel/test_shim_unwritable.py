@@ -1,0 +1,76 @@
+"""A state directory that takes no record: who is told, and that it is tried again."""
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+
+from dra_shim.settings.common import StatePaths
+from tests.capability import lacking
+from tests.dra_shim.commands.shim_bench import Shim
+from tests.dra_shim.prepare.prepare_bench import Bench
+from tests.unwritable import full, readonly
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory whose `state` is a small file system of its own."""
+    state = tmp_path / "state"
+    state.mkdir()
+    mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "records", str(state))
+    if subprocess.run(mount, check=False).returncode:
+        lacking("a file system of our own", "run as root, in a mount namespace")
+    yield tmp_path
+    subprocess.run(("umount", str(state)), check=True)
+
+
+UNWRITABLE = pytest.mark.parametrize(
+    ("unwritable", "why", "remedy"),
+    [
+        (full, "No space left on device", "make room there"),
+        (readonly, "Read-only file system", "make it writable"),
+    ],
+    ids=["full", "read-only"],
+)
+Unwritable = Callable[[Path], AbstractContextManager[None]]
+
+
+def assert_said(text: str, state: Path, why: str, remedy: str) -> None:
+    """See that it names the directory, why it cannot be written, and what to do."""
+    assert text.startswith(f"state directory {state}: cannot be written: {why}")
+    assert text.endswith(f"; {remedy}")
+
+
+@UNWRITABLE
+def test_prepare_and_unprepare_say_which_directory_and_do_it_when_it_can_be_written(
+    home: Path, unwritable: Unwritable, why: str, remedy: str
+) -> None:
+    state = home / "state"
+    with closing(Bench(StatePaths(state, home / "run"))) as bench:
+        first, second = (bench.cluster.add(name, f"u-{name}", name) for name in "ab")
+        bench.prepare(first)
+        with unwritable(state):
+            assert_said(bench.error(second), state, why, remedy)
+        assert bench.prepare(second)[0].error == ""
+        assert bench.record(second) is not None
+
+        with readonly(state):
+            (told,) = asyncio.run(bench.preparer.unprepare([first])).values()
+            assert_said(told, state, "Read-only file system", "make it writable")
+        assert asyncio.run(bench.preparer.unprepare([first])) == {first.uid: ""}
+
+
+@UNWRITABLE
+def test_allocate_says_so_in_a_line(
+    home: Path, unwritable: Unwritable, why: str, remedy: str
+) -> None:
+    shim = Shim(home)
+    with unwritable(home / "state"):
+        done = shim.allocate()
+
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        assert_said(done.stderr.strip().removeprefix("dra-shim: "), Path("state"), why, remedy)
+    assert shim.allocate().returncode == 0

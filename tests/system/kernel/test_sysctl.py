@@ -1,0 +1,224 @@
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from errno import EINVAL, ENOENT
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.sysctl import (
+    SysctlDefaults,
+    read_from_files,
+    reset_by_move,
+    set_by_claims,
+    write_value,
+)
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.model import Sysctl
+from tests.system.kernel.descriptors import open_descriptors
+from tests.system.kernel.namespaces import open_netns
+
+
+def conf(root: Path, family: str, name: str, **values: str) -> Path:
+    """Make net/<family>/conf/<name> with values."""
+    directory = root / "sys" / "net" / family / "conf" / name
+    directory.mkdir(parents=True)
+    for key, value in values.items():
+        (directory / key).write_text(f"{value}\n")
+    return directory
+
+
+@pytest.fixture
+def here() -> Iterator[int]:
+    """Return a descriptor of the namespace that we are in."""
+    fd = os.open("/proc/self/ns/net", os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path, here: int) -> None:
+    conf(tmp_path, "ipv4", "default", arp_ignore="1", rp_filter="2", mc_forwarding="1")
+    conf(tmp_path, "ipv6", "default", accept_ra="0")
+
+    assert SysctlDefaults(str(tmp_path)).read(here) == (
+        Sysctl("ipv4", "arp_ignore", "1"),
+        Sysctl("ipv4", "rp_filter", "2"),
+        Sysctl("ipv6", "accept_ra", "0"),
+    )
+
+
+def test_defaults_are_read_anew_and_ipv6_may_come_late(tmp_path: Path, here: int) -> None:
+    directory = conf(tmp_path, "ipv4", "default", arp_ignore="1")
+    defaults = SysctlDefaults(str(tmp_path))
+
+    assert defaults.read(here) == (Sysctl("ipv4", "arp_ignore", "1"),)
+    (directory / "arp_ignore").write_text("2\n")
+    conf(tmp_path, "ipv6", "default", accept_ra="0")
+
+    assert defaults.read(here) == (
+        Sysctl("ipv4", "arp_ignore", "2"),
+        Sysctl("ipv6", "accept_ra", "0"),
+    )
+
+
+def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
+    directory = conf(tmp_path, "ipv4", "default", accept_local="0")
+    (directory / "arp_ignore").symlink_to("arp_ignore")  # ELOOP
+    before = open_descriptors()
+
+    with pytest.raises(KernelError, match="arp_ignore"):
+        SysctlDefaults(str(tmp_path)).read(here)
+
+    assert open_descriptors() == before
+
+
+def test_a_default_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
+    directory = conf(tmp_path, "ipv4", "default", accept_local="0")
+    (directory / "arp_ignore").mkdir()  # EISDIR
+
+    with pytest.raises(KernelError, match="ipv4 arp_ignore"):
+        SysctlDefaults(str(tmp_path)).read(here)
+
+
+def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
+    conf(tmp_path, "ipv4", "default", arp_ignore="1")
+    before = open_descriptors()
+    defaults, together = SysctlDefaults(str(tmp_path)), Barrier(8)
+
+    with ThreadPoolExecutor(8, initializer=together.wait) as pool:
+        read_by = [*pool.map(defaults.read, [here] * 8)]
+
+    assert read_by == [(Sysctl("ipv4", "arp_ignore", "1"),)] * 8
+    assert len(open_descriptors() - before) == 1
+    del defaults
+    assert open_descriptors() == before
+
+
+def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
+    values = struct.pack("=18i", 1, *range(100, 116), -2)
+    spec = attribute(2, attribute(1, values))  # AF_INET, IFLA_INET_CONF
+
+    known = {each.key: each.value for each in reset_by_move(spec)}
+
+    assert {each.family for each in reset_by_move(spec)} == {"ipv4"}
+    assert (known["forwarding"], known["proxy_arp"], known["arp_announce"]) == ("1", "101", "-2")
+    assert "arp_ignore" not in known
+    assert reset_by_move(b"") == ()
+
+
+def test_a_claim_can_set_a_few() -> None:
+    few = (Sysctl("ipv4", "arp_announce", "2"), Sysctl("ipv4", "forwarding", "1"))
+
+    assert set_by_claims((*few, Sysctl("ipv6", "accept_ra", "1"))) == few
+
+
+def test_a_value_is_written(tmp_path: Path) -> None:
+    directory = conf(tmp_path, "ipv4", "eth1", arp_ignore="0")
+
+    write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "arp_ignore", "1"))
+
+    assert (directory / "arp_ignore").read_text() == "1"
+
+
+def test_a_missing_sysctl_is_refused_with_what_to_check(tmp_path: Path) -> None:
+    sysctl = Sysctl("ipv6", "forwarding", "1")
+
+    with pytest.raises(KernelError, match="kernel with IPv6 on") as caught:
+        write_value(str(tmp_path), "set", "eth1", sysctl)
+
+    assert caught.value.code == ENOENT
+
+
+def test_a_value_that_the_kernel_rejects_is_an_error(tmp_path: Path) -> None:
+    directory = conf(tmp_path, "ipv4", "eth1")
+    (directory / "arp_ignore").mkdir()
+
+    with pytest.raises(KernelError, match="set: EISDIR"):
+        write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "arp_ignore", "1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "sysctl"),
+    [
+        ("..", Sysctl("ipv4", "forwarding", "1")),
+        (".", Sysctl("ipv4", "forwarding", "1")),
+        ("", Sysctl("ipv4", "forwarding", "1")),
+        ("eth1", Sysctl("../../kernel", "core_pattern", "x")),
+        ("eth1", Sysctl("ipv4", "../../../kernel/core_pattern", "x")),
+        ("a/b", Sysctl("ipv4", "forwarding", "1")),
+    ],
+)
+def test_no_name_leads_out_of_its_directory(tmp_path: Path, name: str, sysctl: Sysctl) -> None:
+    with pytest.raises(KernelError, match="not the name of a sysctl") as caught:
+        write_value(str(tmp_path), "set", name, sysctl)
+
+    assert caught.value.code == EINVAL
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory with /proc/sys/net at sys/net, as the DaemonSet has it at /host/proc."""
+    net = tmp_path / "sys" / "net"
+    net.mkdir(parents=True)
+    subprocess.run(("mount", "--bind", "/proc/sys/net", net), check=True)
+    yield tmp_path
+    subprocess.run(("umount", net), check=True)
+
+
+def test_a_mount_of_the_hosts_sysctls_shows_the_namespace_of_the_thread(mounted: Path) -> None:
+    wanted = Sysctl("ipv4", "arp_ignore", "7")
+    path = Path("/proc/sys/net/ipv4/conf/lo/arp_ignore")
+    ours = path.read_text()
+
+    with open_netns() as pod:
+        run_inside(pod, lambda: write_value(str(mounted), "set", "lo", wanted))
+        theirs = run_inside(pod, path.read_text)
+
+    assert (theirs, path.read_text()) == ("7\n", ours)
+
+
+def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: Path) -> None:
+    net = tmp_path / "sys" / "net"
+    values = {
+        "ipv6/conf/eth1/stable_secret": "2001:db8::7",
+        "ipv4/neigh/eth1/locktime": "100",
+        "ipv6/conf/eth1/regen_min_advance": "2",
+        "mpls/conf/eth1/input": "1",
+    }
+    for name, value in values.items():
+        (net / name).parent.mkdir(parents=True, exist_ok=True)
+        (net / name).write_text(f"{value}\n")
+
+    found = read_from_files(str(tmp_path), "eth1", secret=True)
+
+    assert [f"{each.family} {each.key} {each.value}" for each in found] == [
+        "ipv6 stable_secret 2001:db8::7",
+        "ipv4 locktime 100",
+        "ipv6 regen_min_advance 2",
+        "mpls input 1",
+    ]
+    assert read_from_files(str(tmp_path), "eth1", secret=False) == found[1:]
+    write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "locktime", "99"))
+    assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
+
+
+def test_defaults_of_neighbours_are_those_of_the_loopback_where_there_are_none(
+    tmp_path: Path, here: int
+) -> None:
+    conf(tmp_path, "ipv4", "default", forwarding="0")
+    neighbours = tmp_path / "sys" / "net" / "ipv4" / "neigh"
+    (neighbours / "lo").mkdir(parents=True)
+    (neighbours / "lo" / "locktime").write_text("100\n")
+
+    few = (Sysctl("ipv4", "forwarding", "0"), Sysctl("ipv4", "locktime", "100"))
+    assert SysctlDefaults(str(tmp_path)).read(here) == few
+
+    (neighbours / "default").mkdir()
+    (neighbours / "default" / "locktime").write_text("90\n")
+    few = (few[0], Sysctl("ipv4", "locktime", "90"))
+    assert SysctlDefaults(str(tmp_path)).read(here) == few

@@ -1,0 +1,247 @@
+"""Children on a real kernel: one row for each kind, and what a crash at any step leaves."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from dranet_nri.config import parse_network_config
+from dranet_nri.errors import AttachError, RefusedError
+from dranet_nri.kernel.session import NetlinkSession
+from dranet_nri.model import NetworkConfig, Phase
+from dranet_nri.plan.ops import Op
+from tests.dranet_nri.attach.executor_journal import Crash
+from tests.system.kernel.rails import Rails, rails
+
+ADDRESS = "10.5.0.20/24"
+GATEWAY = "10.5.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A kind of child: what the claim says, and what iproute2 shows of it in the pod."""
+
+    interface: dict[str, object]
+    shown: dict[str, object]
+    kind: str
+    default: str = f"default via {GATEWAY} dev net1 proto static"
+    own_mac: bool = True
+
+
+ROWS = [
+    pytest.param(Row({"type": "IPVLAN"}, {"mode": "l2"}, "ipvlan", own_mac=False), id="IPVLAN L2"),
+    pytest.param(
+        Row(
+            {"type": "IPVLAN", "ipvlan": {"mode": "L3", "flag": "Private"}},
+            {"mode": "l3", "private": True},
+            "ipvlan",
+            default="default dev net1 proto static scope link",
+            own_mac=False,
+        ),
+        id="IPVLAN L3 private",
+    ),
+    pytest.param(
+        Row(
+            {"type": "IPVLAN", "ipvlan": {"mode": "L3S", "flag": "VEPA"}},
+            {"mode": "l3s", "vepa": True},
+            "ipvlan",
+            default="default dev net1 proto static scope link",
+            own_mac=False,
+        ),
+        id="IPVLAN L3S VEPA",
+    ),
+    pytest.param(Row({"type": "MACVLAN"}, {"mode": "bridge"}, "macvlan"), id="MACVLAN bridge"),
+    pytest.param(
+        Row({"type": "MACVLAN", "macvlan": {"mode": "VEPA"}}, {"mode": "vepa"}, "macvlan"),
+        id="MACVLAN VEPA",
+    ),
+    pytest.param(
+        Row({"type": "MACVLAN", "macvlan": {"mode": "Private"}}, {"mode": "private"}, "macvlan"),
+        id="MACVLAN private",
+    ),
+    pytest.param(
+        Row(
+            {"type": "VLAN", "vlan": {"id": 7}},
+            {"protocol": "802.1Q", "id": 7},
+            "vlan",
+            own_mac=False,
+        ),
+        id="VLAN",
+    ),
+    pytest.param(
+        Row(
+            {"type": "VLAN", "vlan": {"id": 4094, "protocol": "802.1ad"}},
+            {"protocol": "802.1ad", "id": 4094},
+            "vlan",
+            own_mac=False,
+        ),
+        id="VLAN 802.1ad",
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def modules() -> None:
+    subprocess.run(("modprobe", "--all", "ipvlan", "macvlan", "8021q"), check=True)
+
+
+@pytest.fixture
+def host() -> Iterator[Rails]:
+    with rails(1, pods=2) as host:
+        host.ip(f"route add default via {GATEWAY} dev nic0 table 105")
+        yield host
+
+
+def config(interface: dict[str, object]) -> NetworkConfig:
+    return parse_network_config(
+        {"interface": {"name": "net1", "addresses": [ADDRESS], "mtu": 1400, **interface}}
+    )
+
+
+def links(host: Rails, pod: int | None = None) -> dict[str, dict[str, object]]:
+    """Return what iproute2 knows of the links, by name."""
+    (text,) = host.shown("-json -details link show", pod)
+    return {str(link["ifname"]): link for link in json.loads(text)}
+
+
+def state(host: Rails) -> list[object]:
+    """Return what a child must leave as it was on the host."""
+    commands = (
+        "-brief link show up",  # with flags and MAC
+        "-4 -oneline addr show",
+        "-6 -oneline addr show scope global",
+        "-4 route show table all",
+        "rule show",
+    )
+    return [host.shown(command) for command in commands]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_pod_gets_the_child_and_the_host_has_all_it_had(host: Rails, row: Row) -> None:
+    before = state(host)
+
+    record = host.attach("nic0", config=config(row.interface))
+
+    child = links(host, pod=0)["net1"]
+    info = child["linkinfo"]
+    assert isinstance(info, dict)
+    assert (info["info_kind"], child["mtu"], "UP" in str(child["flags"])) == (row.kind, 1400, True)
+    assert row.shown.items() <= info["info_data"].items()
+    assert (child["address"] != links(host)["nic0"]["address"]) is row.own_mac
+    assert record.devices[0].addresses == (ADDRESS,)
+    assert record.devices[0].mac == child["address"]
+    (rule,) = [line for line in host.shown("rule", pod=0) if line.startswith("32000:")]
+    assert rule == "32000: from 10.5.0.20 lookup 1891 proto static"
+    assert host.shown("route show table 1891", pod=0) == [
+        row.default,
+        "10.5.0.0/24 dev net1 proto static scope link",
+    ]
+    assert state(host) == before
+    assert host.detach(record).phase is Phase.HOME
+    assert "net1" not in links(host, pod=0)
+    assert state(host) == before
+
+
+@pytest.mark.parametrize("row", [ROWS[0], ROWS[3], ROWS[6]])
+def test_after_a_crash_at_any_step_nothing_of_the_child_is_left(
+    host: Rails, row: Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(host)
+    real = NetlinkSession.apply
+    done: list[str] = []
+
+    for step in range(1, 100):
+        done.clear()
+
+        def mortal(session: NetlinkSession, op: Op, step: int = step) -> None:
+            real(session, op)
+            done.append(str(op))
+            if len(done) == step:
+                raise Crash
+
+        monkeypatch.setattr(NetlinkSession, "apply", mortal)
+        try:
+            record = host.attach("nic0", config=config(row.interface))
+        except Crash:
+            monkeypatch.setattr(NetlinkSession, "apply", real)
+            (record,) = host.journal.records.values()
+            assert host.detach(record).phase is Phase.HOME, done
+            assert not {"net1", *filter(is_first_name, links(host, pod=0))} & {*links(host, pod=0)}
+            assert state(host) == before, done
+        else:
+            assert len(done) > 5  # made, named, sized, addressed, up, routed
+            assert host.detach(record).phase is Phase.HOME
+            return
+    pytest.fail("the attach has no end")
+
+
+@pytest.mark.parametrize("row", [ROWS[0], ROWS[3], ROWS[6]])
+def test_the_kernel_deletes_the_child_with_the_pods_namespace(host: Rails, row: Row) -> None:
+    before = state(host)
+    record = host.attach("nic0", config=config(row.interface))
+
+    host.end_pod(0)
+
+    assert host.detach(record, netns_alive=False).phase is Phase.HOME
+    assert state(host) == before
+
+
+def test_a_parent_that_is_down_is_set_up(host: Rails) -> None:
+    host.ip("link set nic0 down")
+
+    host.attach("nic0", config=config({"type": "MACVLAN"}))
+
+    assert "UP" in str(links(host)["nic0"]["flags"])
+
+
+def test_two_pods_have_a_child_each_of_one_parent_and_reach_each_other(host: Rails) -> None:
+    records = [
+        host.attach("nic0", pod=pod, config=config({"type": "IPVLAN", "addresses": [address]}))
+        for pod, address in enumerate(("10.5.0.20/24", "10.5.0.21/24"))
+    ]
+
+    (route,) = host.shown("route get 10.5.0.21 from 10.5.0.20", pod=0)[:1]
+    assert route.startswith("10.5.0.21 from 10.5.0.20 dev net1 table 1891")
+    host.ping("10.5.0.21", "10.5.0.20", pod=0)
+    assert all(host.detach(record).phase is Phase.HOME for record in records)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        pytest.param({"type": "IPVLAN"}, {"type": "MACVLAN"}, "EBUSY", id="another kind"),
+        pytest.param(
+            {"type": "VLAN", "vlan": {"id": 7}},
+            {"type": "VLAN", "vlan": {"id": 7}},
+            r"EEXIST.*another interface\.vlan\.id",
+            id="one VLAN twice",
+        ),
+    ],
+)
+def test_what_the_kernel_does_not_have_beside_another_says_what_to_change(
+    host: Rails, first: dict[str, object], second: dict[str, object], words: str
+) -> None:
+    record = host.attach("nic0", config=config(first))
+
+    with pytest.raises(AttachError, match=words):
+        host.attach("nic0", pod=1, config=config(second))
+
+    assert "net1" not in links(host, pod=1)
+    assert "net1" in links(host, pod=0)
+    assert host.detach(record).phase is Phase.HOME
+
+
+def test_an_mtu_above_the_parents_is_refused_before_anything_is_made(host: Rails) -> None:
+    before = state(host)
+
+    with pytest.raises(RefusedError, match=r"interface\.mtu 9000 is above that of nic0"):
+        host.attach("nic0", config=config({"type": "MACVLAN", "mtu": 9000}))
+
+    assert state(host) == before
+
+
+def is_first_name(name: str) -> bool:
+    """Whether it is the name under which the plugin makes a child."""
+    return name.startswith("dra")

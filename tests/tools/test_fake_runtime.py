@@ -1,0 +1,33 @@
+"""The fake runtime leaves nothing behind, whenever a plugin connects: that fails other tests."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.runtime import RuntimeServer
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_connection_that_comes_with_the_end_is_closed(tmp_path: Path, turns: int) -> None:
+    path = str(tmp_path / "nri.sock")
+
+    async def scene() -> None:
+        async with RuntimeServer(path):
+            plugin.connect(path)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+    with closing(socket.socket(socket.AF_UNIX)) as plugin:
+        asyncio.run(scene())
+        gc.collect()  # what was not closed is a warning now, and pytest makes it an error
+        plugin.settimeout(30)
+        with suppress(ConnectionResetError):
+            assert plugin.recv(1) == b""
