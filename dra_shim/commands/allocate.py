@@ -29,7 +29,7 @@ from dra_shim.settings.common import (
     state_from,
     uid,
 )
-from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.component.output import add_output_flag, say, show_document, show_table
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError

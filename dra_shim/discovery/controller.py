@@ -22,8 +22,7 @@ from dra_shim.discovery.reporter import HealthReporter
 from dra_shim.discovery.scanner import NodeScanner
 from dra_shim.discovery.schedule import ScanSchedule
 from dra_shim.discovery.snapshot import DeviceSelection
-from dra_shim.kubeletplugin import HealthReport
-from dra_shim.pool import DriverResources
+from dra_shim.pool import DriverResources, HealthReport
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.deferred import DeferredReader

@@ -14,8 +14,7 @@ from dra_shim.discovery.notices import (
     Notify,
 )
 from dra_shim.discovery.snapshot import NodeSnapshot
-from dra_shim.kubeletplugin import DeviceHealth, HealthReport
-from dra_shim.pool import DriverResources
+from dra_shim.pool import DeviceHealth, DriverResources, HealthReport
 
 DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how devices are
 

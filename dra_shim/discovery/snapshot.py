@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Final
 
 from dra_shim.cel import filter_devices
-from dra_shim.kubeletplugin import DeviceHealth
 from dra_shim.pool import (
     NO_CARRIER,
     NO_DRIVER,
@@ -27,6 +26,7 @@ from dra_shim.pool import (
     NO_RDMA,
     PORT_DOWN,
     VANISHED,
+    DeviceHealth,
     DeviceUsage,
     DriverResources,
     driver_resources,

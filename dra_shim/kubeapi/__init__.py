@@ -4,11 +4,13 @@ errors.py       errors of requests
 requests.py     requests as values: paths, queries, bodies
 responses.py    responses as values: objects, lists, events, errors
 rest_config.py  address and credentials of the server, from token_file.py or kubeconfig.py
+connect.py      the HTTP client of a server
 client.py       requests sent
 informer.py     a copy of some objects, kept by list and watch
 """
 
 from dra_shim.kubeapi.client import ApiClient
+from dra_shim.kubeapi.connect import connect, rest_config_of
 from dra_shim.kubeapi.errors import (
     ApiError,
     Cause,
@@ -42,7 +44,7 @@ from dra_shim.kubeapi.responses import (
     uid_of,
     version_of,
 )
-from dra_shim.kubeapi.rest_config import RestConfig, connect, in_cluster, rest_config_of
+from dra_shim.kubeapi.rest_config import RestConfig, in_cluster
 
 __all__ = [
     "CLAIM",

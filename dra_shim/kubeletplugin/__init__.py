@@ -12,7 +12,7 @@ self_probe.py     a self-test through the sockets
 """
 
 from dra_shim.kubeletplugin.dra_service import Driver, Service, dra_services
-from dra_shim.kubeletplugin.health import DeviceHealth, HealthReport, HealthSource, health_services
+from dra_shim.kubeletplugin.health import health_services
 from dra_shim.kubeletplugin.instance_lock import only_instance
 from dra_shim.kubeletplugin.plugin import (
     KubeletPlugin,
@@ -26,10 +26,7 @@ from dra_shim.kubeletplugin.self_probe import probe
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, sockets_of
 
 __all__ = [
-    "DeviceHealth",
     "Driver",
-    "HealthReport",
-    "HealthSource",
     "KubeletPlugin",
     "Notice",
     "PluginStatus",

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import grpc
 
@@ -24,40 +24,11 @@ from dra_shim._gen.dra_health_v1_pb2 import (
 )
 from dra_shim._gen.dra_health_v1_pb2 import DeviceHealth as HealthMessage
 from dra_shim.kubeletplugin.dra_service import Service
+from dra_shim.pool.health_report import HealthReport, HealthSource
 
 REFRESH_S: Final = 10.0  # a kubelet believes what it heard for 30 s (DefaultHealthTimeout)
 MAX_MESSAGE: Final = 1024  # characters; the kubelet cuts what is longer
 _STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceHealth:
-    """Health of one device.
-
-    Attributes:
-        healthy: None where unknown.
-        message: why, "" where there is nothing to say.
-    """
-
-    pool: str
-    device: str
-    healthy: bool | None
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HealthReport:
-    """Health of all published devices; another number means other contents."""
-
-    number: int
-    devices: tuple[DeviceHealth, ...]
-
-
-class HealthSource(Protocol):
-    """Source of the devices' health."""
-
-    async def health(self, seen: int | None) -> HealthReport:
-        """Return the report as it is now; while its number is `seen`, wait for another."""
 
 
 def health_services(

@@ -1,8 +1,9 @@
 """Device pool: the node's devices as a scheduler sees them, published or not.
 
-health.py  devices that are unhealthy
-build.py   devices, taints, capacities, counters of PFs and their VFs
-stock.py   devices that may be allocated, and their owners
+health.py         devices that are unhealthy
+health_report.py  the health of the published devices, for the kubelet
+build.py          devices, taints, capacities, counters of PFs and their VFs
+stock.py          devices that may be allocated, and their owners
 """
 
 from dra_shim.pool.build import (
@@ -26,6 +27,7 @@ from dra_shim.pool.health import (
     VANISHED,
     unhealthy_reasons,
 )
+from dra_shim.pool.health_report import DeviceHealth, HealthReport, HealthSource
 from dra_shim.pool.stock import (
     DeviceUsage,
     NodeInventory,
@@ -45,9 +47,12 @@ __all__ = [
     "PORT_DOWN",
     "UNHEALTHY",
     "VANISHED",
+    "DeviceHealth",
     "DeviceUsage",
     "DriverResources",
     "Feature",
+    "HealthReport",
+    "HealthSource",
     "NodeInventory",
     "derived_key",
     "driver_resources",

@@ -1,7 +1,8 @@
 """Prepare and Unprepare of claims for pods, as a kubelet requests them.
 
 errors.py        errors that may pass
-interfaces.py    ports to the API server and the inventory; notifications
+interfaces.py    sources of claims, pods and devices
+events.py        results of calls and of the orphan collector, as events
 allocation.py    the record and the answer of a claim, decided from server, pod and node
 transactions.py  the transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
@@ -10,22 +11,19 @@ orphans.py       orphaned records, and pods that wait for a claim in vain
 
 from dra_shim.prepare.allocation import PreparedDevice, PrepareSettings
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
-from dra_shim.prepare.interfaces import (
+from dra_shim.prepare.events import (
     ClaimPrepared,
-    ClaimSource,
     ClaimUnprepared,
-    DeviceSource,
-    NodeSource,
     Notice,
     Notify,
     OrphanRemoved,
     OrphanSearchFailed,
-    PodSource,
     PodSuperseded,
     PrepareFailed,
     PrepareWaits,
     UnprepareFailed,
 )
+from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
 from dra_shim.prepare.orphans import OrphanCollector
 from dra_shim.prepare.preparer import Preparer, PrepareResult, Sources
 

@@ -21,7 +21,7 @@ from dra_shim.resourceapi import (
     read_pod_use,
     recorded_amounts,
 )
-from dranet_nri.cdi.edits import cdi_ids, gated_requests
+from dranet_nri.cdi.names import cdi_ids, gated_requests
 from dranet_nri.config import select_config, violations_for_device, why_without_interface
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig, ObjectRef

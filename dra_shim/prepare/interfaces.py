@@ -1,10 +1,10 @@
-"""Ports of Prepare: its sources and notifications. API client and inventory implement them."""
+"""Interfaces of Prepare: sources of claims, pods and devices. API client and inventory
+implement them.
+"""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from dranet_nri.errors import RefusedError
 from dranet_nri.model import Device, ObjectRef
 
 
@@ -63,108 +63,3 @@ class NodeSource(DeviceSource, Protocol):
 
         A PF and its virtual functions and subfunctions are such.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimPrepared:
-    """A claim is recorded for a pod.
-
-    Attributes:
-        gated: each request that hands devices over is listed by a container, which is held back
-            until they are there; true where there is nothing to wait for.
-    """
-
-    claim: ObjectRef
-    pod: ObjectRef
-    gated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareWaits:
-    """A claim cannot be prepared yet; it is tried again before the kubelet is answered."""
-
-    claim: ObjectRef
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareFailed:
-    """A claim could not be prepared; the kubelet will ask again.
-
-    Attributes:
-        cause: an internal error, None where the message says all.
-        kind: of the error, see DranetError; "io"; "late" for what was waited for in vain.
-    """
-
-    claim: ObjectRef
-    message: str
-    cause: Exception | None = None
-    kind: str = RefusedError.kind
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimUnprepared:
-    """A claim's record is gone."""
-
-    claim: ObjectRef
-
-
-@dataclass(frozen=True, slots=True)
-class UnprepareFailed:
-    """A claim's record could not be removed; the kubelet will ask again, and the pod waits.
-
-    Attributes are as for PrepareFailed.
-    """
-
-    claim: ObjectRef
-    message: str
-    cause: Exception | None = None
-    kind: str = RefusedError.kind
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanRemoved:
-    """The orphaned record of a claim was removed; reason says why."""
-
-    claim: ObjectRef
-    pod: ObjectRef
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PodSuperseded:
-    """Pods wait in vain for a claim that is recorded for an earlier one.
-
-    Attributes:
-        pod: the one on record; it has ended.
-        waiting: those that wait, () where none does any more.
-    """
-
-    claim: ObjectRef
-    pod: ObjectRef
-    waiting: tuple[ObjectRef, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanSearchFailed:
-    """The search for orphaned records failed.
-
-    Attributes:
-        claim: the one whose record alone could not be judged, None for all.
-    """
-
-    cause: Exception
-    claim: ObjectRef | None = None
-
-
-Notice = (
-    ClaimPrepared
-    | PrepareWaits
-    | PrepareFailed
-    | ClaimUnprepared
-    | UnprepareFailed
-    | OrphanRemoved
-    | PodSuperseded
-    | OrphanSearchFailed
-)
-Notify = Callable[[Notice], None]

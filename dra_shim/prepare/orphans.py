@@ -21,13 +21,13 @@ from typing import Final
 
 from dra_shim.prepare.allocation import expects, handed_on, why_orphaned
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
-from dra_shim.prepare.interfaces import (
+from dra_shim.prepare.events import (
     Notify,
     OrphanRemoved,
     OrphanSearchFailed,
     PodSuperseded,
-    UseSource,
 )
+from dra_shim.prepare.interfaces import UseSource
 from dra_shim.prepare.preparer import Preparer
 from dra_shim.resourceapi import AllocatedClaim, read_allocated
 from dranet_nri.component.threads import in_thread

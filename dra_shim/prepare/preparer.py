@@ -31,18 +31,15 @@ from dra_shim.prepare.allocation import (
     takes_devices,
 )
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError, kind_of, one_line
-from dra_shim.prepare.interfaces import (
+from dra_shim.prepare.events import (
     ClaimPrepared,
-    ClaimSource,
     ClaimUnprepared,
-    DeviceSource,
-    NodeSource,
     Notify,
-    PodSource,
     PrepareFailed,
     PrepareWaits,
     UnprepareFailed,
 )
+from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
 from dra_shim.resourceapi import AllocatedClaim, Consumer, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import backoff_s

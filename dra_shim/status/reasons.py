@@ -7,7 +7,7 @@ those first; an event about a claim that no pod can use is the claim's.
 from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.prepare.interfaces import (
+from dra_shim.prepare.events import (
     ClaimPrepared,
     Notice,
     OrphanRemoved,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from dra_shim.verify.bars import Bars
 from dra_shim.verify.node_checks import check_worker
@@ -10,9 +11,17 @@ from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
 from dra_shim.verify.pair_checks import QUICK, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import all_pairs, ring
 from dra_shim.verify.types import Line, PodRunner, WorkerPod
+from dranet_nri.errors import DranetError
 
 PARALLEL = 32  # kubectl processes at a time
-FACTS_LIMIT_S = 30.0
+FACTS_LIMIT_S = 60.0
+ATTEMPTS = 3
+
+
+class UnreadablePodError(DranetError):
+    """A command cannot be run in a pod."""
+
+    kind = "api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +51,13 @@ def measure(
         runner: runs commands in them.
         course: what is measured.
         progress: takes a line for a person.
+
+    Raises:
+        UnreadablePodError: a pod does not answer.
     """
     with ThreadPoolExecutor(PARALLEL) as pool:
-
-        def facts_of(worker: WorkerPod) -> PodFacts:
-            shown = runner.run(worker.pod, ("sh", "-c", FACTS_SCRIPT), FACTS_LIMIT_S)
-            return parse_facts(shown.stdout)
-
-        facts = dict(zip(workers, pool.map(facts_of, workers), strict=True))
+        found_facts = pool.map(partial(_facts_of, runner), workers)
+        facts = dict(zip(workers, found_facts, strict=True))
         lines = [
             line
             for worker in workers
@@ -64,6 +72,21 @@ def measure(
             for found in pool.map(lambda pair: list(_measure_pair(checks, facts, *pair)), pairs):
                 lines += found
     return lines
+
+
+def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:
+    """Return what a pod sees; incomplete facts would look like missing devices."""
+    said = ""
+    for _ in range(ATTEMPTS):
+        shown = runner.run(worker.pod, ("sh", "-c", FACTS_SCRIPT), FACTS_LIMIT_S)
+        facts = parse_facts(shown.stdout)
+        if facts.complete:
+            return facts
+        said = " ".join(shown.stderr.split()) or f"exit status {shown.exit_code}"
+    raise UnreadablePodError(
+        f"pod {worker.pod} on node {worker.node} does not answer: {said}; check that "
+        "`kubectl exec` works on the node"
+    )
 
 
 def _measure_pair(

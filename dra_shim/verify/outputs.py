@@ -36,11 +36,15 @@ class RdmaPortOutput:
 
 @dataclass(slots=True)
 class PodFacts:
-    """What a pod sees: its interfaces, RDMA devices, and limit of locked memory in MiB."""
+    """What a pod sees: its interfaces, RDMA devices, and limit of locked memory in MiB.
+
+    It is complete only if the script came to its end.
+    """
 
     links: dict[str, LinkOutput] = field(default_factory=dict)
     ports: dict[str, RdmaPortOutput] = field(default_factory=dict)
     memlock_mib: float = 0.0
+    complete: bool = False
 
 
 # Prints a line for each fact, which `parse_facts` reads.
@@ -63,6 +67,7 @@ for path in /sys/class/infiniband/*; do
     done
     sort -u "$port"/pkeys/* 2>/dev/null | while read -r pkey; do echo "pkey $name $pkey"; done
 done
+echo end
 """
 
 
@@ -78,6 +83,8 @@ def parse_facts(text: str) -> PodFacts:
                 facts.memlock_mib = float("inf") if amount == "unlimited" else int(amount) / 1024
             case ["capabilities", mask] if int(mask, 16) >> CAP_IPC_LOCK & 1:
                 facts.memlock_mib = float("inf")  # the kernel then ignores the limit
+            case ["end"]:
+                facts.complete = True
             case ["link", name, carrier, mtu, mac, speed]:
                 speed_gbit = max(int(speed), 0) / 1000
                 facts.links[name] = LinkOutput(carrier == "1", int(mtu), mac, speed_gbit)

@@ -12,6 +12,7 @@ from typing import Final
 
 from dranet_nri.attach.child import expect_child
 from dranet_nri.attach.guard import HostScan, waits_for_name
+from dranet_nri.attach.observation import observe
 from dranet_nri.attach.rdma import (
     IP_ONLY_WARNING,
     NETWORK,
@@ -32,13 +33,12 @@ from dranet_nri.model import (
     AttachedDevice,
     Attachment,
     LinkState,
-    Ns,
     Observed,
     RdmaMode,
 )
 from dranet_nri.plan.adoption import adopted
 from dranet_nri.plan.child import Child
-from dranet_nri.plan.identity import device_identity, rdma_identity, why_unclear
+from dranet_nri.plan.identity import rdma_identity, why_unclear
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.lacking import Refused, may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, Op, Plan
@@ -160,43 +160,6 @@ class DesiredDevice:
         addresses = map(ip_interface, self._addresses(refused))
         if wants_files and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
-
-
-def observe(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
-    """Return where the device is and all that it has, its RDMA devices included.
-
-    Args:
-        session: of the pod.
-        device: to find.
-        bare: without its configuration in the pod, which neither its restore nor a resync needs.
-
-    Raises:
-        KernelError: the kernel could not be read.
-    """
-    key, names = device.device.key, device.device.rdma_devices
-    if device.child:
-        observed = session.child(device.child)
-    else:
-        known = device_identity(device)
-        observed = Observed()
-        if key.name:
-            observed = session.observe(key, device.pod_name, known, bare=bare)
-        observed = replace(
-            observed,
-            host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host)),
-            pod=_with_ethtool(session, Ns.POD, observed.pod),
-        )
-    if not names and not device.rdma:
-        return observed
-    return replace(observed, rdma=session.rdma(rdma_identity(device, observed)))
-
-
-def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
-    return state and replace(state, ethtool=session.ethtool(ns, state.link.index))
-
-
-def _with_programs(session: Session, host: LinkState | None) -> LinkState | None:
-    return host and replace(host, tcx=session.tcx(Ns.HOST, host.link.index))
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:

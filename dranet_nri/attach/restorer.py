@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from dranet_nri.attach.desired import observe
+from dranet_nri.attach.observation import observe
 from dranet_nri.errors import KernelError
 from dranet_nri.model import AttachedDevice, Attachment
 from dranet_nri.plan.kernel import Session

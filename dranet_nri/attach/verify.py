@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from dranet_nri.attach.desired import moved, observe, warned
+from dranet_nri.attach.desired import moved, warned
+from dranet_nri.attach.observation import observe
 from dranet_nri.attach.rdma import RdmaOptions, with_files
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.cdi.edits import (
-    EditOptions,
-    cdi_spec,
-    gated_requests,
-    metadata,
-    metadata_source,
-)
+from dranet_nri.cdi.edits import EditOptions
+from dranet_nri.cdi.metadata import metadata
+from dranet_nri.cdi.names import gated_requests, metadata_source
+from dranet_nri.cdi.spec import cdi_spec
 from dranet_nri.component.files import FileSystem, remove, remove_staged, save
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 from dranet_nri.plan.refusals import described

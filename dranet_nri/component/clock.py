@@ -1,4 +1,4 @@
-"""Clock and timers of the shim's loops, with a wait that ends early when work becomes due."""
+"""Clocks, and the timers of loops, with a wait that ends early when work becomes due."""
 
 import asyncio
 import random as random_module
@@ -68,3 +68,19 @@ class Wakeup:
 
     async def _rest(self, seconds: float) -> None:
         await self._sleep(seconds)
+
+
+class SystemClock:
+    """The kernel's clocks."""
+
+    def wall(self) -> int:
+        """Return Unix seconds."""
+        return int(time.time())
+
+    def boot(self) -> int:
+        """Return seconds of CLOCK_BOOTTIME, which counts suspend and no clock change moves."""
+        return int(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, on the thread that asks."""
+        time.sleep(seconds)

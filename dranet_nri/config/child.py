@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.config.fields import IPVLAN_FIELDS, MACVLAN_FIELDS, VLAN_FIELDS
 from dranet_nri.config.json_cursor import Fields, Node, given, without_blank
 from dranet_nri.config.rdma import IPOIB, read_ipoib
 from dranet_nri.model import (
@@ -78,20 +79,20 @@ def child_to_object(child: ChildConfig) -> dict[str, object]:
 
 
 def _ipvlan(node: Node) -> IpvlanConfig:
-    fields = without_blank(node.fields(("mode", "flag")), "mode", "flag")
+    fields = without_blank(node.fields(IPVLAN_FIELDS), "mode", "flag")
     mode = given(fields, "mode", lambda found: found.word(tuple(IpvlanMode)))
     flag = given(fields, "flag", lambda found: found.word(tuple(ChildFlag)))
     return IpvlanConfig(IpvlanMode(mode or IpvlanMode.L2), ChildFlag(flag or ChildFlag.BRIDGE))
 
 
 def _macvlan(node: Node) -> MacvlanConfig:
-    fields = without_blank(node.fields(("mode",)), "mode")
+    fields = without_blank(node.fields(MACVLAN_FIELDS), "mode")
     mode = given(fields, "mode", lambda found: found.word(tuple(ChildFlag)))
     return MacvlanConfig(ChildFlag(mode or ChildFlag.BRIDGE))
 
 
 def _vlan(node: Node) -> VlanConfig | None:
-    fields = without_blank(node.fields(("id", "protocol")), "protocol")
+    fields = without_blank(node.fields(VLAN_FIELDS), "protocol")
     if "id" not in fields:
         node.complain("needs id; add it")
     number = given(fields, "id", lambda found: found.integer(1, _MAX_VLAN))

@@ -6,6 +6,7 @@ has the feature.
 
 from typing import Final
 
+from dranet_nri.config.fields import ETHTOOL_FIELDS
 from dranet_nri.config.json_cursor import Fields, Node
 from dranet_nri.model import FEATURE_ALIASES, EthtoolConfig, Switches, switches
 
@@ -17,7 +18,7 @@ MAX_NAME: Final = 31  # bytes; ETH_GSTRING_LEN less the zero, linux/ethtool.h
 
 def read_ethtool(node: Node) -> EthtoolConfig:
     """Return what the block asks for."""
-    fields = node.fields((FEATURES, PRIVATE_FLAGS))
+    fields = node.fields(ETHTOOL_FIELDS)
     features = _flags(fields, FEATURES)
     if FEATURES in fields:
         _check_aliases(fields[FEATURES], features)

@@ -13,8 +13,15 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.address_ranges import parse_address_or_range
-from dranet_nri.config.child import BLOCKS, read_children
+from dranet_nri.config.child import read_children
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
+from dranet_nri.config.fields import (
+    INTERFACE_FIELDS,
+    NEIGHBOUR_FIELDS,
+    ROUTE_FIELDS,
+    RULE_FIELDS,
+    TOP_FIELDS,
+)
 from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
 from dranet_nri.config.json_text import load_json
 from dranet_nri.config.rdma import read_rdma
@@ -56,14 +63,6 @@ _ARP_IGNORE: Final = (0, 1, 2, 3, 8)  # Documentation/networking/ip-sysctl.rst
 _ARP_ANNOUNCE: Final = (0, 1, 2)
 
 _SIZES: Final = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
-_INTERFACE: Final = (
-    *("name", "addresses", "mtu", "hardwareAddr", *_SIZES),
-    *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib", *BLOCKS),
-)
-_TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma", ETHTOOL)
-_ROUTE: Final = ("destination", "gateway", "source", "scope", "table", "metric")
-_RULE: Final = ("priority", "source", "destination", "table")
-_NEIGHBOUR: Final = ("destination", "hardwareAddr")
 
 
 def parse_network_config(document: object, path: str = "") -> NetworkConfig:
@@ -101,7 +100,7 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 
 
 def _network(node: Node) -> NetworkConfig:
-    fields = without_blank(node.fields(_TOP, REFUSED_TOP), "profile")
+    fields = without_blank(node.fields(TOP_FIELDS, REFUSED_TOP), "profile")
     check_top(fields)
     read_interface = partial(_interface, has_rules="rules" in fields)
     interface = given(fields, "interface", read_interface) or InterfaceConfig()
@@ -125,7 +124,9 @@ def _network(node: Node) -> NetworkConfig:
 
 
 def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
-    fields = without_blank(node.fields(_INTERFACE, REFUSED_INTERFACE), "name", "type", "addressing")
+    fields = without_blank(
+        node.fields(INTERFACE_FIELDS, REFUSED_INTERFACE), "name", "type", "addressing"
+    )
     check_interface(node, fields, has_rules=has_rules)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     children = read_children(fields)
@@ -188,7 +189,7 @@ def _at_least(node: Node, low: int) -> int | None:
 
 def _route(node: Node, own: frozenset[str]) -> RouteConfig:
     """Read a route; own are the addresses that the claim gives the NIC."""
-    fields = without_blank(node.fields(_ROUTE), "gateway", "source")
+    fields = without_blank(node.fields(ROUTE_FIELDS), "gateway", "source")
     destination = _required(node, fields, "destination", parse_network)
     version = destination.version if destination else 0
     scope = _one_of(fields["scope"], (_SCOPE_UNIVERSE, _SCOPE_LINK)) if "scope" in fields else 0
@@ -215,7 +216,7 @@ def _route(node: Node, own: frozenset[str]) -> RouteConfig:
 
 
 def _rule(node: Node) -> RuleConfig:
-    fields = without_blank(node.fields(_RULE), "source", "destination")
+    fields = without_blank(node.fields(RULE_FIELDS), "source", "destination")
     source = _network_of(fields, "source")
     destination = _network_of(fields, "destination")
     if source and destination and source.version != destination.version:
@@ -235,7 +236,7 @@ def _neighbour(node: Node) -> NeighbourConfig:
     # dranet's published documentation calls the field ipAddress.
     if isinstance(node.value, Mapping) and "ipAddress" in node.value:
         node.complain("the address of a neighbor is called destination; rename ipAddress")
-    fields = node.fields((*_NEIGHBOUR, "ipAddress"))
+    fields = node.fields((*NEIGHBOUR_FIELDS, "ipAddress"))
     destination = _required(node, fields, "destination", parse_address)
     mac = _required(node, fields, "hardwareAddr", parse_mac)
     return NeighbourConfig(destination=_text(destination), hardware_addr=mac or "")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from dranet_nri.config.fields import IPOIB_FIELDS, RDMA_FIELDS
 from dranet_nri.config.json_cursor import Fields, Node, given, without_blank
 from dranet_nri.config.scalars import parse_rdma_name
 from dranet_nri.errors import RefusedError
@@ -27,7 +28,7 @@ _PARTITION: Final = 0x7FFF  # the rest of a P_Key; as a value: the default parti
 
 def read_rdma(node: Node) -> RdmaConfig:
     """Return the `rdma` block."""
-    fields = without_blank(node.fields(("charDevices", "name")), "name")
+    fields = without_blank(node.fields(RDMA_FIELDS), "name")
     return RdmaConfig(
         char_devices=given(fields, "charDevices", _char_kinds),
         name=given(fields, "name", lambda found: found.parsed(parse_rdma_name)),
@@ -63,7 +64,7 @@ def read_ipoib(fields: Fields) -> IpoibConfig | None:
 
 
 def _ipoib(node: Node) -> IpoibConfig:
-    fields = without_blank(node.fields(("pkey", "mode")), "pkey", "mode")
+    fields = without_blank(node.fields(IPOIB_FIELDS), "pkey", "mode")
     mode = given(fields, "mode", lambda found: found.word(tuple(IpoibMode)))
     return IpoibConfig(given(fields, "pkey", _pkey), IpoibMode(mode or IpoibMode.DATAGRAM))
 

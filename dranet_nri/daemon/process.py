@@ -4,12 +4,9 @@ import asyncio
 import gc
 import os
 import signal
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 from typing import Final, assert_never
 
 import structlog
@@ -22,17 +19,19 @@ from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger, trace_of
+from dranet_nri.daemon.schedule import ReconcileSchedule
+from dranet_nri.daemon.triggers import COMING_OR_GOING, needs_reconcile
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.facts.host import boot_id
-from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent, DeviceEvents
+from dranet_nri.facts.uevents import DeviceEvents
 from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.sysctl import check_root
-from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from dranet_nri.model import Pod
 from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
@@ -57,136 +56,6 @@ from dranet_nri.telemetry.heartbeat import TelemetryWriter
 from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
-COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
-APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
-DISAPPEARING: Final = frozenset({"remove", "unbind"})
-VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, drivers/base/core.c
-
-
-def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> bool:
-    """Whether events may be about devices of the plugin.
-
-    One appears that may be missing: it may have come home. An RDMA device appears: a driver's
-    reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
-    its PCI function and its device files every namespace is told, of its links only its own.
-    """
-    if any(event.action == OVERFLOW for event in events):
-        return True
-    appeared = [event for event in events if event.action in APPEARING]
-    gone = {event.name for event in events if event.action in DISAPPEARING}
-    return (
-        _may_be_missing(appeared, plugin)
-        or (any(event.subsystem == "infiniband" for event in appeared) and plugin.has_rdma())
-        or plugin.has_any(gone)
-    )
-
-
-def _may_be_missing(appeared: Collection[DeviceEvent], plugin: HookHandler) -> bool:
-    """Whether something that appeared may be what keeps a claim from being settled.
-
-    Hardware may, under any name. Virtual links come with every pod of the node: one is looked at
-    if a claim that is not settled has its name.
-    """
-    if any(event.subsystem != "net" or not event.path.startswith(VIRTUAL) for event in appeared):
-        return plugin.pending() > 0
-    names = {event.name for event in appeared}
-    return any(
-        device.device.key.name in names or device.pod_name in names
-        for attachment in plugin.unsettled()
-        for device in attachment.devices
-    )
-
-
-class SystemClock:
-    """The kernel's clocks."""
-
-    def wall(self) -> int:
-        """Return Unix seconds."""
-        return int(time.time())
-
-    def boot(self) -> int:
-        """Return seconds of CLOCK_BOOTTIME, which counts suspend and no clock change moves."""
-        return int(time.clock_gettime(time.CLOCK_BOOTTIME))
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass, on the thread that asks."""
-        time.sleep(seconds)
-
-
-@dataclass(slots=True)
-class ReconcileSchedule:
-    """Reconcile timer: at once after an event, with back-off after an error, else periodically.
-
-    Trouble that a round meets itself is for its result to tell. What the kernel announces during a
-    round may be about a device that it has looked at already, or an echo of its own work: a look
-    follows soon, but only one while such rounds in a row leave trouble.
-    """
-
-    sweep_s: float
-    clock: Callable[[], float] = time.monotonic
-    _due: float = field(init=False)
-    _troubled: int = 0  # rounds in a row that left something
-    _began: float | None = None  # the round at work
-    _announced: bool = False  # something, during the round at work
-    _echo: bool = False  # so it was during the round before
-    _rung: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        """Let the first round come at once."""
-        self._due = self.clock()
-
-    def news(self) -> None:
-        """Say that the world changed."""
-        self._ring(0.0)
-
-    def trouble(self) -> None:
-        """Say that something new is left to be repaired."""
-        if self._began is None:
-            self._troubled = 0
-            self._ring(FIRST_DELAY_S)
-
-    def announced(self) -> None:
-        """Note that a kernel event may need a repair; a round in progress may have missed it."""
-        self._announced = self._began is not None
-        self.trouble()
-
-    def left_s(self) -> float:
-        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
-        return self._due - self.clock()
-
-    def at_work_s(self) -> float | None:
-        """Return for how long a round has been at work, None between rounds."""
-        return None if self._began is None else self.clock() - self._began
-
-    async def wait(self) -> None:
-        """Return when a reconcile is due."""
-        while (left_s := self.left_s()) > 0:
-            self._rung.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), left_s)
-        self.begin()
-
-    def begin(self) -> None:
-        """Note that a round begins; what rings from now on is for the next one."""
-        self._due = inf
-        self._began = self.clock()
-
-    def settle(self, *, pending: bool) -> None:
-        """Take in how the round went."""
-        self._began = None
-        if self._announced and not (pending and self._echo):
-            self._ring(FIRST_DELAY_S)
-        self._echo, self._announced = self._announced, False
-        if pending:
-            self._ring(backoff_s(self._troubled, FIRST_DELAY_S, self.sweep_s))
-            self._troubled += 1
-        else:
-            self._ring(self.sweep_s)
-            self._troubled = 0
-
-    def _ring(self, delay_s: float) -> None:
-        self._due = min(self._due, self.clock() + delay_s)
-        self._rung.set()
 
 
 class NriDaemon:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes
-from dranet_nri.cdi.edits import carried_claims, carried_namespaces
+from dranet_nri.cdi.names import carried_claims, carried_namespaces
 from dranet_nri.errors import NotAttachedError, OutdatedError, OwnedError
 from dranet_nri.model import Container, Phase, Pod
 from dranet_nri.plan.kernel import Kernel

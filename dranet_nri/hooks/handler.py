@@ -21,9 +21,10 @@ import structlog
 
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.desired import moved
+from dranet_nri.attach.repairs import Repair, RepairRunner, RepairSubject
 from dranet_nri.attach.sandboxes import ENDED, has_ended
-from dranet_nri.attach.watchdog import Repair, RepairRunner, RepairSubject
-from dranet_nri.cdi.edits import carried_claims, edits, listed, merged_edits, rdma_warnings
+from dranet_nri.cdi.edits import edits, merged_edits, rdma_warnings
+from dranet_nri.cdi.names import carried_claims, listed
 from dranet_nri.component.log import trace_of
 from dranet_nri.errors import OutdatedError, UnusableRecordError
 from dranet_nri.hooks.admission import carried, refuse_outlived, refuse_unattached

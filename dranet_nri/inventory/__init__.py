@@ -1,11 +1,7 @@
 """The device inventory: the node's publishable network devices, their names and attributes."""
 
-from dranet_nri.inventory.attributes import (
-    ATTRIBUTE_NAMES,
-    MAX_ATTRIBUTES,
-    NUMA_NODE,
-    within_budget,
-)
+from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, NUMA_NODE
+from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
     DEFAULT_FILTER,

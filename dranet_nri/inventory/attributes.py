@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from dranet_nri.inventory.attribute_names import NUMA_NODE, RDMA_SHARED
 from dranet_nri.inventory.azure import Placement
 from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import Address, AttributeValue
@@ -24,10 +25,6 @@ from dranet_nri.model import Address, AttributeValue
 MAX_STRING_BYTES: Final = 64
 MAX_ATTRIBUTES: Final = 32
 
-NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
-
-CHILDREN_ONLY: Final = "dra.net/childrenOnly"  # the link stays on the host
-RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
 GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
     "dra.net/rdmaFirmware",
     "dra.net/sysImageGUID",
@@ -46,48 +43,6 @@ GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
     "azure.dra.net/gpuDomains",
     RDMA_SHARED,
     "dra.net/rdmaProtocol",
-)
-
-RDMA_NAMES: Final = frozenset(
-    f"dra.net/{name}"
-    for name in (
-        "rdma",
-        "rdmaDevice",
-        "rdmaDeviceShared",
-        "rdmaFirmware",
-        "rdmaPort",
-        "rdmaProtocol",
-        "nodeGUID",
-        "portGUID",
-        "sysImageGUID",
-        "ibLinkLayer",
-        "ibPkeys",
-        "ibPortState",
-        "ibRate",
-        "ibRateGbps",
-        "ibSmLid",
-        "ibSubnetPrefix",
-    )
-)
-
-ATTRIBUTE_NAMES: Final = (  # all that a device can have
-    RDMA_NAMES
-    | {
-        *GOES_FIRST,
-        CHILDREN_ONLY,
-        NUMA_NODE,
-        "resource.kubernetes.io/pciBusID",
-        "resource.kubernetes.io/pcieRoot",
-    }
-    | {
-        f"dra.net/{name}"
-        for name in (
-            *("ifName", "mac", "mtu", "encapsulation", "alias", "state", "type", "virtual"),
-            *("ebpf", "tcFilterNames", "tcxProgramNames", "ipv4", "ipv6", "linkSpeed"),
-            *("sriov", "sriovVfs", "isSriovVf", "numaNode", "driver"),
-            *("pciAddress", "pciVendor", "pciDevice", "pciSubsystem"),
-        )
-    }
 )
 
 Attributes = Iterator[tuple[str, AttributeValue]]

@@ -17,10 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dranet_nri.inventory.attribute_names import CHILDREN_ONLY, RDMA_SHARED
 from dranet_nri.inventory.attributes import (
-    CHILDREN_ONLY,
     MAX_ATTRIBUTES,
-    RDMA_SHARED,
     azure_attributes,
     netdev_attributes,
     pci_attributes,

@@ -6,7 +6,8 @@ The last facts of allocated devices are added, and the parents that stay on the 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from dranet_nri.inventory.attributes import RDMA_NAMES, within_budget
+from dranet_nri.inventory.attribute_names import RDMA_NAMES
+from dranet_nri.inventory.attributes import within_budget
 from dranet_nri.inventory.build import Inventory
 from dranet_nri.model import AttributeValue, Device
 

@@ -27,6 +27,7 @@ _TABLE: Final = (
     ("check process", "Containerfile"),
     ("check", "hack/bench hack/check hack/demo hack/gen-protos hack/lock hack/prove"),
     ("check pure", "hack/cover hack/fuzz hack/golden"),
+    ("check", "hack/gen-reference hack/box/reference.py"),
     ("check cluster", "hack/release"),
     (
         "check process",
@@ -84,6 +85,7 @@ _TABLE: Final = (
     ("check pure process", "tests/dra_shim tests/dranet_nri tests/manifests"),
     ("check", "tests/bench"),
     ("check process", "tests/tools"),
+    ("check kernel host vm cluster cluster-vm cluster-oldest", "tests/system"),
     ("check kernel", "tests/system/kernel"),
     ("check kernel vm", "tests/system/contract"),
     ("check pure process kernel cluster", "tests/fakes"),

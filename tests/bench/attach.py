@@ -14,7 +14,7 @@ from typing import Final
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.records import AttachmentRecords
-from dranet_nri.daemon.process import SystemClock
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Allocation, Attachment, NetnsId, Phase

@@ -19,9 +19,9 @@ from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger
-from dranet_nri.daemon.process import SystemClock
 from dranet_nri.facts.host import boot_id
 from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.session import NetlinkKernel

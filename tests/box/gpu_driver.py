@@ -20,7 +20,7 @@ from dra_shim.kubeapi import SLICE, ApiClient, ConflictError, connect
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, sockets_of
 from dra_shim.prepare import ClaimSource, PreparedDevice, PrepareResult
-from dranet_nri.cdi.edits import METADATA_ROOT
+from dranet_nri.cdi.names import METADATA_ROOT
 from dranet_nri.errors import DranetError
 from dranet_nri.model import ObjectRef
 from tests.fakes import machines

@@ -11,7 +11,7 @@ import pytest
 
 import dra_shim.cli
 import dranet_nri.cli
-from dranet_nri.inventory.attributes import ATTRIBUTE_NAMES
+from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "manifests/docs").glob("*.md"))]
@@ -170,6 +170,18 @@ def test_a_command_in_a_block_is_complete(command: str) -> None:
     program, *words = shlex.split(command.replace("$POD_UID", "uid"))
 
     PROGRAMS[program].PROGRAM.parse(words)
+
+
+def test_files_of_a_command_in_a_block_exist() -> None:
+    named = {
+        (name(path), word)
+        for path in PAGES
+        for block in blocks(path)
+        for word in re.findall(r"(?<![\w/.-])(?:manifests|hack)/[\w./-]+", block)
+    }
+
+    assert len(named) >= 4
+    assert [(page, word) for page, word in sorted(named) if not (ROOT / word).exists()] == []
 
 
 def test_every_attribute_is_on_its_page() -> None:

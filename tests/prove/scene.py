@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.model import Allocation, ObjectRef, is_spare
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.reader import AttachmentReader

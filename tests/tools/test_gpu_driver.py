@@ -11,7 +11,7 @@ import pytest
 
 from dra_shim.kubeapi import SLICE
 from dra_shim.kubeletplugin import sockets_of
-from dranet_nri.cdi.edits import METADATA_ROOT
+from dranet_nri.cdi.names import METADATA_ROOT
 from dranet_nri.model import ObjectRef
 from tests.box.gpu_driver import GpuDriver, kubelet_plugin, publish_gpus
 from tests.dra_shim.kubeapi.client_bench import talking

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.model import (
     ContainerClaim,
     DeviceKey,

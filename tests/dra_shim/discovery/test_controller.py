@@ -9,8 +9,7 @@ import pytest
 from dra_shim.cel import SelectorError
 from dra_shim.discovery import DeviceRecovered, DevicesChanged, DeviceSelection, DeviceUnhealthy
 from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
-from dra_shim.kubeletplugin import HealthReport
-from dra_shim.pool import NO_CARRIER, NO_RDMA
+from dra_shim.pool import NO_CARRIER, NO_RDMA, HealthReport
 from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.inventory import HostFacts, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.state import tcx

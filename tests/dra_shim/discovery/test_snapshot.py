@@ -13,8 +13,7 @@ from dra_shim.discovery.snapshot import (
     snapshot_of,
     with_rdma,
 )
-from dra_shim.kubeletplugin import DeviceHealth
-from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
+from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED, DeviceHealth
 from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import ARPHRD_INFINIBAND, DefaultRoute, Device, DeviceKey, Link
 from tests.dra_shim.resourceslice.pools import PF, function, nic

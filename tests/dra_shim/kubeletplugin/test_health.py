@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.kubeletplugin import DeviceHealth, HealthReport, health_services
+from dra_shim.kubeletplugin import health_services
+from dra_shim.pool import DeviceHealth, HealthReport
 from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
 from tests.fakes.kubelet import PrepareError
 

@@ -10,7 +10,7 @@ import pytest
 from dra_shim.kubeletplugin import RegistrationResult
 from dra_shim.kubeletplugin.plugin import WATCH_S
 from dra_shim.prepare import PrepareResult, PrepareSettings
-from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
 from tests.dra_shim.prepare.prepare_bench import Bench

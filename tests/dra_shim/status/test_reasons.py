@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.prepare.interfaces import (
+from dra_shim.prepare.events import (
     ClaimPrepared,
     ClaimUnprepared,
     Notice,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
 from dra_shim.verify.matrix import COLOURS, draw
+from dra_shim.verify.measure import Course, UnreadablePodError, measure
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
 from dra_shim.verify.outputs import LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
 from dra_shim.verify.schedule import all_pairs, ring
-from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, WorkerPod
+from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from dranet_nri.errors import InvalidValueError
 
 NIC = ClaimedNic("nic0", "net1", "10.9.0.1", "mlx5_0", Fabric.ROCE, 9000, 0)
@@ -203,3 +205,16 @@ def test_the_matrix_has_the_colour_of_the_worst_check() -> None:
 
 def test_all_bars_have_defaults() -> None:
     assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in BARS)
+
+
+class Silent:
+    """A runner whose commands reach their limit."""
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return half of the facts."""
+        return CommandResult(124, "memlock unlimited\n", "no answer\nwithin 60 s")
+
+
+def test_a_pod_that_does_not_answer_is_no_missing_nic() -> None:
+    with pytest.raises(UnreadablePodError, match=r"verify-0 on node a .*: no answer within 60 s"):
+        measure([POD], Silent(), Course(NO_BARS), progress=lambda text: None)

@@ -240,6 +240,21 @@ def test_a_virtual_device_goes_with_its_namespace(node: Node) -> None:
     assert node.kernel.state("dummy0") is None
 
 
+def test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look(
+    node: Node,
+) -> None:
+    (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
+    node.kernel.remove_netns(node.netns)  # a process keeps the namespace
+    node.restart()
+
+    record = node.executor.detach(record, netns_alive=False)
+
+    assert record.phase is Phase.HOME
+    assert node.kernel.state("dummy0", node.netns) is not None
+    assert "device dummy (dummy0) is no more" in failure_of(node).message
+    assert "lsns --type net" in failure_of(node).message
+
+
 def test_a_virtual_device_comes_home_from_a_living_namespace(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
 

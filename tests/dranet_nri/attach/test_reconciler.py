@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from dranet_nri.attach.watchdog import FAULT, HUNG
-from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Allocation,

@@ -3,11 +3,8 @@
 import json
 from dataclasses import replace
 
-from dranet_nri.cdi.edits import (
-    EditOptions,
-    cdi_spec,
-    edits,
-)
+from dranet_nri.cdi.edits import EditOptions, edits
+from dranet_nri.cdi.spec import cdi_spec
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

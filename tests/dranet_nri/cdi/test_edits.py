@@ -4,17 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.cdi.edits import (
-    RLIM_INFINITY,
-    EditOptions,
-    cdi_id,
-    cdi_ids,
-    cdi_name,
-    gated_requests,
-    listed,
-    merged_edits,
-    rdma_warnings,
-)
+from dranet_nri.cdi.edits import RLIM_INFINITY, EditOptions, merged_edits, rdma_warnings
+from dranet_nri.cdi.names import cdi_id, cdi_ids, cdi_name, gated_requests, listed
 from dranet_nri.model import (
     AllocatedDevice,
     CharDevice,

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.cdi.edits import (
-    EditOptions,
+from dranet_nri.cdi.edits import EditOptions
+from dranet_nri.cdi.metadata import metadata
+from dranet_nri.cdi.names import (
     carried_claims,
     carried_namespaces,
     cdi_ids,
-    metadata,
     metadata_destination,
     metadata_source,
 )

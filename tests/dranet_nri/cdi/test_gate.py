@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.cdi.edits import EditOptions, cdi_ids, cdi_spec, metadata
+from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
+from dranet_nri.cdi.metadata import metadata
+from dranet_nri.cdi.names import cdi_ids
+from dranet_nri.cdi.spec import cdi_spec
 from dranet_nri.component.files import FileSystem, KernelFileSystem
 from dranet_nri.model import (
     AllocatedDevice,

@@ -461,3 +461,29 @@ def test_any_json_gives_a_value_or_a_config_error(document: object) -> None:
 def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
     with suppress(ConfigError):
         assert isinstance(parse_network_config(text), NetworkConfig)
+
+
+@pytest.mark.parametrize("name", ["gpu0rdma2.100", "a23456789012345", "net9", "eth0", "é0"])
+def test_c13_a_name_that_the_kernel_takes_is_taken(name: str) -> None:
+    assert parse_network_config({"interface": {"name": name}}).interface.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("lo", "is taken in every pod; choose another name"),
+        ("all", "is taken in every pod; choose another name"),
+        ("default", "is taken in every pod; choose another name"),
+        ("net%d", "remove '%'"),
+        ("nic1:1", "remove ':'"),
+        ("..", 'must not be "." or ".."'),
+        ("rail-of-rack-12-port-0-very-long", "is 32 bytes long; at most 15 fit"),
+    ],
+)
+def test_c13_a_name_that_no_link_of_a_pod_can_have_is_refused(name: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_network_config({"interface": {"name": name}})
+
+    (violation,) = refused.value.violations
+    assert violation.startswith(f'interface.name: "{name}": ')
+    assert reason in violation

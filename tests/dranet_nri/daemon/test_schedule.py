@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dranet_nri.component.backoff import FIRST_DELAY_S
-from dranet_nri.daemon.process import ReconcileSchedule
+from dranet_nri.daemon.schedule import ReconcileSchedule
 
 pytestmark = pytest.mark.process
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.daemon.process import needs_reconcile
+from dranet_nri.daemon.triggers import needs_reconcile
 from dranet_nri.facts.uevents import DeviceEvent
 from dranet_nri.model import Allocation, InterfaceConfig, NetworkConfig, Phase, Pod
 from dranet_nri.plan.ops import MoveRdma

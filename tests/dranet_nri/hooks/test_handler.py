@@ -6,7 +6,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.errors import AttachError, DranetError, RefusedError
 from dranet_nri.model import (
     Container,

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from dranet_nri.attach.watchdog import Repair, RepairRunner, RepairSubject
+from dranet_nri.attach.repairs import Repair, RepairRunner, RepairSubject
 from dranet_nri.component.log import logger
 from dranet_nri.errors import OwnedError
 from dranet_nri.hooks.handler import HANG_WAIT_S, TURN_S

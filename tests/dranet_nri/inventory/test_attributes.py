@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.inventory import attributes as attributes_module
-from dranet_nri.inventory.attributes import (
+from dranet_nri.inventory.attribute_names import (
     ATTRIBUTE_NAMES,
-    GOES_FIRST,
-    MAX_ATTRIBUTES,
+    ATTRIBUTES,
     RDMA_NAMES,
     RDMA_SHARED,
+)
+from dranet_nri.inventory.attributes import (
+    GOES_FIRST,
+    MAX_ATTRIBUTES,
     azure_attributes,
     clipped,
     joined,
@@ -276,6 +279,20 @@ def test_every_rdma_attribute_is_known_as_one() -> None:
     two = replace(HCA, ports=(INFINIBAND, RdmaPortFacts(2)))
 
     assert {name for name, _ in rdma_attributes((two,), "", 0)} | {RDMA_SHARED} == RDMA_NAMES
+
+
+def test_values_have_the_type_of_the_reference() -> None:
+    two = replace(HCA, ports=(INFINIBAND, RdmaPortFacts(2)))
+    published = {
+        **dict(rdma_attributes((two,), "", 0)),
+        **dict(netdev_attributes(NetDevice(Link(2, "eth1")), FUNCTION)),
+        **dict(pci_attributes(FUNCTION, 2)),
+    }
+
+    assert len(published) > 25
+    assert {name: type(value) for name, value in published.items()} == {
+        name: ATTRIBUTES[name].type for name in published
+    }
 
 
 def test_every_attribute_in_the_source_is_one_that_selectors_may_name() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from dranet_nri.cdi.edits import METADATA_ROOT
+from dranet_nri.cdi.names import METADATA_ROOT
 from tests.box.nics import SWITCH
 from tests.box.place import checked
 from tests.box.waiting import wait_until

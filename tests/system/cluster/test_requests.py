@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from dranet_nri.cdi.edits import METADATA_ROOT
+from dranet_nri.cdi.names import METADATA_ROOT
 from tests.box.waiting import wait_until
 from tests.system.cluster import documents
 from tests.system.cluster.api import Object

@@ -352,3 +352,40 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
 
     with closing(host.kernel.session(None)) as session:
         assert session.observe(KEY, "eth1", known).host is not None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(("tuntap", "add", "dev", "odd0", "mode", "tun"), id="tun"),
+        pytest.param(("tuntap", "add", "dev", "odd0", "mode", "tap"), id="tap"),
+        pytest.param(("link", "add", "odd0", "link", "eth1", "type", "macvlan"), id="macvlan"),
+        pytest.param(("link", "add", "odd0", "type", "ifb"), id="ifb"),
+        pytest.param(
+            ("link", "add", "odd0", "type", "vxlan", "id", "9", "dstport", "4789"), id="vxlan"
+        ),
+    ],
+)
+def test_c24_a_link_that_is_no_wire_goes_in_and_is_restored(
+    host: Host, make: tuple[str, ...]
+) -> None:
+    key = DeviceKey("", "", "odd0")
+    host.ip(*make)
+    host.ip("addr", "add", "10.8.0.1/24", "dev", "odd0")
+    host.ip("link", "set", "odd0", "up")
+    with closing(host.kernel.session(host.netns)) as session:
+        snapshot = session.observe(key, "odd0").host
+        assert snapshot is not None
+        wanted = AttachTarget(pod_network(NetworkConfig(), snapshot), snapshot)
+        for op in make_plan(wanted, session.observe(key, "odd0")):
+            session.apply(op)
+
+        assert "10.8.0.1/24" in host.ip("addr", "show", "odd0", inside=True)
+        assert session.observe(key, "odd0").host is None
+        for op in make_plan(RestoreTarget(snapshot), session.observe(key, "odd0")):
+            session.apply(op)
+
+        assert make_plan(RestoreTarget(snapshot), session.observe(key, "odd0")) == ()
+    shown = host.ip("addr", "show", "odd0")
+    assert "10.8.0.1/24" in shown
+    assert re.search(r"[<,]UP[,>]", shown)

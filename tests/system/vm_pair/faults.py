@@ -117,9 +117,13 @@ class Pair:
         return measure(workers, self, course, progress=lambda text: None)
 
     def failures(self, change: Change) -> set[tuple[str, str]]:
+        """Return the failed checks of the pods, changed, with their causes."""
+        return self.failed(self.verify(change))
+
+    @staticmethod
+    def failed(lines: Sequence[Line]) -> set[tuple[str, str]]:
         """Return the failed checks with their causes."""
         by_meaning = {meaning: cause for cause, (meaning, _) in CAUSES.items()}
-        lines = self.verify(change)
         assert all(line.remedy for line in lines if line.outcome is Outcome.FAILED)
         return {
             (line.check, by_meaning[line.meaning])

@@ -1,0 +1,55 @@
+"""Connection to the API server: the REST configuration of the flags, and its HTTP client."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx2
+
+from dra_shim.kubeapi.rest_config import RestConfig, in_cluster
+from dranet_nri.errors import InvalidValueError
+
+CONNECT_S: Final = 10.0
+READ_S: Final = 30.0  # without a byte; a watch has its own
+# The server closes a connection after 90 s without a request (k8s.io/apiserver pkg/server,
+# secure_serving.go). A new one takes a TLS handshake, which a pod's start would wait for.
+LIMITS: Final = httpx2.Limits(
+    max_connections=100, max_keepalive_connections=20, keepalive_expiry=80.0
+)
+AGENT: Final = "dra-shim"
+
+
+def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:
+    """Return the access that a kubeconfig gives, or without one that of this pod.
+
+    Raises:
+        InvalidValueError: there is none, or it cannot be used.
+    """
+    if kubeconfig is None:
+        return in_cluster(environ)
+    # Imported here: lightkube, which reads kubeconfigs, takes 4 MiB of memory.
+    from dra_shim.kubeapi.kubeconfig import from_kubeconfig
+
+    return from_kubeconfig(kubeconfig)
+
+
+def connect(access: RestConfig) -> httpx2.AsyncClient:
+    """Return a client of the server; nothing is opened yet.
+
+    Raises:
+        InvalidValueError: the server is no URL.
+    """
+    try:
+        client = httpx2.AsyncClient(
+            base_url=access.server,
+            verify=access.tls,
+            auth=access.auth,
+            timeout=httpx2.Timeout(READ_S, connect=CONNECT_S),
+            limits=LIMITS,
+            headers={"User-Agent": AGENT},
+        )
+    except httpx2.InvalidURL as error:
+        raise InvalidValueError(f"{access.server}: not the URL of a server: {error}") from error
+    if not client.base_url.host or client.base_url.scheme not in ("http", "https"):
+        raise InvalidValueError(f"{access.server}: the server must be an http(s):// URL")
+    return client

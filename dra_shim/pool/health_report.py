@@ -1,0 +1,34 @@
+"""Health report: the health of the published devices, as the kubelet gets it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """Health of one device.
+
+    Attributes:
+        healthy: None where unknown.
+        message: why, "" where there is nothing to say.
+    """
+
+    pool: str
+    device: str
+    healthy: bool | None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """Health of all published devices; another number means other contents."""
+
+    number: int
+    devices: tuple[DeviceHealth, ...]
+
+
+class HealthSource(Protocol):
+    """Source of the devices' health."""
+
+    async def health(self, seen: int | None) -> HealthReport:
+        """Return the report as it is now; while its number is `seen`, wait for another."""

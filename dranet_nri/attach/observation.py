@@ -1,0 +1,49 @@
+"""Observed state of a device: where it is now, and how it is set."""
+
+from dataclasses import replace
+
+from dranet_nri.model import (
+    AttachedDevice,
+    LinkState,
+    Ns,
+    Observed,
+)
+from dranet_nri.plan.identity import device_identity, rdma_identity
+from dranet_nri.plan.kernel import Session
+
+
+def observe(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
+    """Return where the device is and all that it has, its RDMA devices included.
+
+    Args:
+        session: of the pod.
+        device: to find.
+        bare: without its configuration in the pod, which neither its restore nor a resync needs.
+
+    Raises:
+        KernelError: the kernel could not be read.
+    """
+    key, names = device.device.key, device.device.rdma_devices
+    if device.child:
+        observed = session.child(device.child)
+    else:
+        known = device_identity(device)
+        observed = Observed()
+        if key.name:
+            observed = session.observe(key, device.pod_name, known, bare=bare)
+        observed = replace(
+            observed,
+            host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host)),
+            pod=_with_ethtool(session, Ns.POD, observed.pod),
+        )
+    if not names and not device.rdma:
+        return observed
+    return replace(observed, rdma=session.rdma(rdma_identity(device, observed)))
+
+
+def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
+    return state and replace(state, ethtool=session.ethtool(ns, state.link.index))
+
+
+def _with_programs(session: Session, host: LinkState | None) -> LinkState | None:
+    return host and replace(host, tcx=session.tcx(Ns.HOST, host.link.index))

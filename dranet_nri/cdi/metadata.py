@@ -1,0 +1,82 @@
+"""Metadata file of KEP-5304: the pod's devices, described to its containers."""
+
+import json
+from typing import Final
+
+from dranet_nri.model import (
+    DRIVER_NAME,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    AttributeValue,
+)
+
+METADATA_VERSIONS: Final = (
+    "metadata.resource.k8s.io/v1beta1",
+    "metadata.resource.k8s.io/v1alpha1",
+)
+
+
+def metadata(allocation: Allocation, attachment: Attachment, request: str) -> bytes:
+    """Return the DeviceMetadata file of one request: one JSON object per supported version.
+
+    In it an alternative of firstAvailable has its full name, and each its own entry. The scheduler
+    gives a request devices of one alternative.
+    """
+    pools = {device.device.name: device.pool for device in allocation.devices}
+    given = [device for device in allocation.devices if device.request == request]
+    names = {device.device.name: device.full_request for device in given}
+    devices: dict[str, list[object]] = {}
+    for device in attachment.devices:
+        name = device.device.name
+        if device.request == request:
+            found = devices.setdefault(names.get(name, request), [])
+            found.append(_metadata_device(pools[name], device))
+    body = {
+        "kind": "DeviceMetadata",
+        "metadata": {
+            "name": allocation.claim.name,
+            "namespace": allocation.claim.namespace,
+            "uid": allocation.claim.uid,
+            "generation": attachment.attempt,
+        },
+        "requests": [{"name": name, "devices": found} for name, found in devices.items()],
+    }
+    if allocation.pod_claim_name:
+        body["podClaimName"] = allocation.pod_claim_name
+    return b"".join(
+        json.dumps({"apiVersion": version, **body}).encode() + b"\n"
+        for version in METADATA_VERSIONS
+    )
+
+
+def _metadata_device(pool: str, device: AttachedDevice) -> dict[str, object]:
+    return {
+        "driver": DRIVER_NAME,
+        "pool": pool,
+        "name": device.device.name,
+        "attributes": {name: _tagged(value) for name, value in device.device.attributes},
+        "networkData": _network_data(device),
+    }
+
+
+def _network_data(device: AttachedDevice) -> dict[str, object]:
+    if not device.pod_name:
+        return {}
+    return {
+        "interfaceName": device.pod_name,
+        "ips": list(device.addresses),
+        "hardwareAddress": device.mac,
+    }
+
+
+def _tagged(value: AttributeValue) -> dict[str, object]:
+    """Return the value as the ResourceSlice API writes it."""
+    match value:
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case str():
+            return {"string": value}
+    return {"version": value.text}

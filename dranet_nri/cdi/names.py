@@ -1,0 +1,84 @@
+"""CDI names of requests, paths of metadata files, and what a container carries of them."""
+
+import re
+from typing import Final
+
+from dranet_nri.model import (
+    DRIVER_NAME,
+    Allocation,
+    Container,
+    ObjectRef,
+)
+
+CDI_KIND: Final = f"{DRIVER_NAME}/nic"
+METADATA_FILE: Final = f"{DRIVER_NAME}-metadata.json"
+METADATA_ROOT: Final = "/var/run/kubernetes.io/dra-device-attributes"  # KEP-5304
+NETNS_ROOT: Final = "/var/run/dra.net"  # where a container finds its pod's namespace file
+_NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def cdi_name(claim: ObjectRef, request: str, nonce: str) -> str:
+    """Return the CDI device name of a request, readable in the pod's event."""
+    return _NOT_CDI.sub("-", f"{claim.namespace}_{claim.name}_{request}_{nonce}")
+
+
+def cdi_id(claim: ObjectRef, request: str, nonce: str) -> str:
+    """Return the fully qualified CDI device name that a container of the pod must carry."""
+    return f"{CDI_KIND}={cdi_name(claim, request, nonce)}"
+
+
+def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
+    """Return (request, CDI id) of each request that moves a device, in the claim's order."""
+    return tuple(
+        (request, cdi_id(allocation.claim, request, allocation.nonce))
+        for request in gated_requests(allocation)
+    )
+
+
+def gated_requests(allocation: Allocation) -> tuple[str, ...]:
+    """Return the requests whose devices the pod gets; adminAccess results only observe."""
+    return tuple(
+        dict.fromkeys(device.request for device in allocation.devices if not device.admin_access)
+    )
+
+
+def listed(allocation: Allocation, container: str) -> tuple[str, ...]:
+    """Return the requests whose devices the container gets.
+
+    Where no container of the pod lists the claim, as dranet's users often write, all do.
+    """
+    requests = gated_requests(allocation)
+    if not allocation.containers:
+        return requests
+    named = [user.request for user in allocation.containers if user.container == container]
+    if "" in named:
+        return requests
+    return tuple(request for request in requests if request in named)
+
+
+def metadata_source(directory: str, claim_uid: str, request: str) -> str:
+    """Return the host path of a request's metadata file."""
+    return f"{directory}/{claim_uid}/{request}/metadata.json"
+
+
+def metadata_destination(allocation: Allocation, request: str) -> str:
+    """Return where a container sees the request's metadata file."""
+    name = allocation.pod_claim_name
+    owner = f"resourceclaimtemplates/{name}" if name else f"resourceclaims/{allocation.claim.name}"
+    return f"{METADATA_ROOT}/{owner}/{request}/{METADATA_FILE}"
+
+
+def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
+    """Return the UIDs of the claims whose metadata files the container mounts, each once."""
+    found: list[str] = []
+    for mount in container.mounts:
+        rest = mount.source.removeprefix(f"{directory}/")
+        if rest != mount.source and rest.endswith("/metadata.json"):
+            found.append(rest.split("/", 1)[0])
+    return tuple(dict.fromkeys(found))
+
+
+def carried_namespaces(container: Container) -> tuple[str, ...]:
+    """Return the paths of the network namespaces that its CDI files were written for."""
+    ours = (mount for mount in container.mounts if mount.destination.startswith(f"{NETNS_ROOT}/"))
+    return tuple(dict.fromkeys(mount.source for mount in ours))

@@ -1,0 +1,84 @@
+"""Fields of a NetworkConfig: the name of each, and the values it takes.
+
+The parser knows no other fields. `hack/gen-reference` writes the tables of
+manifests/docs/configuration.md from this module, so the texts are Markdown.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+INTERFACE_FIELDS: Final[Mapping[str, str]] = {
+    "name": "name in the pod; default: the name on the host",
+    "addresses": "a list, see below; default: the addresses on the host",
+    "mtu": "68 or more; 1280 or more with IPv6 addresses",
+    "hardwareAddr": "a unicast MAC of the device's length",
+    "gsoMaxSize": "bytes, 1 or more (BIG TCP)",
+    "groMaxSize": "bytes, 1 or more (BIG TCP)",
+    "gsoIPv4MaxSize": "the same for IPv4",
+    "groIPv4MaxSize": "the same for IPv4",
+    "arpIgnore": "0, 1, 2, 3 or 8",
+    "arpAnnounce": "0, 1 or 2",
+    "forwarding": "`true` or `false`",
+    "type": "`Passthrough` (default), `IPVLAN`, `MACVLAN`, `VLAN` or `IPoIB`",
+    "ipoib": "with `type: IPoIB`",
+    "ipvlan": "with `type: IPVLAN`",
+    "macvlan": "with `type: MACVLAN`",
+    "vlan": "required with `type: VLAN`",
+}
+# The parser handles it apart, for dranet's other values are refused with a remedy.
+ADDRESSING_FIELDS: Final[Mapping[str, str]] = {
+    "addressing": "`Static` (default); `Unnumbered`: a child without addresses",
+}
+IPOIB_FIELDS: Final[Mapping[str, str]] = {
+    "pkey": '`"0x8001"`, a number, or `tenant`',
+    "mode": "`datagram` (default) or `connected`",
+}
+IPVLAN_FIELDS: Final[Mapping[str, str]] = {
+    "mode": "`L2` (default), `L3` or `L3S`",
+    "flag": "`Bridge` (default), `Private` or `VEPA`",
+}
+MACVLAN_FIELDS: Final[Mapping[str, str]] = {"mode": "`Bridge` (default), `Private` or `VEPA`"}
+VLAN_FIELDS: Final[Mapping[str, str]] = {
+    "id": "required; 1 to 4094",
+    "protocol": "`802.1Q` (default) or `802.1ad`",
+}
+ROUTE_FIELDS: Final[Mapping[str, str]] = {
+    "destination": "required; a network",
+    "gateway": "required, unless `scope` is 253",
+    "source": "an address of the NIC",
+    "scope": "0 (default), or 253: reached without a gateway",
+    "table": "number of the table; default: main",
+    "metric": "the first one to try; 0: the kernel's default, which is 1024 for IPv6",
+}
+RULE_FIELDS: Final[Mapping[str, str]] = {
+    "priority": "0 to 32767",
+    "source": "a network, of the same family as `destination`",
+    "destination": "a network, of the same family as `source`",
+    "table": "number of the table",
+}
+NEIGHBOUR_FIELDS: Final[Mapping[str, str]] = {
+    "destination": "required; an address",
+    "hardwareAddr": "required; a MAC of the device's length",
+}
+ETHTOOL_FIELDS: Final[Mapping[str, str]] = {
+    "features": "names as `ethtool -k` has them, each `true` or `false`",
+    "privateFlags": "names as `ethtool --show-priv-flags` has them, each `true` or `false`",
+}
+RDMA_FIELDS: Final[Mapping[str, str]] = {
+    "charDevices": "of `uverbs`, `rdma_cm`, `umad`, `issm`; default: `--rdma-char-devices`",
+    "name": "name of the RDMA device in the pod (exclusive mode)",
+}
+TOP_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "interface": INTERFACE_FIELDS,
+    "routes": ROUTE_FIELDS,
+    "rules": RULE_FIELDS,
+    "neighbors": NEIGHBOUR_FIELDS,
+    "rdma": RDMA_FIELDS,
+    "ethtool": ETHTOOL_FIELDS,
+}
+BLOCK_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ipoib": IPOIB_FIELDS,
+    "ipvlan": IPVLAN_FIELDS,
+    "macvlan": MACVLAN_FIELDS,
+    "vlan": VLAN_FIELDS,
+}

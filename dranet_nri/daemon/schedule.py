@@ -1,0 +1,86 @@
+"""Times of reconciles: at once after an event, with back-off after an error, else periodically."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+
+from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
+
+
+@dataclass(slots=True)
+class ReconcileSchedule:
+    """Reconcile timer: at once after an event, with back-off after an error, else periodically.
+
+    Trouble that a round meets itself is for its result to tell. What the kernel announces during a
+    round may be about a device that it has looked at already, or an echo of its own work: a look
+    follows soon, but only one while such rounds in a row leave trouble.
+    """
+
+    sweep_s: float
+    clock: Callable[[], float] = time.monotonic
+    _due: float = field(init=False)
+    _troubled: int = 0  # rounds in a row that left something
+    _began: float | None = None  # the round at work
+    _announced: bool = False  # something, during the round at work
+    _echo: bool = False  # so it was during the round before
+    _rung: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Let the first round come at once."""
+        self._due = self.clock()
+
+    def news(self) -> None:
+        """Say that the world changed."""
+        self._ring(0.0)
+
+    def trouble(self) -> None:
+        """Say that something new is left to be repaired."""
+        if self._began is None:
+            self._troubled = 0
+            self._ring(FIRST_DELAY_S)
+
+    def announced(self) -> None:
+        """Note that a kernel event may need a repair; a round in progress may have missed it."""
+        self._announced = self._began is not None
+        self.trouble()
+
+    def left_s(self) -> float:
+        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+        return self._due - self.clock()
+
+    def at_work_s(self) -> float | None:
+        """Return for how long a round has been at work, None between rounds."""
+        return None if self._began is None else self.clock() - self._began
+
+    async def wait(self) -> None:
+        """Return when a reconcile is due."""
+        while (left_s := self.left_s()) > 0:
+            self._rung.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._rung.wait(), left_s)
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that a round begins; what rings from now on is for the next one."""
+        self._due = inf
+        self._began = self.clock()
+
+    def settle(self, *, pending: bool) -> None:
+        """Take in how the round went."""
+        self._began = None
+        if self._announced and not (pending and self._echo):
+            self._ring(FIRST_DELAY_S)
+        self._echo, self._announced = self._announced, False
+        if pending:
+            self._ring(backoff_s(self._troubled, FIRST_DELAY_S, self.sweep_s))
+            self._troubled += 1
+        else:
+            self._ring(self.sweep_s)
+            self._troubled = 0
+
+    def _ring(self, delay_s: float) -> None:
+        self._due = min(self._due, self.clock() + delay_s)
+        self._rung.set()

@@ -1,0 +1,90 @@
+"""Attributes that a device can have: name, type and meaning of each.
+
+`hack/gen-reference` writes the tables of manifests/docs/attributes.md from this module, so the
+meanings are Markdown. Origin of the names: kubernetes-sigs/dranet pkg/apis, and
+k8s.io/dynamic-resource-allocation deviceattribute for resource.kubernetes.io.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class AttributeMeaning(NamedTuple):
+    """Type of an attribute's value (KEP-4381: bool, int or string) and its meaning."""
+
+    type: type[bool | int | str]
+    text: str
+
+
+NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
+CHILDREN_ONLY: Final = "dra.net/childrenOnly"  # the link stays on the host
+RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
+
+_M = AttributeMeaning
+
+STANDARD: Final[Mapping[str, AttributeMeaning]] = {
+    "resource.kubernetes.io/pciBusID": _M(str, "`0000:8a:00.0`"),
+    "resource.kubernetes.io/pcieRoot": _M(
+        str, "`pci0000:80`; aligns a NIC with a GPU (`matchAttribute`)"
+    ),
+    NUMA_NODE: _M(int, "number of the NUMA node"),
+}
+EVERY_DEVICE: Final[Mapping[str, AttributeMeaning]] = {
+    "dra.net/ifName": _M(str, "name of the interface on the host"),
+    "dra.net/mac": _M(str, "its MAC address"),
+    "dra.net/mtu": _M(int, "its MTU"),
+    "dra.net/alias": _M(str, "its alias"),
+    "dra.net/encapsulation": _M(str, "`ether`, `infiniband`, …"),
+    "dra.net/state": _M(str, "`up`, `down`, `lower-layer-down`, …"),
+    "dra.net/type": _M(str, "`device`, `veth`, …"),
+    "dra.net/virtual": _M(bool, "whether it is virtual"),
+    "dra.net/ipv4": _M(str, "global addresses, with commas"),
+    "dra.net/ipv6": _M(str, "global addresses, with commas"),
+    "dra.net/ebpf": _M(bool, "whether eBPF programs are on the interface"),
+    "dra.net/tcFilterNames": _M(str, "names of the eBPF programs of tc"),
+    "dra.net/tcxProgramNames": _M(str, "names of the eBPF programs of TCX"),
+    "dra.net/linkSpeed": _M(int, "Mbit/s"),
+    "dra.net/sriov": _M(bool, "whether it can have virtual functions"),
+    "dra.net/sriovVfs": _M(int, "how many virtual functions it has"),
+    "dra.net/isSriovVf": _M(bool, "`true` for a virtual function, else absent"),
+    "dra.net/pciAddress": _M(str, "of the PCI function"),
+    "dra.net/pciVendor": _M(str, "of the PCI function"),
+    "dra.net/pciDevice": _M(str, "of the PCI function"),
+    "dra.net/pciSubsystem": _M(str, "of the PCI function"),
+    "dra.net/driver": _M(str, "of the PCI function"),
+    "dra.net/numaNode": _M(int, "on hosts with several NUMA nodes"),
+    "dra.net/rdma": _M(bool, "whether the device has RDMA"),
+    "dra.net/rdmaDevice": _M(str, "`mlx5_0`"),
+    CHILDREN_ONLY: _M(bool, "`true` for a device of `--parent-interfaces`, else absent"),
+}
+WITH_RDMA: Final[Mapping[str, AttributeMeaning]] = {
+    "dra.net/rdmaProtocol": _M(
+        str, "`ib`, `roce`, `iw`, `opa`, `usnic`: the kind of RDMA; absent for EFA"
+    ),
+    "dra.net/ibLinkLayer": _M(str, "`InfiniBand`, …: the kind of link"),
+    "dra.net/ibPortState": _M(str, "`ACTIVE`, …: selects a link that works"),
+    "dra.net/ibRate": _M(str, "`400 Gb/sec (4X NDR)`"),
+    "dra.net/ibRateGbps": _M(int, "`400`"),
+    "dra.net/ibSubnetPrefix": _M(
+        str, "`fe80:0000:0000:0003`; keeps a job on one fabric (`matchAttribute`)"
+    ),
+    "dra.net/ibSmLid": _M(int, "LID of the subnet manager; keeps a job on one fabric too"),
+    "dra.net/ibPkeys": _M(
+        str, '`0x7fff,0x8012`; selects the partition of a tenant: `.contains("0x8012")`'
+    ),
+    "dra.net/nodeGUID": _M(str, "GUID of the RDMA device"),
+    "dra.net/portGUID": _M(str, "GUID of the port"),
+    "dra.net/sysImageGUID": _M(str, "GUID of the card (`distinctAttribute`)"),
+    "dra.net/rdmaPort": _M(int, "number of the port, where a device has several"),
+    RDMA_SHARED: _M(bool, "`true`, or absent; see below"),
+    "dra.net/rdmaFirmware": _M(str, "version of the firmware"),
+}
+AZURE: Final[Mapping[str, AttributeMeaning]] = {
+    "azure.dra.net/gpuDomains": _M(str, "`0003,0004`: PCI domains of the GPUs beside the NIC"),
+}
+
+ATTRIBUTES: Final[Mapping[str, AttributeMeaning]] = {
+    **STANDARD, **EVERY_DEVICE, **WITH_RDMA, **AZURE,
+}  # fmt: skip
+ATTRIBUTE_NAMES: Final = frozenset(ATTRIBUTES)
+RDMA_NAMES: Final = frozenset({"dra.net/rdma", "dra.net/rdmaDevice", *WITH_RDMA})
