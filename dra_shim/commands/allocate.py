@@ -121,17 +121,17 @@ def main(args: argparse.Namespace) -> int:
     pod = pod_from(args)
     claims = claims_of_pod(documents, pod, args.containers)
     classes = classes_of((*documents, *read_documents(args.classes)))
-    with CheckpointTransaction(state_from(args)) as ledger:
-        for each in ledger.damages():
-            if each.broken.in_the_way or ledger.moved_aside(each.claim_uid):
+    with CheckpointTransaction(state_from(args)) as transaction:
+        for each in transaction.damages():
+            if each.broken.in_the_way or transaction.moved_aside(each.claim_uid):
                 _warn(f"the record of claim {each.claim_uid} {each.text}")
-        before = [ledger.recorded(claim.ref, pod) for claim in claims]
+        before = [transaction.recorded(claim.ref, pod) for claim in claims]
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
-        fresh = iter(_allocated(args, missing, classes, pod, ledger))
+        fresh = iter(_allocated(args, missing, classes, pod, transaction))
         records = [_current(record) if record else next(fresh) for record in before]
         if missing:
-            check_distinct([*records, *_others(ledger, pod, records)])
-        ledger.record([new for new, old in zip(records, before, strict=True) if new != old])
+            check_distinct([*records, *_others(transaction, pod, records)])
+        transaction.record([new for new, old in zip(records, before, strict=True) if new != old])
     for claim, record, old in zip(claims, records, before, strict=True):
         _warn_about(claim, record, old)
     if not show_document(args.output, lambda: {"claims": [_document(each) for each in records]}):
@@ -140,11 +140,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _others(
-    ledger: CheckpointTransaction, pod: ObjectRef, records: Sequence[Allocation]
+    transaction: CheckpointTransaction, pod: ObjectRef, records: Sequence[Allocation]
 ) -> Iterator[Allocation]:
     """Yield what the pod has by other claims."""
     shown = {record.claim.uid for record in records}
-    return (each for each in ledger.of_pod(pod.uid) if each.claim.uid not in shown)
+    return (each for each in transaction.of_pod(pod.uid) if each.claim.uid not in shown)
 
 
 def _check_alone(state: StatePaths) -> None:
@@ -172,13 +172,13 @@ def _allocated(
     claims: Sequence[PodClaim],
     classes: Mapping[str, DeviceClass],
     pod: ObjectRef,
-    ledger: CheckpointTransaction,
+    transaction: CheckpointTransaction,
 ) -> list[Allocation]:
     if not claims:
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    known, uses = ledger.known_devices(), ledger.in_use()
+    known, uses = transaction.known_devices(), transaction.in_use()
     stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
@@ -200,16 +200,16 @@ def _allocated(
             pod_claim_name=claim.template,
             containers=claim.containers,
         )
-        for ref, claim, devices in zip(refs, claims, _leased(results, ledger), strict=True)
+        for ref, claim, devices in zip(refs, claims, _leased(results, transaction), strict=True)
     ]
 
 
 def _leased(
-    results: Sequence[tuple[AllocatedDevice, ...]], ledger: CheckpointTransaction
+    results: Sequence[tuple[AllocatedDevice, ...]], transaction: CheckpointTransaction
 ) -> list[tuple[AllocatedDevice, ...]]:
     """Return the devices with addresses in place of ranges; no record holds a range."""
     configs = [device.config for devices in results for device in devices]
-    leased = iter(lease_addresses(configs, ledger.addresses()))
+    leased = iter(lease_addresses(configs, transaction.addresses()))
     return [
         tuple(replace(device, config=next(leased)) for device in devices) for devices in results
     ]

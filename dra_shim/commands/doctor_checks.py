@@ -206,7 +206,7 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
     Args:
         sockets: of the shim.
         root: the kubelet's directory that they are below.
-        ready: whether the running shim says that a kubelet knows it.
+        ready: whether the running shim is registered at the kubelet.
     """
     trouble = await probe(sockets.registration)
     if not trouble:

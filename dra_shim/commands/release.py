@@ -34,33 +34,33 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         OSError: the records cannot be read or removed.
     """
-    with CheckpointTransaction(state_from(args)) as ledger:
-        damaged = {each.claim_uid: each for each in ledger.damages()}
-        title, records = _wanted(ledger, args)
+    with CheckpointTransaction(state_from(args)) as transaction:
+        damaged = {each.claim_uid: each for each in transaction.damages()}
+        title, records = _wanted(transaction, args)
         for record in records:
-            ledger.forget(record.claim.uid)
+            transaction.forget(record.claim.uid)
         lines = [_released(record) for record in records]
         if named := damaged.pop(args.claim_uid, None):
-            lines.append(_dropped(ledger, named))
+            lines.append(_dropped(transaction, named))
         elif not records:
             lines.append(f"nothing to release: {title} has no allocation")
         document = {"released": [_document(record) for record in records], "messages": lines}
         if not show_document(args.output, lambda: document):
             say(*lines)
         for each in damaged.values():
-            _tell(ledger, each)
+            _tell(transaction, each)
     return 0
 
 
 def _wanted(
-    ledger: CheckpointTransaction, args: argparse.Namespace
+    transaction: CheckpointTransaction, args: argparse.Namespace
 ) -> tuple[str, tuple[Allocation, ...]]:
     """Return what was asked for in words, and the usable records of it."""
     if args.pod is not None:
-        return f"pod {args.pod}", ledger.of_pod(args.pod)
+        return f"pod {args.pod}", transaction.of_pod(args.pod)
     if args.claim is not None:
-        return f"claim {'/'.join(args.claim)}", ledger.named(*args.claim)
-    return f"claim {args.claim_uid}", ledger.by_uid(args.claim_uid)
+        return f"claim {'/'.join(args.claim)}", transaction.named(*args.claim)
+    return f"claim {args.claim_uid}", transaction.by_uid(args.claim_uid)
 
 
 def _released(record: Allocation) -> str:
@@ -77,22 +77,22 @@ def _document(record: Allocation) -> dict[str, object]:
     }
 
 
-def _dropped(ledger: CheckpointTransaction, damage: CorruptSummary) -> str:
+def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
     """Move a record aside that cannot be used, unless it was, and return what became of it."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
-        ledger.forget(damage.claim_uid)
-    if path := ledger.moved_aside(damage.claim_uid):
+        transaction.forget(damage.claim_uid)
+    if path := transaction.moved_aside(damage.claim_uid):
         return f"moved aside {whose}: {damage.broken.error}; {kept_in(path)}"
     if damage.broken.in_place:  # it could not be read a moment ago, and was fine
         return f"removed {whose}, after all: {damage.broken.error} at first"
     return f"nothing to release: {whose} {damage.text}"
 
 
-def _tell(ledger: CheckpointTransaction, damage: CorruptSummary) -> None:
+def _tell(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
     """Say what concerns another claim: its record is in the way, or was moved aside just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         say(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
-    elif damage.broken.unread or ledger.moved_aside(damage.claim_uid):
+    elif damage.broken.unread or transaction.moved_aside(damage.claim_uid):
         say(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

@@ -145,7 +145,9 @@ def _configured(
             continue
         try:
             config = config_for(NamedClaim("", spec), known, part.name, first_valid=False)
-        except ConfigError:  # each document is told of its own, the merged whole at allocation
+        except (
+            ConfigError
+        ):  # each document reports its own errors; the merge is checked at allocation
             continue
         several = part.every or part.count > 1
         yield SameConfig(f"request {part.name}{where}", config, several=several)

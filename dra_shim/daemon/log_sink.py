@@ -14,7 +14,7 @@ from dranet_nri.component.log import logger
 from dranet_nri.component.supervisor import WorkerFailed
 
 Logger = structlog.typing.FilteringBoundLogger
-QUIET_S: Final = 60.0  # the same trouble is not logged again before that
+QUIET_S: Final = 60.0  # the same error is logged once in this time
 MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name has 63 bytes
 
 
@@ -34,7 +34,7 @@ class LogSink:
         self._slices = logger("slices")
         self._status = logger("status")
         self._parts = logger("parts")
-        self._said: dict[tuple[str, ...], float] = {}
+        self._logged: dict[tuple[str, ...], float] = {}
 
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
         """Log the state of the sockets and the registration."""
@@ -44,14 +44,14 @@ class LogSink:
             case kubeletplugin.RegistrationResult():
                 self._kubelet.error("not registered", reason=notice.reason)
             case kubeletplugin.SocketReplaced():
-                self._kubelet.warning("socket made anew", path=notice.path, reason=notice.reason)
+                self._kubelet.warning("socket recreated", path=notice.path, reason=notice.reason)
             case kubeletplugin.SocketFailed():
                 self._kubelet.error("socket not served", reason=notice.reason)
             case _:
                 assert_never(notice)
 
     def on_prepare(self, notice: prepare.Notice) -> None:
-        """Log what became of a claim."""
+        """Log the result of Prepare and Unprepare."""
         log = self._prepare
         match notice:
             case prepare.ClaimPrepared():
@@ -68,23 +68,26 @@ class LogSink:
                 self._failed(log, "unprepare failed", notice)
             case prepare.OrphanRemoved():
                 log.warning(
-                    "orphaned record dropped",
+                    "orphaned record removed",
                     claim=str(notice.claim),
                     pod=str(notice.pod),
                     reason=notice.reason,
                 )
             case prepare.PodSuperseded(waiting=()):
-                log.info("no pod waits in vain any more", claim=str(notice.claim))
+                log.info(
+                    "no pod waits for a claim that is recorded for an earlier pod",
+                    claim=str(notice.claim),
+                )
             case prepare.PodSuperseded():
                 log.warning(
-                    "pods wait in vain",
+                    "pods wait for a claim that is recorded for an earlier pod",
                     claim=str(notice.claim),
                     pods=[str(pod) for pod in notice.waiting],
                     recorded_for=str(notice.pod),
                 )
             case prepare.OrphanSearchFailed():
                 log.error(
-                    "sweep failed",
+                    "orphan collection failed",
                     claim=str(notice.claim or "all"),
                     reason=str(notice.cause),
                     exc_info=notice.cause,
@@ -93,7 +96,7 @@ class LogSink:
                 assert_never(notice)
 
     def on_slices(self, notice: resourceslice.Notice) -> None:
-        """Log what became of the node's slices."""
+        """Log the state of the node's slices."""
         log = self._slices
         match notice:
             case resourceslice.SlicesPublished(writes=0):
@@ -106,13 +109,17 @@ class LogSink:
                     writes=notice.writes,
                 )
             case resourceslice.DeviceRefused():
-                log.error("device not taken", device=notice.device, reason=notice.reason)
+                log.error(
+                    "device rejected by the API server", device=notice.device, reason=notice.reason
+                )
             case resourceslice.FeaturesMissing() if not notice.features:
-                log.info("server has the features it lacked")
+                log.info("API server supports all features again")
             case resourceslice.FeaturesMissing():
-                log.warning("server lacks features", gates=sorted(notice.features))
+                log.warning("API server lacks features", gates=sorted(notice.features))
             case resourceslice.FieldsDropped():
-                log.warning("server drops fields", slice=notice.name, fields=sorted(notice.fields))
+                log.warning(
+                    "API server drops fields", slice=notice.name, fields=sorted(notice.fields)
+                )
             case resourceslice.SliceSyncFailed():
                 if self._is_new("slices", str(notice.error)):
                     log.warning(
@@ -124,7 +131,7 @@ class LogSink:
                 assert_never(notice)
 
     def on_node(self, notice: discovery.Notice) -> None:
-        """Log what became of the node's devices."""
+        """Log changes of the node's devices."""
         log = self._node
         match notice:
             case discovery.DevicesChanged():
@@ -137,48 +144,48 @@ class LogSink:
                 )
             case discovery.DevicesExcluded():
                 log.info(
-                    "left out",
+                    "devices excluded",
                     reason=notice.reason,
                     devices=list(notice.devices[:MAX_NAMES]),
                     more=max(0, len(notice.devices) - MAX_NAMES),
                     virtual=notice.virtual,
                 )
             case discovery.DeviceUnhealthy():
-                log.warning("device not well", device=notice.device, reason=notice.reason)
+                log.warning("device unhealthy", device=notice.device, reason=notice.reason)
             case discovery.DeviceRecovered():
-                log.info("device well again", device=notice.device)
+                log.info("device healthy", device=notice.device)
             case discovery.ScanFailed():
                 if self._is_new("node", str(notice.error)):
                     log.error(
-                        "node not looked at",
+                        "node scan failed",
                         reason=str(notice.error),
                         retry_s=round(notice.retry_s, 1),
                     )
             case discovery.ScanHung():
-                log.error("a look hangs in the kernel", doing=notice.doing, s=notice.seconds)
+                log.error("node scan hangs in the kernel", doing=notice.doing, s=notice.seconds)
             case discovery.EventSourceLost():
-                log.warning("events not heard", source=notice.source, reason=str(notice.error))
+                log.warning("event source lost", source=notice.source, reason=str(notice.error))
             case discovery.TcxFileUnreadable():
                 log.warning(
-                    "TCX programs and links of other namespaces not told",
+                    "file of TCX programs and links of other namespaces unreadable",
                     reason=str(notice.error),
-                    remedy="have plugin and shim of the same version; what was told before counts",
+                    remedy="run plugin and shim of one version; the previous content stays valid",
                 )
             case _:
                 assert_never(notice)
 
     def on_adoption(self, notice: controller.Notice) -> None:
-        """Log what became of claims of before."""
+        """Log the result of the migration of claims."""
         match notice:
             case controller.MigrationFinished(claims=0, refused=()):
-                self._node.debug("no claims of before")
+                self._node.debug("no claims to migrate")
             case controller.MigrationFinished():
-                self._node.info("claims of before adopted", claims=notice.claims)
+                self._node.info("claims migrated", claims=notice.claims)
                 for reason in notice.refused:
-                    self._node.error("claim of before not adopted", reason=reason)
+                    self._node.error("claim not migrated", reason=reason)
             case controller.MigrationFailed():
                 self._node.warning(
-                    "claims of before not looked for",
+                    "migration failed",
                     reason=str(notice.error),
                     retry_s=notice.retry_s,
                 )
@@ -186,7 +193,7 @@ class LogSink:
                 assert_never(notice)
 
     def on_status(self, notice: status.Notice) -> None:
-        """Log what became of claim status and Events."""
+        """Log the state of claim status and Events."""
         log = self._status
         match notice:
             case status.StatusApplied():
@@ -194,9 +201,13 @@ class LogSink:
             case status.ClaimGone():
                 log.debug("claim is gone", claim=str(notice.claim))
             case status.ClaimRefused():
-                log.error("status not taken", claim=str(notice.claim), reason=notice.reason)
+                log.error(
+                    "status rejected by the API server",
+                    claim=str(notice.claim),
+                    reason=notice.reason,
+                )
             case status.StatusNotKept():
-                log.warning("server drops claim status", gate="DRAResourceClaimDeviceStatus")
+                log.warning("API server drops claim status", gate="DRAResourceClaimDeviceStatus")
             case status.EventPosted():
                 log.debug("event", name=notice.name, reason=notice.reason, count=notice.count)
             case status.EventLost():
@@ -212,7 +223,7 @@ class LogSink:
                 assert_never(notice)
 
     def on_web(self, notice: web.Notice) -> None:
-        """Log where metrics and health are served, and what could not be."""
+        """Log the address of metrics and health, and failed pages."""
         match notice:
             case web.ServerListening(address):
                 self._parts.info("metrics and health served", address=str(address))
@@ -222,9 +233,9 @@ class LogSink:
                 assert_never(notice)
 
     def on_part(self, notice: WorkerFailed) -> None:
-        """Log that a part failed."""
+        """Log that a worker failed."""
         self._parts.error(
-            "part failed",
+            "worker failed",
             part=notice.name,
             retry_s=notice.retry_s,
             reason=str(notice.cause),
@@ -232,7 +243,7 @@ class LogSink:
         )
 
     def waiting(self, other: str) -> None:
-        """Log that another instance is at work."""
+        """Log that another instance owns the node."""
         self._parts.warning("another instance runs on this node, waiting for it to end", who=other)
 
     def _failed(
@@ -241,7 +252,7 @@ class LogSink:
         log.error(event, claim=str(notice.claim), reason=notice.message, exc_info=notice.cause)
 
     def _is_new(self, *what: str) -> bool:
-        """Whether this was not said a moment ago; what is older is forgotten."""
+        """Whether this was not logged in the last QUIET_S seconds."""
         now = self._clock()
-        self._said = {key: at for key, at in self._said.items() if now - at < QUIET_S}
-        return self._said.setdefault(what, now) == now
+        self._logged = {key: at for key, at in self._logged.items() if now - at < QUIET_S}
+        return self._logged.setdefault(what, now) == now

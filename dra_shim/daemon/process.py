@@ -45,7 +45,7 @@ class ShimDaemon:
         parse_vm_size(settings.azure_size)
         self._http = connect(access)
         self._sockets = sockets_of(settings.kubelet_root, DRIVER_NAME)
-        self._telling = LogSink(time.monotonic)
+        self._log_sink = LogSink(time.monotonic)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -72,17 +72,17 @@ class ShimDaemon:
             stack.push_async_callback(api.close)
             who = f"pid {os.getpid()}"
             await stack.enter_async_context(
-                only_instance(self._sockets.lock, who, self._telling.waiting)
+                only_instance(self._sockets.lock, who, self._log_sink.waiting)
             )
             # Keeps `dra-shim allocate` from the records, where its own would be orphans.
             state = self._settings.state
             state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             await stack.enter_async_context(
-                only_instance(state.daemon_lock, who, self._telling.waiting)
+                only_instance(state.daemon_lock, who, self._log_sink.waiting)
             )
             self._log.info("serving", node=self._settings.node, pid=os.getpid())
             with closing(
-                Shim(self._settings, self._choice, self._sockets, api, self._telling)
+                Shim(self._settings, self._choice, self._sockets, api, self._log_sink)
             ) as shim:
                 await Supervisor(shim.parts(), shim.failed, clock=time.monotonic).run()
 

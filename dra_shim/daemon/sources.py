@@ -22,7 +22,7 @@ from dra_shim.prepare import ApiUnavailableError, NotYetError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
-ADDRESSES_S: Final = 5.0  # for the answer; what is looked at waits meanwhile
+ADDRESSES_S: Final = 5.0  # for the answer; the scan waits for it
 
 
 class ServerSource:

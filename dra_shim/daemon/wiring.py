@@ -41,7 +41,7 @@ class Shim:
         choice: DeviceSelection,
         sockets: Sockets,
         api: ApiClient,
-        telling: LogSink,
+        log_sink: LogSink,
     ) -> None:
         """Put it together; nothing is opened before a part runs.
 
@@ -54,11 +54,11 @@ class Shim:
         """
         metrics = Metrics()
         self._settings = settings
-        self._telling = telling
+        self._log_sink = log_sink
         self._metrics = metrics
-        heard = _both(telling.on_status, metrics.status.on_status)
+        heard = _both(log_sink.on_status, metrics.status.on_status)
         self._reporter = StatusController(api, settings.state, settings.node, heard)
-        on_slices = _both(telling.on_slices, metrics.server.on_slices)
+        on_slices = _both(log_sink.on_slices, metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
         self._devices = NodeDevices(
@@ -67,18 +67,20 @@ class Shim:
             settings.node,
             self._source,
             self._publisher.offer,
-            _both(telling.on_node, metrics.on_node),
+            _both(log_sink.on_node, metrics.on_node),
         )
         self._preparer = self._new_preparer()
         driver = MeteredDriver(self._preparer, metrics.calls)
         services = (*dra_services(driver), *health_services(self._devices))
-        on_kubelet = _both(telling.on_kubelet, metrics.calls.on_kubelet)
+        on_kubelet = _both(log_sink.on_kubelet, metrics.calls.on_kubelet)
         self._plugin = KubeletPlugin(DRIVER_NAME, sockets, services, on_kubelet)
         self._web = self._web_at(sockets)
         checkpoint = settings.kubelet_root / CHECKPOINT
-        self._sweeper = OrphanCollector(self._source, self._preparer, checkpoint, self._on_prepare)
+        self._orphan_collector = OrphanCollector(
+            self._source, self._preparer, checkpoint, self._on_prepare
+        )
         self._adoption = MigrationController(
-            api, settings.node, settings.state, self._prepare_before, telling.on_adoption
+            api, settings.node, settings.state, self._prepare_before, log_sink.on_adoption
         )
 
     def close(self) -> None:
@@ -93,23 +95,23 @@ class Shim:
             Worker("adoption", self._adopt),
             Worker("slices", self._publish),
             Worker("status", self._reporter.run),
-            Worker("sweep", self._sweeper.run),
+            Worker("sweep", self._orphan_collector.run),
             Worker("web", self._web.run),
         )
 
     def failed(self, notice: WorkerFailed) -> None:
         """Report a worker that failed."""
-        self._telling.on_part(notice)
+        self._log_sink.on_part(notice)
         self._metrics.node.on_part(notice)
 
     def _web_at(self, sockets: Sockets) -> WebServer:
         settings, metrics = self._settings, self._metrics
         checks = HealthChecks.of(sockets, self._plugin, lambda: metrics.server.published)
         shown = pages(metrics, PluginSigns(settings.state.run), checks)
-        return WebServer(settings.bind_address, shown, self._telling.on_web)
+        return WebServer(settings.bind_address, shown, self._log_sink.on_web)
 
     async def _adopt(self) -> None:
-        """Take over claims of before; a part has no end."""
+        """Migrate claims, then wait: a worker does not end."""
         with self._preparer.adopting():
             await self._adoption.run()
         await asyncio.Event().wait()
@@ -134,7 +136,7 @@ class Shim:
         return await self._preparer.adopt(claims, PreviousDevices(self._devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
-        self._telling.on_prepare(notice)
+        self._log_sink.on_prepare(notice)
         self._metrics.calls.on_prepare(notice)
         self._reporter.tell(notice)
 

@@ -31,7 +31,7 @@ from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.model import Device
 
 RESCAN_S: Final = 60.0  # dranet's --inventory-max-poll-interval; InfiniBand announces no port state
-STUCK_S: Final = 10.0  # of a look that takes a fraction of a second
+HUNG_S: Final = 10.0  # a scan takes a fraction of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class NodeOptions:
     azure_size: str = ""
     sysfs: Path = SYSFS
     rescan_s: float = RESCAN_S
-    patience_s: float = STUCK_S
+    patience_s: float = HUNG_S
 
 
 class NodeDevices:
@@ -74,7 +74,7 @@ class NodeDevices:
             options: of the scans.
             state: where records are.
             node: its name, and its pool's.
-            addresses: knows those of Nodes.
+            addresses: source of the addresses of Nodes.
             offer: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
             host: to scan, None for this node.
@@ -95,7 +95,7 @@ class NodeDevices:
         self._clock, self._alarm = timing.clock, Wakeup(timing)
         self._rescan_s, self._pace = options.rescan_s, ScanSchedule(options.rescan_s)
         self._turn = asyncio.Lock()
-        self._begun = self._whole = 0  # looks, and the last of them that saw everything
+        self._begun = self._whole = 0  # number of scans, and of the last full scan
         self._held: RecordCache | None = None
         self._listening = asyncio.Event()
 
@@ -115,7 +115,7 @@ class NodeDevices:
             for fileno in held.filenos():
                 reader = DeferredReader(fileno, partial(self._recorded, held))
                 stack.callback(reader.close)
-            self._pace = ScanSchedule(self._rescan_s)  # what happened before was not heard
+            self._pace = ScanSchedule(self._rescan_s)  # earlier events were not received
             self._held = held
             self._listening.set()
             try:
@@ -164,7 +164,7 @@ class NodeDevices:
     async def _look_if_due(self) -> None:
         async with self._turn:
             if self._pace.due <= self._clock():
-                with suppress(DranetError, OSError):  # told, and tried again
+                with suppress(DranetError, OSError):  # reported by _look, which schedules a retry
                     await self._look(whole=False)
 
     async def _look_again(self) -> None:

@@ -69,11 +69,11 @@ class LiveHost:
     def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
         """See Host."""
         with ExitStack() as stack:
-            ears = EventListener(stack, self._scanner, stir, notify)
-            rdma = RdmaListener(self._sysfs, ears.take, partial(ears.lose, "RDMA events"))
+            listener = EventListener(stack, self._scanner, stir, notify)
+            rdma = RdmaListener(self._sysfs, listener.take, partial(listener.lose, "RDMA events"))
             stack.callback(rdma.close)
-            ears.hear("rtnetlink", stack.enter_context(closing(open_events())))
-            ears.hear("uevents", DeviceEvents(), rdma.follow)
+            listener.hear("rtnetlink", stack.enter_context(closing(open_events())))
+            listener.hear("uevents", DeviceEvents(), rdma.follow)
             rdma.follow()
             yield
 

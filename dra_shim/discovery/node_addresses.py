@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from dranet_nri.errors import DranetError
 
 AGAIN_S: Final = 300.0  # as often as a kubelet reports a Node that is as it was
-RETRY_S: Final = 60.0  # after no answer, or while a cloud has not told the addresses yet
+RETRY_S: Final = 60.0  # after no answer, or while the cloud has not set the addresses
 
 
 class AddressSource(Protocol):

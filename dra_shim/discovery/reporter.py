@@ -16,7 +16,7 @@ from dra_shim.discovery.notices import (
 from dra_shim.discovery.snapshot import NodeSnapshot
 from dra_shim.pool import DeviceHealth, DriverResources, HealthReport
 
-DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how devices are
+DOUBT_S: Final = 120.0  # without a successful scan; then health is unknown
 
 
 class HealthReporter:
@@ -39,7 +39,7 @@ class HealthReporter:
         self.view = NodeSnapshot()
         self._offer = offer
         self._notify = notify
-        self._seen_s = now  # when a look succeeded last
+        self._seen_s = now  # time of the last successful scan
         self._first = True
         self._report = HealthReport(0, ())
         self._reported = asyncio.Event()
@@ -54,7 +54,7 @@ class HealthReporter:
         """Publish the devices of a scan, and report the differences."""
         self._seen_s = now
         before, self.view = self.view, view
-        self._offer(view.goods)
+        self._offer(view.resources)
         self._tell_devices(before, view)
         self._tell_left_out(before, view)
         self._tell_ills(before.ills, view.ills)
@@ -91,7 +91,7 @@ class HealthReporter:
         known = frozenset(before.left_out)
         names: dict[str, list[str]] = defaultdict(list)
         for name, why in now.left_out:
-            withdrawn = name in before.devices  # and told as such
+            withdrawn = name in before.devices  # and reported as withdrawn
             if name in now.hardware and (name, why) not in known and not withdrawn:
                 names[why].append(name)
         virtual = now.dropped if self._first else {}

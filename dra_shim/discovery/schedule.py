@@ -30,7 +30,7 @@ class ScanSchedule:
         self._rescan_s = rescan_s
         self._first = inf  # of the news, and the last of them
         self._last = inf
-        self._latest = -inf  # when everything is due, whatever is heard
+        self._latest = -inf  # time of the next full scan, with or without events
         self._failures = 0
 
     @property

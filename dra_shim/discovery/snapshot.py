@@ -113,7 +113,7 @@ class NodeSnapshot:
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
-    goods: DriverResources = field(default_factory=DriverResources)
+    resources: DriverResources = field(default_factory=DriverResources)
     ills: Mapping[str, str] = field(default_factory=dict)
     health: tuple[DeviceHealth, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
@@ -152,7 +152,7 @@ def snapshot_of(
         SelectorError: an expression cannot be compiled.
     """
     near = near_of(facts) if choice.numa_lists else None
-    inventory, bereft = _as_with_rdma(
+    inventory, without_rdma = _as_with_rdma(
         inventory_from_facts(
             facts, uplinks, choice.include, move_ipoib=choice.move_ipoib, parents=choice.parents
         ),
@@ -161,7 +161,7 @@ def snapshot_of(
     stock = node_inventory(inventory, known, DeviceUsage(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {device.name: device for device in stock.devices if device.name not in unwanted}
-    missed = dict.fromkeys(bereft & devices.keys(), NO_RDMA)
+    missed = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
     ills = {**missed, **unhealthy_reasons(facts, devices.values())}
     troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
     away = _away(facts, devices, {device.name for device in known})
@@ -191,13 +191,13 @@ def _as_with_rdma(
     Its driver is being reloaded, or another namespace has it: without that memory a pod that was
     to have RDMA would start without.
     """
-    bereft = {
+    without_rdma = {
         device.name: had[device.name]
         for device in inventory.devices
         if not device.rdma_devices and device.name in had and had[device.name].key == device.key
     }
-    devices = tuple(bereft.get(device.name, device) for device in inventory.devices)
-    return replace(inventory, devices=devices), frozenset(bereft)
+    devices = tuple(without_rdma.get(device.name, device) for device in inventory.devices)
+    return replace(inventory, devices=devices), frozenset(without_rdma)
 
 
 def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:

@@ -78,7 +78,7 @@ class ApiClient:
         """Prepare; nothing is opened.
 
         Args:
-            http: a client that knows the server; see access.connect.
+            http: a client of the server; see connect.connect.
             answer_s: how long an answer may take as a whole; a watch has its own time.
             margin_s: how long after that a watch may still be silent.
             pulse: TCP keep-alive of each connection.
@@ -139,7 +139,7 @@ class ApiClient:
         Where so many are too large to be read at once, fewer are asked for from then on.
 
         Raises:
-            ExpiredError: the server forgot how they were at first; begin anew.
+            ExpiredError: the server no longer has the first page's state; list again.
             TooLargeError: one is too large.
             ApiError: see get.
         """
@@ -172,7 +172,7 @@ class ApiClient:
             seconds: how long the server shall go on.
 
         Raises:
-            ExpiredError: the state is forgotten; list anew.
+            ExpiredError: the server no longer has that state; list again.
             UnavailableError: the connection broke, or fell silent.
             ApiError: see get.
         """

@@ -20,7 +20,7 @@ AGENT: Final = "dra-shim"
 
 
 def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:
-    """Return the access that a kubeconfig gives, or without one that of this pod.
+    """Return the configuration of a kubeconfig, or without one that of this pod.
 
     Raises:
         InvalidValueError: there is none, or it cannot be used.
@@ -34,7 +34,7 @@ def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestC
 
 
 def connect(access: RestConfig) -> httpx2.AsyncClient:
-    """Return a client of the server; nothing is opened yet.
+    """Return a client of the server; it connects at the first request.
 
     Raises:
         InvalidValueError: the server is no URL.

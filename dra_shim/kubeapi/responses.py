@@ -119,7 +119,7 @@ def read_event(request: ApiRequest, line: bytes) -> WatchEvent:
     """Return one line of a watch.
 
     Raises:
-        ExpiredError: the watch cannot go on; list anew.
+        ExpiredError: the watch cannot continue; list again.
         ApiError: the server says what is wrong, or nothing that makes sense.
     """
     document = _decoded(request, line)

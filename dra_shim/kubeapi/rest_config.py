@@ -30,7 +30,7 @@ class RestConfig:
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> RestConfig:
-    """Return the access that the kubelet gives a pod.
+    """Return the configuration of this pod's service account.
 
     Raises:
         InvalidValueError: this is no pod, or its service account's files cannot be used.

@@ -26,7 +26,7 @@ from dra_shim._gen.dra_health_v1_pb2 import DeviceHealth as HealthMessage
 from dra_shim.kubeletplugin.dra_service import Service
 from dra_shim.pool.health_report import HealthReport, HealthSource
 
-REFRESH_S: Final = 10.0  # a kubelet believes what it heard for 30 s (DefaultHealthTimeout)
+REFRESH_S: Final = 10.0  # the kubelet keeps a state for 30 s (DefaultHealthTimeout)
 MAX_MESSAGE: Final = 1024  # characters; the kubelet cuts what is longer
 _STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
 
@@ -40,8 +40,8 @@ def health_services(
     """Return the health services; both versions have the same bytes.
 
     Args:
-        source: knows how the devices are.
-        refresh_s: after how many seconds what is known is said again.
+        source: the health of the devices.
+        refresh_s: seconds after which an unchanged report is sent again.
         wall: Unix seconds.
     """
     names = (
@@ -67,7 +67,7 @@ def health_services(
 
 @dataclass(slots=True)
 class _Streams:
-    """The streams that are open; `waiting` is what each waits for, `over` ends those of now."""
+    """Open streams; `waiting` has the next report of each, `over` ends the present ones."""
 
     source: HealthSource
     refresh_s: float
@@ -88,7 +88,7 @@ class _Streams:
                 report = await news
             except asyncio.CancelledError:
                 if over.is_set():
-                    return  # gRPC would leave a call open whose task we cancelled
+                    return  # gRPC leaves a call open whose task is cancelled
                 raise
             finally:
                 self.waiting.discard(news)

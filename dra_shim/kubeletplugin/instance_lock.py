@@ -9,7 +9,7 @@ from typing import Final
 from dra_shim.kubeletplugin.sockets import make_data_directory
 from dranet_nri.state.lock import PluginLock
 
-POLL_S: Final = 0.5  # another process's flock tells nobody when it is let go
+POLL_S: Final = 0.5  # the kernel sends no event when another process releases its flock
 
 
 @asynccontextmanager

@@ -24,8 +24,8 @@ from dra_shim.kubeletplugin.registration import (
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_directory
 from dranet_nri.component.backoff import backoff_s
 
-WATCH_S: Final = 10.0  # between two looks at our sockets
-PATIENCE_S: Final = 60.0  # for the kubelet's word before its socket is made anew; doubles
+WATCH_S: Final = 10.0  # between two checks of our sockets
+PATIENCE_S: Final = 60.0  # for the kubelet's answer before the socket is recreated; doubles
 LONGEST_PATIENCE_S: Final = 600.0
 GRACE_S: Final = 5.0  # for calls at work when a server ends
 

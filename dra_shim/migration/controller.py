@@ -103,7 +103,7 @@ class MigrationController:
         self._notify = notify
         self._timing = timing
         self._alarm = Wakeup(timing)
-        self._slices: Sequence[Document] | None = None  # of before; ours take their place
+        self._slices: Sequence[Document] | None = None  # of the previous driver; ours replace them
         self._left: _Left | None = None
         self._publish_at = inf
 
@@ -155,7 +155,7 @@ class MigrationController:
             self._notify(MigrationFinished(recorded, told))
         self._slices, self._left = None, _Left(tuple(refused), left.known, told)
         self._let_publish(-inf)
-        if not refused:  # else the next start looks again
+        if not refused:  # otherwise the next start searches again
             self._state.adopted.touch()
         return not refused
 
@@ -187,7 +187,7 @@ class MigrationController:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Claims of before without a record.
+    """Migrated claims without a record.
 
     Attributes:
         claims: which.

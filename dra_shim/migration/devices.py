@@ -80,7 +80,7 @@ def claims_of_node(documents: Sequence[Document], node: str) -> tuple[PreviousCl
     for document in documents:
         try:
             claim = read_allocated(document)
-        except ConfigError:  # what a server does not write is no claim of before
+        except ConfigError:  # the previous driver cannot have written it
             continue
         own = [result for result in claim.results if result.device[:2] == (DRIVER_NAME, node)]
         if own and any(consumer.resource == "pods" for consumer in claim.consumers):

@@ -127,13 +127,13 @@ def rivals_of(
     }
 
 
-def without(goods: DriverResources, unknown: frozenset[Feature]) -> DriverResources:
+def without(resources: DriverResources, unknown: frozenset[Feature]) -> DriverResources:
     """Return the devices that can be published to a server without some features.
 
     Without sharing a device of several claims is not offered at all: given to one alone, it would
     leave the host. Without taints what cannot be attached is not offered: its pod would wait.
     """
-    offers = goods.offers
+    offers = resources.offers
     if Feature.SHARING in unknown:
         offers = tuple(device for device in offers if not device.shared)
     if Feature.LISTS in unknown:
@@ -143,7 +143,7 @@ def without(goods: DriverResources, unknown: frozenset[Feature]) -> DriverResour
             replace(device, taints=()) for device in offers if not _is_unattachable(device)
         )
     if Feature.COUNTERS not in unknown:
-        return DriverResources(offers, goods.counters)
+        return DriverResources(offers, resources.counters)
     return DriverResources(tuple(replace(device, counters=()) for device in offers))
 
 

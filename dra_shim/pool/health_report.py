@@ -21,7 +21,7 @@ class DeviceHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """Health of all published devices; another number means other contents."""
+    """Health of all published devices; a changed report has a new number."""
 
     number: int
     devices: tuple[DeviceHealth, ...]
@@ -31,4 +31,4 @@ class HealthSource(Protocol):
     """Source of the devices' health."""
 
     async def health(self, seen: int | None) -> HealthReport:
-        """Return the report as it is now; while its number is `seen`, wait for another."""
+        """Return the current report; while its number is `seen`, wait for the next."""

@@ -6,7 +6,7 @@ events.py        results of calls and of the orphan collector, as events
 allocation.py    the record and the answer of a claim, decided from server, pod and node
 transactions.py  the transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
-orphans.py       orphaned records, and pods that wait for a claim in vain
+orphans.py       orphaned records, and pods that wait for an earlier pod's claim
 """
 
 from dra_shim.prepare.allocation import PreparedDevice, PrepareSettings

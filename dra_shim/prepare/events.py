@@ -31,11 +31,11 @@ class PrepareWaits:
 
 @dataclass(frozen=True, slots=True)
 class PrepareFailed:
-    """A claim could not be prepared; the kubelet will ask again.
+    """A claim could not be prepared; the kubelet retries.
 
     Attributes:
         cause: an internal error, None where the message says all.
-        kind: of the error, see DranetError; "io"; "late" for what was waited for in vain.
+        kind: of the error, see DranetError; "io"; "late" after the time limit.
     """
 
     claim: ObjectRef
@@ -53,7 +53,7 @@ class ClaimUnprepared:
 
 @dataclass(frozen=True, slots=True)
 class UnprepareFailed:
-    """A claim's record could not be removed; the kubelet will ask again, and the pod waits.
+    """A claim's record could not be removed; the kubelet retries, and the pod waits.
 
     Attributes are as for PrepareFailed.
     """
@@ -75,11 +75,11 @@ class OrphanRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PodSuperseded:
-    """Pods wait in vain for a claim that is recorded for an earlier one.
+    """Pods wait for a claim that is recorded for an earlier pod.
 
     Attributes:
         pod: the one on record; it has ended.
-        waiting: those that wait, () where none does any more.
+        waiting: pods that wait, () after the last one stopped.
     """
 
     claim: ObjectRef

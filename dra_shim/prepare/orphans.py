@@ -33,12 +33,12 @@ from dra_shim.resourceapi import AllocatedClaim, read_allocated
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import Allocation, ObjectRef
 
-SWEEP_S: Final = 150.0  # between two looks
-ORPHAN_S: Final = 600.0  # how long nobody may want a record before it is dropped
+SWEEP_S: Final = 150.0  # between two rounds
+ORPHAN_S: Final = 600.0  # a record without a user is removed after this time
 
 
 class OrphanCollector:
-    """Orphan collector, which also finds pods that wait in vain."""
+    """Orphan collector; it also finds pods that wait for an earlier pod's claim."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class OrphanCollector:
         self._notify = notify
         self._clock = clock
         self._sleep = sleep
-        self._since: dict[str, float] = {}  # claim UID → when nobody wanted it first
+        self._since: dict[str, float] = {}  # claim UID → time since when the record has no user
         self._waiting: dict[tuple[str, str], tuple[ObjectRef, ...]] = {}  # as told; see _key
 
     async def run(self) -> None:
@@ -86,7 +86,7 @@ class OrphanCollector:
             for entry in standing:
                 if not entry.held and not all(uid.encode() in named for uid in _key(entry.record)):
                     await self._judge(entry.record, since, named)
-        except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
+        except Exception as error:  # noqa: BLE001 - the next round runs after any error
             self._since = {}
             self._notify(OrphanSearchFailed(error))
 
@@ -97,7 +97,7 @@ class OrphanCollector:
             pass  # nothing is proved; it is asked again
         except NotYetError:
             raise  # a right that is missing for all
-        except Exception as error:  # noqa: BLE001 - the others are looked at, whatever this one met
+        except Exception as error:  # noqa: BLE001 - an error of one record does not stop the others
             self._notify(OrphanSearchFailed(error, record.claim))
 
     async def _look(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:

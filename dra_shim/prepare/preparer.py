@@ -220,7 +220,9 @@ class Preparer:
         """
         uid = record.claim.uid
         async with self._turns.of(uid):
-            return await self._transact(lambda ledger: transactions.forget(ledger, uid, record))
+            return await self._transact(
+                lambda transaction: transactions.forget(transaction, uid, record)
+            )
 
     async def standing(self) -> tuple[transactions.RecordState, ...]:
         """Return all records, and whether pods have their devices.
@@ -321,7 +323,9 @@ class Preparer:
         trial.doing = "the records"
         given = transactions.RecordInputs(devices, rivals, runs=trial.adopts)
         return await self._transact(
-            lambda ledger: transactions.record(ledger, claim, pod, use, given, self._terms)
+            lambda transaction: transactions.record(
+                transaction, claim, pod, use, given, self._terms
+            )
         )
 
     async def _consumer(self, claim: AllocatedClaim, trial: _Trial) -> Consumer:
@@ -329,7 +333,7 @@ class Preparer:
         if len(claim.consumers) < 2:
             return consumer_of(claim, None)
         trial.doing = "the records"
-        before = await self._transact(lambda ledger: ledger.by_uid(claim.ref.uid))
+        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
         recorded = before[0] if before else None
         return consumer_of(claim, recorded, await self._over(claim, recorded, trial))
 
@@ -359,7 +363,9 @@ class Preparer:
         self._turns.end(claim.uid)
         try:
             async with self._turns.of(claim.uid):
-                known = await self._transact(lambda ledger: transactions.forget(ledger, claim.uid))
+                known = await self._transact(
+                    lambda transaction: transactions.forget(transaction, claim.uid)
+                )
         except (DranetError, OSError) as error:
             return self._kept(claim, str(error), kind_of(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
@@ -392,5 +398,5 @@ async def _whole(work: Callable[[], T]) -> T:
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({task})
-        task.exception()  # whatever it is, nobody asks any more
+        task.exception()  # retrieved, because no caller waits for it
         raise

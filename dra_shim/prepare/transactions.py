@@ -44,7 +44,7 @@ class RecordInputs:
 
 
 def record(
-    ledger: CheckpointTransaction,
+    transaction: CheckpointTransaction,
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
@@ -54,7 +54,7 @@ def record(
     """Return the claim's record for this pod, made now unless it is there.
 
     Args:
-        ledger: of this transaction.
+        transaction: the open one.
         claim: as the server has it.
         pod: the one that has it.
         use: what the pod does with it.
@@ -66,19 +66,19 @@ def record(
         DranetError: the claim is refused, or its record cannot be used.
         OSError: the record cannot be written.
     """
-    before = ledger.by_uid(claim.ref.uid)
+    before = transaction.by_uid(claim.ref.uid)
     if before and is_recorded(before[0], claim, pod.uid, terms):
         return before[0]
-    _check_free(claim, ledger.in_use((claim.ref, pod)), given.rivals)
-    holder = ledger.holder(claim.ref.uid, besides=pod.uid)
+    _check_free(claim, transaction.in_use((claim.ref, pod)), given.rivals)
+    holder = transaction.holder(claim.ref.uid, besides=pod.uid)
     if holder is not None:
         raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
     nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
     made = allocation_of(claim, pod, use, given.devices, terms, nonce)
-    made = _leased(made, ledger.addresses(besides=claim.ref.uid))
+    made = _leased(made, transaction.addresses(besides=claim.ref.uid))
     if not given.runs:
-        check_distinct([made, *_others(ledger, made)])
-    ledger.record([made])
+        check_distinct([made, *_others(transaction, made)])
+    transaction.record([made])
     return made
 
 
@@ -111,15 +111,19 @@ def _own_name(given: AllocatedDevice) -> str:
     return str(given.device.attribute("dra.net/ifName") or "")
 
 
-def _others(ledger: CheckpointTransaction, made: Allocation) -> list[Allocation]:
-    return [entry for entry in ledger.of_pod(made.pod.uid) if entry.claim.uid != made.claim.uid]
+def _others(transaction: CheckpointTransaction, made: Allocation) -> list[Allocation]:
+    return [
+        entry for entry in transaction.of_pod(made.pod.uid) if entry.claim.uid != made.claim.uid
+    ]
 
 
-def forget(ledger: CheckpointTransaction, claim_uid: str, judged: Allocation | None = None) -> bool:
+def forget(
+    transaction: CheckpointTransaction, claim_uid: str, judged: Allocation | None = None
+) -> bool:
     """Drop a claim's record, and say whether there was one; one that is broken is moved aside.
 
     Args:
-        ledger: of this transaction.
+        transaction: the open one.
         claim_uid: of the claim.
         judged: the record to be dropped, as `record_state` returned it; one that was written since
             stays, whatever it says. None for whatever is there.
@@ -127,16 +131,18 @@ def forget(ledger: CheckpointTransaction, claim_uid: str, judged: Allocation | N
     Raises:
         OSError: it cannot be removed.
     """
-    there = ledger.by_uid(claim_uid)
+    there = transaction.by_uid(claim_uid)
     if judged is not None and not any(record is judged for record in there):
         return False
-    ledger.forget(claim_uid)
+    transaction.forget(claim_uid)
     return bool(there)
 
 
-def record_state(ledger: CheckpointTransaction) -> tuple[RecordState, ...]:
+def record_state(transaction: CheckpointTransaction) -> tuple[RecordState, ...]:
     """Return all records."""
-    return tuple(RecordState(entry, ledger.holds(entry.claim.uid)) for entry in ledger.records())
+    return tuple(
+        RecordState(entry, transaction.holds(entry.claim.uid)) for entry in transaction.records()
+    )
 
 
 def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:

@@ -57,7 +57,9 @@ from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
 
-PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again; unasked, twice
+PROBE_S: Final = (
+    3600.0  # before a missing feature is probed again; twice that at most without changes
+)
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
 MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
 
@@ -87,9 +89,9 @@ class ResourceSliceController:
         self._notify = notify
         self._clock = timing.clock
         self._random = timing.random
-        self._goods: DriverResources | None = None
+        self._resources: DriverResources | None = None
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
-        self._mirror = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
+        self._informer = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
         self._pace = SyncSchedule(timing.random)
         self._alarm = Wakeup(timing)
         self._writes = 0  # of this pass
@@ -103,19 +105,19 @@ class ResourceSliceController:
         self._probed_at = -inf
         self._told: set[notices.Notice] = set()
 
-    def offer(self, goods: DriverResources) -> None:
+    def offer(self, resources: DriverResources) -> None:
         """Publish the node's current devices; may be called at any rate."""
-        if goods != self._goods:
-            self._goods = goods
+        if resources != self._resources:
+            self._resources = resources
             self._pace.news(self._clock())
             self._alarm.stir()
 
     async def run(self) -> None:
         """Publish until cancelled; may be called again when it ended."""
-        if self._goods is not None:
+        if self._resources is not None:
             self._pace.news(self._clock())  # a pass that was cut short took in what there was
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._mirror.run(), name="slices: mirror")
+            tasks.create_task(self._informer.run(), name="slices: informer")
             while True:
                 await self._alarm.until(lambda: self._pace.due)
                 await self._try()
@@ -141,10 +143,10 @@ class ResourceSliceController:
 
     def _look(self) -> None:
         """Check whether another writer changed the slices."""
-        if self._mirror.complete and self._expected is not None:
+        if self._informer.complete and self._expected is not None:
             seen = {
                 name: _seen(read_published(document))
-                for name, document in self._mirror.objects.items()
+                for name, document in self._informer.objects.items()
             }
             self._pace.drift(self._clock(), found=seen != self._expected)
             self._alarm.stir()
@@ -152,28 +154,28 @@ class ResourceSliceController:
     # ------------------------------------------------------------------- a pass
 
     async def _pass(self) -> None:
-        assert self._goods is not None, "nothing is due before there is something to offer"
+        assert self._resources is not None, "nothing is due before there is something to offer"
         node = await self._api.get(NODE, self._node)
         pool = SlicePool(self._node, uid_of(node), await self._api.version(SLICE))
         for _ in range(MAX_ROUNDS):
-            goods = self._sound(await self._known_to_server(pool, self._goods))
+            resources = self._sound(await self._known_to_server(pool, self._resources))
             listing = await self._api.list(SLICE, self._fields)
             parts, steps, published = await in_thread(
-                partial(self._planned, pool, goods, listing.items)
+                partial(self._planned, pool, resources, listing.items)
             )
             if await self._done(steps, published):
                 self._layout = {
                     part.name: [device.name for device in part.offers] for part in parts
                 }
                 slices = sum(not part.counters for part in parts)
-                self._notify(notices.SlicesPublished(len(goods.offers), slices, self._writes))
+                self._notify(notices.SlicesPublished(len(resources.offers), slices, self._writes))
                 return
         raise UnavailableError(
             f"publish the devices of {self._node}", f"refused {MAX_ROUNDS} times in a row"
         )
 
     def _planned(
-        self, pool: SlicePool, goods: DriverResources, items: Sequence[Object]
+        self, pool: SlicePool, resources: DriverResources, items: Sequence[Object]
     ) -> tuple[tuple[SliceContent, ...], tuple[Step, ...], list[PublishedSlice]]:
         """Return the slices that shall be, what must be done for it, and what there is."""
         published = [read_published(item) for item in items]
@@ -182,7 +184,7 @@ class ResourceSliceController:
             for resource_slice in published
             if resource_slice.pool == pool.node
         }
-        parts = laid_out(pool.node, goods, self._layout or found)
+        parts = laid_out(pool.node, resources, self._layout or found)
         return parts, plan(pool, parts, published, self._accepted), published
 
     async def _done(self, steps: Sequence[Step], published: Sequence[PublishedSlice]) -> bool:
@@ -225,12 +227,12 @@ class ResourceSliceController:
 
     # ------------------------------------------------------------------- what cannot be published
 
-    def _sound(self, goods: DriverResources) -> DriverResources:
+    def _sound(self, resources: DriverResources) -> DriverResources:
         """Return the devices, without those that the server refused in their present form."""
         offers = tuple(
-            device for device in goods.offers if self._refused.get(device.name) != device
+            device for device in resources.offers if self._refused.get(device.name) != device
         )
-        return DriverResources(offers, goods.counters)
+        return DriverResources(offers, resources.counters)
 
     def _take_out(self, faults: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
         """Remember what is at fault; say whether that was anything."""
@@ -242,21 +244,23 @@ class ResourceSliceController:
                 self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
         return bool(faults)
 
-    async def _known_to_server(self, pool: SlicePool, goods: DriverResources) -> DriverResources:
+    async def _known_to_server(
+        self, pool: SlicePool, resources: DriverResources
+    ) -> DriverResources:
         """Return the devices, without what needs features that the server lacks."""
-        needed = goods.features
+        needed = resources.features
         hopeful = self._clock() - self._probed_at >= PROBE_S
         if needed - self._probed or (hopeful and needed & self._lacking):
             features = _USUAL | needed | self._probed
             self._found_lacking(await self._probe(pool, features))
             self._probed = features
         self._tell_missing(needed)
-        return without(goods, needed & self._lacking)
+        return without(resources, needed & self._lacking)
 
     def _probe_due(self) -> float:
         """Return when to probe missing features without a change; inf if none is missing."""
-        assert self._goods is not None, "something was offered"
-        missed = self._goods.features & self._lacking
+        assert self._resources is not None, "something was offered"
+        missed = self._resources.features & self._lacking
         return self._probed_at + PROBE_S * (1 + self._random()) if missed else inf
 
     def _found_lacking(self, features: frozenset[Feature]) -> None:

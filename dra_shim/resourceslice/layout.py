@@ -43,7 +43,7 @@ class SliceContent:
 
 
 def laid_out(
-    node: str, goods: DriverResources, before: Mapping[str, Sequence[str]]
+    node: str, resources: DriverResources, before: Mapping[str, Sequence[str]]
 ) -> tuple[SliceContent, ...]:
     """Return the slices of the pool, those with devices first.
 
@@ -52,20 +52,23 @@ def laid_out(
         goods: devices of the node.
         before: name of a slice → names of the devices in it, as they are published.
     """
-    known = {device.name: device for device in goods.offers}
+    known = {device.name: device for device in resources.offers}
     groups: dict[str, _Group] = {}
     loose: list[SliceDevice] = []
     for name in _own(node, before):
         groups[name] = _Group([known.pop(device) for device in before[name] if device in known])
         loose += groups[name].shed()
     loose += known.values()
-    needed = -(-len(goods.offers) // MAX_ADVANCED)
+    needed = -(-len(resources.offers) // MAX_ADVANCED)
     if sum(bool(group.offers) for group in groups.values()) > needed:
-        groups, loose = {}, [*goods.offers]
+        groups, loose = {}, [*resources.offers]
     groups = {name: group for name, group in groups.items() if group.offers}
     _fill(node, groups, loose)
     parts = [SliceContent(name, _sorted(groups[name].offers)) for name in sorted(groups)]
-    return (*(parts or [SliceContent(slice_name(node, 0))]), *_counter_parts(node, goods.counters))
+    return (
+        *(parts or [SliceContent(slice_name(node, 0))]),
+        *_counter_parts(node, resources.counters),
+    )
 
 
 def slice_name(node: str, index: int) -> str:

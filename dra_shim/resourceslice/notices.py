@@ -35,7 +35,7 @@ class DeviceRefused:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesMissing:
-    """The server lacks features; what needs them is not published: see goods.without.
+    """The server lacks features; what needs them is not published: see pool.without.
 
     It is reported when the missing ones change; none when all have come.
     """

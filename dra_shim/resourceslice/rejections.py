@@ -13,7 +13,7 @@ from dra_shim.resourceslice.layout import SliceContent
 _DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
 _COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
 _ATTRIBUTE: Final = re.compile(r"(?:\.basic)?\.attributes\[([^]]*)\].*")
-MAX_WHY: Final = 3  # reasons told of one device
+MAX_WHY: Final = 3  # reasons reported for one device
 # What a server drops that lacks a feature. Of lists it drops the values, and refuses the rest.
 _DROPPED: Final[Mapping[str, Feature]] = {
     "taints": Feature.TAINTS,

@@ -36,7 +36,7 @@ IGNORED: Final = (
     ("--hook-path", "containers wait at the gate, not in an OCI hook"),
     ("--slaac-ready-timeout", "an attach does not wait for router advertisements"),
     ("--slaac-rollback-reserve", "an attach does not wait for router advertisements"),
-    ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
+    ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size sets one"),
     ("--cloud-provider-options", "attributes of clouds are not published yet"),
     ("--profile-provider", "there are no profiles yet"),
     ("--webhook-url", "there are no profiles yet"),
@@ -154,14 +154,14 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
-        metavar="TIME", help="longest time between two looks at the node (default: 1m)",
+        metavar="TIME", help="longest time between two scans of the node (default: 1m)",
     )  # fmt: skip
     add(
         "--first-valid-config", action="store_true",
         help="dranet's order: the first configuration alone, so the class beats the claim",
     )  # fmt: skip
     add("--log-format", choices=("console", "json"), default="console", help="log format")
-    add("--verbose", action="store_true", help="log every call and every look")
+    add("--verbose", action="store_true", help="log every call and every scan")
     add(
         "-v", "--v", dest="level", type=int, default=0, metavar="LEVEL",
         help="klog's level of logging; 4 and more are --verbose; its other flags decide nothing",

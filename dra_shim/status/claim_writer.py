@@ -57,34 +57,34 @@ class ClaimWriter:
         self._clock = timing.clock
         self._wall = timing.wall
         self._alarm = Wakeup(timing)
-        self._agenda = ClaimQueue(timing.random)
+        self._queue = ClaimQueue(timing.random)
         self._dropping_until = -inf  # the server drops what we write, as far as we know
 
     def want(self, claim: ObjectRef, devices: Devices, patience_s: float) -> None:
         """Take what a claim's status shall say; () to withdraw what it says."""
-        self._agenda.want(claim, devices, self._clock(), patience_s)
+        self._queue.want(claim, devices, self._clock(), patience_s)
         self._alarm.stir()
 
     async def run(self) -> NoReturn:
         """Write until cancelled."""
         while True:
-            await self._alarm.until(lambda: self._agenda.due)
-            job = self._agenda.begin()
+            await self._alarm.until(lambda: self._queue.due)
+            job = self._queue.begin()
             try:
                 await self._report(job)
             except BaseException:
-                self._agenda.put_off(job, self._clock())  # whoever runs us again goes on
+                self._queue.put_off(job, self._clock())  # whoever runs us again goes on
                 raise
 
     async def _report(self, job: ClaimItem) -> None:
         try:
             await self._bring_up_to_date(job)
         except UnavailableError as error:
-            pause_s = self._agenda.silenced(job, self._clock(), after_s=error.after_s)
+            pause_s = self._queue.silenced(job, self._clock(), after_s=error.after_s)
             self._notify(notices.StatusSyncFailed(error, pause_s))
             return
         except NotFoundError:
-            self._agenda.forget(job)
+            self._queue.forget(job)
             self._notify(notices.ClaimGone(job.claim))
         except InvalidError as error:
             remedy = right_missing(error)
@@ -99,11 +99,11 @@ class ClaimWriter:
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
             text = f"internal error of dra-shim: {error!r}"
             self._notify(notices.ClaimRefused(job.claim, text))
-        self._agenda.answered()
+        self._queue.answered()
 
     def _hindered(self, job: ClaimItem, error: ApiError) -> None:
         lasting = not isinstance(error, ConflictError)
-        pause_s = self._agenda.hindered(job, self._clock(), lasting=lasting)
+        pause_s = self._queue.hindered(job, self._clock(), lasting=lasting)
         self._notify(notices.StatusSyncFailed(error, pause_s))
 
     async def _bring_up_to_date(self, job: ClaimItem) -> None:
@@ -113,9 +113,9 @@ class ClaimWriter:
             ApiError: the server could not be asked, or does not take it.
             ConfigError: the claim cannot be read.
         """
-        agenda, ref = self._agenda, job.claim
+        queue, ref = self._queue, job.claim
         if self._clock() < self._dropping_until:
-            agenda.put_off(job, self._dropping_until)
+            queue.put_off(job, self._dropping_until)
             return
         devices = job.devices
         claim = await self._api.get(CLAIM, ref.name, ref.namespace)
@@ -123,13 +123,13 @@ class ClaimWriter:
             raise NotFoundError(f"get ResourceClaim {ref}", f"UID {ref.uid} is gone")
         document = claim_document(claim, devices, stamp_of(self._wall()), self._node)
         if document is None:
-            agenda.done(job, self._clock(), wrote=False)
+            queue.done(job, self._clock(), wrote=False)
             return
         answer = await self._api.apply(CLAIM, document, DRIVER_NAME, ref.namespace, "status")
         if is_kept(document, answer):
-            agenda.done(job, self._clock(), wrote=True)
+            queue.done(job, self._clock(), wrote=True)
             self._notify(notices.StatusApplied(ref, len(devices)))
         else:
             self._dropping_until = self._clock() + PROBE_S
-            agenda.put_off(job, self._dropping_until)
+            queue.put_off(job, self._dropping_until)
             self._notify(notices.StatusNotKept())

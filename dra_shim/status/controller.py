@@ -33,7 +33,7 @@ class _Known:
     """
 
     claim: ObjectRef
-    standing: ClaimRecords
+    claim_records: ClaimRecords
     passing_since: float = inf
     again: float = inf
 
@@ -64,13 +64,13 @@ class StatusController:
         self._poster = EventRecorder(api, node, notify, timing)
         self._alarm = Wakeup(timing)
         self._known: dict[str, _Known] = {}
-        self._stranded: dict[str, PodSuperseded] = {}  # claim UID → who waits for it in vain
+        self._superseded: dict[str, PodSuperseded] = {}  # claim UID → who waits for it in vain
 
     def tell(self, notice: PrepareNotice) -> None:
         """Post what preparing notes, where users should read it."""
         self.event(*of_notice(notice, self._timing.wall()))
         if isinstance(notice, PodSuperseded):
-            self._stranded[notice.claim.uid] = notice
+            self._superseded[notice.claim.uid] = notice
             known = self._known.get(notice.claim.uid)
             if known is not None:
                 self._judge(known)
@@ -97,24 +97,26 @@ class StatusController:
             raise group.exceptions[0] from group
 
     def _changed(self, standings: Mapping[str, ClaimRecords]) -> None:
-        for uid, standing in standings.items():
-            record = standing.allocation or standing.attachment
+        for uid, claim_records in standings.items():
+            record = claim_records.allocation or claim_records.attachment
             known = self._known.get(uid)
             if record is not None and known is None:
-                known = self._known[uid] = _Known(record.claim, standing)
+                known = self._known[uid] = _Known(record.claim, claim_records)
             if known is None:
                 continue
-            known.standing = standing
+            known.claim_records = claim_records
             if record is None:
                 del self._known[uid]
-                self._stranded.pop(uid, None)
+                self._superseded.pop(uid, None)
             self._judge(known)
         self._alarm.stir()
 
     def _judge(self, known: _Known) -> None:
-        now, standing = self._timing.clock(), self._with_waiting(known)
-        known.passing_since = min(known.passing_since, now) if standing.is_passing else inf
-        found = status_update(standing, max(0.0, now - known.passing_since), self._timing.wall())
+        now, claim_records = self._timing.clock(), self._with_waiting(known)
+        known.passing_since = min(known.passing_since, now) if claim_records.is_passing else inf
+        found = status_update(
+            claim_records, max(0.0, now - known.passing_since), self._timing.wall()
+        )
         known.again = known.passing_since + found.again_s if found.again_s < inf else inf
         self._poster.add(found.occurrences)
         if found.devices is not None:
@@ -122,10 +124,13 @@ class StatusController:
 
     def _with_waiting(self, known: _Known) -> ClaimRecords:
         """Add the pod that waits in vain, while the claim is recorded for the reported pod."""
-        stranded, allocation = self._stranded.get(known.claim.uid), known.standing.allocation
-        if stranded is None or allocation is None or allocation.pod.uid != stranded.pod.uid:
-            return known.standing
-        return replace(known.standing, waiting=stranded.waiting)
+        superseded, allocation = (
+            self._superseded.get(known.claim.uid),
+            known.claim_records.allocation,
+        )
+        if superseded is None or allocation is None or allocation.pod.uid != superseded.pod.uid:
+            return known.claim_records
+        return replace(known.claim_records, waiting=superseded.waiting)
 
     async def _look_again(self) -> None:
         while True:

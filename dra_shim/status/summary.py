@@ -22,12 +22,12 @@ NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failure
 
 @dataclass(frozen=True, slots=True)
 class ClaimRecords:
-    """Records of one claim, and the pods that wait for it in vain.
+    """Records of one claim, and the pods that wait for an earlier pod's claim.
 
     Attributes:
         allocation: the shim's record, None where there is none.
         attachment: the plugin's, None where there is none.
-        waiting: pods that wait in vain for what is recorded for an earlier one.
+        waiting: pods that wait for a claim that is recorded for an earlier pod.
     """
 
     allocation: Allocation | None = None
@@ -58,24 +58,26 @@ class StatusUpdate:
     again_s: float = inf
 
 
-def status_update(standing: ClaimRecords, age_s: float, now_s: float) -> StatusUpdate:
+def status_update(claim_records: ClaimRecords, age_s: float, now_s: float) -> StatusUpdate:
     """Return what records come to.
 
     Args:
-        standing: the records, and the pods that wait in vain.
+        claim_records: the records, and the pods that wait.
         age_s: for how long the claim has been on its way; see `ClaimRecords.is_passing`.
         now_s: Unix seconds.
     """
-    allocation, attachment = standing.allocation, standing.attachment
+    allocation, attachment = claim_records.allocation, claim_records.attachment
     told = of_attachment(attachment, now_s) if attachment else ()
     told = tuple(event for event in told if now_s - event.at < NEWS_S)
     if allocation is None:
         return StatusUpdate((), told, DEPARTURE_S)
-    if standing.is_passing:
+    if claim_records.is_passing:
         if age_s < SLOW_S:
             return StatusUpdate(None, told, again_s=SLOW_S)
         if attachment is None or attachment.phase is not Phase.DETACHING:
             told = (*told, *of_delay(allocation, attachment, now_s))
     ended = attachment is not None and attachment.phase is Phase.HOME
     patience_s = DEPARTURE_S if ended else GATHER_S
-    return StatusUpdate(device_statuses(allocation, attachment, standing.waiting), told, patience_s)
+    return StatusUpdate(
+        device_statuses(allocation, attachment, claim_records.waiting), told, patience_s
+    )

@@ -217,7 +217,9 @@ class AttachController:
         for device in attachment.devices:
             for warning in device.warnings:
                 name = device.device.name
-                self.log.warning("attached, but", pod=str(pod), device=name, reason=warning)
+                self.log.warning(
+                    "attached with a warning", pod=str(pod), device=name, reason=warning
+                )
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Restore devices that an older sandbox of the pod, or an older allocation, still has.

@@ -28,7 +28,7 @@ class HostScan:
     """The host at the time of the scan.
 
     Attributes:
-        facts: what it showed.
+        facts: of the host.
         reasons: ifindex -> why no pod may have that link.
         parent_reasons: ifindex -> why no pod may have a child of that link.
     """
@@ -48,7 +48,7 @@ class HostScan:
             stays: the link stays on the host, and the pod gets a child of it.
 
         Raises:
-            RefusedError: says why.
+            RefusedError: the inventory leaves the device out; the text has the reason.
         """
         reason = why_unpublished(
             device.key, index, self.facts, self.parent_reasons if stays else self.reasons
@@ -59,7 +59,7 @@ class HostScan:
 
 @dataclass(slots=True)
 class PublishGuard:
-    """Judges hosts. Safe to use from several threads.
+    """Scans the host for links that no pod may have. Safe to use from several threads.
 
     Attributes:
         node_addresses: by which the cluster reaches the node, as inet_ntop(3) writes them.

@@ -34,9 +34,9 @@ class Repair:
     """A repair, or a check whether one is needed.
 
     Attributes:
-        failed: what the log says of it if it fails.
-        subject: what it repairs. Of work of one kind on it, one is done at a time.
-        work: does it.
+        failed: the log event of a failure.
+        subject: what it repairs; at most one repair of a kind runs on a subject.
+        work: starts the repair.
     """
 
     failed: str
@@ -46,7 +46,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class RepairRunner:
-    """Repairs that keep each other from nothing."""
+    """Runs repairs. A repair that fails or hangs does not stop the others."""
 
     log: structlog.typing.FilteringBoundLogger
     _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class RepairRunner:
     async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
         """Do repairs in turn. One that hangs in the kernel is abandoned, and not started again.
 
-        So there are as many threads as repairs that hang, however often they are asked for.
+        So the number of threads is that of the repairs that hang, however often one is requested.
 
         Args:
             repairs: each is asked for when it is its turn.
@@ -91,7 +91,7 @@ class RepairRunner:
         return task
 
     async def _tried(self, repair: Repair) -> bool:
-        """Do it; its failure is logged and keeps nothing else from being done."""
+        """Run one repair. A failure is logged and does not stop the others."""
         subject = repair.subject.name
         try:
             await repair.work()

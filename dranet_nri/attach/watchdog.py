@@ -26,10 +26,10 @@ from dranet_nri.plan.refusals import described
 from dranet_nri.plan.retry import message_of
 from dranet_nri.state.heartbeat import HungCall
 
-HUNG_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
+HUNG_S: Final = 10.0  # work that takes this long is reported as hung; usual is milliseconds
 HUNG: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
-GATE_OPEN: Final = "NetworkDeviceGateOpen"  # of one that is away or home, its gate open
-FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
+GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
+FAULT: Final = "NetworkDeviceFault"  # reason of an unexpected error
 
 _UNCLOSED: Final = "its gate cannot be closed"
 _UNOPENED: Final = "its gate cannot be opened"
@@ -42,7 +42,7 @@ Note = tuple[Attachment, Attachment]  # a record without and with what is said o
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Has work done on threads of its own."""
+    """Runs each job on a thread of its own, and reports those that hang or fail."""
 
     attachments: AttachmentRecords
     clock: Clock
@@ -51,10 +51,10 @@ class Watchdog:
     counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
 
     async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
-        """Do work on a thread and return what it returns.
+        """Run work on a thread and return its result.
 
         Args:
-            work: what to do.
+            work: the job.
             records: the claims it is for, if any, and what to record of one that has no record of
                 its sandbox.
 
@@ -83,29 +83,29 @@ class Watchdog:
         try:
             return await in_thread(work, HangTimeout(self.patience_s, tell))
         except asyncio.CancelledError:
-            notes.clear()  # The thread is where it was; the next instance reads why.
+            notes.clear()  # The thread still hangs; the next instance reads the record.
             raise
         finally:
             stuck = self.counts.returned(work)
             if stuck and not records:
-                self.log.warning("no longer stuck", step=stuck.step)
+                self.log.warning("no longer hung", step=stuck.step)
             for before, note in notes:
-                self.log.warning("no longer stuck", pod=str(note.pod), claim=str(note.claim))
+                self.log.warning("no longer hung", pod=str(note.pod), claim=str(note.claim))
                 self._swap(note, before)
 
     def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
-        """Say and record that a thread is stuck at the step."""
+        """Log and record that a thread hangs at the step."""
         late, hint = (
             f"{step} has not returned for {self.patience_s:g} s",
             "the kernel's log names hung tasks",
         )
         if not records:
-            self.log.error("stuck in the kernel", reason=f"{late}; {hint}")
+            self.log.error("hung in the kernel", reason=f"{late}; {hint}")
         message = f"{late}; its devices are left alone until it does; {hint}"
         notes: list[Note] = []
         for record in records:
             self.log.error(
-                "stuck in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
+                "hung in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
             )
             seen = self.attachments.get(record.claim.uid)
             before = seen if seen and seen.sandbox_id == record.sandbox_id else record
@@ -132,7 +132,7 @@ class Watchdog:
             self._swap(seen, replace(record, failure=failure))
 
     def note_well(self, claim_uid: str) -> None:
-        """Forget that a thread of the claim was stuck or failed: all of it was seen to be well."""
+        """Clear a recorded hang or fault of the claim: it is verified as healthy."""
         record = self.attachments.get(claim_uid)
         if record and record.failure and record.failure.reason in {HUNG, FAULT}:
             self._swap(record, replace(record, failure=None))
@@ -178,7 +178,7 @@ class Watchdog:
             self._swap(record, replace(record, failure=failure))
 
     def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
-        """Record it unless the thread was quicker; return whether it is recorded."""
+        """Record it unless the thread recorded first; return whether it is recorded."""
         try:
             return self.attachments.swap(seen, record)
         except (DranetError, OSError) as error:

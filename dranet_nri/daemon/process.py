@@ -200,7 +200,7 @@ class NriDaemon:
 
     def _rdma_unheard(self, error: KernelError) -> None:
         """Log it. Device events, or the next periodic reconcile, report the same changes."""
-        self._log.warning("RDMA events are not heard", reason=str(error))
+        self._log.warning("RDMA events are not received", reason=str(error))
 
     async def _repair(self, plugin: HookHandler) -> None:
         """Reconcile for ever. Whatever one round meets, the next one comes."""

@@ -14,9 +14,9 @@ from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
 class ReconcileSchedule:
     """Reconcile timer: at once after an event, with back-off after an error, else periodically.
 
-    Trouble that a round meets itself is for its result to tell. What the kernel announces during a
-    round may be about a device that it has looked at already, or an echo of its own work: a look
-    follows soon, but only one while such rounds in a row leave trouble.
+    The result of a round covers the failures of that round. A kernel event during a round can be
+    about a device that the round has already checked, or be caused by the round itself: one more
+    round follows soon, and no further one while such rounds in a row leave something to repair.
     """
 
     sweep_s: float
@@ -29,15 +29,15 @@ class ReconcileSchedule:
     _rung: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Let the first round come at once."""
+        """Schedule the first round now."""
         self._due = self.clock()
 
     def news(self) -> None:
-        """Say that the world changed."""
+        """Request a reconcile now."""
         self._ring(0.0)
 
     def trouble(self) -> None:
-        """Say that something new is left to be repaired."""
+        """Request a reconcile soon: something new is left to repair."""
         if self._began is None:
             self._troubled = 0
             self._ring(FIRST_DELAY_S)
@@ -64,12 +64,12 @@ class ReconcileSchedule:
         self.begin()
 
     def begin(self) -> None:
-        """Note that a round begins; what rings from now on is for the next one."""
+        """Note that a round begins; requests from now on are for the next one."""
         self._due = inf
         self._began = self.clock()
 
     def settle(self, *, pending: bool) -> None:
-        """Take in how the round went."""
+        """Schedule the next round by the result of this one."""
         self._began = None
         if self._announced and not (pending and self._echo):
             self._ring(FIRST_DELAY_S)

@@ -16,9 +16,10 @@ VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, driv
 def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> bool:
     """Whether events may be about devices of the plugin.
 
-    One appears that may be missing: it may have come home. An RDMA device appears: a driver's
-    reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
-    its PCI function and its device files every namespace is told, of its links only its own.
+    They are in three cases. A device appears that a claim waits for: it may be back on the host.
+    An RDMA device appears: the reload of a driver gives device files other numbers. A device of a
+    pod disappears: every namespace gets the events of PCI functions and device files, but those
+    of a link are sent to its own namespace only.
     """
     if any(event.action == OVERFLOW for event in events):
         return True
@@ -34,7 +35,7 @@ def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> boo
 def _may_be_missing(appeared: Collection[DeviceEvent], plugin: HookHandler) -> bool:
     """Whether something that appeared may be what keeps a claim from being settled.
 
-    Hardware may, under any name. Virtual links come with every pod of the node: one is looked at
+    Hardware may, under any name. Virtual links appear with every pod of the node: one counts only
     if a claim that is not settled has its name.
     """
     if any(event.subsystem != "net" or not event.path.startswith(VIRTUAL) for event in appeared):

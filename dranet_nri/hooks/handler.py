@@ -55,7 +55,7 @@ class HookHandler:
     _repairs: RepairRunner = field(init=False)
 
     def __post_init__(self) -> None:
-        """Let repairs be done apart."""
+        """Make the runner of repairs."""
         self._repairs = RepairRunner(self.log)
 
     # ------------------------------------------------------------------- hooks
@@ -175,9 +175,9 @@ class HookHandler:
     async def synchronize(self, pods: tuple[Pod, ...]) -> None:
         """Take the runtime's list of pods as the truth; the difference is repaired right after.
 
-        Sandboxes that have ended are in it, too. Of a pod's sandboxes one lives. One that something
-        is being attached to stays, for the list may be older; not if it has ended, or if the list
-        has another one of its pod, which was made since.
+        The list includes sandboxes that have ended; a pod has one live sandbox. A sandbox that is
+        being attached to is kept, because the list may be older, unless it has ended or the list
+        has a newer sandbox of the same pod.
         """
         live, records = self.attacher.live, self.attacher.attachments.all()
         busy = [pod for pod in live if self.attacher.is_busy(pod.sandbox_id)]
@@ -241,7 +241,7 @@ class HookHandler:
             close = partial(self._close_stray_gate, uid)
             yield Repair("gate not closed", RepairSubject(uid, uid), close)
         strays = RepairSubject("host", "host")
-        yield Repair("stray links not removed", strays, self.attacher.remove_strays)
+        yield Repair("orphaned links not removed", strays, self.attacher.remove_strays)
 
     def pending(self) -> int:
         """Return the number of claims neither restored nor attached with open gates, or unknown."""
@@ -277,7 +277,9 @@ class HookHandler:
         return await self._repairs.done(repairs, self.patience_s, self.moment_s)
 
     def _is_settled(self, record: Attachment) -> bool:
-        if record.phase is Phase.FAILED and not record.is_away:  # at home; a pod may wait for it
+        if (
+            record.phase is Phase.FAILED and not record.is_away
+        ):  # on the host; a pod may wait for it
             return self.synchronized and record.sandbox_id not in self.attacher.live
         if record.phase is not Phase.ATTACHED:
             return record.phase is Phase.HOME
@@ -357,7 +359,7 @@ class HookHandler:
         handed = tuple(claim for claim in claims if moved(claim))
         if handed == claims or not self._is_on_host_network(pod):
             return claims
-        return handed  # who looks on can do so from there
+        return handed  # adminAccess works from the host's namespace
 
     def _is_on_host_network(self, pod: Pod) -> bool:
         kernel = self.attacher.kernel

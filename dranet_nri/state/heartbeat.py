@@ -200,7 +200,7 @@ def not_ready(beat: Heartbeat) -> tuple[str, ...]:
 def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
     """Return what an operator should know of, though no probe fails for it."""
     return tuple(
-        f"stuck in the kernel for {now_s - call.since_s:.0f} s: {call.step}"
+        f"hung in the kernel for {now_s - call.since_s:.0f} s: {call.step}"
         + (f" (claim {call.claim})" if call.claim else "")
         for call in beat.stuck
     )

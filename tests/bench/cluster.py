@@ -60,7 +60,7 @@ class Fleet:
         async def one(name: str) -> None:
             async with gate:
                 await self._api.create(NODE, {"metadata": {"name": name}})
-            self._publishers[name].offer(goods(name, well=True))
+            self._publishers[name].offer(resources(name, well=True))
             self._tasks.add(asyncio.create_task(self._publishers[name].run()))
 
         await asyncio.gather(*map(one, self.names))
@@ -69,7 +69,9 @@ class Fleet:
 
     async def storm(self, seconds: float) -> None:
         """Let a link of each node flap."""
-        both = {name: (goods(name, well=False), goods(name, well=True)) for name in self.names}
+        both = {
+            name: (resources(name, well=False), resources(name, well=True)) for name in self.names
+        }
         end = time.monotonic() + seconds
         well = False
         while time.monotonic() < end:
@@ -94,7 +96,7 @@ class Fleet:
         return sum(int(number) for verb, number in found if verb in WRITES)
 
 
-def goods(node: str, *, well: bool) -> DriverResources:
+def resources(node: str, *, well: bool) -> DriverResources:
     """Return 8 NICs, the first of them without a carrier unless all is well."""
     devices = [nic(number) for number in range(NICS)]
     return driver_resources(node, devices, ills={} if well else {devices[0].name: "NoCarrier"})

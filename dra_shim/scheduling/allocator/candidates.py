@@ -27,7 +27,7 @@ class CheckOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"  # a selector has no answer, which stops the scheduler
-    OPEN = "open"  # nobody knows, because nothing was decided
+    OPEN = "open"  # unknown, because nothing was decided
 
 
 @dataclass(frozen=True, slots=True)

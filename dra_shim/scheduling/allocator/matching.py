@@ -16,7 +16,7 @@ from dra_shim.resourceapi import MAX_DEVICES, Constraint
 from dra_shim.scheduling.allocator.candidates import Candidate, PendingRequest, RequestAlternative
 from dra_shim.scheduling.allocator.usage import Values, values_of
 
-MAX_WAYS: Final = 16  # choices among alternatives that are looked at
+MAX_WAYS: Final = 16  # choices among alternatives that are tried
 
 Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it may have, one each
 

@@ -63,11 +63,11 @@ def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]
 
 def supply_of(stock: NodeInventory, node: str) -> CandidatePools:
     """Return a node's own devices as the pool that this driver publishes."""
-    goods = driver_resources(
+    resources = driver_resources(
         node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near
     )
     return CandidatePools(
-        (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
+        (Pool(DRIVER_NAME, node, resources.offers, resources.counters),),
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
         stock.excluded,
         {

@@ -86,30 +86,30 @@ def names(state: StatePaths) -> set[str]:
 
 
 def test_several_records_are_written_together(state: StatePaths) -> None:
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
-        assert ledger.in_use().whole == {
+        assert transaction.in_use().whole == {
             "d1": "claim default/a of pod default/train",
             "d2": "claim default/b of pod default/train",
         }
-        assert [name.name for name in ledger.known_devices()] == ["d1", "d2"]
+        assert [name.name for name in transaction.known_devices()] == ["d1", "d2"]
     assert names(state) == {"u1.json", "u2.json"}
 
 
 def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: StatePaths) -> None:
     old = allocation("a", "u1", "d1")
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([old])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([old])
     fs = FailingFs(1)
 
-    with CheckpointTransaction(state, fs=fs) as ledger:
+    with CheckpointTransaction(state, fs=fs) as transaction:
         with pytest.raises(UnwritableError) as caught:
-            ledger.record([allocation("b", "u2", "d2"), allocation("c", "u3", "d3")])
+            transaction.record([allocation("b", "u2", "d2"), allocation("c", "u3", "d3")])
 
         assert caught.value.errno == ENOSPC
-        assert ledger.recorded(old.claim, POD) == old
-        assert ledger.by_uid("u2") == ()
+        assert transaction.recorded(old.claim, POD) == old
+        assert transaction.by_uid("u2") == ()
     assert names(state) == {"u1.json"}
 
 
@@ -131,8 +131,8 @@ def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: StatePaths) 
 @pytest.mark.parametrize(
     "write",
     [
-        lambda ledger: ledger.record([allocation("a", "u1", "d1")]),
-        lambda ledger: ledger.forget("u1"),
+        lambda transaction: transaction.record([allocation("a", "u1", "d1")]),
+        lambda transaction: transaction.forget("u1"),
     ],
     ids=["record", "forget"],
 )
@@ -148,10 +148,10 @@ def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
             raise error
 
     with (
-        CheckpointTransaction(state, fs=RefusingFs()) as ledger,
+        CheckpointTransaction(state, fs=RefusingFs()) as transaction,
         pytest.raises(UnwritableError) as caught,
     ):
-        write(ledger)
+        write(transaction)
 
     expected = f"state directory {state.directory}: cannot be written: {why}; {remedy}"
     assert str(caught.value) == expected
@@ -166,27 +166,27 @@ def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: Sta
     back = replace(held, phase=Phase.HOME, devices=(replace(attached, home=True),))
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(held)
-        with CheckpointTransaction(state) as ledger:
-            assert ledger.recorded(claim, POD) is None
+        with CheckpointTransaction(state) as transaction:
+            assert transaction.recorded(claim, POD) is None
             with pytest.raises(RefusedError, match="has not given its devices back"):
-                ledger.recorded(claim, other)
+                transaction.recorded(claim, other)
         attachments.put(back)
 
-        with CheckpointTransaction(state) as ledger:
-            assert ledger.recorded(claim, other) is None
+        with CheckpointTransaction(state) as transaction:
+            assert transaction.recorded(claim, other) is None
 
 
 def test_a_changed_record_is_put_back_when_a_later_one_fails(state: StatePaths) -> None:
     old = allocation("a", "u1", "d1")
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([old])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([old])
         unusable = allocation("bad name", "u2", "d2")
 
         with pytest.raises(Exception, match="bad name"):
-            ledger.record([replace(old, nonce="new"), unusable])
+            transaction.record([replace(old, nonce="new"), unusable])
 
-        assert ledger.by_uid("u1") == (old,)
-        assert ledger.by_uid("u2") == ()
+        assert transaction.by_uid("u1") == (old,)
+        assert transaction.by_uid("u2") == ()
 
 
 def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
@@ -195,22 +195,22 @@ def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
             super().replace(source, target)
 
-    with CheckpointTransaction(state, fs=Interrupting()) as ledger:
+    with CheckpointTransaction(state, fs=Interrupting()) as transaction:
         with pytest.raises(KeyboardInterrupt):
-            ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
+            transaction.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
-        assert {record.claim.uid for record in ledger.of_pod("p1")} == {"u1", "u2"}
+        assert {record.claim.uid for record in transaction.of_pod("p1")} == {"u1", "u2"}
 
 
 def test_the_same_pod_finds_its_record_by_uid_or_name(state: StatePaths) -> None:
     record = allocation("a", "u1", "d1")
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([allocation("z", "u0", "d0"), record])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([allocation("z", "u0", "d0"), record])
 
-        assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) == record
-        assert ledger.recorded(ObjectRef("default", "a", ""), POD) == record
-        assert ledger.recorded(ObjectRef("other", "a", ""), POD) is None
-        assert ledger.named("default", "a") == (record,)
+        assert transaction.recorded(ObjectRef("default", "a", "u1"), POD) == record
+        assert transaction.recorded(ObjectRef("default", "a", ""), POD) == record
+        assert transaction.recorded(ObjectRef("other", "a", ""), POD) is None
+        assert transaction.named("default", "a") == (record,)
 
 
 @pytest.mark.parametrize(
@@ -225,11 +225,11 @@ def test_the_same_pod_finds_its_record_by_uid_or_name(state: StatePaths) -> None
 def test_a_claim_that_is_anothers_is_refused_with_the_holder(
     state: StatePaths, claim: ObjectRef, pod: ObjectRef, expected: str
 ) -> None:
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([allocation("a", "u1", "d1")])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([allocation("a", "u1", "d1")])
 
         with pytest.raises(RefusedError) as caught:
-            ledger.recorded(claim, pod)
+            transaction.recorded(claim, pod)
 
     assert expected in str(caught.value)
 
@@ -238,11 +238,11 @@ def test_a_newer_record_refuses_its_own_claim_only(state: StatePaths) -> None:
     state.allocations.mkdir(parents=True)
     (state.allocations / "u1.json").write_text('{"version":99}')
 
-    with CheckpointTransaction(state) as ledger:
-        (damage,) = ledger.damages()
+    with CheckpointTransaction(state) as transaction:
+        (damage,) = transaction.damages()
         with pytest.raises(RefusedError, match="its record cannot be used"):
-            ledger.recorded(ObjectRef("default", "a", "u1"), POD)
-        assert ledger.recorded(ObjectRef("default", "b", "u2"), POD) is None
+            transaction.recorded(ObjectRef("default", "a", "u1"), POD)
+        assert transaction.recorded(ObjectRef("default", "b", "u2"), POD) is None
 
     assert damage.claim_uid == "u1"
     assert damage.broken.in_the_way
@@ -252,12 +252,12 @@ def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: Sta
     state.allocations.mkdir(parents=True)
     (state.allocations / "u1.json").write_text("{")
 
-    with CheckpointTransaction(state) as ledger:
-        assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) is None
-        ledger.record([allocation("a", "u1")])
+    with CheckpointTransaction(state) as transaction:
+        assert transaction.recorded(ObjectRef("default", "a", "u1"), POD) is None
+        transaction.record([allocation("a", "u1")])
 
-    with CheckpointTransaction(state) as ledger:
-        assert ledger.damages() == ()
+    with CheckpointTransaction(state) as transaction:
+        assert transaction.damages() == ()
     assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
 
 
@@ -268,24 +268,26 @@ def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(
         allocation("a", "u1"),
         devices=(AllocatedDevice("nic", "node", device("d1"), admin_access=True),),
     )
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([watching])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([watching])
 
-        assert ledger.in_use().whole == {}
-        assert ledger.known_devices() == ()
+        assert transaction.in_use().whole == {}
+        assert transaction.known_devices() == ()
     assert observe(state) == ((), DeviceUsage())
 
 
 def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: StatePaths) -> None:
     ours, theirs = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
     older = shares("older", "u4", ("d3", 1))
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([shares("a", "u1", ("d1", 20), ("d2", 3)), shares("b", "u2", ("d1", 30))])
-        ledger.record([shares("look", "u3", ("d1", 50), admin_access=True)])
-        ledger.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record(
+            [shares("a", "u1", ("d1", 20), ("d2", 3)), shares("b", "u2", ("d1", 30))]
+        )
+        transaction.record([shares("look", "u3", ("d1", 50), admin_access=True)])
+        transaction.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
 
-        everybodys = ledger.in_use().consumed
-        without_ours = ledger.in_use((ours, POD)).consumed
+        everybodys = transaction.in_use().consumed
+        without_ours = transaction.in_use((ours, POD)).consumed
 
     assert everybodys == {"d1": {"x": 50, "y": 2}, "d2": {"x": 3, "y": 1}, "d3": {}}
     assert without_ours == {"d1": {"x": 30, "y": 1}, "d3": {}}
@@ -326,8 +328,8 @@ def test_a_device_the_plugin_has_not_brought_home_is_in_use(
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(Attachment(claim, POD, "sandbox1", netns, phase, (attached,)))
 
-    with CheckpointTransaction(state) as ledger:
-        used = ledger.in_use().whole
+    with CheckpointTransaction(state) as transaction:
+        used = transaction.in_use().whole
 
     holder = "pod default/train, which has not given it back (claim default/a)"
     assert used == ({"d1": holder} if held else {})
@@ -336,9 +338,9 @@ def test_a_device_the_plugin_has_not_brought_home_is_in_use(
 def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: StatePaths) -> None:
     state.directory.mkdir(parents=True)
     state.allocations.write_text("not a directory")
-    ledger = CheckpointTransaction(state)
+    transaction = CheckpointTransaction(state)
     with pytest.raises(UnwritableError, match=f"state directory {state.directory}: "):
-        ledger.__enter__()
+        transaction.__enter__()
     state.allocations.unlink()
 
     with CheckpointTransaction(state) as second:
@@ -357,14 +359,16 @@ def test_a_ledger_that_is_kept_stays_open_between_transactions(state: StatePaths
         pass
     assert watches() == before
 
-    ledger = CheckpointTransaction(state, keep=True)
+    transaction = CheckpointTransaction(state, keep=True)
     for number in range(2):
-        with ledger:
-            ledger.record([allocation(f"c{number}", f"u{number}", f"d{number}")])
-            assert [record.claim.name for record in ledger.records()] == ["c0", "c1"][: number + 1]
-            assert not ledger.holds("u0")
+        with transaction:
+            transaction.record([allocation(f"c{number}", f"u{number}", f"d{number}")])
+            assert [record.claim.name for record in transaction.records()] == ["c0", "c1"][
+                : number + 1
+            ]
+            assert not transaction.holds("u0")
         assert watches() == before + 2
-    ledger.close()
-    ledger.close()
+    transaction.close()
+    transaction.close()
 
     assert watches() == before

@@ -18,7 +18,7 @@ def test_hardware_that_is_left_out_is_named_with_the_reason() -> None:
 
     assert logs == [
         {
-            "event": "left out",
+            "event": "devices excluded",
             "log_level": "info",
             "room": "node",
             "reason": "dropped by --exclude eth*",

@@ -51,7 +51,7 @@ class Bench:
         self.addresses = FakeAddresses()
         self.clock = FakeClock()
         self.state = StatePaths(root / "lib", root / "run")
-        self.goods = DriverResources()
+        self.resources = DriverResources()
         self.offers: list[list[str]] = []
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
@@ -105,7 +105,7 @@ class Bench:
     def ailing(self) -> dict[str, str]:
         """Return device → taint of the last offer."""
         return {
-            device.name: device.taints[0].value for device in self.goods.offers if device.taints
+            device.name: device.taints[0].value for device in self.resources.offers if device.taints
         }
 
     async def health(self) -> dict[str, bool | None]:
@@ -157,9 +157,9 @@ class Bench:
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
 
-    def _take(self, goods: DriverResources) -> None:
-        self.goods = goods
-        self.offers.append([device.name for device in goods.offers])
+    def _take(self, resources: DriverResources) -> None:
+        self.resources = resources
+        self.offers.append([device.name for device in resources.offers])
 
 
 def facts_with(name: str) -> HostFacts:

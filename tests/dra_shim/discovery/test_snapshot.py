@@ -53,8 +53,8 @@ def test_what_is_there_is_offered_by_name() -> None:
     found = view(virtual("b", "a"))
 
     assert list(found.devices) == ["a", "b"]
-    assert [device.name for device in found.goods.offers] == ["a", "b"]
-    assert {device.pool for device in found.goods.offers} == {NODE}
+    assert [device.name for device in found.resources.offers] == ["a", "b"]
+    assert {device.pool for device in found.resources.offers} == {NODE}
     assert found.health == tuple(DeviceHealth(NODE, name, healthy=True) for name in "ab")
     assert found.ills == {}
 
@@ -79,7 +79,7 @@ def test_a_device_in_a_pod_keeps_its_last_facts_and_nobody_knows_how_it_is() -> 
     assert found.devices[PCI].attribute("dra.net/mtu") == 9000
     assert found.devices[PCI].attribute("dra.net/pciAddress") == PF
     assert found.health == (DeviceHealth(NODE, PCI, healthy=None, message=AWAY),)
-    assert found.goods.offers[0].taints == ()
+    assert found.resources.offers[0].taints == ()
 
 
 def test_a_virtual_device_in_a_pod_is_offered_though_nothing_of_it_is_here() -> None:
@@ -131,7 +131,7 @@ def test_of_two_infiniband_ports_each_has_its_own_state(port: int, ill: dict[str
 def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
     found = view(HostFacts(), HELD)
 
-    assert [(device.name, device.taints[0].value) for device in found.goods.offers] == [
+    assert [(device.name, device.taints[0].value) for device in found.resources.offers] == [
         (PCI, VANISHED)
     ]
     assert found.health[0].healthy is False
@@ -145,7 +145,7 @@ def test_hardware_whose_driver_is_gone_from_under_a_pod_stays_and_is_tainted(dri
     found = view(bare, HELD)
 
     assert found.devices == {PCI: HELD}
-    assert [(device.name, device.taints[0].value) for device in found.goods.offers] == [
+    assert [(device.name, device.taints[0].value) for device in found.resources.offers] == [
         (PCI, NO_DRIVER)
     ]
     assert found.health[0].healthy is False
@@ -176,7 +176,7 @@ def test_what_the_plugin_cannot_bring_into_its_pod_is_told_in_its_words_and_not_
     gone = snapshot_of(NODE, HostFacts(), (HELD,), choice, failing=failing)
 
     assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
-    assert found.goods.offers[0].taints == ()
+    assert found.resources.offers[0].taints == ()
     assert gone.health[0].message == f"Vanished: {WORDS[VANISHED]}", "what is seen counts first"
 
 
@@ -188,7 +188,7 @@ def test_a_nic_without_a_carrier_is_tainted() -> None:
     found = view(HostFacts((function(),), (nic("eth1", carrier=False),)))
 
     assert found.ills == {PCI: NO_CARRIER}
-    assert [taint.value for taint in found.goods.offers[0].taints] == [NO_CARRIER]
+    assert [taint.value for taint in found.resources.offers[0].taints] == [NO_CARRIER]
     assert found.health[0] == DeviceHealth(
         NODE, PCI, healthy=False, message="NoCarrier: its link is up and has no carrier"
     )
@@ -200,7 +200,7 @@ def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
     found = view(facts)
     pf, vf = sorted(found.there)
 
-    assert len(found.goods.counters) == 1
+    assert len(found.resources.counters) == 1
     assert found.rivals == {pf: frozenset({vf}), vf: frozenset({pf})}
 
 
@@ -258,7 +258,7 @@ def test_shared_devices_are_offered_to_several() -> None:
 
     found = view(virtual("a", "b"), choice=choice)
 
-    assert [(device.name, device.shared) for device in found.goods.offers] == [
+    assert [(device.name, device.shared) for device in found.resources.offers] == [
         ("a", True),
         ("b", False),
     ]
@@ -290,7 +290,7 @@ def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
     found = view(virtual("a", "b1"), choice=choice)
 
     assert list(found.devices) == ["a"]
-    assert [device.name for device in found.goods.offers] == ["a"]
+    assert [device.name for device in found.resources.offers] == ["a"]
     assert [state.device for state in found.health] == ["a"]
     assert found.left_out == (("b1", "dropped by --exclude b*"),)
 
@@ -377,7 +377,7 @@ def test_a_numa_node_is_a_list_where_lists_are_wanted(lists: bool, published: ob
 
     found = view(facts, choice=replace(ALL, numa_lists=lists))
 
-    (offer,) = found.goods.offers
+    (offer,) = found.resources.offers
     assert offer.attribute(NUMA_NODE) == published
     assert found.devices[PCI].attribute(NUMA_NODE) == 1
 

@@ -31,34 +31,36 @@ CARD = [
 ]
 
 
-def offered(goods: DriverResources, name: str) -> SliceDevice:
-    return next(ref for ref in goods.offers if ref.name == name)
+def offered(resources: DriverResources, name: str) -> SliceDevice:
+    return next(ref for ref in resources.offers if ref.name == name)
 
 
-def consumed(goods: DriverResources) -> dict[str, list[tuple[str, int]]]:
-    return {ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in goods.offers}
+def consumed(resources: DriverResources) -> dict[str, list[tuple[str, int]]]:
+    return {
+        ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in resources.offers
+    }
 
 
 def test_devices_are_offered_by_name_as_they_are() -> None:
-    goods = driver_resources(NODE, [device("b", mtu=9000), device("a")])
+    resources = driver_resources(NODE, [device("b", mtu=9000), device("a")])
 
-    assert goods == DriverResources(
+    assert resources == DriverResources(
         (
             SliceDevice("dra.net", NODE, "a"),
             SliceDevice("dra.net", NODE, "b", (("dra.net/mtu", 9000),)),
         )
     )
-    assert not goods.features
+    assert not resources.features
 
 
 def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
-    goods = driver_resources(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
+    resources = driver_resources(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
 
-    assert [entry.taints for entry in goods.offers] == [
+    assert [entry.taints for entry in resources.offers] == [
         (),
         (Taint("dra.net/unhealthy", "NoCarrier", "NoSchedule"),),
     ]
-    assert goods.features == {Feature.TAINTS}
+    assert resources.features == {Feature.TAINTS}
 
 
 @pytest.mark.parametrize(
@@ -75,22 +77,22 @@ def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
 def test_without_taints_what_cannot_be_attached_is_not_offered(
     ill: str, offered_without: list[str]
 ) -> None:
-    goods = driver_resources(NODE, [device("a"), device("b")], ills={"b": ill})
+    resources = driver_resources(NODE, [device("a"), device("b")], ills={"b": ill})
 
-    offers = without(goods, frozenset({Feature.TAINTS})).offers
+    offers = without(resources, frozenset({Feature.TAINTS})).offers
 
     assert [ref.name for ref in offers] == offered_without
     assert not any(entry.taints for entry in offers)
 
 
 def test_a_shared_device_has_its_speed_to_share() -> None:
-    goods = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
+    resources = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
 
-    (offer,) = goods.offers
+    (offer,) = resources.offers
     policy = Policy(Fraction(), (), Fraction(), None, Fraction(10**6))
     assert offer.shared
     assert offer.capacity == (Capacity("dra.net/bandwidth", Fraction(10**11), policy),)
-    assert goods.features == {Feature.SHARING}
+    assert resources.features == {Feature.SHARING}
 
 
 @pytest.mark.parametrize(
@@ -125,17 +127,17 @@ def test_a_capacity_needs_room_among_the_attributes() -> None:
 
 
 def test_a_pf_consumes_as_much_as_all_its_vfs() -> None:
-    goods = driver_resources(NODE, CARD, physical=PHYSICAL)
+    resources = driver_resources(NODE, CARD, physical=PHYSICAL)
 
     name = "pci-0000-8a-00-0"
-    assert goods.counters == (CounterValue(name, "functions", Fraction(2)),)
-    assert consumed(goods) == {"pf": [(name, 2)], "vf-0": [(name, 1)], "vf-1": [(name, 1)]}
-    assert goods.features == {Feature.COUNTERS}
+    assert resources.counters == (CounterValue(name, "functions", Fraction(2)),)
+    assert consumed(resources) == {"pf": [(name, 2)], "vf-0": [(name, 1)], "vf-1": [(name, 1)]}
+    assert resources.features == {Feature.COUNTERS}
 
 
 def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
-    goods = driver_resources(NODE, CARD, physical=PHYSICAL)
-    supply = CandidatePools((Stand("dra.net", NODE, goods.offers, goods.counters),))
+    resources = driver_resources(NODE, CARD, physical=PHYSICAL)
+    supply = CandidatePools((Stand("dra.net", NODE, resources.offers, resources.counters),))
 
     def asked(*names: str) -> NamedClaim:
         return claim(
@@ -163,63 +165,66 @@ def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same()
 
 
 def test_a_card_without_vfs_needs_no_counters() -> None:
-    goods = driver_resources(NODE, [device("pf", PF)], physical={})
+    resources = driver_resources(NODE, [device("pf", PF)], physical={})
 
-    assert (goods.counters, goods.offers[0].counters) == ((), ())
+    assert (resources.counters, resources.offers[0].counters) == ((), ())
 
 
 def test_vfs_of_a_pf_that_is_not_offered_need_no_counters() -> None:
-    goods = driver_resources(NODE, CARD[1:], physical=PHYSICAL)
+    resources = driver_resources(NODE, CARD[1:], physical=PHYSICAL)
 
-    assert (goods.counters, consumed(goods)) == ((), {"vf-0": [], "vf-1": []})
+    assert (resources.counters, consumed(resources)) == ((), {"vf-0": [], "vf-1": []})
 
 
 def test_a_subfunction_belongs_to_its_pf_like_a_vf() -> None:
     sub = device("sf", PF, "eth5", bus="auxiliary")
 
-    goods = driver_resources(NODE, [device("pf", PF, "eth0"), sub])
+    resources = driver_resources(NODE, [device("pf", PF, "eth0"), sub])
 
-    assert consumed(goods) == {"pf": [("pci-0000-8a-00-0", 1)], "sf": [("pci-0000-8a-00-0", 1)]}
+    assert consumed(resources) == {"pf": [("pci-0000-8a-00-0", 1)], "sf": [("pci-0000-8a-00-0", 1)]}
 
 
 def test_a_pf_that_stays_on_the_host_excludes_nobody() -> None:
-    goods = driver_resources(NODE, CARD, frozenset({"pf"}), physical=PHYSICAL)
+    resources = driver_resources(NODE, CARD, frozenset({"pf"}), physical=PHYSICAL)
 
-    assert (goods.counters, consumed(goods)) == ((), {"pf": [], "vf-0": [], "vf-1": []})
+    assert (resources.counters, consumed(resources)) == ((), {"pf": [], "vf-0": [], "vf-1": []})
 
 
 def test_a_vf_that_stays_on_the_host_excludes_its_pf() -> None:
-    goods = driver_resources(NODE, CARD, frozenset({"vf-0"}), physical=PHYSICAL)
+    resources = driver_resources(NODE, CARD, frozenset({"vf-0"}), physical=PHYSICAL)
 
-    assert consumed(goods)["vf-0"] == [("pci-0000-8a-00-0", 1)]
+    assert consumed(resources)["vf-0"] == [("pci-0000-8a-00-0", 1)]
 
 
 def test_ports_of_a_pf_with_vfs_exclude_them_all() -> None:
-    goods = driver_resources(NODE, [*CARD, device("pf-p1", PF, "eth1")], physical=PHYSICAL)
+    resources = driver_resources(NODE, [*CARD, device("pf-p1", PF, "eth1")], physical=PHYSICAL)
 
     name = "pci-0000-8a-00-0"
-    assert consumed(goods)["pf"] == consumed(goods)["pf-p1"] == [(name, 2)]
+    assert consumed(resources)["pf"] == consumed(resources)["pf-p1"] == [(name, 2)]
 
 
 def test_a_port_that_stays_on_the_host_excludes_nobody_where_the_other_does() -> None:
     devices = [*CARD, device("pf-p1", PF, "eth1")]
 
-    goods = driver_resources(NODE, devices, frozenset({"pf-p1"}), physical=PHYSICAL)
+    resources = driver_resources(NODE, devices, frozenset({"pf-p1"}), physical=PHYSICAL)
 
-    assert (consumed(goods)["pf"], consumed(goods)["pf-p1"]) == ([("pci-0000-8a-00-0", 2)], [])
+    assert (consumed(resources)["pf"], consumed(resources)["pf-p1"]) == (
+        [("pci-0000-8a-00-0", 2)],
+        [],
+    )
 
 
 def test_cards_do_not_mix_and_devices_without_one_are_left_alone() -> None:
     other = "0000:8b:00.0"
     devices = [*CARD, device("pf2", other, "eth8"), device("vf2", "0000:8b:00.1"), device("dummy0")]
 
-    goods = driver_resources(NODE, devices, physical={**PHYSICAL, "0000:8b:00.1": other})
+    resources = driver_resources(NODE, devices, physical={**PHYSICAL, "0000:8b:00.1": other})
 
-    assert [(counter.set, int(counter.value)) for counter in goods.counters] == [
+    assert [(counter.set, int(counter.value)) for counter in resources.counters] == [
         ("pci-0000-8a-00-0", 2),
         ("pci-0000-8b-00-0", 1),
     ]
-    assert consumed(goods)["dummy0"] == []
+    assert consumed(resources)["dummy0"] == []
 
 
 def test_the_host_tells_which_pf_a_vf_has() -> None:

@@ -81,8 +81,8 @@ class Bench:
 
 def give_to_another(state: StatePaths, *devices: str, share: str = "") -> None:
     given = tuple(AllocatedDevice("nic", POOL, nic(device), share_id=share) for device in devices)
-    with CheckpointTransaction(state) as ledger:
-        ledger.record([Allocation(OTHER, OTHER_POD, given, "n", "boot1")])
+    with CheckpointTransaction(state) as transaction:
+        transaction.record([Allocation(OTHER, OTHER_POD, given, "n", "boot1")])
 
 
 def attach(state: StatePaths, claim: ObjectRef, pod: ObjectRef, device: str, phase: Phase) -> None:

@@ -43,8 +43,8 @@ def test_the_id_of_an_older_version_is_kept_by_whatever_record_follows(bench: Be
     bench.prepare(claim)
     record = bench.record(claim)
     assert record is not None
-    with CheckpointTransaction(bench.state) as ledger:
-        ledger.record([replace(record, nonce="c0ffee", boot_id="boot0")])
+    with CheckpointTransaction(bench.state) as transaction:
+        transaction.record([replace(record, nonce="c0ffee", boot_id="boot0")])
 
     (answer,) = bench.prepare(claim)
 

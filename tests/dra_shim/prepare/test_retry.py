@@ -71,8 +71,8 @@ def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
     def unprepare_the_other() -> None:
-        with CheckpointTransaction(bench.state) as ledger:
-            ledger.forget("u9")
+        with CheckpointTransaction(bench.state) as transaction:
+            transaction.forget("u9")
 
     answer = later(bench, claim, None, None, unprepare_the_other)
 
@@ -102,8 +102,8 @@ def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
     bench.prepare(old)
 
     def unprepare_the_other() -> None:
-        with CheckpointTransaction(bench.state) as ledger:
-            ledger.forget("u1")
+        with CheckpointTransaction(bench.state) as transaction:
+            transaction.forget("u1")
 
     answer = later(bench, new, None, unprepare_the_other)
 

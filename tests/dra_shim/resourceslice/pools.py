@@ -79,7 +79,7 @@ def many(number: int, prefix: str = "nic") -> list[str]:
     return [f"{prefix}-{index:04d}" for index in range(number)]
 
 
-def goods(*names: str, **rest: Iterable[str]) -> DriverResources:
+def resources(*names: str, **rest: Iterable[str]) -> DriverResources:
     """Return what a node with these devices offers."""
     return DriverResources(offers(*names, **rest))
 

@@ -70,10 +70,10 @@ class Bench:
         await self.clock.until_asleep(seconds)
         self.clock.pass_time(seconds)
 
-    async def publish(self, goods: DriverResources) -> SlicesPublished:
+    async def publish(self, resources: DriverResources) -> SlicesPublished:
         """Offer, and wait until it is published."""
         count = len(self.said(SlicesPublished))
-        self.publisher.offer(goods)
+        self.publisher.offer(resources)
         await self.rest(GATHER_S)
         return await self.until_said(SlicesPublished, count + 1)
 
@@ -89,7 +89,7 @@ class Bench:
         while calm < 2:  # the second time nobody sleeps any more who has nothing to wait for
             await asyncio.sleep(0.002)
             idle_s = publisher._pace.due - self.clock()
-            at_ease = publisher._mirror.complete and idle_s > REPAIR_S
+            at_ease = publisher._informer.complete and idle_s > REPAIR_S
             calm = calm + 1 if at_ease else 0
 
     async def wiped(self, server: FakeApiServer) -> None:
@@ -105,7 +105,7 @@ class Bench:
         heard: list[str] = []
         while heard != [*devices]:
             await asyncio.sleep(0.002)
-            documents: list[Any] = list(self.publisher._mirror.objects.values())
+            documents: list[Any] = list(self.publisher._informer.objects.values())
             heard = [name for document in documents for name in names_of(document)]
 
     def said(self, kind: type[T]) -> list[T]:

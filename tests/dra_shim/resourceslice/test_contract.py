@@ -82,11 +82,11 @@ async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
 def test_what_a_node_offers_is_what_the_scheduler_sees(subject: Subject, version: str) -> None:
     async def scene() -> None:
         async with publisher(subject, version=version) as (_, it):
-            goods = rich(it.node)
+            resources = rich(it.node)
 
-            told = await it.publish(goods)
+            told = await it.publish(resources)
 
-            assert await seen(it) == (goods.offers, 1)
+            assert await seen(it) == (resources.offers, 1)
             assert told == SlicesPublished(devices=5, slices=1, writes=2)
             assert it.said(FieldsDropped) == []
 
@@ -141,12 +141,12 @@ def test_a_slice_belongs_to_its_node(subject: Subject) -> None:
 def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (_, it):
-            goods = plain(it.node, *many(300))
+            resources = plain(it.node, *many(300))
 
-            told = await it.publish(goods)
+            told = await it.publish(resources)
 
             assert told == SlicesPublished(devices=300, slices=3, writes=3)
-            assert await seen(it) == (goods.offers, 1)
+            assert await seen(it) == (resources.offers, 1)
             assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
                 128,
                 128,
@@ -206,11 +206,11 @@ def test_a_device_that_the_server_does_not_take_is_left_out_alone(subject: Subje
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             bad = SliceDevice("dra.net", it.node, "b", (("dra.net/alias", "x" * 65),))
-            goods = plain(it.node, "a", "c")
-            told = await it.publish(replace(goods, offers=(*goods.offers, bad)))
+            resources = plain(it.node, "a", "c")
+            told = await it.publish(replace(resources, offers=(*resources.offers, bad)))
             (refused,) = it.said(DeviceRefused)
 
-            assert await seen(it) == (goods.offers, 1)
+            assert await seen(it) == (resources.offers, 1)
             assert (told.devices, told.writes) == (2, 2)
             assert refused.device == "b"
             assert refused.reason.startswith("attributes[dra.net/alias].string: ")
@@ -221,8 +221,8 @@ def test_a_device_that_the_server_does_not_take_is_left_out_alone(subject: Subje
 def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
-            goods = plain(it.node, *many(200))
-            await it.publish(goods)
+            resources = plain(it.node, *many(200))
+            await it.publish(resources)
             await it.until_at_ease()
             first = (await it.slices())[0]
 
@@ -231,7 +231,7 @@ def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
             told = await it.until_said(SlicesPublished, 2)
 
             assert told.writes == 1
-            assert await seen(it) == (goods.offers, 1)
+            assert await seen(it) == (resources.offers, 1)
 
     finish(scene())
 
@@ -239,8 +239,8 @@ def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
 def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
-            goods = plain(it.node, "a", "b")
-            await it.publish(goods)
+            resources = plain(it.node, "a", "b")
+            await it.publish(resources)
             await it.until_at_ease()
             (document,) = await it.slices()
             spec = {**document["spec"], "devices": [{"name": "somebody-elses"}]}
@@ -250,7 +250,7 @@ def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
             told = await it.until_said(SlicesPublished, 2)
 
             assert told.writes == 1
-            assert await seen(it) == (goods.offers, 1)
+            assert await seen(it) == (resources.offers, 1)
 
     finish(scene())
 
@@ -259,8 +259,8 @@ def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
 def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
-            goods = plain(it.node, *many(200))
-            await it.publish(goods)
+            resources = plain(it.node, *many(200))
+            await it.publish(resources)
             for attempt in range(2):
                 await it.until_at_ease()
                 for resource_slice in await it.slices():
@@ -268,7 +268,7 @@ def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subj
                 await it.rest(REPAIR_S)
                 await it.until_said(SlicesPublished, 2 + attempt)
 
-                assert await seen(it) == (goods.offers, 1)
+                assert await seen(it) == (resources.offers, 1)
 
     finish(scene())
 
@@ -287,14 +287,14 @@ def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
                 },
             }
             await api.create(SLICE, old)
-            goods = plain(it.node, "a", "b")
+            resources = plain(it.node, "a", "b")
 
-            await it.publish(goods)
+            await it.publish(resources)
 
             assert [name_of(resource_slice) for resource_slice in await it.slices()] == [
                 slice_name(it.node, 0)
             ]
-            assert await seen(it) == (goods.offers, 8)
+            assert await seen(it) == (resources.offers, 8)
             await it.until_at_ease()
 
     finish(scene())
@@ -303,8 +303,8 @@ def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
 def test_a_node_that_comes_back_as_another_owns_its_slices(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
-            goods = plain(it.node, "a")
-            await it.publish(goods)
+            resources = plain(it.node, "a")
+            await it.publish(resources)
             await it.until_at_ease()
             (before,) = await it.slices()
 

@@ -14,7 +14,7 @@ from dra_shim.resourceslice.diff import AcceptedSlice
 from dra_shim.resourceslice.documents import new_document, spec_of
 from dra_shim.resourceslice.layout import SliceContent, laid_out, slice_name
 from dra_shim.scheduling.allocator import pools_of
-from tests.dra_shim.resourceslice.pools import NODE, POOL, Server, goods, many, offers, parsed
+from tests.dra_shim.resourceslice.pools import NODE, POOL, Server, many, offers, parsed, resources
 
 FIRST, SECOND = slice_name(NODE, 0), slice_name(NODE, 1)
 BIG = many(200)
@@ -50,9 +50,9 @@ def server() -> Server:
 
 
 def test_a_first_publication_creates_generation_1(server: Server) -> None:
-    assert bring(server, goods("a", "b")) == [f"create {FIRST}"]
+    assert bring(server, resources("a", "b")) == [f"create {FIRST}"]
     assert server.generations() == [1]
-    assert consumed(server) == goods("a", "b")
+    assert consumed(server) == resources("a", "b")
 
 
 def test_what_is_there_is_not_written_again(server: Server) -> None:
@@ -65,46 +65,46 @@ def test_what_is_there_is_not_written_again(server: Server) -> None:
 
 
 def test_a_change_within_one_slice_keeps_the_generation(server: Server) -> None:
-    bring(server, goods(*BIG))
+    bring(server, resources(*BIG))
 
-    written = bring(server, goods(*BIG[:150], "x", *BIG[151:]))
+    written = bring(server, resources(*BIG[:150], "x", *BIG[151:]))
 
     assert written == [f"change {SECOND}"]
     assert server.generations() == [1, 1]
 
 
 def test_a_change_of_two_slices_is_a_new_generation_in_all(server: Server) -> None:
-    bring(server, goods(*many(300)))
+    bring(server, resources(*many(300)))
 
-    written = bring(server, goods("a", *many(300)[1:200], "z", *many(300)[201:]))
+    written = bring(server, resources("a", *many(300)[1:200], "z", *many(300)[201:]))
 
     assert written == [f"change {slice_name(NODE, index)}" for index in range(3)]
     assert server.generations() == [2, 2, 2]
 
 
 def test_another_number_of_slices_is_a_new_generation(server: Server) -> None:
-    bring(server, goods(*BIG[:128]))
+    bring(server, resources(*BIG[:128]))
 
-    assert bring(server, goods(*BIG)) == [f"change {FIRST}", f"create {SECOND}"]
+    assert bring(server, resources(*BIG)) == [f"change {FIRST}", f"create {SECOND}"]
     assert server.generations() == [2, 2]
-    assert bring(server, goods(*BIG[:60])) == [f"change {FIRST}", f"remove {SECOND}"]
+    assert bring(server, resources(*BIG[:60])) == [f"change {FIRST}", f"remove {SECOND}"]
     assert server.generations() == [3]
 
 
 def test_a_slice_that_was_deleted_is_created_alone(server: Server) -> None:
-    bring(server, goods(*BIG))
+    bring(server, resources(*BIG))
     before = dict(server.slices)
     del server.slices[SECOND]
 
-    assert bring(server, goods(*BIG)) == [f"create {SECOND}"]
+    assert bring(server, resources(*BIG)) == [f"create {SECOND}"]
     assert server.slices[SECOND]["spec"] == before[SECOND]["spec"]
 
 
 def test_after_all_were_deleted_the_pool_begins_anew(server: Server) -> None:
-    bring(server, goods(*BIG))
+    bring(server, resources(*BIG))
     server.slices.clear()
 
-    assert bring(server, goods(*BIG)) == [f"create {FIRST}", f"create {SECOND}"]
+    assert bring(server, resources(*BIG)) == [f"create {FIRST}", f"create {SECOND}"]
     assert server.generations() == [1, 1]
 
 
@@ -118,21 +118,21 @@ def test_after_all_were_deleted_the_pool_begins_anew(server: Server) -> None:
     ids=["its devices", "the count", "a field that we do not know"],
 )
 def test_an_edit_is_undone(server: Server, edit: dict[str, object]) -> None:
-    bring(server, goods(*BIG))
+    bring(server, resources(*BIG))
     right = server.slices[FIRST]["spec"]
     server.put(FIRST, {**server.slices[FIRST], "spec": {**right, **edit}})
 
-    assert bring(server, goods(*BIG)) == [f"change {FIRST}"]
+    assert bring(server, resources(*BIG)) == [f"change {FIRST}"]
     assert server.slices[FIRST]["spec"] == right
 
 
 def test_a_generation_that_somebody_raised_is_gone_beyond(server: Server) -> None:
-    bring(server, goods(*BIG))
+    bring(server, resources(*BIG))
     spec = server.slices[FIRST]["spec"]
     pool = {"name": NODE, "generation": 7, "resourceSliceCount": 2}
     server.put(FIRST, {**server.slices[FIRST], "spec": {**spec, "pool": pool}})
 
-    assert bring(server, goods(*BIG)) == [f"change {SECOND}"]
+    assert bring(server, resources(*BIG)) == [f"change {SECOND}"]
     assert server.generations() == [7, 7]
 
 
@@ -140,17 +140,17 @@ def test_a_slice_of_an_older_driver_is_replaced(server: Server) -> None:
     part = SliceContent("0-dra.net-node-1-abcde", offers("a"))
     server.put(part.name, new_document(POOL, part, spec_of(POOL, part, 4, 1)))
 
-    assert bring(server, goods("a", "b")) == [f"create {FIRST}", f"remove {part.name}"]
+    assert bring(server, resources("a", "b")) == [f"create {FIRST}", f"remove {part.name}"]
     assert server.generations() == [5]
 
 
 def test_a_stray_slice_is_removed_without_ado(server: Server) -> None:
-    bring(server, goods("a"))
+    bring(server, resources("a"))
     for name, generation in (("stray", 1), ("old", 0)):
         part = SliceContent(name, offers("z"))
         server.put(name, new_document(POOL, part, spec_of(POOL, part, generation, 1)))
 
-    assert bring(server, goods("a")) == ["remove stray", "remove old"]
+    assert bring(server, resources("a")) == ["remove stray", "remove old"]
     assert server.generations() == [1]
 
 
@@ -159,11 +159,11 @@ def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Se
     pool = replace(POOL, node="pool-9")
     server.put("stray", new_document(pool, part, spec_of(pool, part, 99, 1)))
 
-    assert bring(server, goods("a")) == [f"create {FIRST}", "remove stray"]
+    assert bring(server, resources("a")) == [f"create {FIRST}", "remove stray"]
     assert server.generations() == [1]
 
     server.put("stray", new_document(pool, part, spec_of(pool, part, 1, 1)))
-    assert bring(server, goods("b")) == [f"change {FIRST}", "remove stray"]
+    assert bring(server, resources("b")) == [f"change {FIRST}", "remove stray"]
     assert server.generations() == [1]
 
 
@@ -172,7 +172,7 @@ def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
     pool = replace(POOL, node="pool-9")
     server.put(FIRST, new_document(pool, part, spec_of(pool, part, 1, 1)))
 
-    assert bring(server, goods("a")) == [f"remove {FIRST}", f"create {FIRST}"]
+    assert bring(server, resources("a")) == [f"remove {FIRST}", f"create {FIRST}"]
 
 
 @pytest.mark.parametrize(
@@ -187,17 +187,17 @@ def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
 def test_a_slice_that_its_node_does_not_own_is_changed(
     server: Server, owners: list[dict[str, str]]
 ) -> None:
-    bring(server, goods("a"))
+    bring(server, resources("a"))
     document = server.slices[FIRST]
     metadata = {**document["metadata"], "ownerReferences": owners}
     server.put(FIRST, {**document, "metadata": metadata})
 
-    assert bring(server, goods("a")) == [f"change {FIRST}"]
-    assert bring(server, goods("a")) == []
+    assert bring(server, resources("a")) == [f"change {FIRST}"]
+    assert bring(server, resources("a")) == []
 
 
 def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -> None:
-    tainted = goods("a", taints=["a"])
+    tainted = resources("a", taints=["a"])
     bring(server, tainted)
     sent = server.published()[0].spec
     document = server.slices[FIRST]
@@ -208,11 +208,11 @@ def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -
     server.accepted[FIRST] = AcceptedSlice(sent, kept)
 
     assert bring(server, tainted) == []
-    assert bring(server, goods("a")) == [f"change {FIRST}"]
+    assert bring(server, resources("a")) == [f"change {FIRST}"]
 
 
 def test_what_somebody_else_made_of_it_is_not(server: Server) -> None:
-    tainted = goods("a", taints=["a"])
+    tainted = resources("a", taints=["a"])
     bring(server, tainted)
     server.accepted[FIRST] = AcceptedSlice(server.published()[0].spec, {"something": "else"})
     document = server.slices[FIRST]

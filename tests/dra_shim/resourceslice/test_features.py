@@ -135,8 +135,8 @@ def test_a_server_that_cannot_share_gets_no_shared_devices() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"sharing"}
-            goods = driver_resources(NODE_1, [device("a"), device("b")], frozenset({"b"}))
-            await it.publish(goods)
+            resources = driver_resources(NODE_1, [device("a"), device("b")], frozenset({"b"}))
+            await it.publish(resources)
 
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 
@@ -217,18 +217,18 @@ class Meddling(FakeApiServer):
 
 @pytest.mark.parametrize("wipe", [True, False], ids=["a kubelet starts", "a device changes"])
 def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  # noqa: FBT001
-    def goods(mtu: int) -> DriverResources:
+    def resources(mtu: int) -> DriverResources:
         return driver_resources(NODE_1, [device("a"), device("ib", mtu=mtu)], frozenset({"ib"}))
 
     async def scene() -> None:
         async with publishing() as (server, it):
-            await it.publish(goods(1500))
+            await it.publish(resources(1500))
             await it.rest_over(1)
             server.features = frozenset(FEATURES) - {"sharing"}
             if wipe:
                 await it.wiped(server)
             else:
-                await it.publish(goods(9000))
+                await it.publish(resources(9000))
 
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
             assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.SHARING}))]

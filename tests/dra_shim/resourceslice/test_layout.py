@@ -20,7 +20,7 @@ from dra_shim.resourceslice.layout import (
     named,
     slice_name,
 )
-from tests.dra_shim.resourceslice.pools import NODE, contents, goods, many, offers
+from tests.dra_shim.resourceslice.pools import NODE, contents, many, offers, resources
 
 FIRST, SECOND, THIRD = (slice_name(NODE, index) for index in range(3))
 
@@ -69,7 +69,7 @@ def test_a_pool_is_as_few_slices_as_its_devices_allow(
 ) -> None:
     names = many(number)
 
-    parts = laid_out(NODE, goods(*names, taints=names[:tainted]), {})
+    parts = laid_out(NODE, resources(*names, taints=names[:tainted]), {})
 
     assert [size for _, size in contents(parts)] == slices
     assert [part.name for part in parts] == [slice_name(NODE, i) for i in range(len(slices))]
@@ -79,7 +79,7 @@ def test_a_pool_is_as_few_slices_as_its_devices_allow(
 def test_devices_that_draw_on_counters_are_advanced_too() -> None:
     names = many(65)
 
-    parts = laid_out(NODE, goods(*names, drawn=names[:1]), {})
+    parts = laid_out(NODE, resources(*names, drawn=names[:1]), {})
 
     assert contents(parts) == [(FIRST, 64), (SECOND, 1)]
 
@@ -93,35 +93,35 @@ def test_a_node_name_is_not_cut_behind_a_dot() -> None:
 def test_an_advanced_device_is_not_put_where_too_many_are() -> None:
     names = many(100)
 
-    parts = laid_out(NODE, goods(*names, taints=names[99:]), {})
+    parts = laid_out(NODE, resources(*names, taints=names[99:]), {})
 
     assert contents(parts) == [(FIRST, 99), (SECOND, 1)]
 
 
 def test_a_taint_in_a_full_slice_moves_the_last_devices_to_another() -> None:
     names = many(100)
-    before = again(laid_out(NODE, goods(*names), {}))
+    before = again(laid_out(NODE, resources(*names), {}))
 
-    parts = laid_out(NODE, goods(*names, taints=names[3:4]), before)
+    parts = laid_out(NODE, resources(*names, taints=names[3:4]), before)
 
     assert again(parts) == {FIRST: names[:64], SECOND: names[64:]}
 
 
 def test_a_taint_that_goes_moves_nothing() -> None:
     names = many(100)
-    tainted = again(laid_out(NODE, goods(*names, taints=names[:1]), {}))
+    tainted = again(laid_out(NODE, resources(*names, taints=names[:1]), {}))
 
-    parts = laid_out(NODE, goods(*names), tainted)
+    parts = laid_out(NODE, resources(*names), tainted)
 
     assert again(parts) == tainted
 
 
 def test_a_device_that_goes_and_comes_changes_one_slice() -> None:
     names = many(300)
-    before = again(laid_out(NODE, goods(*names), {}))
+    before = again(laid_out(NODE, resources(*names), {}))
 
-    gone = again(laid_out(NODE, goods(*names[:5], *names[6:]), before))
-    back = again(laid_out(NODE, goods(*names), gone))
+    gone = again(laid_out(NODE, resources(*names[:5], *names[6:]), before))
+    back = again(laid_out(NODE, resources(*names), gone))
 
     assert [name for name in before if before[name] != gone[name]] == [FIRST]
     assert back == before
@@ -129,17 +129,17 @@ def test_a_device_that_goes_and_comes_changes_one_slice() -> None:
 
 def test_a_pool_of_many_small_slices_is_laid_out_anew() -> None:
     names = many(300)
-    before = again(laid_out(NODE, goods(*names), {}))
+    before = again(laid_out(NODE, resources(*names), {}))
     kept = [*names[:30], *names[128:138], *names[-10:]]
 
-    assert again(laid_out(NODE, goods(*kept), before)) == {FIRST: kept}
+    assert again(laid_out(NODE, resources(*kept), before)) == {FIRST: kept}
 
 
 def test_a_slice_that_loses_all_its_devices_goes() -> None:
     names = many(200)
-    before = again(laid_out(NODE, goods(*names), {}))
+    before = again(laid_out(NODE, resources(*names), {}))
 
-    parts = laid_out(NODE, goods(*names[128:], "z"), before)
+    parts = laid_out(NODE, resources(*names[128:], "z"), before)
 
     assert again(parts) == {SECOND: [*names[128:], "z"]}
 
@@ -148,7 +148,7 @@ def test_a_new_slice_takes_the_first_free_name() -> None:
     names = many(128, "b")
     before = {SECOND: names}
 
-    parts = laid_out(NODE, goods(*names, "a"), before)
+    parts = laid_out(NODE, resources(*names, "a"), before)
 
     assert again(parts) == {FIRST: ["a"], SECOND: names}
 
@@ -163,7 +163,7 @@ def test_slices_of_others_and_counters_say_nothing_of_the_layout() -> None:
         "node-2-dra.net-000": names[1:],
     }
 
-    assert again(laid_out(NODE, goods(*names), before)) == {FIRST: names}
+    assert again(laid_out(NODE, resources(*names), before)) == {FIRST: names}
 
 
 @pytest.mark.parametrize(("sets", "slices"), [(1, [1]), (8, [8]), (9, [8, 1]), (20, [8, 8, 4])])
@@ -191,12 +191,12 @@ def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
     for present, tainted in history:
         names = [f"nic-{index:03d}" for index in sorted(present)]
         ills = {f"nic-{index:03d}" for index in tainted}
-        parts = laid_out(NODE, goods(*names, taints=ills), before)
+        parts = laid_out(NODE, resources(*names, taints=ills), before)
         before = again(parts)
 
         assert sorted(name for part in before.values() for name in part) == names
         assert all(part == sorted(part) for part in before.values())
-        assert laid_out(NODE, goods(*names, taints=ills), before) == parts
+        assert laid_out(NODE, resources(*names, taints=ills), before) == parts
         for part in parts:
             limit = MAX_ADVANCED if any(device.taints for device in part.offers) else MAX_DEVICES
             assert len(part.offers) <= limit
@@ -215,7 +215,7 @@ def test_the_work_of_a_layout_grows_with_the_devices(
 
     monkeypatch.setattr(layout, "_advanced", counted)
     names = many(2048)
-    node = goods(*names, taints=names[::share] if share else ())
+    node = resources(*names, taints=names[::share] if share else ())
 
     parts = laid_out(NODE, node, {})
     laid_out(NODE, node, {FIRST: names})  # all but 64 or 128 must leave it

@@ -23,10 +23,10 @@ def test_the_host_tells_what_is_near() -> None:
     ("number", "published"), [(6, (6, 4, 5, 7)), (9, (9,))], ids=["known", "nobody knows"]
 )
 def test_a_numa_node_is_published_with_those_near(number: int, published: object) -> None:
-    goods = driver_resources(NODE, [on_node(number)], near=NEAR)
+    resources = driver_resources(NODE, [on_node(number)], near=NEAR)
 
-    assert goods.offers[0].attribute(NUMA_NODE) == published
-    assert goods.features == {Feature.LISTS}
+    assert resources.offers[0].attribute(NUMA_NODE) == published
+    assert resources.features == {Feature.LISTS}
 
 
 def test_without_lists_it_is_published_alone() -> None:
@@ -50,17 +50,17 @@ def test_a_list_has_as_many_values_as_there_is_room_for() -> None:
 
 
 def test_a_server_without_lists_gets_the_node() -> None:
-    goods = driver_resources(NODE, [on_node(6, others=1)], near=NEAR)
+    resources = driver_resources(NODE, [on_node(6, others=1)], near=NEAR)
 
-    assert without(goods, frozenset({Feature.LISTS})) == driver_resources(
+    assert without(resources, frozenset({Feature.LISTS})) == driver_resources(
         NODE, [on_node(6, others=1)]
     )
 
 
 def test_slices_with_lists_are_smaller() -> None:
-    goods = driver_resources(NODE, [on_node(6, name) for name in many(100)], near=NEAR)
+    resources = driver_resources(NODE, [on_node(6, name) for name in many(100)], near=NEAR)
 
-    assert [len(part.offers) for part in laid_out(NODE, goods, {})] == [MAX_ADVANCED, 36]
+    assert [len(part.offers) for part in laid_out(NODE, resources, {})] == [MAX_ADVANCED, 36]
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ def test_a_server_is_asked_for_lists_where_they_are_wanted(
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {gates[entry] for entry in off}
-            goods = driver_resources(
+            resources = driver_resources(
                 NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)}
             )
-            await it.publish(goods)
+            await it.publish(resources)
 
             (document,) = await it.slices()
             (body,) = document["spec"]["devices"]

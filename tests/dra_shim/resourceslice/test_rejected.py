@@ -22,11 +22,11 @@ from tests.fakes.exchange import Told
 pytestmark = pytest.mark.process
 
 
-def with_bad(goods: DriverResources, *names: str, alias: str = "x" * 65) -> DriverResources:
+def with_bad(resources: DriverResources, *names: str, alias: str = "x" * 65) -> DriverResources:
     """Add devices with an attribute that no server takes."""
     bad = [SliceDevice("dra.net", NODE_1, name, (("dra.net/alias", alias),)) for name in names]
-    offers = sorted([*goods.offers, *bad], key=lambda offer: offer.name)
-    return replace(goods, offers=tuple(offers))
+    offers = sorted([*resources.offers, *bad], key=lambda offer: offer.name)
+    return replace(resources, offers=tuple(offers))
 
 
 def test_refused_devices_are_told_and_not_tried_again_as_they_are() -> None:

@@ -256,6 +256,6 @@ def test_a_pod_that_gets_the_claim_after_all_waits_in_vain_no_longer(tmp_path: P
             it.attachments.remove(ref.uid)
             await it.rest(DEPARTURE_S)
             await it.until_said(StatusApplied, 2)
-            assert it.reporter._stranded == {}, "nothing is kept of it"
+            assert it.reporter._superseded == {}, "nothing is kept of it"
 
     finish(scene())

@@ -20,9 +20,9 @@ from tests.dra_shim.status.records import NOW, OTHER_POD, attachment, failure, g
 
 
 def test_an_attached_claim_is_told_at_once() -> None:
-    standing = ClaimRecords(given(), attachment())
+    claim_records = ClaimRecords(given(), attachment())
 
-    assert status_update(standing, 0.0, NOW) == StatusUpdate(
+    assert status_update(claim_records, 0.0, NOW) == StatusUpdate(
         device_statuses(given(), attachment()), (), GATHER_S, inf
     )
 

@@ -20,95 +20,95 @@ FIRST, SECOND = ((DeviceStatus("node-a", name, "", ()),) for name in ("nic-0", "
 
 
 @pytest.fixture
-def agenda() -> ClaimQueue:
+def queue() -> ClaimQueue:
     """Return one whose pauses are as long as can be."""
     return ClaimQueue(lambda: 1.0)
 
 
-def test_nothing_is_due_before_something_is_wanted(agenda: ClaimQueue) -> None:
-    assert agenda.due == inf
+def test_nothing_is_due_before_something_is_wanted(queue: ClaimQueue) -> None:
+    assert queue.due == inf
 
 
-def test_the_first_that_is_due_comes_first(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 5.0)
-    agenda.want(B, FIRST, 11.0, 0.2)
+def test_the_first_that_is_due_comes_first(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 5.0)
+    queue.want(B, FIRST, 11.0, 0.2)
 
-    assert agenda.due == 11.2
-    assert agenda.begin().claim == B
-    assert agenda.due == 15.0
-    assert agenda.begin().claim == A
-    assert agenda.due == inf
-
-
-def test_the_same_again_changes_nothing(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 0.2)
-    agenda.want(A, FIRST, 10.1, 0.2)
-
-    assert agenda.due == 10.2
+    assert queue.due == 11.2
+    assert queue.begin().claim == B
+    assert queue.due == 15.0
+    assert queue.begin().claim == A
+    assert queue.due == inf
 
 
-def test_the_last_state_wins(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 5.0)
-    agenda.want(A, SECOND, 11.0, 0.2)
+def test_the_same_again_changes_nothing(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 0.2)
+    queue.want(A, FIRST, 10.1, 0.2)
 
-    assert agenda.due == 11.2
-    assert agenda.begin().devices == SECOND
-
-
-def test_a_write_buys_a_rest(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 0.0)
-    agenda.done(agenda.begin(), 10.0, wrote=True)
-
-    agenda.want(A, SECOND, 11.0, 0.2)
-
-    assert agenda.due == 10.0 + REST_S
+    assert queue.due == 10.2
 
 
-def test_what_was_there_already_buys_none(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 0.0)
-    agenda.done(agenda.begin(), 10.0, wrote=False)
+def test_the_last_state_wins(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 5.0)
+    queue.want(A, SECOND, 11.0, 0.2)
 
-    agenda.want(A, SECOND, 11.0, 0.2)
-
-    assert agenda.due == 11.2
-
-
-def test_what_changes_while_it_is_written_is_written_next(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 0.0)
-    job = agenda.begin()
-    agenda.want(A, SECOND, 10.0, 0.2)
-    agenda.done(job, 10.5, wrote=True)
-
-    assert agenda.due == 10.5 + REST_S
-    assert agenda.begin().devices == SECOND
+    assert queue.due == 11.2
+    assert queue.begin().devices == SECOND
 
 
-def test_a_claim_that_was_withdrawn_is_forgotten(agenda: ClaimQueue) -> None:
-    agenda.want(A, (), 10.0, 0.0)
-    agenda.done(agenda.begin(), 10.0, wrote=True)
+def test_a_write_buys_a_rest(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 0.0)
+    queue.done(queue.begin(), 10.0, wrote=True)
 
-    agenda.want(A, (), 11.0, 0.2)
+    queue.want(A, SECOND, 11.0, 0.2)
 
-    assert agenda.due == 11.2, "it is new to the agenda"
-
-
-def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(agenda: ClaimQueue) -> None:
-    agenda.want(A, (), 10.0, 0.0)
-    job = agenda.begin()
-    agenda.want(A, FIRST, 10.0, 0.2)
-    agenda.done(job, 10.5, wrote=True)
-
-    assert agenda.begin().devices == FIRST
+    assert queue.due == 10.0 + REST_S
 
 
-def test_a_claim_that_is_gone_is_forgotten(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 10.0, 0.0)
-    job = agenda.begin()
-    agenda.want(A, SECOND, 10.0, 0.2)
-    agenda.forget(job)
-    agenda.forget(job)
+def test_what_was_there_already_buys_none(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 0.0)
+    queue.done(queue.begin(), 10.0, wrote=False)
 
-    assert agenda.due == inf
+    queue.want(A, SECOND, 11.0, 0.2)
+
+    assert queue.due == 11.2
+
+
+def test_what_changes_while_it_is_written_is_written_next(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 0.0)
+    job = queue.begin()
+    queue.want(A, SECOND, 10.0, 0.2)
+    queue.done(job, 10.5, wrote=True)
+
+    assert queue.due == 10.5 + REST_S
+    assert queue.begin().devices == SECOND
+
+
+def test_a_claim_that_was_withdrawn_is_forgotten(queue: ClaimQueue) -> None:
+    queue.want(A, (), 10.0, 0.0)
+    queue.done(queue.begin(), 10.0, wrote=True)
+
+    queue.want(A, (), 11.0, 0.2)
+
+    assert queue.due == 11.2, "it is new to the agenda"
+
+
+def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(queue: ClaimQueue) -> None:
+    queue.want(A, (), 10.0, 0.0)
+    job = queue.begin()
+    queue.want(A, FIRST, 10.0, 0.2)
+    queue.done(job, 10.5, wrote=True)
+
+    assert queue.begin().devices == FIRST
+
+
+def test_a_claim_that_is_gone_is_forgotten(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 10.0, 0.0)
+    job = queue.begin()
+    queue.want(A, SECOND, 10.0, 0.2)
+    queue.forget(job)
+    queue.forget(job)
+
+    assert queue.due == inf
 
 
 @pytest.mark.parametrize(
@@ -116,70 +116,70 @@ def test_a_claim_that_is_gone_is_forgotten(agenda: ClaimQueue) -> None:
     [(False, FIRST_PAUSE_S, LONGEST_PAUSE_S), (True, FIRST_LASTING_S, LONGEST_LASTING_S)],
 )
 def test_what_hinders_a_claim_delays_it_ever_longer(
-    agenda: ClaimQueue,
+    queue: ClaimQueue,
     lasting: bool,  # noqa: FBT001
     first_s: float,
     longest_s: float,
 ) -> None:
-    agenda.want(A, FIRST, 0.0, 0.0)
-    agenda.want(B, FIRST, 0.0, 7.0)
-    job, pauses = agenda.begin(), []
+    queue.want(A, FIRST, 0.0, 0.0)
+    queue.want(B, FIRST, 0.0, 7.0)
+    job, pauses = queue.begin(), []
     for _ in range(20):
-        pauses.append(agenda.hindered(job, 10.0, lasting=lasting))
+        pauses.append(queue.hindered(job, 10.0, lasting=lasting))
         job.due = 0.0  # as if the time had passed
-        assert agenda.begin() is job
+        assert queue.begin() is job
 
     assert pauses[:3] == [first_s, 2 * first_s, 4 * first_s]
     assert pauses[-1] == longest_s
-    assert agenda.due == 7.0
+    assert queue.due == 7.0
 
 
-def test_news_do_not_hurry_a_claim_that_is_hindered(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 0.0, 0.0)
-    agenda.hindered(agenda.begin(), 10.0, lasting=True)
-    agenda.want(A, SECOND, 11.0, 0.2)
+def test_news_do_not_hurry_a_claim_that_is_hindered(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 0.0, 0.0)
+    queue.hindered(queue.begin(), 10.0, lasting=True)
+    queue.want(A, SECOND, 11.0, 0.2)
 
-    assert agenda.due == 10.0 + FIRST_LASTING_S
-
-
-def test_a_claim_that_was_written_begins_anew(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 0.0, 0.0)
-    agenda.hindered(agenda.begin(), 10.0, lasting=True)
-    job = agenda.begin()
-    agenda.done(job, 20.0, wrote=True)
-
-    assert agenda.hindered(job, 30.0, lasting=True) == FIRST_LASTING_S
+    assert queue.due == 10.0 + FIRST_LASTING_S
 
 
-def test_a_server_that_does_not_answer_delays_all(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 0.0, 0.0)
-    agenda.want(B, FIRST, 0.0, 0.0)
-    pauses = [agenda.silenced(agenda.begin(), 10.0) for _ in range(20)]
+def test_a_claim_that_was_written_begins_anew(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 0.0, 0.0)
+    queue.hindered(queue.begin(), 10.0, lasting=True)
+    job = queue.begin()
+    queue.done(job, 20.0, wrote=True)
+
+    assert queue.hindered(job, 30.0, lasting=True) == FIRST_LASTING_S
+
+
+def test_a_server_that_does_not_answer_delays_all(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 0.0, 0.0)
+    queue.want(B, FIRST, 0.0, 0.0)
+    pauses = [queue.silenced(queue.begin(), 10.0) for _ in range(20)]
 
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
     assert pauses[-1] == LONGEST_PAUSE_S
-    assert agenda.due == 10.0 + LONGEST_PAUSE_S
-    agenda.answered()
-    assert agenda.silenced(agenda.begin(), 50.0) == FIRST_PAUSE_S
+    assert queue.due == 10.0 + LONGEST_PAUSE_S
+    queue.answered()
+    assert queue.silenced(queue.begin(), 50.0) == FIRST_PAUSE_S
 
 
-def test_a_server_that_asks_for_time_has_it(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 0.0, 0.0)
+def test_a_server_that_asks_for_time_has_it(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 0.0, 0.0)
 
-    assert agenda.silenced(agenda.begin(), 10.0, after_s=120.0) == 120.0
-    assert agenda.due == 130.0
+    assert queue.silenced(queue.begin(), 10.0, after_s=120.0) == 120.0
+    assert queue.due == 130.0
 
 
 def test_pauses_are_spread() -> None:
-    agenda = ClaimQueue(lambda: 0.0)
-    agenda.want(A, FIRST, 0.0, 0.0)
+    queue = ClaimQueue(lambda: 0.0)
+    queue.want(A, FIRST, 0.0, 0.0)
 
-    assert agenda.silenced(agenda.begin(), 10.0) == FIRST_PAUSE_S / 2
+    assert queue.silenced(queue.begin(), 10.0) == FIRST_PAUSE_S / 2
 
 
-def test_what_is_put_off_waits_whatever_the_news(agenda: ClaimQueue) -> None:
-    agenda.want(A, FIRST, 0.0, 0.0)
-    agenda.put_off(agenda.begin(), 3600.0)
-    agenda.want(A, SECOND, 1.0, 0.2)
+def test_what_is_put_off_waits_whatever_the_news(queue: ClaimQueue) -> None:
+    queue.want(A, FIRST, 0.0, 0.0)
+    queue.put_off(queue.begin(), 3600.0)
+    queue.want(A, SECOND, 1.0, 0.2)
 
-    assert agenda.due == 3600.0
+    assert queue.due == 3600.0

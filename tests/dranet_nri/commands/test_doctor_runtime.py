@@ -59,10 +59,10 @@ def test_a_plugin_that_is_dead_is_bad_and_asked_nothing_more(verdict: PluginHeal
 
 def test_a_thread_in_the_kernel_is_a_warning() -> None:
     stuck, well = runtime_findings(
-        HostDiagnostics(), SOCKET, PluginHealth(remarks=("stuck in the kernel",))
+        HostDiagnostics(), SOCKET, PluginHealth(remarks=("hung in the kernel",))
     )
 
-    assert stuck == Finding("plugin", Severity.WARNING, "stuck in the kernel")
+    assert stuck == Finding("plugin", Severity.WARNING, "hung in the kernel")
     assert well.grade is Severity.OK
 
 

@@ -93,7 +93,7 @@ def test_a_stuck_thread_is_told_and_fails_no_probe(
 
     assert probed(tmp_path, capsys, "--ready") == (
         0,
-        "ok; stuck in the kernel for 312 s: move link eth1 (claim default/nics)",
+        "ok; hung in the kernel for 312 s: move link eth1 (claim default/nics)",
     )
 
 
@@ -104,7 +104,7 @@ def test_a_stuck_thread_of_no_claim_is_told_without_one(
 
     status, said = probed(tmp_path, capsys)
 
-    assert (status, said) == (0, "ok; stuck in the kernel for 312 s: ask for TCX programs")
+    assert (status, said) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
 
 
 def test_no_heartbeat_at_all_is_said_with_the_place(

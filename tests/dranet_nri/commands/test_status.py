@@ -92,7 +92,7 @@ def test_a_stuck_thread_is_said_and_fails_nothing(
     code, text = shown(run, capsys)
 
     assert code == 0
-    assert text.splitlines()[-1].startswith("the plugin: stuck in the kernel for 312 s: move link")
+    assert text.splitlines()[-1].startswith("the plugin: hung in the kernel for 312 s: move link")
 
 
 def test_scripts_get_it_beside_what_they_had(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -318,7 +318,7 @@ def test_what_a_pod_should_know_is_logged_with_its_attach(
     started(shared, "web", 1)
 
     said = "".join(capsys.readouterr())
-    assert said.count("attached, but") == 2
+    assert said.count("attached with a warning") == 2
     assert SHARED_MODE_WARNING in said
     assert "no device file of kind rdma_cm (load module rdma_ucm)" in said
 

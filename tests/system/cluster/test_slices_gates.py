@@ -33,14 +33,14 @@ def test_what_the_gates_keep_from_a_server_is_not_fought_over(old: ControlPlane)
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             # Lists are off by default.
-            goods = driver_resources(
+            resources = driver_resources(
                 it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {}
             )
-            told = await it.publish(goods)
+            told = await it.publish(resources)
             await it.until_at_ease()
             before = await it.versions()
         async with publisher(subject, it.node) as (_, again):
-            restarted = await again.publish(goods)
+            restarted = await again.publish(resources)
 
             (document,) = await again.slices()
             assert (told.writes, restarted.writes) == (1, 0)
@@ -63,13 +63,13 @@ def test_a_server_with_the_gate_has_numa_nodes_as_lists(listing: ControlPlane) -
     async def scene() -> None:
         async with publisher(RealSubject(listing)) as (_, it):
             devices = [on_node(1, name) for name in many(65)]
-            goods = driver_resources(
+            resources = driver_resources(
                 it.node, devices, ills={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
             )
-            told = await it.publish(goods)
+            told = await it.publish(resources)
 
             assert (told.devices, told.slices) == (65, 2)
-            assert (await seen(it))[0] == goods.offers
+            assert (await seen(it))[0] == resources.offers
             assert it.said(FeaturesMissing) == []
 
     finish(scene())

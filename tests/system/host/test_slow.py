@@ -86,7 +86,7 @@ def end(cri: Cri, pod: Pod) -> None:
 
 def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
     """Return once the log and the status tell that the device is stuck at the step."""
-    plugin.wait_said("stuck in the kernel", step)
+    plugin.wait_said("hung in the kernel", step)
     assert step in status(device)["reason"]
     assert "has not returned" in status(device)["reason"]
 
@@ -118,7 +118,7 @@ def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
     container = container_once_open(cri, pod, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    assert faulty.said("no longer stuck", "default/slow")
+    assert faulty.said("no longer hung", "default/slow")
     assert status("nic0")["reason"] == ""
     assert_never_thrown_out(faulty)
     remove(cri, pod)

@@ -33,7 +33,7 @@ class Node:
         self._pod = pod
         self._state = state
         self._offered = asyncio.Event()
-        self.goods = DriverResources()
+        self.resources = DriverResources()
         self.addresses = FakeAddresses("192.0.2.77")
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
@@ -45,8 +45,8 @@ class Node:
             self.notices.append,
         )
 
-    def _take(self, goods: DriverResources) -> None:
-        self.goods = goods
+    def _take(self, resources: DriverResources) -> None:
+        self.resources = resources
         self._offered.set()
 
     @asynccontextmanager
@@ -70,11 +70,11 @@ class Node:
 
     def names(self) -> list[str]:
         """Return what is offered."""
-        return [device.name for device in self.goods.offers]
+        return [device.name for device in self.resources.offers]
 
     def attribute(self, device: str, name: str) -> object:
         """Return an attribute of what is offered."""
-        (offer,) = (ref for ref in self.goods.offers if ref.name == device)
+        (offer,) = (ref for ref in self.resources.offers if ref.name == device)
         return dict(offer.attributes).get(f"dra.net/{name}")
 
     def add(self, name: str) -> None:

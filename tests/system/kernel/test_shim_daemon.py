@@ -226,7 +226,7 @@ def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: 
                 "nodes", NODE_1, lambda entry: entry.update(status={"addresses": addresses})
             )
             async with running(place, "--exclude", "nic0") as shim:
-                await shim.until("left out", reason="dropped by --exclude nic0", virtual=1)
+                await shim.until("devices excluded", reason="dropped by --exclude nic0", virtual=1)
             async with running(place) as shim:
                 await shim.until("published", devices=1)
                 assert await offered(place) == {"nic0"}
@@ -300,7 +300,7 @@ def test_claims_of_a_driver_before_us_are_recorded_before_anything_is_published(
             await place.api.create(SLICE, SLICE_OF_BEFORE)
             claim = await allocated(place, "nics", "pci-0000-8a-00-0")
             async with running(place) as shim:
-                await shim.until("claims of before adopted", claims=1)
+                await shim.until("claims migrated", claims=1)
                 assert recorded(place, claim)
                 await shim.until("published", devices=2)
                 assert await offered(place) == {"nic0", "pci-0000-8a-00-0"}

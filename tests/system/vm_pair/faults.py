@@ -226,7 +226,10 @@ FAULTS: Final = {
     "other mtu than the claim": Fault(
         "there", "ip link set ens1 mtu 1400", "ip link set ens1 mtu 1500", ("mtu", "mtu")
     ),
-    "wrong vlan": Fault("there", FILTER % "drop", NO_FILTER, ("reach", "no-neighbour")),
+    # A NIC on another VLAN hears nothing, ARP included; its pod has not met the other one before.
+    "wrong vlan": Fault(
+        "here", FILTER % "drop" + "ip neigh flush dev ens1", NO_FILTER, ("reach", "no-neighbour")
+    ),
     "port down": Fault(
         "there",
         "ip link set ens1 down",
