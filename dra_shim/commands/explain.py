@@ -147,10 +147,27 @@ def main(args: argparse.Namespace) -> int:
     others = tuple(document for documents in files.values() for document in documents)
     if args.cluster:
         others = _beside(asked, others, read_cluster(args.kubeconfig))
-    documents = (*asked, *others)
-    found = [
-        _explained(args, title, claims, documents) for title, claims in _pods(asked, documents)
-    ]
+    return answer(args, explain_all(args, asked, (*asked, *others)))
+
+
+def explain_all(
+    args: argparse.Namespace, asked: Sequence[Document], documents: Sequence[Document]
+) -> list[Explanation]:
+    """Return the explanation for each pod that is asked about; without a pod, for the claims.
+
+    Args:
+        args: with the flags of this verb.
+        asked: the pods, or the claims.
+        documents: these and all others.
+
+    Raises:
+        ConfigError: a claim of a pod is not among the documents, or a class is contradictory.
+    """
+    return [_explained(args, title, claims, documents) for title, claims in _pods(asked, documents)]
+
+
+def answer(args: argparse.Namespace, found: Sequence[Explanation]) -> int:
+    """Print explanations; return 0 if all claims can be met, else 1."""
     if not show_document(args.output, lambda: _document(found)):
         for explanation in found:
             say(*lines_of(explanation, verbose=args.verbose))

@@ -39,6 +39,12 @@ class Kubectl:
         items: list[Document] = json.loads(self._checked("get", *words, "--output=json"))["items"]
         return items
 
+    def logs(self, namespace: str, pod: str, container: str, tail: int) -> str:
+        """Return the last lines of a container's log, or why it cannot be read."""
+        words = ("logs", f"--namespace={namespace}", pod, f"--container={container}")
+        done = self._run(*words, f"--tail={tail}", limit_s=LIMIT_S)
+        return done.stdout if not done.exit_code else done.stderr
+
     def create(self, documents: Sequence[Document]) -> None:
         """Create documents.
 

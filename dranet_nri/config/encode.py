@@ -39,7 +39,7 @@ def network_config_to_json(config: NetworkConfig) -> str:
 
 
 def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
-    addresses = interface.addresses
+    addresses, vrf = interface.addresses, interface.vrf
     pairs: tuple[tuple[str, object], ...] = (
         ("name", interface.name),
         ("addresses", None if addresses is None else list(addresses)),
@@ -52,6 +52,17 @@ def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
         ("arpIgnore", interface.arp_ignore),
         ("arpAnnounce", interface.arp_announce),
         ("forwarding", interface.forwarding),
+        ("txQueueLen", interface.tx_queue_len),
+        ("altnames", None if interface.altnames is None else list(interface.altnames)),
+        ("disableIPv6", interface.disable_ipv6),
+        ("addrGenMode", interface.addr_gen_mode and str(interface.addr_gen_mode)),
+        ("dadTransmits", interface.dad_transmits),
+        ("acceptRA", interface.accept_ra),
+        ("routerSolicitations", interface.router_solicitations),
+        ("routerSolicitationDelay", interface.router_solicitation_delay),
+        ("routerSolicitationInterval", interface.router_solicitation_interval),
+        ("routerSolicitationMaxInterval", interface.router_solicitation_max_interval),
+        ("vrf", vrf and {"name": vrf.name, "table": vrf.table}),
         *_child(interface.child),
     )
     return ((key, value) for key, value in pairs if value is not None)

@@ -19,6 +19,17 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "arpIgnore": "0, 1, 2, 3 or 8",
     "arpAnnounce": "0, 1 or 2",
     "forwarding": "`true` or `false`",
+    "txQueueLen": "packets",
+    "altnames": "a list of alternative names",
+    "disableIPv6": "`true` or `false`",
+    "addrGenMode": "`eui64`, `none` or `random`: how IPv6 link-local addresses are made",
+    "dadTransmits": "0 to 100; 0 checks no IPv6 address for duplicates",
+    "acceptRA": "0, 1, or 2 (also while it forwards); with an MTU of 1280 or more",
+    "routerSolicitations": "number; -1: without end",
+    "routerSolicitationDelay": "seconds",
+    "routerSolicitationInterval": "seconds",
+    "routerSolicitationMaxInterval": "seconds",
+    "vrf": "VRF in the pod, made if it is not there; not with `rules`",
     "type": "`Passthrough` (default), `IPVLAN`, `MACVLAN`, `VLAN` or `IPoIB`",
     "ipoib": "with `type: IPoIB`",
     "ipvlan": "with `type: IPVLAN`",
@@ -41,6 +52,10 @@ MACVLAN_FIELDS: Final[Mapping[str, str]] = {"mode": "`Bridge` (default), `Privat
 VLAN_FIELDS: Final[Mapping[str, str]] = {
     "id": "required; 1 to 4094",
     "protocol": "`802.1Q` (default) or `802.1ad`",
+}
+VRF_FIELDS: Final[Mapping[str, str]] = {
+    "name": "required; the VRF has all routes of the interface",
+    "table": "its table; default: from its name, as in dranet",
 }
 ROUTE_FIELDS: Final[Mapping[str, str]] = {
     "destination": "required; a network",
@@ -81,4 +96,5 @@ BLOCK_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "ipvlan": IPVLAN_FIELDS,
     "macvlan": MACVLAN_FIELDS,
     "vlan": VLAN_FIELDS,
+    "vrf": VRF_FIELDS,
 }

@@ -24,6 +24,7 @@ from dranet_nri.config.fields import (
 )
 from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
 from dranet_nri.config.json_text import load_json
+from dranet_nri.config.link import read_link
 from dranet_nri.config.rdma import read_rdma
 from dranet_nri.config.scalars import (
     IpAddress,
@@ -127,9 +128,10 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     fields = without_blank(
         node.fields(INTERFACE_FIELDS, REFUSED_INTERFACE), "name", "type", "addressing"
     )
-    check_interface(node, fields, has_rules=has_rules)
+    check_interface(node, fields)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     children = read_children(fields)
+    link = read_link(fields, has_rules=has_rules)
     unnumbered = "addressing" in fields and fields["addressing"].value == "Unnumbered"
     config = InterfaceConfig(
         name=given(fields, "name", lambda found: found.parsed(parse_ifname)),
@@ -143,6 +145,17 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
         arp_ignore=given(fields, "arpIgnore", partial(_one_of, allowed=_ARP_IGNORE)),
         arp_announce=given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
         forwarding=given(fields, "forwarding", Node.boolean),
+        tx_queue_len=link.numbers["txQueueLen"],
+        altnames=link.altnames,
+        disable_ipv6=link.disable_ipv6,
+        addr_gen_mode=link.addr_gen_mode,
+        dad_transmits=link.numbers["dadTransmits"],
+        accept_ra=link.numbers["acceptRA"],
+        router_solicitations=link.numbers["routerSolicitations"],
+        router_solicitation_delay=link.numbers["routerSolicitationDelay"],
+        router_solicitation_interval=link.numbers["routerSolicitationInterval"],
+        router_solicitation_max_interval=link.numbers["routerSolicitationMaxInterval"],
+        vrf=link.vrf,
         ipoib=children.ipoib,
         ipvlan=children.ipvlan,
         macvlan=children.macvlan,
@@ -152,6 +165,8 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:
         rule = f"IPv6 addresses need {_MIN_MTU_IPV6} or more; raise it, or remove them"
         fields["mtu"].complain(rule)
+    if ipv6 and config.disable_ipv6:
+        fields["disableIPv6"].complain("IPv6 addresses need IPv6; remove one")
     return config
 
 

@@ -10,14 +10,11 @@ from dranet_nri.config.child import IPVLAN, PASSTHROUGH
 from dranet_nri.config.json_cursor import Fields, Node, given
 
 REFUSED_TOP: Final = ("profile",)
-REFUSED_INTERFACE: Final = (*("dhcp", "disableEbpfPrograms", "vrf", "addressing", "acceptRA"),)
+REFUSED_INTERFACE: Final = ("dhcp", "disableEbpfPrograms", "addressing")
 
 _NOT_SUPPORTED: Final = "not supported by this version; remove it"
 _APPLIED: Final = ("Static", "Unnumbered")
 _ADDRESSING: Final = ("Static", "DHCP", "Unnumbered")
-_RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
-_MAX_TABLE: Final = 2**32 - 1
-_MIN_MTU_RA: Final = 1280  # RFC 8200
 
 
 def check_top(fields: Fields) -> None:
@@ -27,17 +24,13 @@ def check_top(fields: Fields) -> None:
         fields["profile"].complain(_NOT_SUPPORTED)
 
 
-def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:
+def check_interface(node: Node, fields: Fields) -> None:
     """Check and refuse fields of `interface`, alone and together with others."""
     for name in ("dhcp", "disableEbpfPrograms"):
         if name in fields and fields[name].boolean():
             fields[name].complain(_NOT_SUPPORTED)
     addressing = _word(fields, "addressing", _ADDRESSING)
     _check_addressing(node, fields, addressing)
-    if "vrf" in fields:
-        _check_vrf(fields["vrf"], has_rules=has_rules)
-    if "acceptRA" in fields:
-        _check_accept_ra(fields)
 
 
 def _word(fields: Fields, name: str, words: tuple[str, ...]) -> str:
@@ -64,28 +57,3 @@ def _check_addressing(node: Node, fields: Fields, addressing: str) -> None:
         node.complain("Unnumbered together with addresses is not possible; keep one")
     if (dynamic or addressing == "DHCP") and "addresses" in fields:
         node.complain("DHCP together with addresses is not possible; keep one")
-
-
-def _check_vrf(node: Node, *, has_rules: bool) -> None:
-    fields = node.fields(("name", "table"))
-    name = fields.get("name")
-    if name is None:
-        node.complain("needs name; add it")
-    elif name.text() == "":
-        name.complain("must not be empty")
-    if "table" in fields:
-        table = fields["table"].integer(1, _MAX_TABLE)
-        if table in _RESERVED_TABLES:
-            fields["table"].complain("253, 254 and 255 belong to the system; choose another")
-    if has_rules:
-        node.complain("rules together with vrf are not possible; remove one")
-    node.complain(_NOT_SUPPORTED)
-
-
-def _check_accept_ra(fields: Fields) -> None:
-    node = fields["acceptRA"]
-    node.integer(0, 2)
-    mtu = fields["mtu"].value if "mtu" in fields else None
-    if isinstance(mtu, int) and mtu < _MIN_MTU_RA:
-        node.complain(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
-    node.complain(_NOT_SUPPORTED)

@@ -6,7 +6,7 @@ from errno import EPERM
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import sysctl
+from dranet_nri.kernel import sysctl, vrf
 from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.kernel.neighbours import dump_neighbours
@@ -18,6 +18,7 @@ from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links,
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, prepared
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.plan.routes import Slot
+from dranet_nri.plan.vrf import AddVrf
 
 # Bytes of a dump of a pod's links or routes: a pod may make any number of them, and each takes
 # three times its size in this process. Some 12,000 plain links.
@@ -164,6 +165,11 @@ class Namespace:
                     bpf.detach(what, index, program)
 
         run_inside(self.fd, work)
+
+    def add_vrf(self, what: str, op: AddVrf) -> None:
+        """Make a VRF that sockets bound to none are reached through."""
+        vrf.add(self.netlink, what, op)
+        run_inside(self.fd, lambda: vrf.accept_all(self._proc_root, what))
 
     def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
         """Write one sysctl of the link of that name."""

@@ -62,9 +62,10 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.routes import Slot
+from dranet_nri.plan.vrf import AddVrf
 
 # MoveRdma as well: it makes IPoIB links anew.
-CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | DelLink
+CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink
 
 
 class NetlinkKernel:
@@ -270,6 +271,8 @@ class NetlinkSession:
             case AddChild():
                 host = self._space(Ns.HOST, what).netlink
                 child.add(host, links.MoveEnd(space.netlink, space.fd), what, op)
+            case AddVrf():
+                space.add_vrf(what, op)
             case DelLink():
                 child.delete(space.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():

@@ -145,7 +145,9 @@ ONLY_IN_FILES: Final = {
 ARRAYS: Final = {"ipv4": (AF_INET, 1), "ipv6": (AF_INET6, 2)}  # IFLA_INET_CONF, IFLA_INET6_CONF
 SET_BY_CLAIMS: Final = frozenset(
     {("ipv4", "arp_announce"), ("ipv4", "arp_ignore"), ("ipv4", "forwarding")}
-    | {("ipv6", "disable_ipv6"), ("ipv6", "forwarding")}
+    | {("ipv6", "disable_ipv6"), ("ipv6", "forwarding"), ("ipv6", "addr_gen_mode")}
+    | {("ipv6", "accept_ra"), ("ipv6", "dad_transmits"), ("ipv6", "router_solicitations")}
+    | {("ipv6", f"router_solicitation_{key}") for key in ("delay", "interval", "max_interval")}
 )
 
 STABLE_PRIVACY: Final = Sysctl("ipv6", "addr_gen_mode", "2")  # IN6_ADDR_GEN_MODE_STABLE_PRIVACY

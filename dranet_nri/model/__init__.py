@@ -37,6 +37,7 @@ from dranet_nri.model.claim import (
     Version,
 )
 from dranet_nri.model.config import (
+    AddressMode,
     CharKind,
     InterfaceConfig,
     NeighbourConfig,
@@ -44,6 +45,8 @@ from dranet_nri.model.config import (
     RdmaConfig,
     RouteConfig,
     RuleConfig,
+    VrfConfig,
+    table_of,
 )
 from dranet_nri.model.ethtool import (
     FEATURE_ALIASES,
@@ -117,6 +120,7 @@ __all__ = [
     "MAX_IFNAME",
     "TENANT_PKEY",
     "Address",
+    "AddressMode",
     "AllocatedDevice",
     "Allocation",
     "AttachedDevice",
@@ -174,6 +178,7 @@ __all__ = [
     "Version",
     "VlanConfig",
     "VlanProtocol",
+    "VrfConfig",
     "XdpMode",
     "XdpProgram",
     "best_legs",
@@ -184,4 +189,5 @@ __all__ = [
     "parse_uid",
     "spare_names",
     "switches",
+    "table_of",
 ]

@@ -2,9 +2,46 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from dranet_nri.model.child import ChildConfig, IpoibConfig, IpvlanConfig, MacvlanConfig, VlanConfig
 from dranet_nri.model.ethtool import EthtoolConfig
+
+_FIRST_TABLE: Final = 1000
+_TABLES: Final = 1000
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
+
+
+class AddressMode(StrEnum):
+    """How IPv6 link-local addresses are made (IN6_ADDR_GEN_MODE_*, linux/if_link.h)."""
+
+    EUI64 = "eui64"
+    NONE = "none"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True)
+class VrfConfig:
+    """`vrf` of an interface.
+
+    Attributes:
+        table: routing table of the VRF, 1 or more.
+    """
+
+    name: str
+    table: int
+
+
+def table_of(name: str) -> int:
+    """Return the routing table that follows from a name: FNV-1a of 32 bits, 1000 to 1999.
+
+    The numbers are those of dranet.
+    """
+    value = _FNV_OFFSET
+    for byte in name.encode():
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return value % _TABLES + _FIRST_TABLE
 
 
 class CharKind(StrEnum):
@@ -35,7 +72,7 @@ class InterfaceConfig:
 
     An address may be a range ("first-last/length") until the device is allocated. At most one of
     `ipoib`, `ipvlan`, `macvlan` and `vlan` is given: with it the pod gets a child of the device,
-    which stays on the host.
+    which stays on the host. Times of router solicitation are seconds.
     """
 
     name: str | None = None
@@ -49,6 +86,17 @@ class InterfaceConfig:
     arp_ignore: int | None = None
     arp_announce: int | None = None
     forwarding: bool | None = None
+    tx_queue_len: int | None = None
+    altnames: tuple[str, ...] | None = None
+    disable_ipv6: bool | None = None
+    addr_gen_mode: AddressMode | None = None
+    dad_transmits: int | None = None
+    accept_ra: int | None = None
+    router_solicitations: int | None = None
+    router_solicitation_delay: int | None = None
+    router_solicitation_interval: int | None = None
+    router_solicitation_max_interval: int | None = None
+    vrf: VrfConfig | None = None
     ipoib: IpoibConfig | None = None
     ipvlan: IpvlanConfig | None = None
     macvlan: MacvlanConfig | None = None

@@ -25,6 +25,7 @@ from dranet_nri.model import (
     TcxProgram,
     XdpMode,
 )
+from dranet_nri.plan.vrf import AddVrf
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +384,7 @@ Op = (
     | DetachXdp
     | DetachTcx
     | SetMaster
+    | AddVrf
     | AddAddress
     | AddRoute
     | AddRule

@@ -37,6 +37,7 @@ from dranet_nri.plan.diff import (
 from dranet_nri.plan.offloads import plan_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
+    AddAltname,
     AddChild,
     AddNeighbour,
     AddRoute,
@@ -57,6 +58,7 @@ from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.rdma import plan_rdma_attach, plan_rdma_restore, why_rdma_not_restored
 from dranet_nri.plan.restore import RestoreTarget, plan_restore
 from dranet_nri.plan.routes import missing_routes
+from dranet_nri.plan.vrf import AddVrf
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,15 @@ def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Pl
 def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...]) -> Plan:
     name = network.name
     ops: list[Op] = [*settle(Ns.POD, name, network.settings, now.link)]
+    ops += (
+        AddAltname(Ns.POD, name, altname)
+        for altname in network.altnames
+        if altname not in now.link.altnames
+    )
+    vrf = network.vrf
+    if vrf is not None and now.master_name != vrf.name:
+        # Before addresses: the kernel moves no IPv6 address from table to table.
+        ops += (AddVrf(Ns.POD, vrf.name, vrf.table), SetMaster(Ns.POD, name, vrf.name))
     ops += (
         SetSysctl(Ns.POD, name, sysctl) for sysctl in network.sysctls if sysctl not in now.sysctls
     )

@@ -16,6 +16,7 @@ from typing import Final
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Address,
+    AddressMode,
     ChildConfig,
     IpvlanConfig,
     IpvlanMode,
@@ -29,17 +30,20 @@ from dranet_nri.model import (
     Rule,
     Switches,
     Sysctl,
+    VrfConfig,
 )
 from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_detection
 from dranet_nri.plan.offloads import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
-from dranet_nri.plan.routes import direct_first
+from dranet_nri.plan.routes import direct_first, interface_of
 from dranet_nri.plan.source_routes import source_based
 
 RTPROT_STATIC: Final = 4
 # A rule without a priority gets one here, or a repeated plan would add it once more each time.
 DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right before main's
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
+# IN6_ADDR_GEN_MODE_*, linux/if_link.h
+ADDRESS_MODES: Final = {AddressMode.EUI64: "0", AddressMode.NONE: "1", AddressMode.RANDOM: "3"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class PodNetwork:
     name: str
     settings: LinkSettings = LinkSettings()
     sysctls: tuple[Sysctl, ...] = ()
+    altnames: tuple[str, ...] = ()
+    vrf: VrfConfig | None = None
     addresses: tuple[Address, ...] = ()
     routes: tuple[Route, ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -72,7 +78,8 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
             feature or private flag.
     """
     name = config.interface.name or host.link.name
-    families = _families(config, host)
+    possible = _families(config, host)
+    families = possible - ({"ipv6"} if config.interface.disable_ipv6 else set())
     claimed = tuple(map(_route, config.routes))
     rules = _configured_rules(config)
     of_host = inherited(config, host, claimed, families)
@@ -81,10 +88,12 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
         Neighbour(neighbour.destination, neighbour.hardware_addr)
         for neighbour in {entry.destination: entry for entry in config.neighbors}.values()
     )
-    return PodNetwork(
+    network = PodNetwork(
         name=name,
         settings=_settings(config),
-        sysctls=tuple(sysctl for sysctl in _sysctls(config) if sysctl.family in families),
+        sysctls=tuple(sysctl for sysctl in _sysctls(config) if sysctl.family in possible),
+        altnames=config.interface.altnames or (),
+        vrf=config.interface.vrf,
         addresses=(*addresses, *of_host.addresses),
         routes=direct_first((*claimed, *of_host.routes)),
         rules=(*rules, *of_host.rules),
@@ -94,6 +103,7 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
         inherited=of_host.values - frozenset[Inherited](rules),
         told=of_host.left_out,
     )
+    return _in_vrf(network) if network.vrf else network
 
 
 def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -> PodNetwork:
@@ -108,7 +118,28 @@ def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -
         return network
     l3 = isinstance(link, IpvlanConfig) and link.mode is not IpvlanMode.L2
     routes, rules = source_based(network.name, network.addresses, parent.routes, gateways=not l3)
-    return replace(network, routes=routes, rules=rules)
+    network = replace(network, routes=routes, rules=rules)
+    return _in_vrf(network) if network.vrf else network
+
+
+def _in_vrf(network: PodNetwork) -> PodNetwork:
+    """Return the network with all routes in the table of its VRF, whose rule is the kernel's.
+
+    The routes to the networks of its addresses are the kernel's as well.
+    """
+    assert network.vrf is not None
+    table = network.vrf.table
+    connected = {str(interface_of(address.cidr).network) for address in network.addresses}
+    routes = dict.fromkeys(
+        replace(route, table=table)
+        for route in network.routes
+        if route.gateway or route.nexthops or route.destination not in connected
+    )
+    inherited = frozenset(
+        replace(value, table=table) if isinstance(value, Route) else value
+        for value in network.inherited
+    )
+    return replace(network, routes=tuple(routes), rules=(), inherited=inherited)
 
 
 def _route(config: RouteConfig) -> Route:
@@ -157,6 +188,7 @@ def _settings(config: NetworkConfig) -> LinkSettings:
     return LinkSettings(
         mtu=interface.mtu,
         mac=interface.hardware_addr,
+        txqlen=interface.tx_queue_len,
         sizes=OffloadSizes(
             gso=interface.gso_max_size,
             gro=interface.gro_max_size,
@@ -169,7 +201,9 @@ def _settings(config: NetworkConfig) -> LinkSettings:
 def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     interface = config.interface
     wanted: list[Sysctl] = []
-    if _claimed_ipv6(config):  # a cluster network may have switched it off, as CNI plugins undo
+    if interface.disable_ipv6 is not None:
+        wanted.append(Sysctl("ipv6", "disable_ipv6", str(int(interface.disable_ipv6))))
+    elif _claimed_ipv6(config):  # a cluster network may have switched it off, as CNI plugins undo
         wanted.append(Sysctl("ipv6", "disable_ipv6", "0"))
     if interface.arp_ignore is not None:
         wanted.append(Sysctl("ipv4", "arp_ignore", str(interface.arp_ignore)))
@@ -178,6 +212,19 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     if interface.forwarding is not None:
         value = str(int(interface.forwarding))
         wanted += (Sysctl("ipv4", "forwarding", value), Sysctl("ipv6", "forwarding", value))
+    if interface.addr_gen_mode is not None:
+        wanted.append(Sysctl("ipv6", "addr_gen_mode", ADDRESS_MODES[interface.addr_gen_mode]))
+    numbers = {
+        "dad_transmits": interface.dad_transmits,
+        "accept_ra": interface.accept_ra,
+        "router_solicitations": interface.router_solicitations,
+        "router_solicitation_delay": interface.router_solicitation_delay,
+        "router_solicitation_interval": interface.router_solicitation_interval,
+        "router_solicitation_max_interval": interface.router_solicitation_max_interval,
+    }
+    wanted += (
+        Sysctl("ipv6", key, str(value)) for key, value in numbers.items() if value is not None
+    )
     return tuple(wanted)
 
 

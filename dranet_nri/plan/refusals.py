@@ -68,6 +68,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.vrf import AddVrf
 
 _MEMORY: Final = "the node is short of memory"
 _CHANGES: Final = "what it is about changes all the time; see what changes it (ip monitor)"
@@ -170,6 +171,16 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
         EINVAL: "the parent takes no such child: it is no Ethernet link, or the host gave it to"
         " one pod alone (macvlan passthru); claim another device",
     },
+    AddVrf: {
+        EOPNOTSUPP: "the node's kernel has no VRFs; load the module vrf",
+        EEXIST: "the pod has a link of that name that is no VRF of that table; use another name in"
+        " interface.vrf, or the table that it has",
+    },
+    SetMaster: {
+        EBUSY: "the link is part of something else; remove interface.vrf",
+        EINVAL: "the link cannot be part of a VRF; remove interface.vrf",
+    },
+    AddAltname: {EEXIST: "a link of the pod has that name; use another one in interface.altnames"},
     AddAddress: {
         EEXIST: "the link has that address with another prefix length; give interface.addresses"
         " one of them",

@@ -14,23 +14,11 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from dranet_nri.model import Address, Route, Rule
+from dranet_nri.model import Address, Route, Rule, table_of
 from dranet_nri.plan.routes import RT_SCOPE_LINK, interface_of
 
 PRIORITY: Final = 32000
 RTPROT_STATIC: Final = 4
-_FIRST_TABLE: Final = 1000
-_TABLES: Final = 1000
-_FNV_OFFSET: Final = 0x811C9DC5
-_FNV_PRIME: Final = 0x01000193
-
-
-def table_of(name: str) -> int:
-    """Return the routing table that follows from a name: FNV-1a of 32 bits, 1000 to 1999."""
-    value = _FNV_OFFSET
-    for byte in name.encode():
-        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
-    return value % _TABLES + _FIRST_TABLE
 
 
 def source_based(

@@ -42,6 +42,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import is_child
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.ops import AddChild, MoveLink, MoveRdma, Op, RenameRdma
+from dranet_nri.plan.vrf import AddVrf
 from tests.fakes import operations
 from tests.fakes.faults import Fault
 from tests.fakes.operations import IPOIB_FLAGS_RC, MAX_CONNECTED
@@ -260,6 +261,9 @@ class FakeKernel:
                 self._add_ipoib(op, link)
             case AddChild():
                 self._add_child(op, netns)
+            case AddVrf():
+                if spaces[op.ns].find(op.name) is None:
+                    self.add_link(op.name, netns, kind="vrf")
             case _:
                 operations.apply(op, spaces)
         if isinstance(op, MoveLink):

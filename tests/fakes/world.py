@@ -69,6 +69,9 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv4", "forwarding"),
         ("ipv6", "disable_ipv6"),
         ("ipv6", "forwarding"),
+        ("ipv6", "addr_gen_mode"),
+        ("ipv6", "accept_ra"),
+        ("ipv6", "dad_transmits"),
     }
 )
 # Features that a new link can change, and whether they are asked for; what each needs beside it.

@@ -14,6 +14,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.model import (
     TENANT_PKEY,
+    AddressMode,
     CharKind,
     ChildFlag,
     InterfaceConfig,
@@ -91,6 +92,15 @@ interfaces = st.builds(
     arp_ignore=st.none() | st.sampled_from([0, 1, 2, 3, 8]),
     arp_announce=st.none() | st.integers(0, 2),
     forwarding=st.none() | st.booleans(),
+    tx_queue_len=st.none() | st.integers(0, 9000),
+    altnames=st.none() | st.lists(names, unique=True, max_size=3).map(tuple),
+    addr_gen_mode=st.none() | st.sampled_from(AddressMode),
+    dad_transmits=st.none() | st.integers(0, 100),
+    accept_ra=st.none() | st.integers(0, 2),
+    router_solicitations=st.none() | st.integers(-1, 9),
+    router_solicitation_delay=st.none() | st.integers(0, 9),
+    router_solicitation_interval=st.none() | st.integers(0, 9),
+    router_solicitation_max_interval=st.none() | st.integers(0, 9),
 )  # fmt: skip
 interfaces = st.one_of(
     st.builds(replace, interfaces, hardware_addr=st.none() | mac),
@@ -134,6 +144,16 @@ configs = st.builds(
 def test_what_is_written_reads_back_equal(config: NetworkConfig) -> None:
     assert parse_network_config(network_config_to_json(config)) == config
     assert parse_network_config(network_config_to_object(config)) == config
+
+
+def test_a_vrf_and_the_switch_of_ipv6_read_back_equal() -> None:
+    document = {"interface": {"disableIPv6": False, "vrf": {"name": "blue"}}}
+    config = parse_network_config(document)
+
+    assert parse_network_config(network_config_to_json(config)) == config
+    assert '"disableIPv6":false,"vrf":{"name":"blue","table":1541}' in network_config_to_json(
+        config
+    )
 
 
 def test_the_text_is_canonical_and_leaves_out_what_was_not_given() -> None:

@@ -121,14 +121,6 @@ def test_a_broken_rule_is_told_with_path_value_and_remedy(document: object, expe
     assert any(expected in line for line in violations(document)), violations(document)
 
 
-def test_a_valid_child_breaks_no_rule_of_what_is_not_supported() -> None:
-    with_vrf = violations(ipoib({"pkey": 1}, vrf={"name": "blue"}))
-
-    assert with_vrf == (
-        "interface.vrf: object with name: not supported by this version; remove it",
-    )
-
-
 def test_class_and_claim_merge_field_by_field_and_the_claims_kinds_replace() -> None:
     base = ipoib({"pkey": "tenant"}, mtu=2044) | rdma(charDevices=["uverbs"], name="hca0")
     above = ipoib({"mode": "connected"}) | rdma(charDevices=["umad", "uverbs"])

@@ -23,6 +23,7 @@ from dranet_nri.model import (
     RuleConfig,
     VlanConfig,
     VlanProtocol,
+    VrfConfig,
 )
 from dranet_nri.plan.child import (
     ALIAS,
@@ -263,3 +264,14 @@ def test_claimed_routing_replaces_what_would_be_generated(config: NetworkConfig)
 )
 def test_what_the_plugin_made_has_a_kind(link: Link, ours: bool, on_host: bool) -> None:  # noqa: FBT001
     assert (is_ours(link), is_ours_on_host(link)) == (ours, on_host)
+
+
+def test_in_a_vrf_a_child_has_its_default_route_there_and_no_rules() -> None:
+    parent = LinkState(NIC, routes=(Route("0.0.0.0/0", "10.5.0.1"),))
+    vrf = VrfConfig("blue", 1541)
+    config = NetworkConfig(InterfaceConfig(addresses=("10.5.0.20/24",), vrf=vrf))
+
+    network = child_network(config, MacvlanConfig(), parent)
+
+    assert [(route.destination, route.table) for route in network.routes] == [("0.0.0.0/0", 1541)]
+    assert (network.rules, network.vrf) == ((), vrf)

@@ -51,6 +51,7 @@ from dranet_nri.plan.refusals import (
     remedy,
     stopped_at,
 )
+from dranet_nri.plan.vrf import AddVrf
 
 ON = Switches(on=("rx-gro",))
 OTHER = {Ns.HOST: Ns.POD, Ns.POD: Ns.HOST}
@@ -69,6 +70,7 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         DetachXdp(ns, 7, XdpMode.NATIVE),
         DetachTcx(ns, "eth1", ()),
         SetMaster(ns, "eth1", "br0"),
+        AddVrf(ns, "blue", 1541),
         AddAddress(ns, "eth1", Address("10.1.0.5/24")),
         AddRoute(ns, "eth1", Route("10.9.0.0/16")),
         AddRule(ns, Rule(4, 1000)),
@@ -92,6 +94,8 @@ PARAMETERS: dict[str, tuple[type[Op], ...]] = {
     "interface.mtu": (MoveLink, SetLink),
     "hardwareAddr": (MoveLink, SetLink, SetUp, AddNeighbour),
     "interface.name": (MoveLink, RenameLink),
+    "interface.vrf": (AddVrf, SetMaster),
+    "interface.altnames": (AddAltname,),
     "interface.type": (AddChild,),
     "interface.vlan": (AddChild,),
     "ethtool.features": (SetFeatures,),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dranet_nri.model import Address, Route
-from dranet_nri.plan.source_routes import source_based, table_of
+from dranet_nri.model import Address, Route, table_of
+from dranet_nri.plan.source_routes import source_based
 
 V4_DEFAULT = Route("0.0.0.0/0", "10.5.0.1", metric=100)
 V6_DEFAULT = Route("::/0", "fd00::1")

@@ -78,6 +78,15 @@ class Rails:
         """Write a sysctl in a pod."""
         self._inside(pod, "sysctl", "-qw", setting)
 
+    def write_sysctl(self, setting: str) -> None:
+        """Write a sysctl on the host."""
+        key, _, value = setting.partition("=")
+        self._inside(None, "sh", "-c", f"echo {value} > {_file(key)}")
+
+    def read_sysctl(self, key: str, pod: int | None = None) -> str:
+        """Return a sysctl of the host, or of a pod."""
+        return self._inside(pod, "cat", _file(key)).strip()
+
     def shown(self, what: str, pod: int | None = None) -> list[str]:
         """Return the lines that iproute2 shows, in its order, without needless blanks."""
         text = self._inside(pod, "ip", *what.split()).replace("\n\t", " ")
@@ -124,6 +133,11 @@ class Rails:
             os.close(pod)
         os.close(self._host)
         os.close(self._wire)
+
+
+def _file(key: str) -> str:
+    """Return the file of a sysctl; no name of a link here has a dot."""
+    return f"/proc/sys/{key.replace('.', '/')}"
 
 
 @contextmanager

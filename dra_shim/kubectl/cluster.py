@@ -1,0 +1,292 @@
+"""Devices of a cluster's nodes, with their places and holders, from slices and claims alone.
+
+Rules:
+1. A GPU is a device of a driver gpu.VENDOR; a partition of one (MIG) is not counted as a GPU. A NIC
+   is a device of this driver with a PCI address.
+2. A device without a NUMA node has that of the devices at its PCIe root, if they agree: NVIDIA's
+   driver does not publish one.
+3. Rails count RDMA NICs in the order of their PCI addresses, from 0: those at the PCIe roots of
+   GPUs, so that storage NICs have none; where no root has both, all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from dra_shim.kubectl.source import (
+    CLAIMS,
+    DRIVER_PODS,
+    PODS,
+    SLICES,
+    Item,
+    ObjectSource,
+    name_of_item,
+)
+from dra_shim.resourceapi import (
+    DeviceId,
+    ResourceClaim,
+    ResourceSlice,
+    SliceDevice,
+    parse_document,
+)
+from dranet_nri.config import did_you_mean
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import DRIVER_NAME
+
+_STANDARD: Final = "resource.kubernetes.io"
+_GPU_DRIVER: Final = "gpu."
+_BLOCKING: Final = ("NoSchedule", "NoExecute")
+
+
+class DeviceKind(StrEnum):
+    """Kind of a device, as far as the subcommands tell them apart."""
+
+    GPU = "gpu"
+    NIC = "nic"
+    OTHER = "other"
+
+
+class DeviceState(StrEnum):
+    """State of a device: held goes before unhealthy."""
+
+    FREE = "free"
+    HELD = "held"
+    UNHEALTHY = "unhealthy"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedDevice:
+    """A device of a node.
+
+    Attributes:
+        id: driver, pool, device.
+        interface: name of the network interface, "" if none.
+        rdma_device: name of the RDMA device, "" if none.
+        address: PCI address, "" if unknown.
+        root: PCIe root, "" if unknown.
+        numa_node: number, None if unknown.
+        rail: of an RDMA NIC, None of others.
+        taints: that keep pods from it.
+        holders: pods, or the claim where it is reserved for none.
+    """
+
+    id: DeviceId
+    kind: DeviceKind
+    interface: str = ""
+    rdma_device: str = ""
+    product: str = ""
+    address: str = ""
+    root: str = ""
+    numa_node: int | None = None
+    rail: int | None = None
+    taints: tuple[str, ...] = ()
+    holders: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return what people call it: the interface of a NIC, else the device's name."""
+        return self.interface or self.id[2]
+
+    @property
+    def state(self) -> DeviceState:
+        """Return whether it can be had."""
+        if self.holders:
+            return DeviceState.HELD
+        return DeviceState.UNHEALTHY if self.taints else DeviceState.FREE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node that publishes devices, or runs the driver.
+
+    Attributes:
+        version: tag or digest of the driver's image, "" if no driver runs there.
+        ready: whether the driver's pod is ready.
+        devices: GPUs and NICs by NUMA node, root and PCI address, then the others.
+    """
+
+    name: str
+    version: str = ""
+    ready: bool = False
+    devices: tuple[PlacedDevice, ...] = ()
+
+    def of_kind(self, kind: DeviceKind) -> tuple[PlacedDevice, ...]:
+        """Return the devices of a kind."""
+        return tuple(device for device in self.devices if device.kind is kind)
+
+
+def read_nodes(source: ObjectSource) -> tuple[ClusterNode, ...]:
+    """Return all nodes that have devices or the driver, by name.
+
+    Raises:
+        KubectlError: the cluster cannot be read.
+        ConfigError: a slice cannot be read.
+    """
+    holders = _holders(source.items(CLAIMS))
+    drivers = _drivers(source.items(PODS, DRIVER_PODS))
+    found: dict[str, list[PlacedDevice]] = {name: [] for name in drivers}
+    for resource_slice in _newest(source.items(SLICES)):
+        for device in resource_slice.offers:
+            node = device.node or resource_slice.node
+            if node:
+                found.setdefault(node, []).append(_placed(device, holders.get(device.id, ())))
+    return tuple(
+        ClusterNode(name, *drivers.get(name, ("", False)), _ordered(devices))
+        for name, devices in sorted(found.items())
+    )
+
+
+def node_named(nodes: Sequence[ClusterNode], name: str) -> ClusterNode:
+    """Return a node by its name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for node in nodes:
+        if node.name == name:
+            return node
+    known = [node.name for node in nodes]
+    hint = did_you_mean(name, known)
+    shown = ", ".join(known[:10]) or "none"
+    raise ConfigError([f"NODE {name}: publishes no devices{hint}; nodes that do: {shown}"])
+
+
+# --------------------------------------------------------------------------- objects
+
+
+def _newest(items: Iterable[Item]) -> list[ResourceSlice]:
+    """Return the slices of each pool's newest generation."""
+    read = map(parse_document, items)
+    slices = [document for document in read if isinstance(document, ResourceSlice)]
+    newest: dict[tuple[str, str], int] = {}
+    for found in slices:
+        pool = found.driver, found.pool
+        newest[pool] = max(newest.get(pool, 0), found.generation)
+    return [found for found in slices if found.generation == newest[found.driver, found.pool]]
+
+
+def _holders(items: Iterable[Item]) -> Mapping[DeviceId, tuple[str, ...]]:
+    """Return who has each device: the pods of its claims."""
+    found: dict[DeviceId, tuple[str, ...]] = {}
+    for item in items:
+        # The spec of a newer API may not be known here; what the claim has is read in any case.
+        claim = parse_document({**item, "spec": {}})
+        assert isinstance(claim, ResourceClaim), "the source returns claims"
+        names = consumers_of(item) or (f"claim {name_of_item(item)}",)
+        for taken in claim.taken:
+            found[taken.device] = (*found.get(taken.device, ()), *names)
+    return found
+
+
+def consumers_of(claim: Item) -> tuple[str, ...]:
+    """Return "namespace/name" of the pods that a claim is reserved for."""
+    namespace = (claim.get("metadata") or {}).get("namespace", "default")
+    reserved = (claim.get("status") or {}).get("reservedFor") or ()
+    return tuple(
+        f"{namespace}/{entry.get('name', '')}"
+        for entry in reserved
+        if entry.get("resource") == "pods"
+    )
+
+
+def _drivers(pods: Iterable[Item]) -> dict[str, tuple[str, bool]]:
+    """Return node → (version, readiness) of the driver's pods."""
+    found: dict[str, tuple[str, bool]] = {}
+    for pod in pods:
+        spec, status = pod.get("spec") or {}, pod.get("status") or {}
+        node, containers = spec.get("nodeName", ""), spec.get("containers") or ()
+        if node and containers:
+            conditions = status.get("conditions") or ()
+            ready = any(
+                condition.get("type") == "Ready" and condition.get("status") == "True"
+                for condition in conditions
+            )
+            found[node] = (_version(str(containers[0].get("image", ""))), ready)
+    return found
+
+
+def _version(image: str) -> str:
+    """Return the tag of an image, or its digest, shortened."""
+    plain, _, digest = image.partition("@")
+    tag = plain.rpartition("/")[2].partition(":")[2]
+    return tag or digest[:19] or "latest"
+
+
+# --------------------------------------------------------------------------- devices
+
+
+def _placed(device: SliceDevice, holders: tuple[str, ...]) -> PlacedDevice:
+    numa = _value(device, f"{_STANDARD}/numaNode")
+    if numa is None:
+        numa = _value(device, f"{device.driver}/numaNode")
+    return PlacedDevice(
+        device.id,
+        _kind(device),
+        interface=_text(device, f"{DRIVER_NAME}/ifName"),
+        rdma_device=_text(device, f"{DRIVER_NAME}/rdmaDevice"),
+        product=_text(device, f"{device.driver}/productName"),
+        address=_address(device),
+        root=_text(device, f"{_STANDARD}/pcieRoot"),
+        numa_node=numa if isinstance(numa, int) and numa >= 0 else None,
+        taints=tuple(str(taint) for taint in device.taints if taint.effect in _BLOCKING),
+        holders=holders,
+    )
+
+
+def _kind(device: SliceDevice) -> DeviceKind:
+    if device.driver.startswith(_GPU_DRIVER):
+        kind = _text(device, f"{device.driver}/type")
+        return DeviceKind.OTHER if kind in {"mig", "vfio"} else DeviceKind.GPU
+    if device.driver == DRIVER_NAME and _address(device):
+        return DeviceKind.NIC
+    return DeviceKind.OTHER
+
+
+def _address(device: SliceDevice) -> str:
+    standard = _text(device, f"{_STANDARD}/pciBusID")
+    return standard or _text(device, f"{device.driver}/pciAddr")
+
+
+def _value(device: SliceDevice, name: str) -> object:
+    """Return a value; of a list, the first."""
+    value = device.attribute(name)
+    if isinstance(value, tuple):
+        return value[0] if value else None
+    return value
+
+
+def _text(device: SliceDevice, name: str) -> str:
+    value = _value(device, name)
+    return "" if value is None else str(value)
+
+
+def _ordered(devices: Iterable[PlacedDevice]) -> tuple[PlacedDevice, ...]:
+    """Return the devices in their order, with the NUMA nodes of their roots, and rails."""
+    known: dict[str, set[int]] = {}
+    found = list(devices)
+    for device in found:
+        if device.root and device.numa_node is not None:
+            known.setdefault(device.root, set()).add(device.numa_node)
+    found = [
+        replace(device, numa_node=next(iter(known[device.root])))
+        if device.numa_node is None and len(known.get(device.root, ())) == 1
+        else device
+        for device in found
+    ]
+    gpu_roots = {device.root for device in found if device.kind is DeviceKind.GPU} - {""}
+    nics = [device for device in found if device.kind is DeviceKind.NIC and device.rdma_device]
+    near = [nic for nic in nics if nic.root in gpu_roots]
+    rails = sorted(near or nics, key=lambda device: (device.address, device.id))
+    numbers = {device.id: number for number, device in enumerate(rails)}
+    found = [replace(device, rail=numbers.get(device.id)) for device in found]
+    return tuple(sorted(found, key=_place))
+
+
+def _place(device: PlacedDevice) -> tuple[object, ...]:
+    numa = device.numa_node
+    kinds = list(DeviceKind)
+    return (
+        device.kind is DeviceKind.OTHER, numa is None, numa or 0, device.root,
+        kinds.index(device.kind), device.address, device.id,
+    )  # fmt: skip

@@ -1,0 +1,147 @@
+"""The subcommand `explain`: whether a pod, a job or manifests can have their claims, and where.
+
+It has the answers of `dra-shim explain`, and looks for the node itself.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from dra_shim.commands.documents import STDIN, files_below, read_documents
+from dra_shim.commands.explain import answer, explain_all
+from dra_shim.commands.explanation import Explanation
+from dra_shim.kubectl.cluster import read_nodes
+from dra_shim.kubectl.source import (
+    CLAIMS,
+    CLASSES,
+    SLICES,
+    TEMPLATES,
+    Item,
+    ObjectSource,
+    add_source_flags,
+    name_of_item,
+)
+from dra_shim.resourceapi import Document, parse_document
+from dranet_nri.component.output import add_output_flag, say
+from dranet_nri.errors import ConfigError
+
+EXAMPLES: Final = ("explain pod/train-0 -n ml", "explain job/train -n ml", "explain job.yaml")
+# What a reference may name: short name → name for kubectl, kind.
+KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "pod": ("pods", "Pod"),
+    "job": ("jobs", "Job"),
+    "deployment": ("deployments", "Deployment"),
+    "statefulset": ("statefulsets", "StatefulSet"),
+    "daemonset": ("daemonsets", "DaemonSet"),
+    "claim": ("resourceclaims", "ResourceClaim"),
+}
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommand's flags."""
+    known = ", ".join(KINDS)
+    parser.add_argument(
+        "target", metavar="POD|JOB|FILE",
+        help="a file or directory of manifests, - for standard input, or KIND/NAME in the cluster "
+        f"(kinds: {known}); a name alone is a pod's",
+    )  # fmt: skip
+    parser.add_argument("-n", "--namespace", default="default", metavar="NAME",
+                        help="namespace of the pod or job")  # fmt: skip
+    parser.add_argument("--node", default="", metavar="NAME",
+                        help="only this node; by default the pod's own, or the first that "
+                        "can meet the claims")  # fmt: skip
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show every check of every device"
+    )
+    add_source_flags(parser)
+    add_output_flag(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the decision and its reasons; return 0 if the claims can be met, else 1.
+
+    Raises:
+        DranetError: the cluster or the files cannot be read, or there is no such object.
+    """
+    source = ObjectSource(args)
+    asked, owner = _asked(args, source)
+    documents = (*asked, *_beside(asked, source, owner))
+    names = [args.node] if args.node else _nodes(source, owner)
+    found: list[Explanation] = []
+    can: list[str] = []
+    chosen = ""
+    for name in names:
+        # What `dra-shim explain --cluster` has as flags.
+        flags = argparse.Namespace(cluster=True, slices=[], inventory=None, node=name)
+        explained = explain_all(flags, asked, documents)
+        met = all(explanation.met for explanation in explained)
+        if not found or (met and not can):
+            found, chosen = explained, name
+        can += [name] if met else []
+    if len(names) > 1 and args.output == "table":
+        say(f"nodes: {len(can)} of {len(names)} can meet the claims; shown: {chosen}")
+    return answer(args, found)
+
+
+def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
+    """Return what is asked about, and the object of the cluster it comes from, {} for files."""
+    target = args.target
+    if target == STDIN or Path(target).exists():
+        return read_documents(files_below([target])), {}
+    word, _, name = target.rpartition("/")
+    kind = KINDS.get(word.lower().removesuffix("s") or "pod")
+    if kind is None or target.endswith((".yaml", ".yml", ".json")):
+        known = ", ".join(KINDS)
+        raise ConfigError(
+            [f"{target}: no such file, and no KIND/NAME (kinds: {known}); correct the path"]
+        )
+    wanted = f"{args.namespace}/{name}"
+    for item in source.items(kind):
+        if name_of_item(item) == wanted:
+            return _read([{"kind": kind[1], **item}]), item
+    raise ConfigError(
+        [f"{target}: no {kind[1]} {wanted}; correct the name, or give its --namespace"]
+    )
+
+
+def _beside(asked: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
+    """Return the other objects, without claims that the pod itself has already."""
+    uid = (owner.get("metadata") or {}).get("uid")
+    items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
+    items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]
+    known = {_identity(document) for document in asked}
+    return tuple(document for document in _read(items) if _identity(document) not in known)
+
+
+def _owners(item: Item) -> set[str]:
+    return {owner.get("uid") for owner in (item.get("metadata") or {}).get("ownerReferences") or ()}
+
+
+def _identity(document: Document) -> tuple[Any, ...]:
+    namespace, name = getattr(document, "namespace", ""), getattr(document, "name", "")
+    return type(document), namespace or "default", name
+
+
+def _nodes(source: ObjectSource, owner: Item) -> list[str]:
+    """Return the pod's node, or all that publish devices."""
+    bound = (owner.get("spec") or {}).get("nodeName")
+    names = [node.name for node in read_nodes(source) if node.devices]
+    if bound in names:
+        return [str(bound)]
+    if not names:
+        raise ConfigError(["no node publishes devices; check that the driver runs on it"])
+    return names
+
+
+def _read(items: Sequence[Item]) -> tuple[Document, ...]:
+    """Return objects as documents; a claim of a newer API counts with what it has."""
+    found = []
+    for item in items:
+        try:
+            found.append(parse_document(item))
+        except ConfigError:
+            if item.get("kind") != CLAIMS[1]:
+                raise
+            found.append(parse_document({**item, "spec": {}}))
+    return tuple(found)

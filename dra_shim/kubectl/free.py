@@ -1,0 +1,45 @@
+"""The subcommand `free`: how many GPU and NIC pairs are left on each node."""
+
+import argparse
+from typing import Final
+
+from dra_shim.kubectl.cluster import node_named, read_nodes
+from dra_shim.kubectl.pairs import room_of
+from dra_shim.kubectl.source import ObjectSource, add_source_flags
+from dranet_nri.component.output import add_output_flag, fields_of, say, show_document, show_table
+
+EXAMPLES: Final = ("free", "free node-a", "free --output json")
+_COLUMNS: Final = ("NODE", "PAIRS", "NEAR", "GPUS", "NICS")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommand's flags."""
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="only this node")
+    add_source_flags(parser)
+    add_output_flag(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print a line for each node, and a table of all.
+
+    Raises:
+        DranetError: the cluster or the files cannot be read, or no such node has devices.
+    """
+    nodes = read_nodes(ObjectSource(args))
+    if args.node:
+        nodes = (node_named(nodes, args.node),)
+    rooms = [room_of(node) for node in nodes if node.devices]
+    if show_document(args.output, lambda: {"nodes": [fields_of(room) for room in rooms]}):
+        return 0
+    say(*(room.text for room in rooms))
+    if len(rooms) > 1:
+        rows = [
+            (
+                room.node, f"{room.pairs} of {room.all_pairs}", room.near or "-",
+                f"{room.gpus} of {room.all_gpus}", f"{room.nics} of {room.all_nics}",
+            )
+            for room in rooms
+        ]  # fmt: skip
+        say("")
+        show_table([_COLUMNS, *rows])
+    return 0

@@ -1,0 +1,80 @@
+"""Pairs of a GPU and a NIC that are left on a node.
+
+A pair is at one PCIe root. Where no root of the node has both (ND H100 v5: each device is alone in
+its PCI domain), it is on one NUMA node; where that is unknown, anywhere on the node.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.kubectl.cluster import ClusterNode, DeviceKind, DeviceState, PlacedDevice
+
+_LEVELS: Final[tuple[tuple[str, Callable[[PlacedDevice], object]], ...]] = (
+    ("same PCIe root", lambda device: device.root or None),
+    ("same NUMA node", lambda device: device.numa_node),
+    ("same node", lambda _: 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left on a node; a number with `all` counts devices that cannot be had, too.
+
+    Attributes:
+        near: how near GPU and NIC of a pair are; "" without pairs.
+    """
+
+    node: str
+    pairs: int
+    all_pairs: int
+    gpus: int
+    all_gpus: int
+    nics: int
+    all_nics: int
+    near: str
+
+    @property
+    def text(self) -> str:
+        """Return the line for it."""
+        if self.all_pairs:
+            left, everything, things = self.pairs, self.all_pairs, "GPU+NIC pairs"
+        elif self.all_nics:
+            left, everything, things = self.nics, self.all_nics, "NICs"
+        else:
+            left, everything, things = self.gpus, self.all_gpus, "GPUs"
+        verb = "is" if left == 1 else "are"
+        return f"{left} of {everything} {things} {verb} left on node {self.node}"
+
+
+def room_of(node: ClusterNode) -> Room:
+    """Count what is left on a node; NICs without RDMA do not count where others have it."""
+    gpus, nics = node.of_kind(DeviceKind.GPU), node.of_kind(DeviceKind.NIC)
+    if any(nic.rdma_device for nic in nics):
+        nics = tuple(nic for nic in nics if nic.rdma_device)
+    near, place = next(
+        ((name, place) for name, place in _LEVELS if _count(gpus, nics, place)),
+        ("", lambda _: 0),
+    )
+    free_gpus, free_nics = _free(gpus), _free(nics)
+    return Room(
+        node.name, _count(free_gpus, free_nics, place), _count(gpus, nics, place),
+        len(free_gpus), len(gpus), len(free_nics), len(nics), near,
+    )  # fmt: skip
+
+
+def _free(devices: Iterable[PlacedDevice]) -> list[PlacedDevice]:
+    return [device for device in devices if device.state is DeviceState.FREE]
+
+
+def _count(
+    gpus: Iterable[PlacedDevice],
+    nics: Iterable[PlacedDevice],
+    place: Callable[[PlacedDevice], object],
+) -> int:
+    """Return how many pairs there are, each device in one at most."""
+    gpu_places = Counter(place(gpu) for gpu in gpus)
+    nic_places = Counter(place(nic) for nic in nics)
+    both = gpu_places & nic_places
+    return sum(count for where, count in both.items() if where is not None)

@@ -1,0 +1,129 @@
+"""Topology of a node as an SVG picture: sockets, PCIe roots, GPUs, NICs, RDMA devices and rails.
+
+A band is a socket (NUMA node), a box in it a PCIe root, a tile in that a device. The colour of a
+tile is the device's state; a tile names the pod that holds the device.
+"""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+from typing import Final
+
+from dra_shim.kubectl.cluster import ClusterNode, DeviceKind, DeviceState, PlacedDevice
+
+_COLOURS: Final = {
+    DeviceState.FREE: "#e8f5e9", DeviceState.HELD: "#bbdefb", DeviceState.UNHEALTHY: "#ffcdd2",
+}  # fmt: skip
+_BORDERS: Final = {DeviceKind.GPU: "#2e7d32", DeviceKind.NIC: "#1565c0"}
+_COLUMNS: Final = 4  # PCIe roots side by side
+_TILE: Final = (204, 58)  # width and height, as all sizes in pixels
+_GAP: Final = 8
+_TITLE: Final = 24
+_LETTERS: Final = 30  # of a tile's line
+
+
+def draw_node(node: ClusterNode) -> str:
+    """Return the picture as SVG text."""
+    devices = [device for device in node.devices if device.kind is not DeviceKind.OTHER]
+    sockets = [
+        (numa, list(members))
+        for numa, members in groupby(devices, key=lambda device: device.numa_node)
+    ]
+    most = max((len(set(map(_root_of, members))) for _, members in sockets), default=1)
+    width = min(_COLUMNS, max(most, 2)) * (_TILE[0] + 3 * _GAP) + 5 * _GAP
+    parts: list[str] = []
+    y = 3 * _GAP + _TITLE
+    for numa, members in sockets:
+        drawn, height = _socket(numa, members, y, width)
+        parts += drawn
+        y += height + _GAP
+    height = y + _TITLE + _GAP
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+            f'<rect width="{width}" height="{height}" fill="white"/>',
+            _text(2 * _GAP, 3 * _GAP + 6, f"Node {node.name}", 'font-size="16"'),
+            *parts,
+            *_legend(y + _GAP),
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _socket(
+    numa: int | None, devices: Sequence[PlacedDevice], top: int, width: int
+) -> tuple[list[str], int]:
+    """Return the elements of a band, and its height."""
+    title = "NUMA node unknown" if numa is None else f"NUMA node {numa}"
+    roots = [list(members) for _, members in groupby(devices, key=_root_of)]
+    parts: list[str] = []
+    y = top + _TITLE + _GAP
+    for start in range(0, len(roots), _COLUMNS):
+        row = roots[start : start + _COLUMNS]
+        rows = max(map(len, row))
+        height = _TITLE + rows * (_TILE[1] + _GAP) + _GAP // 2
+        for column, members in enumerate(row):
+            x = 3 * _GAP + column * (_TILE[0] + 3 * _GAP)
+            parts += _root(members, x, y, height)
+        y += height + _GAP
+    band = _box(_GAP, top, width - 2 * _GAP, y - top, "#fafafa", "#9e9e9e")
+    return [band, _text(2 * _GAP + 4, top + 18, title, 'font-weight="bold"'), *parts], y - top
+
+
+def _root_of(device: PlacedDevice) -> object:
+    """Return what a box is for; a device without a root has one of its own."""
+    return device.root or device.id
+
+
+def _root(devices: Sequence[PlacedDevice], x: int, y: int, height: int) -> Iterator[str]:
+    yield _box(x, y, _TILE[0] + 2 * _GAP, height, "white", "#757575")
+    root = devices[0].root
+    yield _text(x + _GAP, y + 16, f"PCIe root {root}" if root else "PCIe root unknown")
+    for row, device in enumerate(devices):
+        yield from _tile(device, x + _GAP, y + _TITLE + row * (_TILE[1] + _GAP))
+
+
+def _tile(device: PlacedDevice, x: int, y: int) -> Iterator[str]:
+    lines = _lines(device)
+    yield f"<g><title>{escape(chr(10).join(lines))}</title>"
+    yield _box(x, y, *_TILE, _COLOURS[device.state], _BORDERS[device.kind])
+    for row, line in enumerate(lines):
+        style = 'font-weight="bold"' if not row else 'font-size="11"'
+        yield _text(x + 6, y + 17 + 16 * row, _short(line), style)
+    yield "</g>"
+
+
+def _lines(device: PlacedDevice) -> tuple[str, str, str]:
+    """Return three lines: what it is, its details, and who has it."""
+    if device.kind is DeviceKind.GPU:
+        first, second = f"GPU {device.name}", device.product or device.address
+    else:
+        rail = "" if device.rail is None else f", rail {device.rail}"
+        first = f"NIC {device.name}"
+        second = f"{device.rdma_device}{rail}" if device.rdma_device else "no RDMA device"
+    state = ", ".join(device.holders or device.taints) or str(device.state)
+    return first, second, state
+
+
+def _legend(y: int) -> Iterator[str]:
+    for number, (state, colour) in enumerate(_COLOURS.items()):
+        x = 2 * _GAP + number * 110
+        yield _box(x, y, 14, 14, colour, "#757575")
+        yield _text(x + 20, y + 12, str(state))
+
+
+def _box(x: int, y: int, width: int, height: int, fill: str, stroke: str) -> str:
+    return (
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="{fill}" '
+        f'stroke="{stroke}"/>'
+    )
+
+
+def _text(x: int, y: int, text: str, style: str = "") -> str:
+    return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'.replace(" >", ">")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"

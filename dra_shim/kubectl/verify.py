@@ -1,0 +1,5 @@
+"""The subcommand `verify`: that of dra-shim."""
+
+from dra_shim.commands.verify import EXAMPLES, add_flags, main
+
+__all__ = ["EXAMPLES", "add_flags", "main"]

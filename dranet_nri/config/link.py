@@ -1,0 +1,101 @@
+"""Settings of the link in the pod: queue length, alternative names, IPv6, and its VRF.
+
+Rules:
+1. Values are those of the kernel's sysctls (Documentation/networking/ip-sysctl.rst).
+2. A VRF takes all routes of the interface, so that `rules` are refused beside it. Without `table`
+   its table follows from its name, as in dranet.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.config.fields import VRF_FIELDS
+from dranet_nri.config.json_cursor import INT32, Fields, Node, given
+from dranet_nri.config.scalars import parse_ifname
+from dranet_nri.model import AddressMode, VrfConfig, table_of
+
+_MIN_MTU_RA: Final = 1280  # RFC 8200
+_MAX_U32: Final = 2**32 - 1
+_RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
+_TRANSMITS: Final = 100  # more would keep an address tentative for minutes
+_SECONDS: Final = 86400
+
+# Field and its least and most value.
+NUMBERS: Final = {
+    "txQueueLen": (0, INT32[1]),
+    "dadTransmits": (0, _TRANSMITS),
+    "acceptRA": (0, 2),
+    "routerSolicitations": (-1, INT32[1]),
+    "routerSolicitationDelay": (0, _SECONDS),
+    "routerSolicitationInterval": (0, _SECONDS),
+    "routerSolicitationMaxInterval": (0, _SECONDS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFields:
+    """The settings, None where not given; numbers by field."""
+
+    numbers: dict[str, int | None]
+    altnames: tuple[str, ...] | None
+    disable_ipv6: bool | None
+    addr_gen_mode: AddressMode | None
+    vrf: VrfConfig | None
+
+
+def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
+    """Return the settings of the fields of `interface`.
+
+    Args:
+        fields: of `interface`.
+        has_rules: the document has `rules`.
+    """
+    numbers = {
+        name: fields[name].integer(low, high) if name in fields else None
+        for name, (low, high) in NUMBERS.items()
+    }
+    mode = given(fields, "addrGenMode", lambda found: found.word(tuple(AddressMode)))
+    mtu = fields["mtu"].value if "mtu" in fields else None
+    if "acceptRA" in fields and isinstance(mtu, int) and mtu < _MIN_MTU_RA:
+        fields["acceptRA"].complain(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
+    disabled = given(fields, "disableIPv6", Node.boolean)
+    if disabled and numbers["acceptRA"]:
+        fields["acceptRA"].complain("not possible with disableIPv6; remove one")
+    vrf = given(fields, "vrf", _vrf)
+    if has_rules and "vrf" in fields:
+        fields["vrf"].complain("rules together with vrf are not possible; remove one")
+    if vrf is not None and "name" in fields and fields["name"].value == vrf.name:
+        fields["vrf"].complain("has the name of the interface; choose another name")
+    return LinkFields(
+        numbers,
+        given(fields, "altnames", _altnames),
+        disabled,
+        AddressMode(mode) if mode else None,
+        vrf,
+    )
+
+
+def _altnames(node: Node) -> tuple[str, ...]:
+    found: list[str] = []
+    for item in node.items():
+        name = item.parsed(parse_ifname)
+        if name in found:
+            item.complain("given twice; keep one")
+        elif name is not None:
+            found.append(name)
+    return tuple(found)
+
+
+def _vrf(node: Node) -> VrfConfig | None:
+    fields = node.fields(VRF_FIELDS)
+    table = given(fields, "table", lambda found: found.integer(1, _MAX_U32))
+    if table in _RESERVED_TABLES:
+        fields["table"].complain("253, 254 and 255 belong to the system; choose another")
+    if "name" not in fields:
+        node.complain("needs name; add it")
+        return None
+    if fields["name"].value == "":
+        fields["name"].complain("must not be empty")
+        return None
+    name = fields["name"].parsed(parse_ifname)
+    return VrfConfig(name, table or table_of(name)) if name else None

@@ -1,0 +1,219 @@
+"""`kubectl dranet` on saved files, as people run it, and its pictures."""
+
+import json
+import tarfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from dra_shim.kubectl.cli import PROGRAM, main
+from tests.dra_shim.kubectl.accelerator_nodes import claim, driver_pod, nodes
+from tests.fakes.called import Ended, called
+
+pytestmark = pytest.mark.process
+
+GOLDEN = Path(__file__).parents[2] / "golden/topology"
+GPU = ("gpu.nvidia.com", "dgx-h100", "gpu-0")
+NIC = ("dra.net", "dgx-h100", "pci-0000-18-00-0")
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ml}
+spec:
+  template:
+    spec:
+      resourceClaims: [{name: nic, resourceClaimTemplateName: pair}]
+      containers: [{name: main, resources: {claims: [{name: nic}]}}]
+"""
+CLAIMS = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: nic}
+spec: {selectors: [{cel: {expression: device.driver == "dra.net"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: device.driver.startsWith("gpu.")}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: pair, namespace: ml}
+spec:
+  spec:
+    devices:
+      requests:
+      - {name: gpu, exactly: {deviceClassName: gpu}}
+      - {name: nic, exactly: {deviceClassName: nic}}
+      constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]
+"""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Return a directory with all nodes; a pod has a GPU and its NIC on the DGX."""
+    directory = tmp_path / "saved"
+    directory.mkdir()
+    for name, text in nodes().items():
+        (directory / f"{name}.json").write_text(text)
+    held = claim("pair-x", "train-0", GPU, NIC)
+    (directory / "claims.json").write_text(json.dumps(held))
+    (directory / "pods.json").write_text(json.dumps({"items": [driver_pod("dgx-h100")]}))
+    (directory / "classes.yaml").write_text(CLAIMS)
+    return directory
+
+
+def asked(saved: Path, *words: str) -> Ended:
+    """Run a subcommand on the saved files."""
+    return called(main, *words, "--from", str(saved), home=saved.parent)
+
+
+def change(path: Path, old: str, new: str) -> None:
+    """Replace a text in a file, which has it."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_status_has_nodes_version_and_holder(saved: Path) -> None:
+    ended = asked(saved, "status")
+
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    row = "dgx-h100 0.1.0 yes 10 9 1 0 7 of 8 free"
+    assert row.split() in lines
+    held = "dgx-h100 pci-0000-18-00-0 ibp0 mlx5_0 held ml/train-0"
+    assert held.split() in lines
+    assert ended.returncode == 0
+
+
+def test_status_is_1_where_a_driver_is_not_ready(saved: Path) -> None:
+    (saved / "pods.json").write_text(json.dumps(driver_pod("gb200", ready=False)))
+
+    assert asked(saved, "status").returncode == 1
+
+
+def test_status_shows_the_taint_of_an_unhealthy_device(saved: Path) -> None:
+    taint = '"taints": [{"key": "dra.net/unhealthy", "value": "port", "effect": "NoSchedule"}], '
+    change(saved / "gb200.json", '"name": "pci-0000-03', taint + '"name": "pci-0000-03')
+
+    ended = asked(saved, "status")
+
+    assert "unhealthy  dra.net/unhealthy=port:NoSchedule" in ended.stdout
+    assert ended.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("node", "line", "near"),
+    [
+        ("dgx-h100", "7 of 8 GPU+NIC pairs are left on node dgx-h100", "same PCIe root"),
+        ("mi300x", "8 of 8 GPU+NIC pairs are left on node mi300x", "same PCIe root"),
+        ("gke-a4-0", "8 of 8 GPU+NIC pairs are left on node gke-a4-0", "same PCIe root"),
+        ("gb200", "4 of 4 GPU+NIC pairs are left on node gb200", "same node"),
+        ("aks-gpu-0", "8 of 8 GPU+NIC pairs are left on node aks-gpu-0", "same node"),
+    ],
+)
+def test_free_counts_pairs(saved: Path, node: str, line: str, near: str) -> None:
+    assert asked(saved, "free", node).stdout == f"{line}\n"
+    document = json.loads(asked(saved, "free", node, "--output", "json").stdout)
+    assert document["nodes"][0]["near"] == near
+
+
+def test_free_does_not_pair_a_gpu_with_a_nic_of_another_root(saved: Path) -> None:
+    held = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-28-00-0"))]
+    (saved / "claims.json").write_text(json.dumps({"items": held}))
+
+    assert asked(saved, "free", "dgx-h100").stdout.startswith("6 of 8 GPU+NIC pairs")
+
+
+def test_topology_has_the_matrix_and_the_pod(saved: Path) -> None:
+    ended = asked(saved, "topology", "dgx-h100")
+
+    rows = {line.split()[0]: line.split() for line in ended.stdout.splitlines()[1:] if line}
+    matrix = ended.stdout.splitlines()[1].split()
+    assert matrix[:3] == ["GPU0", "X", "NODE"]
+    # Storage NICs are at roots of their own, and sorted among the others.
+    assert matrix[9:].count("ROOT") == 1
+    assert rows["NIC0"][-2:] == ["held", "ml/train-0"]
+    relations = json.loads(asked(saved, "topology", "dgx-h100", "-o", "json").stdout)["relations"]
+    assert {relations["GPU0"][f"NIC{index}"] for index in range(10)} == {"ROOT", "NODE", "SYS"}
+
+
+def test_topology_of_an_unknown_node_names_the_like(saved: Path) -> None:
+    ended = asked(saved, "topology", "gb20")
+
+    assert ended.returncode == 1
+    assert "gb200" in ended.stderr
+
+
+@pytest.mark.parametrize("node", sorted(nodes()))
+def test_the_picture_is_the_golden_one(saved: Path, node: str) -> None:
+    asked(saved, "topology", node, "--svg", "picture.svg")
+
+    picture = (saved.parent / "picture.svg").read_text()
+    ElementTree.fromstring(picture)
+    assert picture == (GOLDEN / f"{node}.svg").read_text()
+
+
+def test_explain_finds_the_node_for_a_file(saved: Path) -> None:
+    (saved.parent / "job.yaml").write_text(JOB)
+
+    ended = asked(saved, "explain", "job.yaml")
+
+    first, second, *_ = ended.stdout.splitlines()
+    # GB200 and ND H100 v5 have no root with both.
+    assert first == "nodes: 3 of 5 can meet the claims; shown: dgx-h100"
+    assert second.startswith("decision: Job ml/train: the claims can be met")
+    assert ended.returncode == 0
+
+
+def test_explain_takes_a_job_by_its_name(saved: Path) -> None:
+    (saved / "job.yaml").write_text(JOB)
+
+    ended = asked(saved, "explain", "job/train", "-n", "ml", "--node", "gb200")
+
+    assert ended.stdout.startswith("decision: Job ml/train: the claims cannot be met")
+    assert ended.returncode == 1
+
+
+def test_explain_of_what_is_not_there_names_the_remedy(saved: Path) -> None:
+    ended = asked(saved, "explain", "job/other", "-n", "ml")
+
+    assert ended.returncode == 1
+    assert "no Job ml/other; correct the name, or give its --namespace" in ended.stderr
+
+
+def test_bundle_has_no_secrets_and_serves_as_saved_files(saved: Path) -> None:
+    ended = asked(saved, "bundle", "--file", "b.tar.gz")
+
+    assert ended.returncode == 0
+    with tarfile.open(saved.parent / "b.tar.gz") as archive:
+        archive.extractall(saved.parent / "unpacked", filter="data")
+    texts = [path.read_text() for path in (saved.parent / "unpacked").rglob("*.json")]
+    assert texts
+    assert not any("s3cret" in text for text in texts)
+    again = asked(saved.parent / "unpacked", "status")
+    assert again.stdout == asked(saved, "status").stdout
+
+
+def test_bundle_overwrites_nothing(saved: Path) -> None:
+    (saved.parent / "b.tar.gz").write_text("mine")
+
+    ended = asked(saved, "bundle", "--file", "b.tar.gz")
+
+    assert ended.returncode == 1
+    assert (saved.parent / "b.tar.gz").read_text() == "mine"
+
+
+@pytest.mark.parametrize("verb", [name for name, _ in PROGRAM.verbs])
+def test_each_subcommand_has_examples(tmp_path: Path, verb: str) -> None:
+    ended = called(main, verb, "--help", home=tmp_path)
+
+    assert f"kubectl dranet {verb}" in ended.stdout.partition("examples:")[2]
+
+
+def test_logs_lose_tokens_and_passwords() -> None:
+    from dra_shim.kubectl.redaction import redacted_text
+
+    text = "Authorization: Bearer abc.def eyJh.eyJz.c2ln https://me:pw@host/"
+    assert redacted_text(text) == "Authorization: Bearer REMOVED REMOVED https://REMOVED@host/"

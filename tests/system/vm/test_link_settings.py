@@ -1,0 +1,114 @@
+"""Settings of the link: set by a claim, seen in the pod, and as before on the host."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from dranet_nri.config import parse_network_config
+from dranet_nri.errors import AttachError
+from dranet_nri.model import NetworkConfig, Phase
+from tests.system.kernel.rails import Rails, rails
+
+IPV6 = "net.ipv6.conf.nic0"
+ROWS = [
+    ({"disableIPv6": True}, f"{IPV6}.disable_ipv6", "1"),
+    ({"addrGenMode": "none"}, f"{IPV6}.addr_gen_mode", "1"),
+    ({"addrGenMode": "random"}, f"{IPV6}.addr_gen_mode", "3"),
+    ({"dadTransmits": 3}, f"{IPV6}.dad_transmits", "3"),
+    ({"acceptRA": 2}, f"{IPV6}.accept_ra", "2"),
+    ({"acceptRA": 0}, f"{IPV6}.accept_ra", "0"),
+    ({"routerSolicitations": -1}, f"{IPV6}.router_solicitations", "-1"),
+    ({"routerSolicitationDelay": 5}, f"{IPV6}.router_solicitation_delay", "5"),
+    ({"routerSolicitationInterval": 9}, f"{IPV6}.router_solicitation_interval", "9"),
+    ({"routerSolicitationMaxInterval": 99}, f"{IPV6}.router_solicitation_max_interval", "99"),
+]
+
+
+@pytest.fixture
+def host() -> Iterator[Rails]:
+    with rails(1) as host:
+        yield host
+
+
+def config(interface: dict[str, object], **rest: object) -> NetworkConfig:
+    return parse_network_config({"interface": interface, **rest})
+
+
+def link(host: Rails, pod: int | None = None) -> dict[str, object]:
+    (text,) = host.shown("-json link show nic0", pod)
+    (found,) = json.loads(text)
+    return {"txqlen": found["txqlen"], "altnames": found.get("altnames", [])}
+
+
+@pytest.mark.parametrize(("interface", "key", "value"), ROWS, ids=str)
+def test_a_sysctl_is_the_pods_alone(
+    host: Rails, interface: dict[str, object], key: str, value: str
+) -> None:
+    before = host.read_sysctl(key)
+
+    record = host.attach("nic0", config=config(interface))
+
+    assert host.read_sysctl(key, pod=0) == value
+    assert host.detach(record).phase is Phase.HOME
+    assert host.read_sysctl(key) == before
+
+
+def test_a_sysctl_that_the_host_has_set_is_given_back(host: Rails) -> None:
+    host.write_sysctl(f"{IPV6}.accept_ra=0")
+    host.write_sysctl(f"{IPV6}.dad_transmits=7")
+
+    record = host.attach("nic0", config=config({"acceptRA": 2, "dadTransmits": 1}))
+
+    assert host.detach(record).phase is Phase.HOME
+    assert host.read_sysctl(f"{IPV6}.accept_ra") == "0"
+    assert host.read_sysctl(f"{IPV6}.dad_transmits") == "7"
+
+
+def test_queue_length_and_alternative_names_are_given_back(host: Rails) -> None:
+    host.ip("link property add dev nic0 altname enp1s0")
+    before = link(host)
+
+    record = host.attach("nic0", config=config({"txQueueLen": 77, "altnames": ["rail0"]}))
+
+    assert link(host, pod=0) == {"txqlen": 77, "altnames": ["enp1s0", "rail0"]}
+    assert host.detach(record).phase is Phase.HOME
+    assert link(host) == before
+
+
+def test_a_vrf_has_the_link_and_its_routes_and_the_host_gets_both_back(host: Rails) -> None:
+    subprocess.run(("modprobe", "vrf"), check=True)
+    host.ip("route add 10.9.0.0/16 via 10.5.0.1 dev nic0")
+    before = (host.shown("-4 route show table all"), host.shown("-4 -oneline addr show"))
+    claimed = config(
+        {"vrf": {"name": "blue"}}, routes=[{"destination": "10.8.0.0/16", "gateway": "10.5.0.1"}]
+    )
+
+    record = host.attach("nic0", config=claimed)
+
+    assert host.shown("-4 route show vrf blue", pod=0) == [
+        "10.5.0.0/24 dev nic0 proto kernel scope link src 10.5.0.7",
+        "10.8.0.0/16 via 10.5.0.1 dev nic0 proto static",
+        "10.9.0.0/16 via 10.5.0.1 dev nic0",
+    ]
+    (vrf,) = host.shown("-oneline -details link show type vrf", pod=0)
+    assert "vrf table 1541" in vrf
+    assert ",UP," in vrf
+    assert any("fd00::7/64" in line for line in host.shown("-6 -oneline addr show nic0", pod=0))
+    assert host.read_sysctl("net.ipv4.tcp_l3mdev_accept", pod=0) == "1"
+    assert host.read_sysctl("net.ipv4.udp_l3mdev_accept", pod=0) == "1"
+    assert host.detach(record).phase is Phase.HOME
+    assert (host.shown("-4 route show table all"), host.shown("-4 -oneline addr show")) == before
+
+
+def test_a_vrf_that_the_pod_has_is_used_if_its_table_is_the_same(host: Rails) -> None:
+    subprocess.run(("modprobe", "vrf"), check=True)
+    host.ip("link add blue type vrf table 77", pod=0)
+
+    with pytest.raises(AttachError, match=r"EEXIST.* another name in interface\.vrf"):
+        host.attach("nic0", config=config({"vrf": {"name": "blue", "table": 78}}))
+    record = host.attach("nic0", config=config({"vrf": {"name": "blue", "table": 77}}))
+
+    assert host.shown("-4 route show vrf blue", pod=0)
+    assert host.detach(record).phase is Phase.HOME
