@@ -81,14 +81,15 @@ class CheckpointTransaction:
         self._keep = keep
         self._lock = OperationLock(state.directory / _LOCK)
         self._opened: _Opened | None = None
+        self._stale = True  # the plugin's records, which are read when they are asked for
 
     def __enter__(self) -> Self:
-        """Take the lock and read the records.
+        """Take the lock and read the records; the plugin's are read when they are asked for.
 
         Raises:
             StateError: inotify is not to be had.
             UnwritableError: the directory cannot be made or written.
-            OSError: it, or the plugin's, cannot be read.
+            OSError: it cannot be read; what asks for the plugin's records raises it, too.
         """
         with writing(self._state):
             self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ class CheckpointTransaction:
             if self._opened is None:
                 self._opened = self._open()
             self._opened.store.refresh()
-            self._opened.attachments.refresh()
+            self._stale = True
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
             raise
@@ -134,6 +135,15 @@ class CheckpointTransaction:
     def _store(self) -> AllocationStore:
         assert self._opened is not None, "only inside a transaction"
         return self._opened.store
+
+    @property
+    def _attachments(self) -> AttachmentReader:
+        """The plugin's records, as they are in this transaction."""
+        assert self._opened is not None, "only inside a transaction"
+        if self._stale:
+            self._opened.attachments.refresh()
+            self._stale = False
+        return self._opened.attachments
 
     @property
     def directory(self) -> Path:
@@ -192,19 +202,17 @@ class CheckpointTransaction:
             besides: a claim whose record does not count, and the pod it is for now: what that pod
                 has by it does not count either, what another pod still has by it does.
         """
-        assert self._opened is not None, "only inside a transaction"
-        return _in_use(self._store.records(), self._opened.attachments.records(), besides)
+        return _in_use(self._store.records(), self._attachments.records(), besides)
 
     def holds(self, claim_uid: str) -> bool:
         """Whether the plugin has a device of a claim in a pod, or its record of it is unreadable.
 
         What it moved aside it does not go by any more.
         """
-        assert self._opened is not None, "only inside a transaction"
-        attached = self._opened.attachments.get(claim_uid)
+        attached = self._attachments.get(claim_uid)
         if attached is not None:
             return attached.holds_devices
-        broken = self._opened.attachments.broken.get(claim_uid)
+        broken = self._attachments.broken.get(claim_uid)
         return broken is not None and broken.in_place
 
     def holder(self, claim_uid: str, besides: str) -> ObjectRef | None:
@@ -216,8 +224,7 @@ class CheckpointTransaction:
             claim_uid: of the claim.
             besides: UID of a pod that does not count.
         """
-        assert self._opened is not None, "only inside a transaction"
-        held = self._opened.attachments.get(claim_uid)
+        held = self._attachments.get(claim_uid)
         if held is None or held.pod.uid == besides or not (held.holds_devices and held.devices):
             return None
         return held.pod

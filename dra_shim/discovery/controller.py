@@ -8,8 +8,9 @@ Rules:
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.pool import DriverResources, HealthReport
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import DranetError
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.model import Device
@@ -108,10 +110,14 @@ class NodeDevices:
             StateError: inotify is not to be had.
             OSError: the records cannot be read, or no events can be received.
         """
-        loop = asyncio.get_running_loop()
-        with RecordCache(self._state) as held, self._host.listening(self._stir, self._notify):
+        with (
+            RecordCache(self._state) as held,
+            self._host.listening(self._stir, self._notify),
+            ExitStack() as stack,
+        ):
             for fileno in held.filenos():
-                loop.add_reader(fileno, self._recorded, held)
+                reader = DeferredReader(fileno, partial(self._recorded, held))
+                stack.callback(reader.close)
             self._pace = ScanSchedule(self._rescan_s)  # earlier events were not received
             self._held = held
             self._listening.set()
@@ -122,8 +128,6 @@ class NodeDevices:
             finally:
                 self._held = None
                 self._listening.clear()
-                for fileno in held.filenos():
-                    loop.remove_reader(fileno)
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """See DeviceSource.

@@ -1,6 +1,5 @@
 """The node's kernel: its events, and scans of its current state."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dra_shim.discovery.notices import EventSourceLost, Notify
+from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.invalidation import Event
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, open_events
@@ -109,9 +109,8 @@ class EventListener:
             source: of events.
             after: done each time when they are taken.
         """
-        loop = asyncio.get_running_loop()
-        self.stack.callback(loop.remove_reader, source.fileno())
-        loop.add_reader(source.fileno(), partial(self._heard, name, source, after))
+        reader = DeferredReader(source.fileno(), lambda: self._heard(name, source, after, reader))
+        self.stack.callback(reader.close)
 
     def take(self, events: tuple[Event, ...]) -> None:
         """Request a scan if one of the events may be relevant."""
@@ -123,11 +122,13 @@ class EventListener:
         self.notify(EventSourceLost(name, error))
         self.take((NetEvent(NetEventKind.LOST),))
 
-    def _heard(self, name: str, source: Source, after: Callable[[], None]) -> None:
+    def _heard(
+        self, name: str, source: Source, after: Callable[[], None], reader: DeferredReader
+    ) -> None:
         try:
             events: tuple[Event, ...] = tuple(source.pending())
         except (KernelError, OSError) as error:
-            asyncio.get_running_loop().remove_reader(source.fileno())
+            reader.close()
             self.lose(name, error)
             return
         self.take(events)

@@ -2,8 +2,8 @@
 
 Rules:
 1. The client does not retry; the caller decides. Only a token is read again.
-2. Every answer is bounded, in time and in size. A watch may be silent for minutes; keep-alive of
-   its connection checks that the server is still there.
+2. Every answer is bounded, in time and in size. A watch may be silent for minutes, and so may a
+   connection between two requests; keep-alive checks that the server is still there.
 3. The served version of a group is requested once, and again when it is gone.
 """
 
@@ -81,7 +81,7 @@ class ApiClient:
             http: a client of the server; see connect.connect.
             answer_s: how long an answer may take as a whole; a watch has its own time.
             margin_s: how long after that a watch may still be silent.
-            pulse: TCP keep-alive of a watch's connection.
+            pulse: TCP keep-alive of each connection.
         """
         self._http = http
         self._answer_s = answer_s
@@ -180,7 +180,6 @@ class ApiClient:
         patience = httpx2.Timeout(seconds + self._margin_s, connect=self._http.timeout.connect)
         try:
             async with self._sent(asked, patience) as response:
-                _look_after(response, self._pulse)
                 if response.status_code != 200:
                     raise failure(asked, await _whole(asked, response))
                 async with aclosing(_lines(asked, response)) as lines:
@@ -296,6 +295,7 @@ class ApiClient:
                 headers=headers,
                 timeout=patience,
             ) as response:
+                _look_after(response, self._pulse)
                 yield response
         except httpx2.ReadTimeout as error:
             raise UnavailableError(str(asked), f"{host} fell silent") from error

@@ -11,6 +11,11 @@ from dranet_nri.errors import InvalidValueError
 
 CONNECT_S: Final = 10.0
 READ_S: Final = 30.0  # without a byte; a watch has its own
+# The server closes a connection after 90 s without a request (k8s.io/apiserver pkg/server,
+# secure_serving.go). A new one takes a TLS handshake, which a pod's start would wait for.
+LIMITS: Final = httpx2.Limits(
+    max_connections=100, max_keepalive_connections=20, keepalive_expiry=80.0
+)
 AGENT: Final = "dra-shim"
 
 
@@ -40,6 +45,7 @@ def connect(access: RestConfig) -> httpx2.AsyncClient:
             verify=access.tls,
             auth=access.auth,
             timeout=httpx2.Timeout(READ_S, connect=CONNECT_S),
+            limits=LIMITS,
             headers={"User-Agent": AGENT},
         )
     except httpx2.InvalidURL as error:

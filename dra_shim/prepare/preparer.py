@@ -30,7 +30,7 @@ from dra_shim.prepare.allocation import (
     prepared_devices,
     takes_devices,
 )
-from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
+from dra_shim.prepare.errors import ApiUnavailableError, NotYetError, kind_of, one_line
 from dra_shim.prepare.events import (
     ClaimPrepared,
     ClaimUnprepared,
@@ -40,7 +40,7 @@ from dra_shim.prepare.events import (
     UnprepareFailed,
 )
 from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
-from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
+from dra_shim.resourceapi import AllocatedClaim, Consumer, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
@@ -54,7 +54,6 @@ LONGEST_S: Final = 40.0  # of a Prepare; the kubelet gives up after 45 (defaultC
 MARGIN_S: Final = 2.0  # for the answer to arrive before the time that the kubelet gave is over
 FIRST_PAUSE_S: Final = 0.2  # before the second try; doubles with each
 LONGEST_PAUSE_S: Final = 5.0
-MAX_MESSAGE: Final = 900  # an event holds 1024 bytes, and the kubelet puts words in front
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +250,7 @@ class Preparer:
                 return self._failed(claim, str(trial), "late")
             return self._failed(claim, str(error), "io")
         except (DranetError, OSError) as error:
-            return self._failed(claim, str(error), _kind(error))
+            return self._failed(claim, str(error), kind_of(error))
         except _LeftError:
             return None
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
@@ -268,7 +267,7 @@ class Preparer:
         self, claim: ObjectRef, message: str, kind: str, cause: Exception | None = None
     ) -> PrepareResult:
         self._notify(PrepareFailed(claim, message, cause, kind))
-        return PrepareResult(error=_short(message))
+        return PrepareResult(error=one_line(message))
 
     async def _prepare(self, asked: ObjectRef, trial: _Trial) -> PrepareResult:
         failures = 0
@@ -299,10 +298,7 @@ class Preparer:
         return PrepareResult(prepared_devices(record))
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
-        trial.doing = "the records"
-        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
-        recorded = before[0] if before else None
-        user = consumer_of(claim, recorded, await self._over(claim, recorded, trial))
+        user = await self._consumer(claim, trial)
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         trial.doing = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
@@ -324,6 +320,15 @@ class Preparer:
                 transaction, claim, pod, use, given, self._terms
             )
         )
+
+    async def _consumer(self, claim: AllocatedClaim, trial: _Trial) -> Consumer:
+        """Return the pod that the claim is for; of several, the record and their ends decide."""
+        if len(claim.consumers) < 2:
+            return consumer_of(claim, None)
+        trial.doing = "the records"
+        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
+        recorded = before[0] if before else None
+        return consumer_of(claim, recorded, await self._over(claim, recorded, trial))
 
     async def _over(
         self, claim: AllocatedClaim, recorded: Allocation | None, trial: _Trial
@@ -355,7 +360,7 @@ class Preparer:
                     lambda transaction: transactions.forget(transaction, claim.uid)
                 )
         except (DranetError, OSError) as error:
-            return self._kept(claim, str(error), _kind(error))
+            return self._kept(claim, str(error), kind_of(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
             message = f"internal error of dra-shim: {error!r}"
             return self._kept(claim, message, "internal", error)
@@ -367,7 +372,7 @@ class Preparer:
         self, claim: ObjectRef, message: str, kind: str, cause: Exception | None = None
     ) -> str:
         self._notify(UnprepareFailed(claim, message, cause, kind))
-        return _short(message)
+        return one_line(message)
 
     async def _transact(self, work: Callable[[CheckpointTransaction], T]) -> T:
         def run() -> T:
@@ -388,13 +393,3 @@ async def _whole(work: Callable[[], T]) -> T:
                 await asyncio.wait({task})
         task.exception()  # retrieved, because no caller waits for it
         raise
-
-
-def _kind(error: DranetError | OSError) -> str:
-    return error.kind if isinstance(error, DranetError) else "io"
-
-
-def _short(message: str) -> str:
-    """Return one line that fits an event."""
-    line = " ".join(message.split())
-    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."

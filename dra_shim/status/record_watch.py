@@ -5,15 +5,15 @@ Rules:
 2. Reading takes a few small files now and then, so it runs on the event loop, not on a thread.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from math import inf
 from typing import Final, NoReturn
 
 from dra_shim.settings.common import StatePaths
 from dra_shim.status.summary import ClaimRecords
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 RETRY_S: Final = 5.0  # before a record that could not be read is tried again
@@ -60,13 +60,8 @@ async def follow(
 
 @contextmanager
 def _heard(descriptors: Iterable[int], stir: Callable[[], None]) -> Iterator[None]:
-    """Wake while a descriptor is readable."""
-    loop = asyncio.get_running_loop()
-    numbers = tuple(descriptors)
-    for number in numbers:
-        loop.add_reader(number, stir)
-    try:
+    """Wake some time after a descriptor becomes readable."""
+    with ExitStack() as stack:
+        for number in descriptors:
+            stack.enter_context(closing(DeferredReader(number, stir)))
         yield
-    finally:
-        for number in numbers:
-            loop.remove_reader(number)

@@ -3,7 +3,9 @@
 Rules:
 1. Strict both ways: every value that `to_json` accepts, `from_json` accepts and returns equal.
 2. A field that has its default is left out. So a changed default is a changed record format.
-3. A `CodecError` has the path of its value; every container on the way up adds its own part.
+3. The JSON of a large part is kept, since the record of a claim is written four times and changes
+   little. A value is recognized by identity, which is safe because all values are immutable.
+4. A `CodecError` has the path of its value; every container on the way up adds its own part.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,13 +16,22 @@ from types import NoneType, UnionType
 from typing import Final, TypeVar, get_args, get_origin, get_type_hints
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.model import AttributeValue, Version
+from dranet_nri.model import (
+    AttachedDevice,
+    AttributeValue,
+    Device,
+    LinkState,
+    NetworkConfig,
+    Version,
+)
 
 T = TypeVar("T")
 Rule = Callable[..., object]  # takes the value, raises InvalidValueError where it does not fit
 Rules = Mapping[type, Mapping[str, Rule]]
 
 WHOLE: Final = ""  # the rules entry for the dataclass itself, after its fields
+_KEPT: Final = frozenset({AttachedDevice, Device, LinkState, NetworkConfig})
+_MOST_KEPT: Final = 64  # values of each of these types; a pod has up to 32 NICs
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 64) - 1  # nsfs device and inode numbers are unsigned 64-bit
 _NAMES: Final[dict[type, str]] = {dict: "an object", list: "a list", NoneType: "null"}
@@ -230,8 +241,21 @@ class _Shape:
             for field in fields(kind)
         )
         self._keys = frozenset(slot.key for slot in self._slots)
+        self._kept: dict[int, tuple[object, object]] = {}  # id of a value → the value, its JSON
 
     def to_json(self, value: object) -> object:
+        """Return an object that is shared with later calls, so it must not be changed."""
+        kept = self._kept.get(id(value))
+        if kept is not None:
+            return kept[1]
+        result = self._new_json(value)
+        if self._kind in _KEPT:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()  # in one step: several threads write records
+            self._kept[id(value)] = (value, result)  # which keeps the value, and so its id
+        return result
+
+    def _new_json(self, value: object) -> object:
         _expect(value, self._kind)
         result: dict[str, object] = {}
         for slot in self._slots:

@@ -285,6 +285,17 @@ def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> 
     play(scene())
 
 
+def test_openssl_is_left_out_of_the_process(tmp_path: Path) -> None:
+    words = ["status", "--run-dir", str(tmp_path), "--allocations-dir", str(tmp_path)]
+    work = f"sys.argv[1:] = {words}; cli.main(); import dranet_nri.daemon.process"
+    told = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
+    command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {told}"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "['hashlib']"
+
+
 @pytest.mark.parametrize(
     ("flags", "status", "said"),
     [

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.model import Device
+from dranet_nri.model import Device, Phase
 from dranet_nri.state.json_codec import codec_of
-from tests.dranet_nri.state.examples import DEVICE
+from dranet_nri.state.record import decode_attachment, encode_attachment
+from tests.dranet_nri.state.examples import ATTACHMENT, DEVICE
 
 
 def test_a_type_that_records_do_not_know_is_refused_when_the_program_starts() -> None:
@@ -41,3 +42,33 @@ def test_an_attribute_of_a_type_that_slices_do_not_have_is_not_written() -> None
 def test_a_value_of_another_type_is_not_written() -> None:
     with pytest.raises(InvalidValueError, match=r"\$: is str, must be Device"):
         codec_of(Device, {}).to_json("eth0")
+
+
+def test_a_changed_part_of_a_kept_value_is_written_anew() -> None:
+    first = encode_attachment(ATTACHMENT)
+    device = replace(ATTACHMENT.devices[0], home=True)
+    restored = replace(ATTACHMENT, phase=Phase.HOME, devices=(device,))
+
+    assert decode_attachment(encode_attachment(restored)) == restored
+    assert encode_attachment(ATTACHMENT) == first
+
+
+def test_more_values_than_are_kept_come_back_as_they_were() -> None:
+    device = ATTACHMENT.devices[0]
+    records = [
+        replace(ATTACHMENT, devices=(replace(device, pod_index=number + 1),))
+        for number in range(100)
+    ]
+
+    first = [encode_attachment(record) for record in records]
+
+    assert [decode_attachment(data) for data in first] == records
+    assert [encode_attachment(record) for record in records] == first
+
+
+def test_a_value_that_does_not_fit_is_refused_each_time() -> None:
+    misfit = replace(ATTACHMENT, devices=(replace(ATTACHMENT.devices[0], mtu=-1),))
+
+    for _ in range(2):
+        with pytest.raises(InvalidValueError, match=r"\$\.devices\[0\]\.mtu"):
+            encode_attachment(misfit)

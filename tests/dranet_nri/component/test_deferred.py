@@ -1,0 +1,126 @@
+"""The deferred reader: a burst of events is read once, and no event is lost."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from dranet_nri.component.deferred import DeferredReader
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    yield source, sink
+    os.close(source)
+    os.close(sink)
+
+
+async def _two_turns() -> None:
+    """Return when the loop has called what watches a readable descriptor: the delay has begun."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def test_a_burst_is_read_once_and_later_events_are_read_too(pipe: tuple[int, int]) -> None:
+    source, sink = pipe
+
+    async def scenario() -> list[bytes]:
+        pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        reader = DeferredReader(source, lambda: pieces.put_nowait(os.read(source, 99)), 0.02)
+        os.write(sink, b"a")
+        await _two_turns()
+        os.write(sink, b"b")
+        first = await pieces.get()
+        os.write(sink, b"c")
+        second = await pieces.get()
+        reader.close()
+        return [first, second]
+
+    assert asyncio.run(scenario()) == [b"ab", b"c"]
+
+
+def test_an_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
+    source, sink = pipe
+
+    async def scenario() -> list[bytes]:
+        pieces: asyncio.Queue[bytes] = asyncio.Queue()
+
+        def read() -> None:
+            piece = os.read(source, 99)
+            if piece == b"a":
+                os.write(sink, b"b")
+            pieces.put_nowait(piece)
+
+        reader = DeferredReader(source, read, 0.0)
+        os.write(sink, b"a")
+        taken = [await pieces.get(), await pieces.get()]
+        reader.close()
+        return taken
+
+    assert asyncio.run(scenario()) == [b"a", b"b"]
+
+
+def test_a_closed_reader_reads_nothing(pipe: tuple[int, int]) -> None:
+    source, sink = pipe
+
+    async def scenario() -> list[str]:
+        calls: list[str] = []
+        reader = DeferredReader(source, lambda: calls.append("read"), 0.0)
+        os.write(sink, b"a")
+        await _two_turns()
+        reader.close()
+        reader.close()
+        await asyncio.sleep(0.02)
+        return calls
+
+    assert asyncio.run(scenario()) == []
+
+
+def test_the_read_may_close_its_reader(pipe: tuple[int, int]) -> None:
+    source, sink = pipe
+
+    async def scenario() -> int:
+        calls = 0
+        done = asyncio.Event()
+
+        def read() -> None:
+            nonlocal calls
+            calls += 1
+            reader.close()
+            done.set()
+
+        reader = DeferredReader(source, read, 0.0)
+        os.write(sink, b"a")
+        await done.wait()
+        await asyncio.sleep(0.02)  # the descriptor stays readable
+        return calls
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_a_read_that_fails_is_tried_again(pipe: tuple[int, int]) -> None:
+    source, sink = pipe
+
+    async def scenario() -> int:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        failures = 0
+        done = asyncio.Event()
+
+        def read() -> None:
+            nonlocal failures
+            if failures:
+                done.set()
+                return
+            failures += 1
+            raise OSError("cannot be read now")
+
+        reader = DeferredReader(source, read, 0.0)
+        os.write(sink, b"a")
+        await done.wait()
+        reader.close()
+        return failures
+
+    assert asyncio.run(scenario()) == 1
