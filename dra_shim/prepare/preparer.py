@@ -40,7 +40,7 @@ from dra_shim.prepare.events import (
     UnprepareFailed,
 )
 from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
-from dra_shim.resourceapi import AllocatedClaim, Consumer, is_over, read_pod_use
+from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
@@ -298,7 +298,10 @@ class Preparer:
         return PrepareResult(prepared_devices(record))
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
-        user = await self._consumer(claim, trial)
+        trial.doing = "the records"
+        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
+        recorded = before[0] if before else None
+        user = consumer_of(claim, recorded, await self._over(claim, recorded, trial))
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         trial.doing = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
@@ -320,15 +323,6 @@ class Preparer:
                 transaction, claim, pod, use, given, self._terms
             )
         )
-
-    async def _consumer(self, claim: AllocatedClaim, trial: _Trial) -> Consumer:
-        """Return the pod that the claim is for; of several, the record and their ends decide."""
-        if len(claim.consumers) < 2:
-            return consumer_of(claim, None)
-        trial.doing = "the records"
-        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
-        recorded = before[0] if before else None
-        return consumer_of(claim, recorded, await self._over(claim, recorded, trial))
 
     async def _over(
         self, claim: AllocatedClaim, recorded: Allocation | None, trial: _Trial

@@ -37,6 +37,8 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
     Version,
+    VlanConfig,
+    VrfConfig,
 )
 
 Strategy = st.SearchStrategy
@@ -94,7 +96,12 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "gro_ipv4_max_size": st.integers(1, 65536),
         "arp_ignore": st.sampled_from([0, 1, 2, 3, 8]),
         "arp_announce": st.integers(0, 2),
+        "altnames": IFNAME,
+        "dad_transmits": st.integers(0, 100),
+        "accept_ra": st.integers(0, 2),
     },
+    VrfConfig: {"name": IFNAME, "table": st.integers(1, (1 << 32) - 1)},
+    VlanConfig: {"id": st.integers(1, 4094)},
     RdmaConfig: {"name": TOKEN},
     Switches: {"on": SWITCH, "off": SWITCH},
     EthtoolState: {"active": SWITCH},
