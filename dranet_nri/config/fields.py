@@ -29,7 +29,7 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "routerSolicitationDelay": "seconds",
     "routerSolicitationInterval": "seconds",
     "routerSolicitationMaxInterval": "seconds",
-    "vrf": "VRF in the pod, created if missing; not with `rules`",
+    "vrf": "VRF in the pod with all routes; created if missing; not with `rules`",
     "type": "`Passthrough` (default), `IPVLAN`, `MACVLAN`, `VLAN` or `IPoIB`",
     "ipoib": "with `type: IPoIB`",
     "ipvlan": "with `type: IPVLAN`",
@@ -54,7 +54,7 @@ VLAN_FIELDS: Final[Mapping[str, str]] = {
     "protocol": "`802.1Q` (default) or `802.1ad`",
 }
 VRF_FIELDS: Final[Mapping[str, str]] = {
-    "name": "required; the VRF has all routes",
+    "name": "required",
     "table": "its table; default: from its name, as in dranet",
 }
 ROUTE_FIELDS: Final[Mapping[str, str]] = {

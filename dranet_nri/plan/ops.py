@@ -5,8 +5,7 @@ Rules:
    ifindex of the link it moves.
 2. Doing an operation twice is the same as doing it once.
 3. Operations name links by name in a namespace, except those that move a link out of it, which use
-   the observed ifindex, so that a rename in between cannot change the target. RDMA devices are
-   always identified by index.
+   the observed ifindex: a rename in between cannot change the target. RDMA devices have an index.
 """
 
 from dataclasses import dataclass
