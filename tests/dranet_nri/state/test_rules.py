@@ -16,6 +16,7 @@ from dranet_nri.model import (
     Failure,
     Link,
     LinkState,
+    NetworkConfig,
     Sysctl,
     Version,
 )
@@ -32,6 +33,7 @@ FREE = {
     (Link, "kind"),
     (Link, "operstate"),
     (LinkState, "unrestorable"),
+    (NetworkConfig, "profile"),  # a webhook's own name for it
     (Sysctl, "value"),
 }
 

@@ -27,7 +27,9 @@ ip -n $netns link set $1 up
 def start(node: Node) -> str:
     """Have the kubelet of a node know dranet; return the process id of who answers it."""
     pid = checked(node, "sh", "-c", _SERVE).strip()
-    wait_until("a driver before us", lambda: "RegistrationResult(reason='')" in node.log("predecessor"), 60)
+    wait_until(
+        "a driver before us", lambda: "RegistrationResult(reason='')" in node.log("predecessor"), 60
+    )
     return pid
 
 

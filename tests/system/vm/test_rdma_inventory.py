@@ -155,10 +155,10 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
     (device,) = told["verbs"]
     assert device["name"] == "rxe0"
     assert device["atomic"] == "device"
-    assert device["on_demand_paging"] in (True, False)
+    assert device["onDemandPaging"] in (True, False)
     ports = device["ports"]
     assert isinstance(ports, list)
-    assert [(port["active_mtu"], port["lanes"]) for port in ports] == [(1024, 1)]
+    assert [(port["activeMtu"], port["lanes"]) for port in ports] == [(1024, 1)]
     assert {"subject": "rxe0", "grade": "bad"} not in [
         {"subject": each["subject"], "grade": each["grade"]} for each in told["findings"]
     ]
