@@ -99,7 +99,7 @@ def test_explain_tells_what_the_next_worker_would_get(
 
     decision = capsys.readouterr().out.partition("decision: ")[2].splitlines()
     assert (status, decision[0]) == (0, "the claims can be met")
-    gpu, nic = (line.rpartition("/")[2] for line in decision[1:])
+    gpu, nic = (line.rpartition("/")[2] for line in decision[1:3])
     assert gpu == min({f"gpu-{number}" for number in range(8)} - given)
     assert nic not in given
 
