@@ -193,8 +193,8 @@ def enriched(device: Device, facts: DeviceFacts) -> Device:
         for name, value in facts.attributes
     }
     kept = dict(within_budget(added | own))
-    for name in reversed(given):
-        if len(kept) <= MAX_ATTRIBUTES:
-            break
-        kept.pop(name, None)
+    surplus = max(0, len(kept) - MAX_ATTRIBUTES)
+    given = [name for name in given if name in kept]
+    for name in given[len(given) - surplus :]:
+        kept.pop(name)
     return replace(device, attributes=tuple(sorted(kept.items())))

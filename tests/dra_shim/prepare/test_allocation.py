@@ -16,6 +16,7 @@ from dra_shim.prepare.allocation import (
 )
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.resourceapi import PodUse
+from dranet_nri.config import Provided
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
@@ -360,3 +361,12 @@ def test_who_is_told_to_come_back_later_knows_when() -> None:
         0.0,
         3.5,
     )
+
+
+def test_parameters_of_a_provider_that_are_not_valid_are_named_by_their_origin() -> None:
+    provided = {("nic", "a"): (Provided("cloud GCE", {"interface": {"mtu": 1}}),)}
+
+    with pytest.raises(ConfigError) as caught:
+        allocation_of(claim(result("a")), POD, USE, NICS, TERMS, "n0nce", provided)
+
+    assert caught.value.violations[0].startswith("cloud GCE.interface.mtu: 1: ")

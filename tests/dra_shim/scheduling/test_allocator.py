@@ -171,6 +171,17 @@ def test_a_broken_configuration_of_the_class_names_the_class() -> None:
     assert caught.value.violations[0].startswith("class c config[0].interface.mtu: 1: must be")
 
 
+def test_a_profile_needs_the_daemon() -> None:
+    profile = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"profile": "fast"}, (), "config[0]")
+
+    with pytest.raises(ConfigError) as caught:
+        allocate([wanted(request(), configs=[profile])], CLASSES, NodeInventory((nic("a"),)), "n")
+
+    assert caught.value.violations[0].startswith(
+        'claim default/nics: device a: profile: "fast": only dra-shim run asks the profile provider'
+    )
+
+
 def test_a_device_without_an_interface_refuses_interface_configuration() -> None:
     rdma = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""), (), ("mlx5_0",))
     claim = wanted(request(), configs=[entry(ConfigSource.CLAIM, 9000)])

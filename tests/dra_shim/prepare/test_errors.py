@@ -1,0 +1,26 @@
+"""Kinds and texts of failures, as metrics and Events show them."""
+
+import pytest
+
+from dra_shim.prepare.errors import MAX_MESSAGE, NotYetError, kind_of, one_line
+
+
+def test_an_error_counts_under_its_kind() -> None:
+    assert kind_of(OSError(5, "EIO")) == "io"
+    assert kind_of(NotYetError("later")) == NotYetError("later").kind
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("two\nlines", "two lines"), ("x" * MAX_MESSAGE, "x" * MAX_MESSAGE)],
+    ids=["lines", "longest"],
+)
+def test_a_message_is_one_line(text: str, line: str) -> None:
+    assert one_line(text) == line
+
+
+def test_a_message_that_is_too_long_is_cut() -> None:
+    line = one_line("x" * (MAX_MESSAGE + 1))
+
+    assert len(line) == MAX_MESSAGE
+    assert line.endswith("x...")
