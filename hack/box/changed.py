@@ -69,7 +69,7 @@ _TABLE: Final = (
         " dra_shim/migration dra_shim/prepare dra_shim/resourceslice dra_shim/status dra_shim/web",
     ),
     # `verify`: hack/prove runs it between two machines, the tier vm some of it
-    ("check pure vm cluster-vm", "dra_shim/verify"),
+    ("check pure vm cluster-vm", "dra_shim/cloud dra_shim/kubectl dra_shim/verify"),
     # Decisions: prose that no test reads
     (
         "check",

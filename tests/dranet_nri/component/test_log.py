@@ -233,7 +233,7 @@ def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple
     kubelet = tmp_path / "kubelet"
     (kubelet / "plugins").mkdir(parents=True)
     flags = ("--kubeconfig", "kubeconfig", "--state-dir", "state", "--run-dir", "run",
-             "--kubelet-root-dir", str(kubelet), "--webhook-url", "logged")  # fmt: skip
+             "--kubelet-root-dir", str(kubelet), "--db-path", "logged")  # fmt: skip
     fill(pipe[1])
     with subprocess.Popen(
         command("run", *flags), cwd=tmp_path, env=ENVIRONMENT, stderr=pipe[1]
