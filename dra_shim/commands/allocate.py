@@ -122,9 +122,9 @@ def main(args: argparse.Namespace) -> int:
     claims = claims_of_pod(documents, pod, args.containers)
     classes = classes_of((*documents, *read_documents(args.classes)))
     with CheckpointTransaction(state_from(args)) as transaction:
-        for each in transaction.damages():
-            if each.broken.in_the_way or transaction.moved_aside(each.claim_uid):
-                _warn(f"the record of claim {each.claim_uid} {each.text}")
+        for corrupt in transaction.damages():
+            if corrupt.broken.in_the_way or transaction.moved_aside(corrupt.claim_uid):
+                _warn(f"the record of claim {corrupt.claim_uid} {corrupt.text}")
         before = [transaction.recorded(claim.ref, pod) for claim in claims]
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
         fresh = iter(_allocated(args, missing, classes, pod, transaction))
@@ -134,7 +134,9 @@ def main(args: argparse.Namespace) -> int:
         transaction.record([new for new, old in zip(records, before, strict=True) if new != old])
     for claim, record, old in zip(claims, records, before, strict=True):
         _warn_about(claim, record, old)
-    if not show_document(args.output, lambda: {"claims": [_document(each) for each in records]}):
+    if not show_document(
+        args.output, lambda: {"claims": [_document(record) for record in records]}
+    ):
         show_table([_COLUMNS, *(row for record in records for row in _rows(record))])
     return 0
 
@@ -144,7 +146,7 @@ def _others(
 ) -> Iterator[Allocation]:
     """Yield what the pod has by other claims."""
     shown = {record.claim.uid for record in records}
-    return (each for each in transaction.of_pod(pod.uid) if each.claim.uid not in shown)
+    return (record for record in transaction.of_pod(pod.uid) if record.claim.uid not in shown)
 
 
 def _check_alone(state: StatePaths) -> None:
@@ -243,12 +245,12 @@ def _rows(record: Allocation) -> list[tuple[str, ...]]:
     return [
         (
             str(record.claim),
-            each.request,
-            each.device.name,
-            str(each.device.attribute("dra.net/ifName") or "-"),
-            ids.get(each.request, "-"),
+            given.request,
+            given.device.name,
+            str(given.device.attribute("dra.net/ifName") or "-"),
+            ids.get(given.request, "-"),
         )
-        for each in record.devices
+        for given in record.devices
     ]
 
 
@@ -265,16 +267,17 @@ def _document(record: Allocation) -> dict[str, object]:
         },
         "devices": [
             {
-                "request": each.request,
-                "pool": each.pool,
-                "device": each.device.name,
-                "interface": each.device.attribute("dra.net/ifName") or "",
-                "config": network_config_to_object(each.config),
+                "request": given.request,
+                "pool": given.pool,
+                "device": given.device.name,
+                "interface": given.device.attribute("dra.net/ifName") or "",
+                "config": network_config_to_object(given.config),
             }
-            for each in record.devices
+            for given in record.devices
         ],
         "cdi": [{"request": request, "id": name} for request, name in cdi_ids(record)],
         "containers": [
-            {"container": each.container, "request": each.request} for each in record.containers
+            {"container": listed.container, "request": listed.request}
+            for listed in record.containers
         ],
     }

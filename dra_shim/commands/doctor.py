@@ -49,15 +49,17 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
     else:
         try:
             node = node_name(args.hostname_override)
-            found += [each async for each in doctor_checks.server_findings(api, node)]
-            found += [each async for each in doctor_checks.right_findings(api)]
+            found += [finding async for finding in doctor_checks.server_findings(api, node)]
+            found += [finding async for finding in doctor_checks.right_findings(api)]
         finally:
             await api.close()
-    said = [each async for each in doctor_checks.shim_findings(args.bind_address)]
-    ready = all(each.grade is Severity.OK for each in said)
+    said = [finding async for finding in doctor_checks.shim_findings(args.bind_address)]
+    ready = all(finding.grade is Severity.OK for finding in said)
     root = args.kubelet_root_dir
     sockets = sockets_of(root, DRIVER_NAME)
     found += said
-    found += [each async for each in doctor_checks.kubelet_findings(sockets, root, ready=ready)]
+    found += [
+        finding async for finding in doctor_checks.kubelet_findings(sockets, root, ready=ready)
+    ]
     found += doctor_checks.record_findings(state_from(args))
     return found

@@ -56,7 +56,7 @@ def read_documents(names: Sequence[str]) -> tuple[Document, ...]:
     Raises:
         ConfigError: every violation, with the file's name in front.
     """
-    return tuple(each for documents in read_files(names).values() for each in documents)
+    return tuple(document for documents in read_files(names).values() for document in documents)
 
 
 def read_files(

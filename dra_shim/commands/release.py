@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
         OSError: the records cannot be read or removed.
     """
     with CheckpointTransaction(state_from(args)) as transaction:
-        damaged = {each.claim_uid: each for each in transaction.damages()}
+        damaged = {corrupt.claim_uid: corrupt for corrupt in transaction.damages()}
         title, records = _wanted(transaction, args)
         for record in records:
             transaction.forget(record.claim.uid)
@@ -47,8 +47,8 @@ def main(args: argparse.Namespace) -> int:
         document = {"released": [_document(record) for record in records], "messages": lines}
         if not show_document(args.output, lambda: document):
             say(*lines)
-        for each in damaged.values():
-            _tell(transaction, each)
+        for finding in damaged.values():
+            _tell(transaction, finding)
     return 0
 
 

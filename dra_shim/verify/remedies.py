@@ -1,4 +1,4 @@
-"""What a failed check means, and what to do: one entry for each cause."""
+"""Remedies of failed checks: one entry for each cause, with its meaning and what to do."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which pods are measured with which, and when: no pod is in two pairs of one round."""
+"""Schedule of the measured pairs: no pod is in two pairs of one round."""
 
 from collections.abc import Sequence
 from typing import TypeVar
