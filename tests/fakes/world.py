@@ -58,6 +58,11 @@ DEFAULTS: Final = {
     ("ipv6", "addr_gen_mode"): "0",
     ("ipv6", "use_tempaddr"): "0",
     ("ipv6", "accept_dad"): "1",
+    ("ipv6", "dad_transmits"): "1",
+    ("ipv6", "router_solicitations"): "-1",
+    ("ipv6", "router_solicitation_delay"): "1",
+    ("ipv6", "router_solicitation_interval"): "4",
+    ("ipv6", "router_solicitation_max_interval"): "3600",
 }
 ADDR_GEN_MODE: Final = ("ipv6", "addr_gen_mode")
 STABLE_SECRET: Final = ("ipv6", "stable_secret")  # told where addresses are made of it
@@ -72,6 +77,10 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv6", "addr_gen_mode"),
         ("ipv6", "accept_ra"),
         ("ipv6", "dad_transmits"),
+        ("ipv6", "router_solicitations"),
+        ("ipv6", "router_solicitation_delay"),
+        ("ipv6", "router_solicitation_interval"),
+        ("ipv6", "router_solicitation_max_interval"),
     }
 )
 # Features that a new link can change, and whether they are asked for; what each needs beside it.
