@@ -30,8 +30,7 @@ from dra_shim.settings.listen_address import ListenAddress
 from dranet_nri.component.findings import Finding, Severity
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
-from dranet_nri.state.corrupt import of_allocations, of_attachments
-from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.records import NodeRecords
 
 ANSWER_S: Final = 10.0  # for the running shim's
 _MAX_ANSWER: Final = 4096  # bytes; it has two lines
@@ -224,12 +223,9 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
 def record_findings(state: StatePaths) -> Iterator[Finding]:
     """Yield which records cannot be used, and which claims wait for their devices and why."""
     try:
-        with (
-            AllocationReader(state.allocations, owner=None) as allocations,
-            AttachmentReader(state.attachments, owner=None) as attachments,
-        ):
-            damages = (*of_allocations(allocations), *of_attachments(attachments))
-            records, attached = allocations.records(), attachments.records()
+        with NodeRecords(state.allocations, state.attachments) as node:
+            damages = node.corrupt()
+            records, attached = node.allocations.records(), node.attachments.records()
     except (DranetError, OSError) as error:
         yield Finding("records", Severity.BAD, str(error))
         return
