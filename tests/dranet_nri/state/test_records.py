@@ -1,6 +1,7 @@
 """Both record directories behind one reader."""
 
 import select
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ def test_a_change_in_either_directory_is_readable_and_names_its_claim(tmp_path: 
         NodeRecords(allocations, attachments) as records,
     ):
         for write, uid in (
-            (lambda: given.put(allocation_of("uid-a")), "uid-a"),
-            (lambda: attached.put(attachment_of("uid-b")), "uid-b"),
+            (partial(given.put, allocation_of("uid-a")), "uid-a"),
+            (partial(attached.put, attachment_of("uid-b")), "uid-b"),
         ):
             assert records.refresh() == frozenset()
             assert not select.select(records.filenos(), [], [], 0)[0]
