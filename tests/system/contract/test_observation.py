@@ -151,7 +151,7 @@ def test_default_routes_are_those_of_table_main(session: Session) -> None:
         Route("::/0", "2001:db8::1", metric=70),
         Route("10.7.0.0/16", "10.0.0.1"),
     )
-    apply(session, *UP, *(AddRoute(Ns.HOST, "eth1", each) for each in ways))
+    apply(session, *UP, *(AddRoute(Ns.HOST, "eth1", route) for route in ways))
 
     own = index(session)
     assert {*session.host_facts().default_routes} == {
@@ -207,7 +207,7 @@ def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> No
         Sysctl("ipv6", "router_solicitation_max_interval", "60"),
         Sysctl("ipv6", "router_solicitations", "7"),
     }
-    apply(session, *(SetSysctl(Ns.POD, "net1", each) for each in wanted))
+    apply(session, *(SetSysctl(Ns.POD, "net1", setting) for setting in wanted))
     session.apply(SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "rp_filter", "2")))
 
     assert set(in_pod(session).sysctls) == wanted
