@@ -30,20 +30,25 @@ IP6_RT_PRIO_USER: Final = 1024
 IP6_RT_PRIO_ADDRCONF: Final = 256
 IFA_F_NOPREFIXROUTE: Final = 0x200  # linux/if_addr.h
 RT_SCOPE_LINK: Final = 253
-PARSED: Final = 1024  # prefixes that are remembered; plans of a device repeat them
+PARSED: Final = 2048  # prefixes that are remembered; plans of a device repeat them
 
 Slot = tuple[str, int, int, int]  # destination, table, TOS and metric of a route
 
 
 def slot_of(route: Route) -> Slot:
     """Return what two routes share that the kernel keeps beside each other."""
-    return str(network_of(route.destination)), route.table, route.tos, effective_metric(route)
+    return _canonical(route.destination), route.table, route.tos, effective_metric(route)
 
 
 @lru_cache(PARSED)
 def network_of(prefix: str) -> IPv4Network | IPv6Network:
     """Parse a prefix."""
     return ip_network(prefix)
+
+
+@lru_cache(PARSED)
+def _canonical(prefix: str) -> str:
+    return str(network_of(prefix))  # the text of an IPv6 address is made in pure Python
 
 
 @lru_cache(PARSED)
