@@ -31,10 +31,9 @@ from dranet_nri.inventory import (
     pci_device_name,
     within_budget,
 )
-from dranet_nri.model import DRIVER_NAME, AttributeValue, Device
+from dranet_nri.model import BANDWIDTH, DRIVER_NAME, AttributeValue, Device
 
 UNHEALTHY: Final = "dra.net/unhealthy"
-BANDWIDTH: Final = "dra.net/bandwidth"
 FUNCTIONS: Final = "functions"
 MAX_VALUES: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice
 

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
-from dranet_nri.kernel import addresses, child, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel import addresses, child, links, neighbours, rate, rdma, routes, rules
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
@@ -61,6 +61,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.routes import Slot
 from dranet_nri.plan.vrf import AddVrf
 
@@ -334,7 +335,7 @@ def _apply_by_index(
 def _apply_by_name(
     space: Namespace,
     what: str,
-    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour,
+    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour | LimitRate,
 ) -> None:
     netlink = space.netlink
     index = space.index(what, op.name)
@@ -343,6 +344,8 @@ def _apply_by_name(
             links.set_settings(netlink, what, index, op.settings)
         case SetUp():
             links.set_up(netlink, what, index)
+        case LimitRate():
+            rate.limit(netlink, what, index, op.rate)
         case AddAltname():
             links.add_altname(netlink, what, index, op.altname)
         case SetMaster():

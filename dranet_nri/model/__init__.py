@@ -20,6 +20,7 @@ from dranet_nri.model.child import (
     VlanProtocol,
 )
 from dranet_nri.model.claim import (
+    BANDWIDTH,
     GATE_CLOSED,
     AllocatedDevice,
     Allocation,
@@ -109,6 +110,7 @@ from dranet_nri.model.runtime import (
 __all__ = [
     "ARPHRD_ETHER",
     "ARPHRD_INFINIBAND",
+    "BANDWIDTH",
     "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
     "DELETED_WITH_LOWER",

@@ -53,6 +53,7 @@ class PodNetwork:
     Attributes:
         inherited: what of the addresses, routes, rules and neighbours was not claimed.
         told: warnings for the pod, one line each.
+        rate: what it can send at most in bit/s, 0 without a limit.
     """
 
     name: str
@@ -68,6 +69,7 @@ class PodNetwork:
     private_flags: Switches = Switches()
     inherited: frozenset[Inherited] = frozenset()
     told: tuple[str, ...] = ()
+    rate: int = 0
 
 
 def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:

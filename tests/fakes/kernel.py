@@ -392,6 +392,7 @@ class FakeKernel:
             pod=pod.state(there[0]) if there else None,
             taken_pod_names=pod.taken(there[0].link if there else None),
             pod_rules=tuple(pod.rules),
+            pod_rate=there[0].rate if there else 0,
         )
 
     def _bury(self, netns: NetnsId) -> None:

@@ -102,6 +102,7 @@ class FakeLink:
     private_flags: dict[str, bool] = field(default_factory=dict)
     unrestorable: tuple[str, ...] = ()
     tcx: list[TcxProgram] = field(default_factory=list)
+    rate: int = 0
 
     def ethtool(self) -> EthtoolState:
         """Return features and private flags."""
