@@ -6,6 +6,7 @@ Rules:
 3. No value here does I/O.
 """
 
+from dranet_nri.model.addressing import Addressing, DetectedAddress
 from dranet_nri.model.child import (
     IPOIB_MTU,
     TENANT_PKEY,
@@ -121,6 +122,7 @@ __all__ = [
     "TENANT_PKEY",
     "Address",
     "AddressMode",
+    "Addressing",
     "AllocatedDevice",
     "Allocation",
     "AttachedDevice",
@@ -134,6 +136,7 @@ __all__ = [
     "Container",
     "ContainerClaim",
     "DefaultRoute",
+    "DetectedAddress",
     "Device",
     "DeviceKey",
     "Edits",

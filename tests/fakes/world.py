@@ -58,6 +58,11 @@ DEFAULTS: Final = {
     ("ipv6", "addr_gen_mode"): "0",
     ("ipv6", "use_tempaddr"): "0",
     ("ipv6", "accept_dad"): "1",
+    ("ipv6", "accept_ra_pinfo"): "1",
+    ("ipv6", "dad_transmits"): "1",
+    ("ipv6", "ra_defrtr_metric"): "1024",
+    ("ipv6", "router_solicitation_delay"): "1",
+    ("ipv6", "router_solicitation_interval"): "4",
 }
 ADDR_GEN_MODE: Final = ("ipv6", "addr_gen_mode")
 STABLE_SECRET: Final = ("ipv6", "stable_secret")  # told where addresses are made of it
@@ -72,6 +77,11 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv6", "addr_gen_mode"),
         ("ipv6", "accept_ra"),
         ("ipv6", "dad_transmits"),
+        ("ipv6", "router_solicitation_delay"),
+        ("ipv6", "router_solicitation_interval"),
+        ("ipv6", "autoconf"),
+        ("ipv6", "accept_ra_pinfo"),
+        ("ipv6", "ra_defrtr_metric"),
     }
 )
 # Features that a new link can change, and whether they are asked for; what each needs beside it.
