@@ -313,11 +313,11 @@ class FakeKernel:
         self, pod: Namespace, key: DeviceKey, name: str, known: DeviceIdentity | None
     ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
-        links = [replace(each, dev_port=None) for each in pod.plain()]
+        links = [replace(link, dev_port=None) for link in pod.plain()]
         if self.tells_parents or not key.parent:
             return links
         own, above = own_names(links, name, known), (key.bus, key.parent)
-        parents = [above if each.name in own else ("", "") for each in links]
+        parents = [above if link.name in own else ("", "") for link in links]
         return [replace(e, bus=b, parent=p) for e, (b, p) in zip(links, parents, strict=True)]
 
     def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:

@@ -284,7 +284,7 @@ class Node:
         return (
             state is not None
             and state.link.up
-            and [each.cidr for each in state.addresses] == [f"10.0.{number}.5/24"]
+            and [address.cidr for address in state.addresses] == [f"10.0.{number}.5/24"]
         )
 
     def in_pod(self, number: int, pod: Pod) -> bool:

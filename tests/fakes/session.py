@@ -113,7 +113,7 @@ class FakeSession:
         self._open("observe RDMA devices")
         kernel, netns = self.kernel, self.netns
         there = netns if netns and kernel.alive(netns) else None
-        return kernel.rdma.observe(known, there, lambda each: kernel.space(each).plain())
+        return kernel.rdma.observe(known, there, lambda ns: kernel.space(ns).plain())
 
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
