@@ -144,8 +144,8 @@ def _with_result(
     record = target.record
     if late := [a.cidr for a in found if a.tentative and a.cidr in checked]:
         text = (
-            f"{NETWORK}address {', '.join(late)} is not usable yet: duplicate address detection did not end"
-            f" within {limit_s:g} s; see that the link has a carrier"
+            f"{NETWORK}address {', '.join(late)} is not usable yet: duplicate address detection did"
+            f" not end within {limit_s:g} s; see that the link has a carrier"
         )
         record = replace(record, warnings=(*record.warnings, text))
     return replace(
