@@ -24,7 +24,8 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Attachment, Device, ObjectRef, Phase
 from dranet_nri.state.corrupt import CorruptSummary, of_allocations
 from dranet_nri.state.lock import OperationLock
-from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.reader import AttachmentReader
+from dranet_nri.state.records import NodeRecords
 from dranet_nri.state.store import AllocationStore
 
 _LOCK: Final = ".lock"
@@ -326,10 +327,9 @@ def observe(
         StateError: inotify is not to be had.
         OSError: a directory cannot be read.
     """
-    with AllocationReader(state.allocations, owner=None) as reader:
-        records = tuple(reader.records())
-    with AttachmentReader(state.attachments, owner=None) as attachments:
-        return _devices(records), _in_use(records, attachments.records(), counted=counted)
+    with NodeRecords(state.allocations, state.attachments) as node:
+        records = node.allocations.records()
+        return _devices(records), _in_use(records, node.attachments.records(), counted=counted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dra_shim.cloud.provider import (
     enriched,
     identity_of,
 )
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.model import Device
 
 FIRST_S: Final = 5.0  # for the first answer
@@ -113,7 +113,7 @@ class CloudDirectory:
 
     async def run(self) -> None:
         """Keep the facts current until cancelled."""
-        failures = 0
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             self._news.clear()
             try:
@@ -122,12 +122,11 @@ class CloudDirectory:
                     break
                 await self._refresh(provider)
             except CloudError as error:
-                pause_s = backoff_s(failures, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                failures += 1
+                pause_s = backoff.next_s()
                 self._notify(CloudFailed(error, pause_s))
                 await asyncio.sleep(pause_s)
                 continue
-            failures = 0
+            backoff.reset()
             await _within(AGAIN_S, self._news)
         await asyncio.Event().wait()  # a part has no end
 

@@ -30,8 +30,7 @@ from dra_shim.settings.listen_address import ListenAddress
 from dranet_nri.component.findings import Finding, Severity
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
-from dranet_nri.state.corrupt import of_allocations, of_attachments
-from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.records import NodeRecords
 
 ANSWER_S: Final = 10.0  # for the running shim's
 _MAX_ANSWER: Final = 4096  # bytes; it has two lines
@@ -140,12 +139,13 @@ async def _has(api: ApiClient, right: Permission) -> bool:
 def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
     """Yield what is published for the node."""
     devices = 0
-    for each in slices:
-        spec = each.get("spec")
+    for resource_slice in slices:
+        spec = resource_slice.get("spec")
         listed = spec.get("devices") if isinstance(spec, Mapping) else None
         devices += len(listed) if isinstance(listed, list) else 0
-        if not is_own(node, name_of(each)):
-            text = f"{name_of(each)} is of another program: two drivers of our name run here?"
+        if not is_own(node, name_of(resource_slice)):
+            name = name_of(resource_slice)
+            text = f"{name} is of another program: two drivers of our name run here?"
             yield Finding("slices", Severity.WARNING, text)
     if devices:
         yield Finding("slices", Severity.OK, f"{devices} devices in {len(slices)} slices")
@@ -224,22 +224,19 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
 def record_findings(state: StatePaths) -> Iterator[Finding]:
     """Yield which records cannot be used, and which claims wait for their devices and why."""
     try:
-        with (
-            AllocationReader(state.allocations, owner=None) as allocations,
-            AttachmentReader(state.attachments, owner=None) as attachments,
-        ):
-            damages = (*of_allocations(allocations), *of_attachments(attachments))
-            records, attached = allocations.records(), attachments.records()
+        with NodeRecords(state.allocations, state.attachments) as node:
+            damages = node.corrupt()
+            records, attached = node.allocations.records(), node.attachments.records()
     except (DranetError, OSError) as error:
         yield Finding("records", Severity.BAD, str(error))
         return
-    for each in damages:
-        grade = Severity.BAD if each.broken.in_the_way else Severity.NOTE
-        yield Finding(f"record {each.claim_uid}", grade, each.text)
-    by_claim = {each.claim.uid: each for each in attached}
+    for damage in damages:
+        grade = Severity.BAD if damage.broken.in_the_way else Severity.NOTE
+        yield Finding(f"record {damage.claim_uid}", grade, damage.text)
+    by_claim = {record.claim.uid: record for record in attached}
     for record in records:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
-    unknown = {each.claim_uid for each in damages if each.broken.in_the_way}
+    unknown = {damage.claim_uid for damage in damages if damage.broken.in_the_way}
     for left in by_claim.values():
         if left.holds_devices:
             how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"

@@ -129,7 +129,7 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
 
 def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
     """Return the requests that have no alternative."""
-    return [each.alternatives[0] for each in spec.requests if len(each.alternatives) == 1]
+    return [request.alternatives[0] for request in spec.requests if len(request.alternatives) == 1]
 
 
 def _configured(
@@ -138,7 +138,7 @@ def _configured(
     classes: Mapping[str, DeviceClass],
     where: str,
 ) -> Iterator[SameConfig]:
-    named = {part.device_class for each in spec.requests for part in each.alternatives}
+    named = {part.device_class for request in spec.requests for part in request.alternatives}
     known = {name: classes.get(name, DeviceClass(name)) for name in named}
     for part in parts:
         if part.admin_access or not _is_ours(part, spec, known):
@@ -209,11 +209,13 @@ def _missing(entry: PodClaimEntry, claims: Sequence[Claim]) -> str:
     kind, field = ResourceClaimTemplate, "resourceClaimTemplateName"
     if not entry.template:
         kind, field = ResourceClaim, "resourceClaimName"  # type: ignore[assignment]
-    other = next((each for each in claims if each.name == wanted and type(each) is not kind), None)
+    other = next(
+        (claim for claim in claims if claim.name == wanted and type(claim) is not kind), None
+    )
     if other is not None:
         right = "resourceClaimName" if entry.template else "resourceClaimTemplateName"
         return f"{field} {wanted} is the name of a {type(other).__name__}; write {right}"
-    hint = did_you_mean(wanted, [each.name for each in claims if isinstance(each, kind)])
+    hint = did_you_mean(wanted, [claim.name for claim in claims if isinstance(claim, kind)])
     return (
         f"no {kind.__name__} {wanted}{hint} of that namespace is among the files; give its file as "
         f"well, or correct {field}"
@@ -229,7 +231,7 @@ def _listing(
         listed = ", ".join(entries) or "none"
         hint = did_you_mean(name, entries)
         return f'lists claim "{name}"{hint}, which its pod does not have; the pod has {listed}'
-    known = [each.name for each in requests.get(name, ())]
+    known = [request.name for request in requests.get(name, ())]
     if request and name in requests and request not in known:
         hint = did_you_mean(request, known)
         return f'lists request "{request}"{hint} of claim {name}; it has {", ".join(known)}'

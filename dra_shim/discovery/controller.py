@@ -8,7 +8,7 @@ Rules:
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -116,8 +116,7 @@ class NodeDevices:
             ExitStack() as stack,
         ):
             for fileno in held.filenos():
-                reader = DeferredReader(fileno, partial(self._recorded, held))
-                stack.callback(reader.close)
+                stack.enter_context(closing(DeferredReader(fileno, partial(self._recorded, held))))
             self._pace = ScanSchedule(self._rescan_s)  # earlier events were not received
             self._held = held
             self._listening.set()

@@ -10,7 +10,7 @@ Rules:
 from math import inf
 from typing import Final
 
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 
 QUIET_S: Final = 0.2
 LONGEST_S: Final = 2.0  # since the first of the news
@@ -31,12 +31,12 @@ class ScanSchedule:
         self._first = inf  # of the news, and the last of them
         self._last = inf
         self._latest = -inf  # time of the next full scan, with or without events
-        self._failures = 0
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
     @property
     def due(self) -> float:
         """Return the time of the next scan."""
-        if self._failures:
+        if self._backoff.failures:
             return self._latest
         return min(self._last + QUIET_S, self._first + LONGEST_S, self._latest)
 
@@ -57,13 +57,12 @@ class ScanSchedule:
             now: the time.
             whole: it was at everything.
         """
-        self._failures = 0
+        self._backoff.reset()
         if whole:
             self._latest = now + self._rescan_s
 
     def failed(self, now: float) -> float:
         """End a scan that failed; return the seconds until the next one, a full scan."""
-        pause_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        self._failures += 1
+        pause_s = self._backoff.next_s()
         self._latest = now + pause_s
         return pause_s

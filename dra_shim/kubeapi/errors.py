@@ -25,16 +25,20 @@ class ApiError(DranetError):
         subject: what was asked: "update ResourceSlice node-1-dra.net-0".
         reason: why it failed, in the server's words where it said any.
         remedy: what to do, "" where nothing but waiting helps.
+        after_s: seconds that the server asked to wait before a retry, 0.0 if it did not say.
     """
 
     kind = "api"
 
-    def __init__(self, subject: str, reason: str, remedy: str = "") -> None:
-        """Keep the facts; the text is one line of all three."""
+    def __init__(
+        self, subject: str, reason: str, remedy: str = "", *, after_s: float = 0.0
+    ) -> None:
+        """Keep the facts; the text is one line of the first three."""
         super().__init__(f"{subject}: {reason}{f'; {remedy}' if remedy else ''}")
         self.subject = subject
         self.reason = reason
         self.remedy = remedy
+        self.after_s = after_s
 
 
 class CredentialsError(DranetError):
@@ -42,18 +46,9 @@ class CredentialsError(DranetError):
 
 
 class UnavailableError(ApiError):
-    """No answer, or one for later.
-
-    Attributes:
-        after_s: how long the server asked to be left alone, 0.0 if it did not say.
-    """
+    """No answer, or one for later."""
 
     kind = "unavailable"
-
-    def __init__(self, subject: str, reason: str, remedy: str = "", after_s: float = 0.0) -> None:
-        """Keep the facts."""
-        super().__init__(subject, reason, remedy)
-        self.after_s = after_s
 
 
 class TooLargeError(UnavailableError):

@@ -10,10 +10,10 @@ from contextlib import aclosing
 from typing import Final, NoReturn
 
 from dra_shim.kubeapi.client import ApiClient
-from dra_shim.kubeapi.errors import ApiError, ExpiredError, UnavailableError
+from dra_shim.kubeapi.errors import ApiError, ExpiredError
 from dra_shim.kubeapi.requests import Kind
 from dra_shim.kubeapi.responses import Object, WatchEvent, WatchEventType, name_of, version_of
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock
 
 WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
@@ -59,8 +59,8 @@ class Informer:
         self._trouble = trouble
         self._sleep = timing.sleep
         self._random = timing.random
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
         self._since = ""  # the state we have, "" for none
-        self._failures = 0  # in a row; a watch without a word is one
 
     async def run(self) -> NoReturn:
         """Follow the server until cancelled."""
@@ -72,13 +72,12 @@ class Informer:
                     await self._list(state)
                     state = _ANY
                 if not await self._watch():
-                    self._since, pause_s = "", self._pause()
+                    self._since, pause_s = "", self._backoff.next_s()
             except ExpiredError:
-                self._since, state, pause_s = "", _NEWEST, self._pause()
+                self._since, state, pause_s = "", _NEWEST, self._backoff.next_s()
             except ApiError as error:
                 self._since = ""
-                asked_s = error.after_s if isinstance(error, UnavailableError) else 0.0
-                pause_s = max(asked_s, self._pause())
+                pause_s = self._backoff.next_s(at_least_s=error.after_s)
                 self._trouble(error, pause_s)
             if pause_s:
                 await self._sleep(pause_s)
@@ -98,7 +97,7 @@ class Informer:
         async with aclosing(watched) as events:
             async for event in events:
                 told = True
-                self._failures = 0
+                self._backoff.reset()
                 self._take(event)
         return told
 
@@ -112,9 +111,3 @@ class Informer:
             case WatchEventType.ADDED | WatchEventType.MODIFIED:
                 self.objects[name_of(event.object)] = event.object
         self._changed()
-
-    def _pause(self) -> float:
-        """Return how long to rest; twice as long the next time."""
-        pause_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
-        self._failures += 1
-        return pause_s

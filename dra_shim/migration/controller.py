@@ -37,7 +37,7 @@ from dra_shim.migration.devices import PreviousClaim, claims_of_node, previous_d
 from dra_shim.prepare import PrepareResult
 from dra_shim.resourceslice.layout import is_own
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
@@ -106,26 +106,37 @@ class MigrationController:
         self._slices: Sequence[Document] | None = None  # of the previous driver; ours replace them
         self._left: _Left | None = None
         self._publish_at = inf
+        lasting_s = FIRST_LASTING_S, LONGEST_LASTING_S
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random, lasting_s)
+        self._lasting = False  # the last failure
 
     async def run(self) -> None:
         """Return when it is done, need not be, or cannot be noted."""
-        pauses = _Pauses(self._timing.random)
+        self._backoff.reset()
         while True:
             try:
                 if await self._adopt():
                     break
             except ApiError as error:
-                wait_s = pauses.after(error)
+                wait_s = self._pause_s(error)
                 self._notify(MigrationFailed(error, wait_s))
             except OSError as error:
                 self._notify(MigrationFailed(error, None))
                 break
             else:
-                pauses = _Pauses(self._timing.random)
+                self._backoff.reset()
                 wait_s = REFUSED_S
             await self._timing.sleep(wait_s)
         self._slices = self._left = None
         self._let_publish(-inf)
+
+    def _pause_s(self, error: ApiError) -> float:
+        """Return the seconds to wait; a server that starts gives no answer, then a refusal."""
+        lasting = not isinstance(error, UnavailableError | ExpiredError)
+        if lasting is not self._lasting:
+            self._lasting = lasting
+            self._backoff.reset()
+        return self._backoff.next_s(lasting=lasting, at_least_s=error.after_s)
 
     async def awaited(self) -> None:
         """Return when publishing may begin: what can be done is, or it takes too long."""
@@ -203,25 +214,3 @@ class _Left:
     def of(cls, claims: Sequence[PreviousClaim], before: Sequence[Document]) -> Self:
         """Return it for claims, and the slices of before."""
         return cls(tuple(claim.ref for claim in claims), previous_devices(claims, before))
-
-
-class _Pauses:
-    """Doubling pauses. No answer and a refusal count apart: a server that starts gives both."""
-
-    def __init__(self, random: Callable[[], float]) -> None:
-        """Begin anew; random gives 0 to 1."""
-        self._random = random
-        self._lasting = False
-        self._failures = 0
-
-    def after(self, error: ApiError) -> float:
-        """Return how many seconds to wait."""
-        lasting = not isinstance(error, UnavailableError | ExpiredError)
-        if lasting is not self._lasting:
-            self._lasting, self._failures = lasting, 0
-        first_s, longest_s = (
-            (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        )
-        pause_s = backoff_s(self._failures, first_s, longest_s, self._random())
-        self._failures += 1
-        return max(pause_s, error.after_s if isinstance(error, UnavailableError) else 0.0)

@@ -42,7 +42,7 @@ from dra_shim.prepare.events import (
 from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
@@ -270,7 +270,7 @@ class Preparer:
         return PrepareResult(error=one_line(message))
 
     async def _prepare(self, asked: ObjectRef, trial: _Trial) -> PrepareResult:
-        failures = 0
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         async with self._turns.of(asked.uid):
             while True:
                 try:
@@ -280,9 +280,7 @@ class Preparer:
                         trial.trouble = str(error)
                         self._notify(PrepareWaits(asked, trial.trouble))
                     wanted_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
-                pause_s = backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
-                await self._sleep(max(pause_s, wanted_s))
-                failures += 1
+                await self._sleep(backoff.next_s(at_least_s=wanted_s))
 
     async def _attempt(self, asked: ObjectRef, trial: _Trial) -> PrepareResult:
         if trial.adopts and self._unprepared and asked.uid in self._unprepared:

@@ -22,7 +22,8 @@ from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.events import Notify, ProfileReleased, ProfileReleaseFailed
 from dra_shim.resourceapi import AllocatedClaim
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.config import (
     Provided,
@@ -213,28 +214,21 @@ class ProfileReleaser:
         """
         self._store, self._profiles = store, profiles
         self._in_turn, self._notify, self._sleep = in_turn, notify, sleep
-        self._news = asyncio.Event()
+        self._wakeup = Wakeup(LoopClock(sleep=sleep))
 
     def stir(self) -> None:
         """Search for what is due soon."""
-        self._news.set()
+        self._wakeup.stir()
 
     async def run(self) -> None:
         """Release until cancelled."""
-        failures = 0
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
-            self._news.clear()
-            failures = 0 if await self.release_due() else failures + 1
-            if failures:
-                await self._sleep(backoff_s(failures - 1, _FIRST_PAUSE_S, _LONGEST_PAUSE_S))
-                continue
-            timer = asyncio.ensure_future(self._sleep(AGAIN_S))
-            news = asyncio.ensure_future(self._news.wait())
-            try:
-                await asyncio.wait({timer, news}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                timer.cancel()
-                news.cancel()
+            if await self.release_due():
+                backoff.reset()
+                await self._wakeup.stirred(AGAIN_S)
+            else:
+                await self._sleep(backoff.next_s())
 
     async def release_due(self) -> bool:
         """Release what is due now; return whether nothing failed."""

@@ -131,9 +131,8 @@ class ResourceSliceController:
             await self._pass()
         except ApiError as error:
             passing = isinstance(error, UnavailableError | ConflictError | NotFoundError)
-            after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
             pause_s = self._pace.failed(
-                self._clock(), self._writes, lasting=not passing, after_s=after_s
+                self._clock(), self._writes, lasting=not passing, after_s=error.after_s
             )
             self._tell_trouble(error, pause_s)
         else:

@@ -15,7 +15,7 @@ from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Ta
 from dra_shim.resourceslice.documents import SlicePool, first_device, new_document, spec_of
 from dra_shim.resourceslice.layout import SliceContent, named
 from dranet_nri.inventory import NUMA_NODE
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import BANDWIDTH, DRIVER_NAME
 
 _FIELDS: Final[Mapping[Feature, str]] = {
     Feature.TAINTS: "taints",

@@ -10,10 +10,12 @@ Rules:
 """
 
 from collections.abc import Callable
+from enum import Enum, auto
 from math import inf
 from typing import Final
 
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.workqueue import WorkQueue
 
 GATHER_S: Final = 0.2
 REST_S: Final = 5.0  # for each write: at most 12 a minute
@@ -24,47 +26,52 @@ FIRST_LASTING_S: Final = 5.0  # after a refusal, which somebody must do somethin
 LONGEST_LASTING_S: Final = 300.0
 
 
+class _Reason(Enum):
+    """Reasons of a pass."""
+
+    NEWS = auto()
+    DRIFT = auto()
+    PROBE = auto()
+    RETRY = auto()
+
+
 class SyncSchedule:
     """Schedule of passes: the time of the next one. Times are seconds of any one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         """Begin with nothing to do; random gives 0 to 1."""
-        self._random = random
-        self._news = inf  # since when there are some
-        self._drift = inf
-        self._again = inf
-        self._rest_until = -inf
-        self._retry_at = -inf  # inf: it is at work, and fails or ends
-        self._failures = 0
+        self._queue = WorkQueue[_Reason]()
+        lasting_s = FIRST_LASTING_S, LONGEST_LASTING_S
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random, lasting_s)
 
     @property
     def due(self) -> float:
         """Return when the next pass is due, inf for never."""
-        wanted = min(self._news + GATHER_S, self._drift + REPAIR_S, self._again)
-        if self._failures:
-            wanted = self._retry_at
-        return max(wanted, self._rest_until)
+        return self._queue.due
 
     def news(self, now: float) -> None:
-        """Say that there is something else to publish."""
-        self._news = min(self._news, now)
+        """Queue a pass: the devices changed."""
+        self._queue.add(_Reason.NEWS, now + GATHER_S)
 
     def drift(self, now: float, *, found: bool) -> None:
-        """Say whether the server has something else than was published."""
-        self._drift = min(self._drift, now) if found else inf
+        """Queue a repair if the server has something else than was published; else cancel it."""
+        if found:
+            self._queue.add(_Reason.DRIFT, now + REPAIR_S)
+        else:
+            self._queue.set(_Reason.DRIFT, inf)
 
     def again(self, at: float) -> None:
         """Set the time of a pass without a change, inf for none; the next pass resets it."""
-        self._again = at
+        self._queue.set(_Reason.PROBE, at)
 
     def begin(self) -> None:
-        """Begin a pass: it takes in all that was said before."""
-        self._news = self._drift = self._again = inf
+        """Begin a pass, which covers all that was queued before."""
+        self._queue.take_all()
 
     def ended(self, now: float, writes: int) -> None:
-        """End a pass that did what it should, with that many writes."""
-        self._failures = 0
-        self._rest_until = now + REST_S * writes
+        """End a pass that succeeded, with that many writes."""
+        self._backoff.reset()
+        self._queue.pause(now + REST_S * writes)
 
     def failed(self, now: float, writes: int, *, lasting: bool, after_s: float = 0.0) -> float:
         """End a pass that failed; return how many seconds it is until the next.
@@ -73,13 +80,9 @@ class SyncSchedule:
             now: the time.
             writes: how many it tried.
             lasting: whether an operator has to act.
-            after_s: how long the server asked to be left alone.
+            after_s: the pause that the server asked for.
         """
-        first, longest = (
-            (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        )
-        pause_s = backoff_s(self._failures, first, longest, self._random())
-        self._failures += 1
-        self._rest_until = now + REST_S * writes
-        self._retry_at = now + max(pause_s, after_s)
-        return self.due - now
+        pause_s = self._backoff.next_s(lasting=lasting, at_least_s=max(after_s, REST_S * writes))
+        self._queue.pause(now + pause_s)
+        self._queue.add(_Reason.RETRY, now)
+        return pause_s

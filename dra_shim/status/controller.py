@@ -20,6 +20,7 @@ from dra_shim.status.record_watch import follow
 from dra_shim.status.recorder import EventRecorder
 from dra_shim.status.summary import ClaimRecords, status_update
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.workqueue import WorkQueue
 from dranet_nri.model import ObjectRef
 
 
@@ -29,13 +30,11 @@ class _Known:
 
     Attributes:
         passing_since: when it was first seen on its way; inf while it is not.
-        again: when to check it again.
     """
 
     claim: ObjectRef
     claim_records: ClaimRecords
     passing_since: float = inf
-    again: float = inf
 
 
 class StatusController:
@@ -64,6 +63,7 @@ class StatusController:
         self._poster = EventRecorder(api, node, notify, timing)
         self._alarm = Wakeup(timing)
         self._known: dict[str, _Known] = {}
+        self._delays = WorkQueue[str]()  # claim UIDs to check again
         self._superseded: dict[str, PodSuperseded] = {}  # claim UID → who waits for it in vain
 
     def tell(self, notice: PrepareNotice) -> None:
@@ -105,10 +105,11 @@ class StatusController:
             if known is None:
                 continue
             known.claim_records = claim_records
+            self._judge(known)
             if record is None:
                 del self._known[uid]
+                self._delays.forget(uid)
                 self._superseded.pop(uid, None)
-            self._judge(known)
         self._alarm.stir()
 
     def _judge(self, known: _Known) -> None:
@@ -117,7 +118,7 @@ class StatusController:
         found = status_update(
             claim_records, max(0.0, now - known.passing_since), self._timing.wall()
         )
-        known.again = known.passing_since + found.again_s if found.again_s < inf else inf
+        self._delays.set(known.claim.uid, known.passing_since + found.again_s)
         self._poster.add(found.occurrences)
         if found.devices is not None:
             self._writer.want(known.claim, found.devices, found.patience_s)
@@ -134,11 +135,5 @@ class StatusController:
 
     async def _look_again(self) -> None:
         while True:
-            await self._alarm.until(self._next)
-            now = self._timing.clock()
-            for known in tuple(self._known.values()):
-                if known.again <= now:
-                    self._judge(known)
-
-    def _next(self) -> float:
-        return min((claim.again for claim in self._known.values()), default=inf)
+            await self._alarm.until(lambda: self._delays.due)
+            self._judge(self._known[self._delays.take()])

@@ -5,8 +5,8 @@ Rules:
 2. Reading takes a few small files now and then, so it runs on the event loop, not on a thread.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
 from math import inf
 from typing import Final, NoReturn
 
@@ -14,7 +14,7 @@ from dra_shim.settings.common import StatePaths
 from dra_shim.status.summary import ClaimRecords
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.deferred import DeferredReader
-from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.records import NodeRecords
 
 RETRY_S: Final = 5.0  # before a record that could not be read is tried again
 
@@ -37,31 +37,17 @@ async def follow(
         OSError: a directory cannot be read.
     """
     alarm = Wakeup(timing)
-    with (
-        AllocationReader(state.allocations, owner=None) as allocations,
-        AttachmentReader(state.attachments, owner=None) as attachments,
-        _heard((allocations.fileno(), attachments.fileno()), alarm.stir),
-    ):
-        readers = (allocations, attachments)
-        recorded = (record.claim.uid for reader in readers for record in reader.records())
-        touched = frozenset(known).union(recorded)
+    with NodeRecords(state.allocations, state.attachments) as records, ExitStack() as stack:
+        for fileno in records.filenos():
+            stack.enter_context(closing(DeferredReader(fileno, alarm.stir)))
+        touched = records.claim_uids().union(known)
         while True:
             standings = {
-                uid: ClaimRecords(allocations.get(uid), attachments.get(uid))
+                uid: ClaimRecords(records.allocations.get(uid), records.attachments.get(uid))
                 for uid in sorted(touched)
-                if not any(uid in reader.broken for reader in readers)
+                if not records.is_broken(uid)
             }
             if standings:
                 changed(standings)
-            unread = any(reader.unread for reader in readers)
-            await alarm.stirred(RETRY_S if unread else inf)
-            touched = allocations.refresh() | attachments.refresh()
-
-
-@contextmanager
-def _heard(descriptors: Iterable[int], stir: Callable[[], None]) -> Iterator[None]:
-    """Wake some time after a descriptor becomes readable."""
-    with ExitStack() as stack:
-        for number in descriptors:
-            stack.enter_context(closing(DeferredReader(number, stir)))
-        yield
+            await alarm.stirred(RETRY_S if records.unread else inf)
+            touched = records.refresh()

@@ -28,7 +28,7 @@ from dra_shim.status import notices
 from dra_shim.status.correlator import MAX_WAITING, EventCorrelator, PendingEvent
 from dra_shim.status.events import counted, new_event
 from dra_shim.status.reasons import EventSpec
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
@@ -58,10 +58,9 @@ class EventRecorder:
         self._node = node
         self._notify = notify
         self._clock = timing.clock
-        self._random = timing.random
         self._alarm = Wakeup(timing)
         self._backlog = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
-        self._failures = 0
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
         self._pause_until = -inf
         self._lost: set[str] = set()  # why, since one was posted
 
@@ -94,22 +93,19 @@ class EventRecorder:
             self._pause(error)
             self._again(waiting, error)
         except NotFoundError:
-            self._failures = 0  # the namespace is gone, and who would have read it
+            self._backoff.reset()  # the namespace is gone, and who would have read it
         except ApiError as error:
-            self._failures = 0
+            self._backoff.reset()
             self._lose(str(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours costs one event, not all
             self._lose(f"internal error of dra-shim: {error!r}")
         else:
-            self._failures = 0
+            self._backoff.reset()
             self._lost.clear()
 
     def _pause(self, error: ApiError) -> None:
         """Leave the server alone for a while."""
-        after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
-        wanted_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
-        pause_s = max(after_s, wanted_s)
-        self._failures += 1
+        pause_s = self._backoff.next_s(at_least_s=error.after_s)
         self._pause_until = self._clock() + pause_s
         self._notify(notices.StatusSyncFailed(error, pause_s))
 

@@ -12,7 +12,8 @@ from math import inf
 from typing import Final
 
 from dra_shim.status.conditions import DeviceStatus
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.workqueue import WorkQueue
 from dranet_nri.model import ObjectRef
 
 REST_S: Final = 5.0
@@ -30,16 +31,12 @@ class ClaimItem:
 
     Attributes:
         devices: what its status shall say.
-        due: when to see to that; inf while or once it was seen to.
-        not_before: rests until then, whatever changes.
-        failures: in a row, of this claim alone.
+        backoff: of its own failures.
     """
 
     claim: ObjectRef
     devices: Devices
-    due: float = inf
-    not_before: float = -inf
-    failures: int = 0
+    backoff: Backoff
 
 
 class ClaimQueue:
@@ -48,80 +45,75 @@ class ClaimQueue:
     def __init__(self, random: Callable[[], float]) -> None:
         """Start empty; random gives 0 to 1."""
         self._random = random
-        self._jobs: dict[str, ClaimItem] = {}
-        self._silences = 0
-        self._silent_until = -inf
+        self._queue = WorkQueue[str]()
+        self._items: dict[str, ClaimItem] = {}
+        self._backoff = self._new_backoff()  # of the server
 
     @property
     def due(self) -> float:
         """Return when the next claim is due, inf for none."""
-        first = min((job.due for job in self._jobs.values()), default=inf)
-        return max(first, self._silent_until)
+        return self._queue.due
 
     def want(self, claim: ObjectRef, devices: Devices, now: float, patience_s: float) -> None:
         """Queue the status of a claim, to be written after this delay."""
-        job = self._jobs.get(claim.uid)
-        if job is None:
-            job = self._jobs[claim.uid] = ClaimItem(claim, devices)
-        elif job.devices == devices:
+        item = self._items.get(claim.uid)
+        if item is None:
+            item = self._items[claim.uid] = ClaimItem(claim, devices, self._new_backoff())
+        elif item.devices == devices:
             return
-        job.devices = devices
-        job.due = max(now + patience_s, job.not_before)
+        item.devices = devices
+        self._queue.set(claim.uid, now + patience_s)
 
     def begin(self) -> ClaimItem:
-        """Return the claim that is due first; it is being seen to from now on."""
-        job = min(self._jobs.values(), key=lambda job: job.due)
-        job.due = inf
-        return job
+        """Take the claim that is due first."""
+        return self._items[self._queue.take()]
 
-    def done(self, job: ClaimItem, now: float, *, wrote: bool) -> None:
+    def done(self, item: ClaimItem, now: float, *, wrote: bool) -> None:
         """End with a claim whose status was brought up to date, or was so."""
-        job.failures = 0
-        job.not_before = now + REST_S if wrote else -inf
-        if job.due < inf:
-            job.due = max(job.due, job.not_before)
-        elif not job.devices:
-            self.forget(job)
+        item.backoff.reset()
+        self._queue.rest(item.claim.uid, now + REST_S if wrote else -inf)
+        if not item.devices and item.claim.uid not in self._queue:
+            self.forget(item)
 
-    def put_off(self, job: ClaimItem, until: float) -> None:
+    def put_off(self, item: ClaimItem, until: float) -> None:
         """Postpone a claim until then, also if it changes."""
-        job.due = job.not_before = until
+        self._queue.rest(item.claim.uid, until)
+        self._queue.set(item.claim.uid, until)
 
-    def forget(self, job: ClaimItem) -> None:
+    def forget(self, item: ClaimItem) -> None:
         """End with a claim that is gone."""
-        self._jobs.pop(job.claim.uid, None)
+        self._items.pop(item.claim.uid, None)
+        self._queue.forget(item.claim.uid)
 
-    def hindered(self, job: ClaimItem, now: float, *, lasting: bool) -> float:
-        """End with a claim that could not be written; return how many seconds it is left alone.
+    def hindered(self, item: ClaimItem, now: float, *, lasting: bool) -> float:
+        """Postpone a claim that could not be written; return by how many seconds.
 
         Args:
-            job: the claim.
+            item: the claim.
             now: the time.
             lasting: whether an operator has to act.
         """
-        first, longest = (
-            (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        )
-        pause_s = backoff_s(job.failures, first, longest, self._random())
-        job.failures += 1
-        self.put_off(job, now + pause_s)
+        pause_s = item.backoff.next_s(lasting=lasting)
+        self.put_off(item, now + pause_s)
         return pause_s
 
     def answered(self) -> None:
         """Note that the server answers."""
-        self._silences = 0
+        self._backoff.reset()
 
-    def silenced(self, job: ClaimItem, now: float, *, after_s: float = 0.0) -> float:
-        """End with a claim, and leave the server alone; return for how many seconds.
+    def silenced(self, item: ClaimItem, now: float, *, after_s: float = 0.0) -> float:
+        """Queue a claim again and pause all; return for how many seconds.
 
         Args:
-            job: the claim, whose turn comes again.
+            item: the claim.
             now: the time.
-            after_s: how long the server asked to be left alone.
+            after_s: the pause that the server asked for.
         """
-        wanted_s = backoff_s(self._silences, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
-        pause_s = max(after_s, wanted_s)
-        self._silences += 1
-        self._silent_until = now + pause_s
-        job.due = min(job.due, now)
+        pause_s = self._backoff.next_s(at_least_s=after_s)
+        self._queue.pause(now + pause_s)
+        self._queue.add(item.claim.uid, now)
         return pause_s
+
+    def _new_backoff(self) -> Backoff:
+        lasting_s = FIRST_LASTING_S, LONGEST_LASTING_S
+        return Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random, lasting_s)

@@ -19,9 +19,9 @@ from dranet_nri.component.output import (
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state import heartbeat
-from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachments
+from dranet_nri.state.corrupt import CorruptSummary
 from dranet_nri.state.heartbeat import PluginHealth
-from dranet_nri.state.reader import AllocationReader, AttachmentReader
+from dranet_nri.state.records import NodeRecords
 
 EXAMPLES: Final = (
     "status",
@@ -48,15 +48,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print one row a device; 1 if a record is in the way, or the plugin serves no pod."""
     verdict = heartbeat.plugin_health(args.run_dir)
-    with (
-        AllocationReader(args.allocations_dir, owner=None) as allocations,
-        AttachmentReader(args.run_dir / "attachments", owner=None) as attachments,
-    ):
+    with NodeRecords(args.allocations_dir, args.run_dir / "attachments") as node:
+        attachments = node.attachments.records()
         rows = _rows(
-            allocations.records(), {record.claim.uid: record for record in attachments.records()}
+            node.allocations.records(), {record.claim.uid: record for record in attachments}
         )
-        warnings = _warnings(attachments.records())
-        damages = (*of_allocations(allocations), *of_attachments(attachments))
+        warnings = _warnings(attachments)
+        damages = node.corrupt()
     broken = [damage for damage in damages if damage.broken.in_the_way]
     document = {
         "devices": [dict(zip(_FIELDS, row, strict=True)) for row in rows],

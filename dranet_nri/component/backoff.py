@@ -1,5 +1,6 @@
 """Exponential back-off: the delay before a retry, doubled each time up to a limit."""
 
+from collections.abc import Callable
 from typing import Final
 
 FIRST_DELAY_S: Final = 0.2  # before trouble on a node is looked at again; doubles up to the sweep
@@ -18,3 +19,40 @@ def backoff_s(failures: int, first_s: float, longest_s: float, random: float = 1
     """
     whole_s = min(first_s * 2.0 ** min(failures, _MOST_DOUBLINGS), longest_s)
     return whole_s * (0.5 + random / 2)
+
+
+class Backoff:
+    """Delays after failures in a row.
+
+    Attributes:
+        failures: how many there were in a row.
+    """
+
+    def __init__(
+        self,
+        first_s: float,
+        longest_s: float,
+        random: Callable[[], float] = lambda: 1.0,
+        lasting_s: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        """Start without a failure.
+
+        Args:
+            first_s: the delay after the first failure; doubles with each.
+            longest_s: no delay is longer.
+            random: see backoff_s.
+            lasting_s: the same two limits for failures that last until an operator acts.
+        """
+        self._limits_s = {False: (first_s, longest_s), True: lasting_s}
+        self._random = random
+        self.failures = 0
+
+    def next_s(self, *, lasting: bool = False, at_least_s: float = 0.0) -> float:
+        """Count a failure and return the seconds until the retry, at_least_s or more."""
+        delay_s = backoff_s(self.failures, *self._limits_s[lasting], self._random())
+        self.failures += 1
+        return max(delay_s, at_least_s)
+
+    def reset(self) -> None:
+        """Count from the beginning after a success."""
+        self.failures = 0

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 
 FIRST_PAUSE_S: Final = 1.0  # before a part that failed is begun anew; doubles
 LONGEST_PAUSE_S: Final = 60.0
@@ -70,7 +70,7 @@ class Supervisor:
                 tasks.create_task(self._kept(part), name=part.name)
 
     async def _kept(self, part: Worker) -> None:
-        failures = 0
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             begun = self._clock()
             self._ailing.pop(part.name, None)
@@ -80,9 +80,8 @@ class Supervisor:
             except Exception as error:  # noqa: BLE001 - whatever a part met, the others go on
                 cause = error
             if self._clock() - begun >= STEADY_S:
-                failures = 0
+                backoff.reset()
             self._ailing[part.name] = f"{type(cause).__name__}: {cause}"
-            pause_s = backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+            pause_s = backoff.next_s()
             self._notify(WorkerFailed(part.name, cause, pause_s))
             await self._sleep(pause_s)
-            failures += 1

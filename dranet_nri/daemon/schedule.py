@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
-from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
+from dranet_nri.component.backoff import FIRST_DELAY_S, Backoff
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class ReconcileSchedule:
     sweep_s: float
     clock: Callable[[], float] = time.monotonic
     _due: float = field(init=False)
-    _troubled: int = 0  # rounds in a row that left something
+    _backoff: Backoff = field(init=False)  # of rounds in a row that left something
     _began: float | None = None  # the round at work
     _announced: bool = False  # something, during the round at work
     _echo: bool = False  # so it was during the round before
@@ -31,6 +31,7 @@ class ReconcileSchedule:
     def __post_init__(self) -> None:
         """Schedule the first round now."""
         self._due = self.clock()
+        self._backoff = Backoff(FIRST_DELAY_S, self.sweep_s)
 
     def news(self) -> None:
         """Request a reconcile now."""
@@ -39,7 +40,7 @@ class ReconcileSchedule:
     def trouble(self) -> None:
         """Request a reconcile soon: something new is left to repair."""
         if self._began is None:
-            self._troubled = 0
+            self._backoff.reset()
             self._ring(FIRST_DELAY_S)
 
     def announced(self) -> None:
@@ -75,11 +76,10 @@ class ReconcileSchedule:
             self._ring(FIRST_DELAY_S)
         self._echo, self._announced = self._announced, False
         if pending:
-            self._ring(backoff_s(self._troubled, FIRST_DELAY_S, self.sweep_s))
-            self._troubled += 1
+            self._ring(self._backoff.next_s())
         else:
             self._ring(self.sweep_s)
-            self._troubled = 0
+            self._backoff.reset()
 
     def _ring(self, delay_s: float) -> None:
         self._due = min(self._due, self.clock() + delay_s)

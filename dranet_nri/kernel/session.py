@@ -25,6 +25,7 @@ from dranet_nri.kernel.sysctl import SysctlDefaults
 from dranet_nri.linux.netlink.links import link_at, link_from
 from dranet_nri.model import (
     CharDevice,
+    DetectedAddress,
     DeviceKey,
     EthtoolState,
     Link,
@@ -201,6 +202,12 @@ class NetlinkSession:
         what = f"look for {name} in the pod"
         space = self._space(Ns.POD, what)
         return link_from(link_at(space.netlink, what, space.index(what, name)))
+
+    def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
+        """Return the IPv6 addresses that the pod's link of that name has now."""
+        what = f"dump addresses of {name} in the pod"
+        space = self._space(Ns.POD, what)
+        return addresses.dump_detected(space.netlink, what, space.index(what, name))
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""

@@ -8,7 +8,6 @@ devices.
 import os
 from errno import EMFILE, ENFILE, ENOMEM
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from dranet_nri.errors import KernelError
@@ -36,12 +35,7 @@ class DirFd:
         """Return self."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the directory."""
         if self._fd >= 0:
             os.close(self._fd)

@@ -6,6 +6,7 @@ Rules:
 3. No value here does I/O.
 """
 
+from dranet_nri.model.addressing import Addressing, DetectedAddress
 from dranet_nri.model.child import (
     IPOIB_MTU,
     TENANT_PKEY,
@@ -123,6 +124,7 @@ __all__ = [
     "TENANT_PKEY",
     "Address",
     "AddressMode",
+    "Addressing",
     "AllocatedDevice",
     "Allocation",
     "AttachedDevice",
@@ -136,6 +138,7 @@ __all__ = [
     "Container",
     "ContainerClaim",
     "DefaultRoute",
+    "DetectedAddress",
     "Device",
     "DeviceKey",
     "Edits",

@@ -33,7 +33,7 @@ def source_based(
         gateways: whether it can have any; an IPVLAN link in mode L3 resolves no neighbours.
     """
     table = table_of(name)
-    own = [each for each in addresses if not interface_of(each.cidr).ip.is_link_local]
+    own = [address for address in addresses if not interface_of(address.cidr).ip.is_link_local]
     routes = dict.fromkeys(
         route for address in own for route in _routes(address, parent, table, gateways=gateways)
     )
@@ -67,8 +67,8 @@ def _route(destination: str, gateway: str, table: int) -> Route:
 
 def _gateway(every: str, parent: Sequence[Route]) -> str:
     """Return the gateway of the parent's best default route in any table, "" if it has none."""
-    found = [each for each in parent if each.destination == every and each.gateway]
-    return min(found, key=lambda each: each.metric).gateway if found else ""
+    found = [route for route in parent if route.destination == every and route.gateway]
+    return min(found, key=lambda route: route.metric).gateway if found else ""
 
 
 def _rule(address: Address, table: int) -> Rule:

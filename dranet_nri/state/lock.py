@@ -6,7 +6,6 @@ A flock belongs to the open file, so the kernel releases it however its owner en
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 PLUGIN_LOCK: Final = Path("/run/dranet-nri/lock")
@@ -69,12 +68,7 @@ class OperationLock:
             self._descriptor = descriptor
         self._depth += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go."""
         self._depth -= 1
         if self._depth == 0:

@@ -58,7 +58,7 @@ def allocate(uid: str, name: str) -> tuple[str, ...]:
     # Asked again, it says the same: allocating is idempotent.
     again = (*command, "--output", "json")
     printed = subprocess.run(again, capture_output=True, text=True, check=True).stdout
-    return tuple(each["id"] for each in json.loads(printed)["claims"][0]["cdi"])
+    return tuple(cdi_device["id"] for cdi_device in json.loads(printed)["claims"][0]["cdi"])
 
 
 def show_pod(cri: Cri, container: str) -> None:
@@ -68,7 +68,7 @@ def show_pod(cri: Cri, container: str) -> None:
     files = cri.exec(container, "/bin/sh", "-c", "cat $(find /var/run/kubernetes.io -type f)")
     document = json.loads(files.stdout.splitlines()[0])
     devices = document["requests"][0]["devices"]
-    show(json.dumps([each["networkData"] for each in devices], indent=1))
+    show(json.dumps([device["networkData"] for device in devices], indent=1))
 
 
 def end(cri: Cri, pod: Pod) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import attach, inventory, noop, prepare, start, wire
+from tests.bench import attach, hooks, inventory, noop, prepare, start, wire
 from tests.bench.table import Row, machine, render, say
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
@@ -13,16 +13,18 @@ def main(wanted: set[str]) -> None:
     rows: list[Row] = []
     notes = [machine()]
     say(notes[0])
-    runtime = Containerd()
-    runtime.start()
-    with Cri() as cri:
-        for name, group in (("attach", attach), ("noop", noop), ("start", start)):
-            if name in wanted or not wanted:
-                group.run(rows, notes, cri)
-    runtime.stop()
-    for name, apart in (("prepare", prepare), ("wire", wire), ("inventory", inventory)):
-        if name in wanted or not wanted:
-            apart.run(rows, notes)
+    beside = {"attach": attach, "noop": noop, "start": start}
+    apart = {"hooks": hooks, "prepare": prepare, "wire": wire, "inventory": inventory}
+    wanted = wanted or {*beside, *apart}
+    if wanted & {*beside}:
+        runtime = Containerd()
+        runtime.start()
+        with Cri() as cri:
+            for name in (name for name in beside if name in wanted):
+                beside[name].run(rows, notes, cri)
+        runtime.stop()
+    for name in (name for name in apart if name in wanted):
+        apart[name].run(rows, notes)
     sys.stdout.write(render(rows, notes))
 
 

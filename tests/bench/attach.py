@@ -210,7 +210,7 @@ def in_process(rows: list[Row], notes: list[str], wires: Sequence[Wire]) -> dict
             what = f"{way} {count} NIC"
             rows += compared(what, ours, floor)
             notes.append(
-                f"{what}, middle half: ours {spread([each.whole for each in ours])},"
+                f"{what}, middle half: ours {spread([sample.whole for sample in ours])},"
                 f" bare {spread(floor)}"
             )
     ip("netns", "del", SPACE)
@@ -229,8 +229,8 @@ def in_process(rows: list[Row], notes: list[str], wires: Sequence[Wire]) -> dict
 def compared(what: str, ours: Sequence[Round], floor: Sequence[float]) -> tuple[Row, Row]:
     """Return ours against the bare messages, and against the kernel's part of ours."""
     median = statistics.median
-    here, bare = median(each.whole for each in ours), median(floor)
-    own, kernel = median(each.own for each in ours), median(each.kernel for each in ours)
+    here, bare = median(sample.whole for sample in ours), median(floor)
+    own, kernel = median(sample.own for sample in ours), median(sample.kernel for sample in ours)
     budget = f"≤ {BUDGET:.2f}"
     ratio = (own + kernel) / kernel
     return (

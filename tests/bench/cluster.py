@@ -88,7 +88,7 @@ class Fleet:
 
     def said(self, kind: type[Notice]) -> int:
         """Return how many notices of a kind there were."""
-        return sum(isinstance(each, kind) for each in self.notices)
+        return sum(isinstance(notice, kind) for notice in self.notices)
 
     async def writes(self) -> int:
         """Return how many writes of slices the server has answered."""

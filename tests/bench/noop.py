@@ -290,7 +290,7 @@ def own_time(rows: list[Row]) -> None:
 
 def quietest(passes: list[list[float]]) -> tuple[float, float]:
     """Return p99 and median of the pass that other processes disturbed least."""
-    return min((percentile(each, 0.99), statistics.median(each)) for each in passes)
+    return min((percentile(seconds, 0.99), statistics.median(seconds)) for seconds in passes)
 
 
 def pods(cri: Cri, label: str) -> float:

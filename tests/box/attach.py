@@ -320,7 +320,7 @@ def cdi_of(claim: str) -> tuple[str, ...]:
     """Return the CDI ids that are open for the claim."""
     path = Path(f"/var/run/cdi/dra.net-{claim}-claim-uid.json")
     spec = json.loads(path.read_text())
-    return tuple(f"{spec['kind']}={each['name']}" for each in spec["devices"])
+    return tuple(f"{spec['kind']}={device['name']}" for device in spec["devices"])
 
 
 def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(

@@ -188,14 +188,14 @@ def _rows(dumped: Sequence[Json]) -> list[str]:
 def _lasting(value: object) -> object:
     match value:
         case dict():
-            kept = {key: _lasting(each) for key, each in value.items() if key not in _TRANSIENT}
+            kept = {key: _lasting(member) for key, member in value.items() if key not in _TRANSIENT}
             if "flags" in value:
                 kept["up"] = "UP" in value["flags"]
             if "altnames" in value:  # udev gives hardware that is new its own beside us
                 kept["altnames"] = sorted(value["altnames"])
             return kept
         case list():
-            return [_lasting(each) for each in value]
+            return [_lasting(element) for element in value]
         case _:
             return value
 

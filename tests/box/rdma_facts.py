@@ -77,7 +77,7 @@ def shown_by_both(place: Place = NODE) -> tuple[Facts, Facts]:
     devices = json.loads(checked(place, "rdma", "-j", "-d", "dev"))
     links = json.loads(checked(place, "rdma", "-j", "-d", "link"))
     inventory = json.loads(checked(place, "dranet-nri", "inventory", "--output", "json"))
-    our_devices = {each["name"]: each for each in inventory["rdma"]}
+    our_devices = {rdma["name"]: rdma for rdma in inventory["rdma"]}
     our_ports = {
         f"{name}/{port['number']}": port
         for name, device in our_devices.items()

@@ -137,7 +137,7 @@ def claim_rails(
     """Allocate the claim of start_rdma_pod, which says what the arguments are."""
     config = rails(len(hcas), host)
     if rdma_name:
-        config = [each | {"rdma": {"name": rdma_name}} for each in config]
+        config = [entry | {"rdma": {"name": rdma_name}} for entry in config]
     nics = [hca.nic for hca in hcas]
     return allocate(name, nics, f"{name}-uid", pod=name, config=config, containers=containers)
 

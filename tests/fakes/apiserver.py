@@ -100,15 +100,19 @@ class FakeApiServer:
 
     def remove(self, plural: str, name: str = "") -> None:
         """Remove an object, or all of a kind, as a person or a kubelet would."""
-        for key in [each for each in self._objects if each[0] == plural and name in ("", each[2])]:
+        for key in [
+            known_key
+            for known_key in self._objects
+            if known_key[0] == plural and name in ("", known_key[2])
+        ]:
             self._deleted(key, {})
 
     def collect_garbage(self) -> None:
         """Remove slices whose owner is gone."""
-        uids = {each["metadata"]["uid"] for each in self.objects("nodes")}
+        uids = {node["metadata"]["uid"] for node in self.objects("nodes")}
         for document in self.objects("resourceslices"):
             owners = document["metadata"].get("ownerReferences", [])
-            if owners and not {each["uid"] for each in owners} & uids:
+            if owners and not {owner["uid"] for owner in owners} & uids:
                 self.remove("resourceslices", document["metadata"]["name"])
 
     def backup(self) -> Backup:
@@ -118,7 +122,7 @@ class FakeApiServer:
     def restore(self, backup: Backup, end: End = End.BROKEN) -> None:
         """Be put back to an earlier state, resourceVersions too; watches end."""
         self._version, self._objects = backup[0], deepcopy(backup[1])
-        self._history = [each for each in self._history if each[0] <= self._version]
+        self._history = [event for event in self._history if event[0] <= self._version]
         self.end_watches(end)
 
     def forget_history(self) -> None:
@@ -190,7 +194,7 @@ class FakeApiServer:
         if parts == ["apis", "resource.k8s.io"]:
             if not self.versions:
                 return Told(404, b"404 page not found\n")
-            entries = [{"version": each, "groupVersion": f"resource.k8s.io/{each}"} for each in self.versions]  # fmt: skip # noqa: E501
+            entries = [{"version": version, "groupVersion": f"resource.k8s.io/{version}"} for version in self.versions]  # fmt: skip # noqa: E501
             return Told(200, {"kind": "APIGroup", "versions": entries})
         if parts == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
             return Told(201, self._reviewed(inward(asked.body, "v1")))
@@ -231,16 +235,16 @@ class FakeApiServer:
         return Told(told.status, outward(told.body, key[0], version), told.headers)
 
     def _listed(self, asked: Asked, plural: str, version: str) -> Told | Watching:
-        selector = dict(each.split("=", 1) for each in asked.query.get("fieldSelector", "").split(",") if each)  # fmt: skip # noqa: E501
+        selector = dict(term.split("=", 1) for term in asked.query.get("fieldSelector", "").split(",") if term)  # fmt: skip # noqa: E501
         unknown = [name for name in selector if name not in SELECTABLE]
         if unknown:
             return Told(400, status(400, "BadRequest", f"field label not supported: {unknown[0]}"))
         if asked.query.get("watch") == "true":
             return self._watched(asked, plural, version, selector)
         items = []
-        for each in self.objects(plural):
-            if selected(each, selector):
-                item = outward(each, plural, version)
+        for document in self.objects(plural):
+            if selected(document, selector):
+                item = outward(document, plural, version)
                 items.append({name: item[name] for name in item if name not in IMPLIED})
         return self._pages.page(asked.query, self._version, items)
 
@@ -310,7 +314,7 @@ class FakeApiServer:
         ]
         if causes:
             text = f'ResourceSlice.resource.k8s.io "{key[2]}" is invalid: ' + "; ".join(
-                f"{each['field']}: {each['message']}" for each in causes
+                f"{cause['field']}: {cause['message']}" for cause in causes
             )
             return Told(422, status(422, "Invalid", text, name=key[2], causes=causes))
         return {**body, "spec": spec}
@@ -343,12 +347,12 @@ class FakeApiServer:
         entries = body.get("status", {}).get("devices", [])
         owned = (document["metadata"]["uid"], asked.query["fieldManager"])
         before = self._owned.get(owned, [])
-        mine = [entry_key(each) for each in entries]
+        mine = [entry_key(entry) for entry in entries]
         shown = document.setdefault("status", {})
         others = [
-            each
-            for each in shown.get("devices", [])
-            if entry_key(each) not in mine and entry_key(each) not in before
+            device
+            for device in shown.get("devices", [])
+            if entry_key(device) not in mine and entry_key(device) not in before
         ]
         old = deepcopy(shown)
         shown.update(body.get("status", {}))

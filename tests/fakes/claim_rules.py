@@ -14,7 +14,7 @@ def settled_devices(before: Document, status: Document, features: frozenset[str]
     if DEVICE_STATUS not in features and not before.get("devices"):
         devices = []
     left = _allocated(before) - _allocated(status)
-    kept["devices"] = [each for each in devices if _key(each) not in left]
+    kept["devices"] = [device for device in devices if _key(device) not in left]
     if not kept["devices"]:
         del kept["devices"]
     return kept
@@ -26,16 +26,16 @@ def device_problems(status: Document) -> list[Document]:
     return [
         {
             "field": f"status.devices[{index}]",
-            "message": f"Invalid value: {'/'.join(_key(each))}: must be an allocated device in the claim",  # noqa: E501
+            "message": f"Invalid value: {'/'.join(_key(device))}: must be an allocated device in the claim",  # noqa: E501
         }
-        for index, each in enumerate(status.get("devices", []))
-        if _key(each) not in allocated
+        for index, device in enumerate(status.get("devices", []))
+        if _key(device) not in allocated
     ]
 
 
 def _allocated(status: Document) -> set[tuple[str, ...]]:
     allocation = status.get("allocation") or {}
-    return {_key(each) for each in allocation.get("devices", {}).get("results", [])}
+    return {_key(result) for result in allocation.get("devices", {}).get("results", [])}
 
 
 def _key(entry: Document) -> tuple[str, ...]:

@@ -79,7 +79,9 @@ def pod_document(
         containers: container → its resources.claims; one that lists all claims if not given.
         spec: further fields of spec.
     """
-    listed = containers if containers is not None else {"main": [{"name": each} for each in claims]}
+    listed = (
+        containers if containers is not None else {"main": [{"name": claim} for claim in claims]}
+    )
     return {
         "metadata": {"namespace": "ai", "name": name, "uid": uid},
         "spec": {
@@ -130,7 +132,7 @@ class FakeCluster:
             name, uid, [result(device) for device in devices], [user(pod, pod_uid)]
         )
         known = self.pods.get(pod)
-        entries = {each["name"]: each["resourceClaimName"] for each in _entries(known)}
+        entries = {entry["name"]: entry["resourceClaimName"] for entry in _entries(known)}
         self.pods[pod] = pod_document(pod, pod_uid, {**entries, name: name})
         return ObjectRef("ai", name, uid)
 

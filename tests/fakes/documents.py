@@ -52,7 +52,7 @@ def inward(document: Document, version: str) -> Document:
         devices = kept["spec"]["devices"]
         if isinstance(devices, list):
             kept["spec"]["devices"] = [
-                {"name": each["name"], **each.get("basic", {})} for each in devices
+                {"name": device["name"], **device.get("basic", {})} for device in devices
             ]
     return kept
 
@@ -68,12 +68,12 @@ def outward(document: Document, plural: str, version: str) -> Document:
     }
     if version == "v1beta1" and plural == "resourceslices" and "devices" in shown.get("spec", {}):
         shown["spec"]["devices"] = [
-            {"name": each.pop("name"), "basic": each} for each in shown["spec"]["devices"]
+            {"name": device.pop("name"), "basic": device} for device in shown["spec"]["devices"]
         ]
     return shown
 
 
 def _without_null(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_null(each) for name, each in value.items() if each is not None}
-    return [_without_null(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_null(member) for name, member in value.items() if member is not None}
+    return [_without_null(element) for element in value] if isinstance(value, list) else value

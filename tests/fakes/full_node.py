@@ -72,6 +72,6 @@ def full_node(pods: int, containers: int) -> nri_pb2.SynchronizeRequest:
 def pieces(message: nri_pb2.SynchronizeRequest) -> Iterator[Piece]:
     """Cut a list as a runtime does: pods first, then containers, each piece below PIECE."""
     yield message.pods, ()
-    each = 1 + PIECE // max(1, message.containers[0].ByteSize())
-    for begin in range(0, len(message.containers), each):
-        yield (), message.containers[begin : begin + each]
+    portion = 1 + PIECE // max(1, message.containers[0].ByteSize())
+    for begin in range(0, len(message.containers), portion):
+        yield (), message.containers[begin : begin + portion]

@@ -51,7 +51,7 @@ def gpu_slice(
     node: str, gpus: Iterable[Gpu], driver: str = NVIDIA, version: str = "v1"
 ) -> Document:
     """Return the slice that is the driver's whole pool on a node."""
-    devices = [_device(each, driver, version) for each in gpus]
+    devices = [_device(gpu, driver, version) for gpu in gpus]
     return {
         "apiVersion": f"resource.k8s.io/{version}",
         "kind": "ResourceSlice",

@@ -26,6 +26,7 @@ from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     Address,
+    DetectedAddress,
     DeviceKey,
     IpoibConfig,
     IpoibMode,
@@ -68,6 +69,8 @@ class FakeKernel:
         tells_programs: whether it is Linux 6.6 or newer.
         judged: how often the host was looked at to judge its links.
         whole_pods: how often all that a device has in a pod was asked for.
+        detected: by link of a pod, what else it has each time its addresses are read; the last
+            one stays.
         rdma: the RDMA devices of the machine.
     """
 
@@ -83,6 +86,7 @@ class FakeKernel:
     _removed: set[NetnsId] = field(default_factory=set)
     _faults: list[Fault] = field(default_factory=list)
     _blind: int = 0
+    detected: dict[str, list[tuple[DetectedAddress, ...]]] = field(default_factory=dict)
     rdma: FakeRdmaCore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -309,11 +313,11 @@ class FakeKernel:
         self, pod: Namespace, key: DeviceKey, name: str, known: DeviceIdentity | None
     ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
-        links = [replace(each, dev_port=None) for each in pod.plain()]
+        links = [replace(link, dev_port=None) for link in pod.plain()]
         if self.tells_parents or not key.parent:
             return links
         own, above = own_names(links, name, known), (key.bus, key.parent)
-        parents = [above if each.name in own else ("", "") for each in links]
+        parents = [above if link.name in own else ("", "") for link in links]
         return [replace(e, bus=b, parent=p) for e, (b, p) in zip(links, parents, strict=True)]
 
     def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:

@@ -82,7 +82,10 @@ def nd_h100() -> Machine:
             _infiniband(f"{0x101 + i:04x}:00:00.0", f"ib{i}", f"mlx5_{i}", rate=400)
             for i in range(8)
         ],
-        [Gpu(i, f"{each}:00:00.0", f"pci{each}:00", numa[each]) for i, each in enumerate(_DOMAINS)],
+        [
+            Gpu(i, f"{domain}:00:00.0", f"pci{domain}:00", numa[domain])
+            for i, domain in enumerate(_DOMAINS)
+        ],
         azure,
         labels={"node.kubernetes.io/instance-type": "Standard_ND96isr_H100_v5"},
     )

@@ -99,11 +99,12 @@ class PausedExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Say that it began and wait."""
         self.begun.set()
         assert self.go.wait(30)
-        return super().attach(pod, netns, allocations, previous)
+        return super().attach(pod, netns, allocations, previous, is_wanted)
 
 
 def pci_key(number: int) -> DeviceKey:
@@ -283,7 +284,7 @@ class Node:
         return (
             state is not None
             and state.link.up
-            and [each.cidr for each in state.addresses] == [f"10.0.{number}.5/24"]
+            and [address.cidr for address in state.addresses] == [f"10.0.{number}.5/24"]
         )
 
     def in_pod(self, number: int, pod: Pod) -> bool:

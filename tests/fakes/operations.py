@@ -101,7 +101,7 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
         case SetDown(ns, index):
             _set_down(spaces[ns], spaces[ns].at(what, index))
         case DelLink(ns, index):
-            for entry in [each for each in spaces[ns].links if each.link.index == index]:
+            for entry in [entry for entry in spaces[ns].links if entry.link.index == index]:
                 spaces[ns].drop(entry)
         case RenameLink(ns, index, name):
             _rename(what, spaces[ns], spaces[ns].at(what, index), name)
@@ -111,11 +111,13 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             entry.link = replace(entry.link, altnames=kept)
         case DetachXdp(ns, index, mode):
             entry = spaces[ns].at(what, index)
-            programs = tuple(each for each in entry.link.xdp or () if each.mode is not mode)
+            programs = tuple(
+                program for program in entry.link.xdp or () if program.mode is not mode
+            )
             entry.link = replace(entry.link, xdp=programs)
         case DetachTcx(ns, name, kept):
             entry = spaces[ns].named(what, name)
-            entry.tcx = [each for each in entry.tcx if each in kept]
+            entry.tcx = [program for program in entry.tcx if program in kept]
         case SetMaster(ns, name, master):
             index = spaces[ns].named(what, master).link.index if master else 0
             entry = spaces[ns].named(what, name)

@@ -92,16 +92,18 @@ class FakeRdmaCore:
 
     def remove(self, name: str) -> None:
         """Let a driver take its device away."""
-        self.devices = [each for each in self.devices if each.link.name != name]
+        self.devices = [device for device in self.devices if device.link.name != name]
 
     def nic_moved(self, nic: str) -> None:
         """Let drivers do what they do when a NIC changes namespace (NETDEV_UNREGISTER)."""
-        self.devices = [each for each in self.devices if not (each.ends and each.nic == nic)]
+        self.devices = [
+            device for device in self.devices if not (device.ends and device.nic == nic)
+        ]
 
     def names(self, netns: NetnsId) -> list[str]:
         """Return what a process in the namespace sees."""
         everywhere = self.mode is RdmaMode.SHARED
-        return [each.link.name for each in self.devices if everywhere or each.netns == netns]
+        return [device.link.name for device in self.devices if everywhere or device.netns == netns]
 
     def move(self, op: MoveRdma, spaces: Mapping[Ns, NetnsId]) -> None:
         """Do what RDMA_NLDEV_CMD_SET with a namespace does."""
@@ -129,7 +131,7 @@ class FakeRdmaCore:
         device = self._at(str(op), op.index)
         if device.netns != spaces[op.ns]:
             raise KernelError(str(op), ENODEV, "it is in another namespace")
-        if any(each.link.name == op.name and each is not device for each in self.devices):
+        if any(other.link.name == op.name and other is not device for other in self.devices):
             raise KernelError(str(op), EEXIST, f"the name {op.name} is in use")
         device.link = replace(device.link, name=op.name)
 
@@ -152,12 +154,12 @@ class FakeRdmaCore:
         spaces = {Ns.HOST: self.host} | ({Ns.POD: pod} if pod else {})
 
         def netdevs(ns: Ns, asked: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
-            there = [each for each in links(spaces[ns]) if each.arphrd != ARPHRD_INFINIBAND]
+            there = [link for link in links(spaces[ns]) if link.arphrd != ARPHRD_INFINIBAND]
             return {
-                each.index: frozenset(link.index for link in there if link.parent == device.nic)
-                for each in asked
+                rdma.index: frozenset(link.index for link in there if link.parent == device.nic)
+                for rdma in asked
                 for device in self.devices
-                if device.link.index == each.index and device.nic
+                if device.link.index == rdma.index and device.nic
             }
 
         shown = VisibleRdma(
@@ -178,16 +180,16 @@ class FakeRdmaCore:
         if self.mode is not RdmaMode.SHARED and device.netns != netns:
             raise KernelError("resolve character devices", ENODEV, "it is in another namespace")
         found = [_char(kind, device.slot) for kind in kinds if kind in self.kinds]
-        return tuple(sorted(found, key=lambda each: each.path))
+        return tuple(sorted(found, key=lambda char_device: char_device.path))
 
     def _at(self, what: str, index: int) -> FakeRdma:
-        device = next((each for each in self.devices if each.link.index == index), None)
+        device = next((device for device in self.devices if device.link.index == index), None)
         if device is None:
             raise KernelError(what, ENODEV, f"no RDMA device {index}")
         return device
 
     def _free_slot(self) -> int:
-        used = {each.slot for each in self.devices}
+        used = {device.slot for device in self.devices}
         return next(number for number in count() if number not in used)
 
 

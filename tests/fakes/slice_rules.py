@@ -61,7 +61,8 @@ def problems(spec: Document, old: Document | None) -> Iterator[Problem]:
     if devices and spec.get("sharedCounters"):
         yield "spec", "Invalid value: exactly one of `devices` or `sharedCounters` is allowed"
     bounded = any(
-        each.get("taints") or each.get("consumesCounters") or _lists(each) for each in devices
+        device.get("taints") or device.get("consumesCounters") or _lists(device)
+        for device in devices
     )
     limit = 64 if bounded else 128
     if len(devices) > limit:
@@ -85,7 +86,7 @@ def _device(path: str, device: Document) -> Iterator[Problem]:
     if len(attributes) + len(capacity) > 32:
         total = len(attributes) + len(capacity)
         yield path, f"Invalid value: {total}: the total number of attributes and capacities"
-    values = len(attributes) + sum(len(each) - 1 for each in _lists(device))
+    values = len(attributes) + sum(len(values_of_list) - 1 for values_of_list in _lists(device))
     if values > 48:
         yield path, f"Invalid value: {values}: the total number of attribute values"
     for name, value in attributes.items():
@@ -105,4 +106,4 @@ def _device(path: str, device: Document) -> Iterator[Problem]:
 
 def _lists(device: Document) -> list[list[Any]]:
     attributes = device.get("attributes", {}).values()
-    return [each[field] for each in attributes for field in LISTS if field in each]
+    return [attribute[field] for attribute in attributes for field in LISTS if field in attribute]

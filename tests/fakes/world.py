@@ -58,6 +58,13 @@ DEFAULTS: Final = {
     ("ipv6", "addr_gen_mode"): "0",
     ("ipv6", "use_tempaddr"): "0",
     ("ipv6", "accept_dad"): "1",
+    ("ipv6", "dad_transmits"): "1",
+    ("ipv6", "router_solicitations"): "-1",
+    ("ipv6", "router_solicitation_delay"): "1",
+    ("ipv6", "router_solicitation_interval"): "4",
+    ("ipv6", "router_solicitation_max_interval"): "3600",
+    ("ipv6", "accept_ra_pinfo"): "1",
+    ("ipv6", "ra_defrtr_metric"): "1024",
 }
 ADDR_GEN_MODE: Final = ("ipv6", "addr_gen_mode")
 STABLE_SECRET: Final = ("ipv6", "stable_secret")  # told where addresses are made of it
@@ -72,6 +79,13 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv6", "addr_gen_mode"),
         ("ipv6", "accept_ra"),
         ("ipv6", "dad_transmits"),
+        ("ipv6", "router_solicitations"),
+        ("ipv6", "router_solicitation_delay"),
+        ("ipv6", "router_solicitation_interval"),
+        ("ipv6", "router_solicitation_max_interval"),
+        ("ipv6", "autoconf"),
+        ("ipv6", "accept_ra_pinfo"),
+        ("ipv6", "ra_defrtr_metric"),
     }
 )
 # Features that a new link can change, and whether they are asked for; what each needs beside it.
@@ -206,14 +220,14 @@ class Namespace:
     def default_routes(self) -> tuple[DefaultRoute, ...]:
         """Return those of table main."""
         return tuple(
-            DefaultRoute(6 if is_v6(each.destination) else 4, each.metric, (entry.link.index,))
-            for entry, each in self.routes
-            if each.destination in {"0.0.0.0/0", "::/0"} and each.table == MAIN
+            DefaultRoute(6 if is_v6(route.destination) else 4, route.metric, (entry.link.index,))
+            for entry, route in self.routes
+            if route.destination in {"0.0.0.0/0", "::/0"} and route.table == MAIN
         )
 
     def facts(self) -> HostFacts:
         """Return what links are judged by."""
-        netdevs = tuple(NetDevice(each.link, tuple(each.addresses)) for each in self.links)
+        netdevs = tuple(NetDevice(link.link, tuple(link.addresses)) for link in self.links)
         return HostFacts(netdevs=netdevs, default_routes=self.default_routes())
 
     def slots(self, but: Collection[int]) -> dict[Slot, str]:
@@ -221,10 +235,10 @@ class Namespace:
         routes = [
             *self.routes,
             *(
-                (entry, each)
+                (entry, address)
                 for entry in self.links
                 if entry.link.up
-                for each in _of_addresses(entry)
+                for address in _of_addresses(entry)
             ),
         ]
         return {
@@ -238,7 +252,7 @@ class Namespace:
         self.drop_routes(entry, leaving=True)
         entry.unrestorable = ()
         self.links.remove(entry)
-        for other in [each for each in self.links if each.link.lower == entry.link.index]:
+        for other in [link for link in self.links if link.link.lower == entry.link.index]:
             if other.link.kind in DELETED_WITH_LOWER:
                 self.drop(other)
         for other in self.links:
@@ -276,7 +290,7 @@ class Namespace:
             raise KernelError(what, EINVAL, "Invalid prefsrc address")
         others = [held for held in self.routes if slot_of(held[1]) == slot_of(wanted)]
         seen = (_seen_from(entry, owner, present) for owner, present in others)
-        devices = {each.link.name for each in self.links}
+        devices = {link.link.name for link in self.links}
         if not lost_routes((wanted,), filter(None, seen), devices):
             return
         if others and not beside:

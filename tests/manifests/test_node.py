@@ -40,7 +40,7 @@ def test_rules_are_for_devices_that_appear(path: Path) -> None:
 
 
 def test_rdma_devices_are_renamed_as_rdma_core_knows_to() -> None:
-    (path,) = (each for each in RULES if each.name == "60-rdma-persistent-naming.rules")
+    (path,) = (rule for rule in RULES if rule.name == "60-rdma-persistent-naming.rules")
     programs = [value for rule in rules(path) for key, _, value in rule if key == "PROGRAM"]
 
     assert len(programs) == 2

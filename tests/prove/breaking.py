@@ -61,15 +61,15 @@ def prove(breaks: Sequence[Break], checkout: Path = CHECKOUT) -> Iterator[Verdic
     with TemporaryDirectory(prefix="breaks-") as directory:
         tree = Path(directory) / "tree"
         copytree(checkout, tree, ignore=_LEFT_OUT, symlinks=True)
-        for each in breaks:
-            each.apply((tree / each.file).read_text())
-        tests = dict.fromkeys(each.test for each in breaks)
+        for breakage in breaks:
+            breakage.apply((tree / breakage.file).read_text())
+        tests = dict.fromkeys(breakage.test for breakage in breaks)
         _refuse_failures(run(tree, tests), len(tests))
-        for each in breaks:
+        for breakage in breaks:
             begin = time.monotonic()
-            with broken(tree, each):
-                outcome = run(tree, [each.test])
-            yield Verdict(each, problem_of(outcome), time.monotonic() - begin)
+            with broken(tree, breakage):
+                outcome = run(tree, [breakage.test])
+            yield Verdict(breakage, problem_of(outcome), time.monotonic() - begin)
 
 
 def _refuse_failures(outcome: Outcome, least: int) -> None:
@@ -79,11 +79,11 @@ def _refuse_failures(outcome: Outcome, least: int) -> None:
 
 
 @contextmanager
-def broken(tree: Path, each: Break) -> Iterator[None]:
+def broken(tree: Path, breakage: Break) -> Iterator[None]:
     """Break a file of the copy for a while."""
-    path = tree / each.file
+    path = tree / breakage.file
     whole, status = path.read_text(), path.stat()
-    path.write_text(each.apply(whole))
+    path.write_text(breakage.apply(whole))
     try:
         yield
     finally:
@@ -110,13 +110,13 @@ def parse(report: str) -> Outcome:
     """Return what a JUnit report says. A test that was skipped has not passed."""
     passed, failures = 0, []
     for case in ElementTree.fromstring(report).iter("testcase"):
-        bad = [each for each in case if each.tag in {"failure", "error", "skipped"}]
+        bad = [problem for problem in case if problem.tag in {"failure", "error", "skipped"}]
         passed += not bad
         failures += [
-            each.get("message", "")
-            if each.tag == "failure"
-            else f"{each.tag}: {each.get('message')}"
-            for each in bad
+            problem.get("message", "")
+            if problem.tag == "failure"
+            else f"{problem.tag}: {problem.get('message')}"
+            for problem in bad
         ]
     return Outcome(passed, tuple(failures))
 
@@ -139,7 +139,9 @@ def line(verdict: Verdict) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Prove the breaks that have one of the words, or all; 1 if one went unnoticed."""
-    chosen = [each for each in BREAKS if not words or any(word in each.what for word in words)]
+    chosen = [
+        breakage for breakage in BREAKS if not words or any(word in breakage.what for word in words)
+    ]
     say(f"breaks: the {len(chosen)} tests without any, first")
     verdicts = []
     try:
@@ -152,7 +154,7 @@ def main(words: Sequence[str]) -> int:
         return 1
     table = ["| the program, broken | the test that fails |", "|---|---|", *map(line, verdicts)]
     sys.stdout.write("\n".join((*table, "")))
-    return 1 if not verdicts or any(each.problem for each in verdicts) else 0
+    return 1 if not verdicts or any(verdict.problem for verdict in verdicts) else 0
 
 
 if __name__ == "__main__":

@@ -81,12 +81,12 @@ def _told(netns: str) -> dict[str, list[str]]:
         route, generic = sockets_in(fd, NETLINK_ROUTE, NETLINK_GENERIC)
         with closing(prepared(route)) as netlink, closing(Ethtool(generic)) as ethtool:
             links = dump_links(netlink, netns or "the host")
-            features = sorted(row for each in links for row in _features(each, ethtool))
+            features = sorted(row for link in links for row in _features(link, ethtool))
         return {
             "features": features,
-            "flags": sorted(json.dumps([each.name, each.flags & ~_PASSING]) for each in links),
-            "sysctls": [row for each in links for row in _confs(each)],
-            "tcx": run_inside(fd, lambda: [row for each in links for row in _programs(each)]),
+            "flags": sorted(json.dumps([link.name, link.flags & ~_PASSING]) for link in links),
+            "sysctls": [row for link in links for row in _confs(link)],
+            "tcx": run_inside(fd, lambda: [row for link in links for row in _programs(link)]),
         }
     finally:
         os.close(fd)
@@ -119,8 +119,8 @@ def _confs(link: DumpedLink) -> Iterator[str]:
 
 def _programs(link: DumpedLink) -> Iterator[str]:
     with suppress(KernelError):  # the link is just leaving
-        for each in programs_on(link.index):
-            yield json.dumps([link.name, each.side, each.id])
+        for program in programs_on(link.index):
+            yield json.dumps([link.name, program.side, program.id])
 
 
 def unrouted(netns: str) -> Facts:

@@ -70,11 +70,11 @@ class Scene:
     def on_host(self) -> bool:
         """Whether every NIC is on the host, under whatever name."""
         return all(
-            Path("/sys/bus/pci/devices", each.device.key.parent, kind).is_dir()
+            Path("/sys/bus/pci/devices", device.device.key.parent, kind).is_dir()
             for claim in self.claims
-            for each in claim.devices
+            for device in claim.devices
             for kind in ("net", "infiniband")
-            if each.device.key.bus and (kind == "net" or each.device.rdma_devices)
+            if device.device.key.bus and (kind == "net" or device.device.rdma_devices)
         )
 
     # ------------------------------------------------------------------- looking
@@ -127,7 +127,7 @@ class Scene:
         if not any(directory.glob("*")):
             return []  # a reader watches the directory, and the kernel is slow to end a watch
         with AttachmentReader(directory, owner=None) as attachments:
-            return [each.claim.name for each in attachments.records() if each.holds_devices]
+            return [record.claim.name for record in attachments.records() if record.holds_devices]
 
     def refuse_unguarded(self) -> None:
         """Refuse an open gate whose NICs are not configured in the sandbox it names.
@@ -158,8 +158,8 @@ class Scene:
         names = {
             name
             for claim in self.claims
-            for each in claim.devices
-            for name in [(each.device.key.name, each.config.interface.name)]
+            for device in claim.devices
+            for name in [(device.device.key.name, device.config.interface.name)]
         }
         gone = [own for own, given in names if own not in seen and given not in seen]
         return Loss.LOST if gone else Loss.MISCONFIGURED
@@ -313,9 +313,9 @@ class Scene:
         one, and udev gives hardware another alternative name.
         """
         for claim in self.claims:
-            for each in claim.devices:
-                own = each.device.key.name
-                outfit.take_out(self.netns, each.config.interface.name or own, own)
+            for device in claim.devices:
+                own = device.device.key.name
+                outfit.take_out(self.netns, device.config.interface.name or own, own)
 
     async def _take_over(self, server: RuntimeServer, after: After) -> None:
         listed = after is After.LISTED and looks.exists(self.netns)

@@ -89,12 +89,12 @@ class Shape:
     @property
     def count(self) -> int:
         """Return the number of NICs."""
-        return sum(len(each) for each in self.claims)
+        return sum(len(claim) for claim in self.claims)
 
     @property
     def has_rdma(self) -> bool:
         """Return whether it is about RDMA devices."""
-        return any(config.rdma != NOTHING.rdma for each in self.claims for config in each)
+        return any(config.rdma != NOTHING.rdma for claim in self.claims for config in claim)
 
 
 _PODS: Final = {
@@ -136,7 +136,7 @@ SHAPES: Final = (
 
 def shape(name: str) -> Shape:
     """Return the shape of that name."""
-    return next(each for each in SHAPES if each.name == name)
+    return next(row for row in SHAPES if row.name == name)
 
 
 def device_of(name: str) -> Device:
@@ -147,7 +147,7 @@ def device_of(name: str) -> Device:
     address = parent.resolve().name
     label = f"pci-{address.replace(':', '-').replace('.', '-')}"
     fabric = parent / "infiniband"
-    names = tuple(sorted(each.name for each in fabric.iterdir())) if fabric.is_dir() else ()
+    names = tuple(sorted(path.name for path in fabric.iterdir())) if fabric.is_dir() else ()
     return Device(label, DeviceKey("pci", address, name, address), rdma_devices=names)
 
 

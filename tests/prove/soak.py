@@ -94,10 +94,10 @@ def is_flat(looked: Sequence[Held]) -> bool:
 
 def _least(looked: Sequence[Held]) -> Held:
     return Held(
-        descriptors=min(each.descriptors for each in looked),
-        threads=min(each.threads for each in looked),
-        rss_kib=min(each.rss_kib for each in looked),
-        namespaces=min(each.namespaces for each in looked),
+        descriptors=min(reading.descriptors for reading in looked),
+        threads=min(reading.threads for reading in looked),
+        rss_kib=min(reading.rss_kib for reading in looked),
+        namespaces=min(reading.namespaces for reading in looked),
     )
 
 

@@ -55,7 +55,7 @@ class Tally:
         numbers = (self.rows, self.lost, self.misconfigured, self.unguarded, self.other)
         return (
             self.what,
-            *(str(each) for each in numbers),
+            *(str(number) for number in numbers),
             f"{self.seconds:.0f}",
             f"{self.pace:.0f}",
         )
@@ -80,7 +80,7 @@ def keep(tally: Tally) -> None:
 def known(what: str) -> bool:
     """Whether an earlier run that this one goes on from left such a line, and all went well."""
     found = RESULTS.exists() and any(
-        each.what.startswith(what) and not each.failed for each in load((RESULTS,))
+        result.what.startswith(what) and not result.failed for result in load((RESULTS,))
     )
     if found:
         say(f"{what}: known from before")
@@ -97,18 +97,18 @@ def summed(tallies: Sequence[Tally]) -> Tally:
     """Return the last line."""
     return Tally(
         "all",
-        rows=sum(each.rows for each in tallies),
-        lost=sum(each.lost for each in tallies),
-        misconfigured=sum(each.misconfigured for each in tallies),
-        unguarded=sum(each.unguarded for each in tallies),
-        other=sum(each.other for each in tallies),
-        seconds=sum(each.seconds for each in tallies),
+        rows=sum(tally.rows for tally in tallies),
+        lost=sum(tally.lost for tally in tallies),
+        misconfigured=sum(tally.misconfigured for tally in tallies),
+        unguarded=sum(tally.unguarded for tally in tallies),
+        other=sum(tally.other for tally in tallies),
+        seconds=sum(tally.seconds for tally in tallies),
     )
 
 
 def render(tallies: Sequence[Tally]) -> str:
     """Return the table."""
-    table = [_HEADINGS, *(each.cells() for each in (*tallies, summed(tallies)))]
+    table = [_HEADINGS, *(row.cells() for row in (*tallies, summed(tallies)))]
     widths = [max(len(cells[column]) for cells in table) for column in range(len(_HEADINGS))]
     lines = [
         "| "
@@ -122,7 +122,7 @@ def render(tallies: Sequence[Tally]) -> str:
 
 def main(paths: Sequence[str]) -> int:
     """Print the table; fail if a row found anything, or if there is none."""
-    tallies = load(Path(each) for each in paths)
+    tallies = load(Path(path) for path in paths)
     sys.stdout.write(render(tallies))
     return 1 if not tallies or summed(tallies).failed else 0
 

@@ -21,7 +21,7 @@ REPORT = """<testsuites><testsuite>
 
 
 def test_a_representative_row_of_each_kind_is_noticed() -> None:
-    chosen = [each for each in BREAKS if each.what.startswith(REPRESENTATIVE)]
+    chosen = [breakage for breakage in BREAKS if breakage.what.startswith(REPRESENTATIVE)]
 
     verdicts = list(prove(chosen))
 
@@ -32,13 +32,15 @@ def test_a_representative_row_of_each_kind_is_noticed() -> None:
     ) or line(verdicts[0]).startswith("| a cut list of pods is taken for the whole | session: ")
 
 
-@pytest.mark.parametrize("each", BREAKS, ids=lambda each: each.what)
-def test_every_break_is_of_text_that_stands_there_once_and_a_test_that_exists(each: Break) -> None:
-    source = (CHECKOUT / each.file).read_text()
-    path, _, name = each.test.partition("::")
+@pytest.mark.parametrize("breakage", BREAKS, ids=lambda breakage: breakage.what)
+def test_every_break_is_of_text_that_stands_there_once_and_a_test_that_exists(
+    breakage: Break,
+) -> None:
+    source = (CHECKOUT / breakage.file).read_text()
+    path, _, name = breakage.test.partition("::")
 
-    assert each.apply(source) != source
-    compile(each.apply(source), each.file, "exec")
+    assert breakage.apply(source) != source
+    compile(breakage.apply(source), breakage.file, "exec")
     assert f"def {name}(" in (CHECKOUT / path).read_text()
 
 

@@ -55,10 +55,10 @@ def test_a_lock_has_what_the_project_asks_for_in_versions_that_it_allows(name: s
     wanted = [Requirement(text) for text in WANTED[name]]
 
     refused = [
-        str(each)
-        for each in wanted
-        if each.name != PROJECT["project"]["name"]
-        and not each.specifier.contains(lock[canonicalize_name(each.name)][0])
+        str(requirement)
+        for requirement in wanted
+        if requirement.name != PROJECT["project"]["name"]
+        and not requirement.specifier.contains(lock[canonicalize_name(requirement.name)][0])
     ]
 
     assert refused == []
@@ -77,7 +77,7 @@ def test_what_the_image_has_is_what_its_tests_have() -> None:
 
 def test_the_build_backend_is_pinned() -> None:
     for text in PROJECT["build-system"]["requires"]:
-        assert [each.operator for each in Requirement(text).specifier] == ["=="]
+        assert [specifier.operator for specifier in Requirement(text).specifier] == ["=="]
 
 
 def commands() -> Iterator[tuple[str, str]]:

@@ -53,19 +53,21 @@ def _is_hopeless(want: PendingRequest, supply: CandidatePools) -> bool:
 def _best(part: RequestAlternative) -> int:
     """Return how many devices the part could get if it were alone, or a little more."""
     groups: dict[tuple[object, ...], list[Candidate]] = {}
-    for each in part.options:
-        if not _missing(each, part):
+    for option in part.options:
+        if not _missing(option, part):
             compared = (
-                values_of(each.offer, one.attribute) for one in part.constraints if not one.distinct
+                values_of(option.offer, one.attribute)
+                for one in part.constraints
+                if not one.distinct
             )
             for agreed in product(*compared):
-                groups.setdefault(agreed, []).append(each)
+                groups.setdefault(agreed, []).append(option)
     return max((_most_distinct(group, part) for group in groups.values()), default=0)
 
 
 def _most_distinct(group: Sequence[Candidate], part: RequestAlternative) -> int:
     values = (
-        len({values_of(each.offer, one.attribute) for each in group})
+        len({values_of(candidate.offer, one.attribute) for candidate in group})
         for one in part.constraints
         if one.distinct
     )
@@ -74,9 +76,9 @@ def _most_distinct(group: Sequence[Candidate], part: RequestAlternative) -> int:
 
 def _missing(candidate: Candidate, part: RequestAlternative) -> list[str]:
     return [
-        f"{each.kind} {each.attribute}"
-        for each in part.constraints
-        if candidate.offer.attribute(each.attribute) is None
+        f"{constraint.kind} {constraint.attribute}"
+        for constraint in part.constraints
+        if candidate.offer.attribute(constraint.attribute) is None
     ]
 
 
@@ -120,9 +122,9 @@ def _shortage(part: RequestAlternative, *, alone: bool) -> str:
 
 def _of_shortage(part: RequestAlternative) -> str:
     """Return what else helps where devices share what there is: capacity, or counters."""
-    if any(each.share.amounts for each in part.options):
+    if any(option.share.amounts for option in part.options):
         return ", or ask for less capacity"
-    if any(each.offer.counters for each in part.options):
+    if any(option.offer.counters for option in part.options):
         return (
             "; a device whose counter is used up waits for those that draw on it: a physical "
             "function and its virtual functions exclude each other"
@@ -142,8 +144,8 @@ def _state(candidate: Candidate, part: RequestAlternative, books: Usage) -> str:
     if exhausted:
         return exhausted
     values = [
-        f"{each.kind}: {each.attribute} is {show_attribute(value)}"
-        for each in part.constraints
-        if (value := candidate.offer.attribute(each.attribute)) is not None
+        f"{constraint.kind}: {constraint.attribute} is {show_attribute(value)}"
+        for constraint in part.constraints
+        if (value := candidate.offer.attribute(constraint.attribute)) is not None
     ]
     return "; ".join(["fits", *values])

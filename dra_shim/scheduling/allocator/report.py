@@ -98,10 +98,10 @@ def _device(
         *candidate.checks,
         *_amounts(candidate, search, picked=picked),
         *(
-            _prospect(unmet, part, candidate, each)
-            if unmet and candidate.offer.attribute(each.attribute) is not None
-            else _constraint(part, candidate, search, each, picked=picked)
-            for each in part.constraints
+            _prospect(unmet, part, candidate, constraint)
+            if unmet and candidate.offer.attribute(constraint.attribute) is not None
+            else _constraint(part, candidate, search, constraint, picked=picked)
+            for constraint in part.constraints
         ),
     ]
     return DeviceReport(candidate.offer, picked, tuple(checks))
@@ -129,7 +129,10 @@ def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[
         return
     needs = [
         *(f"capacity {name} {show_amount(value)}" for name, value in candidate.share.amounts),
-        *(f"counter {each.set}/{each.name} {show_amount(each.value)}" for each in offer.counters),
+        *(
+            f"counter {counter.set}/{counter.name} {show_amount(counter.value)}"
+            for counter in offer.counters
+        ),
     ]
     why = "" if picked else search.books.exhausted(candidate)
     yield Check("capacity and counters", _outcome(why), why or f"needs {', '.join(needs)}")

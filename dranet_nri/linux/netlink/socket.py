@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from errno import E2BIG, EINTR, EINVAL
 from typing import Final, NamedTuple
 
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import HEADER_LEN, attributes, text
 
@@ -123,16 +123,15 @@ class NetlinkSocket:
             KernelError: the kernel refused; EINTR, things changed during each try of DUMP_S; or
                 E2BIG, there are more than may be.
         """
-        end, failures = self._clock() + DUMP_S, 0
+        end, backoff = self._clock() + DUMP_S, Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             found = self._dump_once(what, kind, body, sys.maxsize if most is None else most)
             if found is not None:
                 return found
             if self._clock() >= end:
-                times = f"{failures + 1} times in {DUMP_S:g} s"
+                times = f"{backoff.failures + 1} times in {DUMP_S:g} s"
                 raise KernelError(what, EINTR, f"changed under the reader {times}; try again")
-            self._sleep(backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
-            failures += 1
+            self._sleep(backoff.next_s())
 
     def close(self) -> None:
         """Close the socket. Idempotent."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, assert_never
 
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff
 from dranet_nri.nri.stub.dispatcher import Dispatcher, Sleep
 from dranet_nri.nri.stub.endpoint import Endpoint
 from dranet_nri.nri.stub.handler import (
@@ -82,12 +82,11 @@ class Connection:
         self._notify = notify
         self._clock = clock
         self._sleep = sleep
-        self._random = random
         self._grace_s = grace_s
         self._hooks = Dispatcher(handler, clock, sleep, notify, answered)
         self._closing = asyncio.Event()
         self._link: Transport | None = None
-        self._failures = 0  # in a row, since the runtime was served
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random)
         self._status = ConnectionStatus()
 
     @property
@@ -133,14 +132,9 @@ class Connection:
             if self._endpoint.fd is not None:
                 self._notify(Disconnected(reason, None))
                 return
-            pause = self._next_pause()
+            pause = self._backoff.next_s()
             self._notify(Disconnected(reason, pause))
             await self._sleep(pause)
-
-    def _next_pause(self) -> float:
-        pause_s = backoff_s(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
-        self._failures += 1
-        return pause_s
 
     async def _connect_once(self) -> str:
         """Serve one connection to its end; return why it ended."""
@@ -222,7 +216,7 @@ class Connection:
 
     def _note_serving(self, link: Transport) -> None:
         if link.state is HandshakeState.SERVING:
-            self._failures = 0
+            self._backoff.reset()
             status = self._status
             names = (status.runtime_name, status.runtime_version, status.nri_version)
             self._notify(Serving(*names))

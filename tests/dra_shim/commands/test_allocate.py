@@ -44,7 +44,7 @@ def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -
         (record,) = reader.records()
     assert record.claim == ObjectRef("default", "fast", claim["uid"])
     assert record.pod == ObjectRef("default", "train", "p1")
-    assert [(each.request, each.pool, each.device.name) for each in record.devices] == [
+    assert [(device.request, device.pool, device.device.name) for device in record.devices] == [
         ("nics", "node-1", "pci-0000-02-00-0"),
         ("nics", "node-1", "pci-0000-03-00-0"),
     ]
@@ -54,9 +54,9 @@ def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -
     )
     assert record.containers == (ContainerClaim("main", "nics"),)
     assert len(record.nonce) == 16
-    assert [(each["request"], each["id"]) for each in claim["cdi"]] == list(cdi_ids(record))
+    assert [(device["request"], device["id"]) for device in claim["cdi"]] == list(cdi_ids(record))
     assert claim["cdi"][0]["id"] == f"dra.net/nic=default_fast_nics_{record.nonce}"
-    assert [each["interface"] for each in claim["devices"]] == ["eth2", "eth3"]
+    assert [device["interface"] for device in claim["devices"]] == ["eth2", "eth3"]
 
 
 NAMED = CLAIM.replace("{mtu: 4000}", "{name: net1}")
@@ -150,8 +150,10 @@ def test_admin_access_is_recorded_and_takes_no_device_from_its_holder(shim: Shim
         [f"pci-0000-0{i}-00-0", f"eth{i}", "-"] for i in (1, 2, 3)
     ]
     with shim.records() as reader:
-        (record,) = (each for each in reader.records() if each.claim.name == "look")
-    assert all(each.admin_access and each.config == NetworkConfig() for each in record.devices)
+        (record,) = (record for record in reader.records() if record.claim.name == "look")
+    assert all(
+        device.admin_access and device.config == NetworkConfig() for device in record.devices
+    )
     assert not record.devices[0].share_id
 
 
@@ -200,7 +202,7 @@ def test_several_claims_are_met_together_or_not_at_all(shim: Shim) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     with shim.records() as reader:
-        found = {each.claim.name: each for each in reader.records()}
+        found = {record.claim.name: record for record in reader.records()}
     assert set(found) == {"fast", "train-one"}
     assert found["train-one"].pod_claim_name == "one"
     assert found["train-one"].devices[0].device.name == "pci-0000-01-00-0"
@@ -319,7 +321,7 @@ def test_a_record_of_a_newer_version_is_told_every_time(shim: Shim) -> None:
 
     told = [shim.allocate("--container", "main=fast").stderr for _ in range(2)]
 
-    assert all("the record of claim u9 cannot be used: $.version: 99" in each for each in told)
+    assert all("the record of claim u9 cannot be used: $.version: 99" in text for text in told)
 
 
 def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:

@@ -62,7 +62,7 @@ def given(shim: Shim, name: str) -> tuple[int, list[str]]:
 
 def consumed(shim: Shim) -> dict[str, tuple[Consumed, ...]]:
     with shim.records() as reader:
-        return {each.claim.name: each.devices[0].consumed for each in reader.records()}
+        return {record.claim.name: record.devices[0].consumed for record in reader.records()}
 
 
 def test_calls_in_a_row_do_not_overbook_a_nic(shim: Shim) -> None:
@@ -114,6 +114,8 @@ def test_the_next_alternative_is_taken_and_recorded_where_little_is_left(shim: S
     assert given(shim, "either") == (0, [])
 
     with shim.records() as reader:
-        (device,) = (each.devices[0] for each in reader.records() if each.claim.name == "either")
+        (device,) = (
+            record.devices[0] for record in reader.records() if record.claim.name == "either"
+        )
     assert (device.request, device.subrequest) == ("nic", "some")
     assert device.consumed == (Consumed(BANDWIDTH, 10 * 10**9),)

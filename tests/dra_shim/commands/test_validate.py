@@ -68,8 +68,8 @@ def test_what_a_pod_cannot_have_is_told(shim: Shim, replaced: str, by: str, line
     code, lines = told(shim, TEMPLATE, POD.replace(replaced, by))
 
     assert code == 1
-    assert any(line in each for each in lines), lines
-    assert all("Pod default/train: " in each for each in lines)
+    assert any(line in printed for printed in lines), lines
+    assert all("Pod default/train: " in line for line in lines)
 
 
 def test_a_template_of_another_namespace_is_another_one(shim: Shim) -> None:
@@ -86,7 +86,7 @@ def test_a_container_without_a_gate_is_warned_of(shim: Shim, listing: str) -> No
     code, lines = told(shim, TEMPLATE, alone)
 
     assert code == 0
-    assert [each.split("does not")[0] for each in lines] == [
+    assert [line.split("does not")[0] for line in lines] == [
         f"warning: Pod default/train: documents[1].spec: container {name} "
         for name in (["main"] if listing else ["side", "main"])
     ]
@@ -97,7 +97,7 @@ def test_a_name_for_a_count_is_told(shim: Shim) -> None:
     every = CLAIM.replace("{mtu: 4000}", NAMED).replace("count: 2", "allocationMode: All")
 
     assert code == 1
-    assert [each.split(": is for")[0] for each in lines] == [
+    assert [line.split(": is for")[0] for line in lines] == [
         'ResourceClaim default/fast: interface.name: "net1"',
         'ResourceClaim default/fast: interface.addresses: "192.0.2.10"',
     ]

@@ -218,5 +218,5 @@ def test_what_others_wrote_into_the_metadata_stays() -> None:
     metadata = document["metadata"]
     assert isinstance(metadata, dict)
     assert (metadata["labels"], metadata["resourceVersion"]) == (labels, "7")
-    assert [each["uid"] for each in metadata["ownerReferences"]] == ["r1", "n1"]
+    assert [owner["uid"] for owner in metadata["ownerReferences"]] == ["r1", "n1"]
     assert document["spec"] == {"sharedCounters": []}

@@ -126,7 +126,8 @@ def test_what_hinders_a_claim_delays_it_ever_longer(
     job, pauses = queue.begin(), []
     for _ in range(20):
         pauses.append(queue.hindered(job, 10.0, lasting=lasting))
-        job.due = 0.0  # as if the time had passed
+        assert queue.due == 7.0, "the other claim is not delayed"
+        queue.put_off(job, 0.0)  # as if the time had passed
         assert queue.begin() is job
 
     assert pauses[:3] == [first_s, 2 * first_s, 4 * first_s]

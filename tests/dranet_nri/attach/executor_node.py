@@ -211,8 +211,8 @@ class Node:
         state = self.kernel.state(name, self.netns)
         assert state is not None
         assert state.link.up
-        devices = (each for record in self.journal.records.values() for each in record.devices)
-        told = {(each.pod_name, each.mac, each.mtu) for each in devices}
+        devices = (device for record in self.journal.records.values() for device in record.devices)
+        told = {(device.pod_name, device.mac, device.mtu) for device in devices}
         assert (name, state.link.mac, state.link.mtu) in told
         return state
 
@@ -221,7 +221,7 @@ class Node:
         assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
         for name, number in (("net1", 1), ("eth2", 2), ("eth3", 3)):
             state = self.in_pod(name)
-            assert [each.cidr for each in state.addresses] == [
+            assert [address.cidr for address in state.addresses] == [
                 f"10.0.{number}.5/24",
                 f"2001:db8:{number}::5/64",
             ]
@@ -256,8 +256,8 @@ class FabricNode(Node):
         assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
         state = self.in_pod("net1")
         assert (state.link.ipoib, state.link.mtu) == (IB_MODE, 65520)
-        assert [each.cidr for each in state.addresses] == ["10.0.5.5/24", "2001:db8:5::5/64"]
-        assert [each.destination for each in state.routes] == ["10.5.0.0/16"]
+        assert [address.cidr for address in state.addresses] == ["10.0.5.5/24", "2001:db8:5::5/64"]
+        assert [route.destination for route in state.routes] == ["10.5.0.0/16"]
         assert self.rdma(self.netns) == {"hca0", "mlx5_9"}
         assert self.kernel.open_sessions == 0
 
@@ -285,7 +285,7 @@ class ChildNode(Node):
         assert self.host() == self.start
         for name, cidr in (("net1", "192.168.0.1/24"), ("net2", "192.168.0.2/24")):
             state = self.in_pod(name)
-            assert [each.cidr for each in state.addresses] == [cidr]
+            assert [address.cidr for address in state.addresses] == [cidr]
             assert (state.link.ipoib, state.link.mtu) == (IpoibState(connected=True), 65520)
         assert self.kernel.open_sessions == 0
 

@@ -121,9 +121,11 @@ def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) ->
     assert (first.pod_name, first.mac, first.mtu) == ("net1", "02:00:00:00:00:99", 9000)
     assert first.addresses == ("10.0.1.5/24", "2001:db8:1::5/64")
     assert first.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs1", 231, 193))
-    assert [(each.name, each.index) for each in first.rdma] == [("mlx5_1", 1)]
+    assert [(rdma.name, rdma.index) for rdma in first.rdma] == [("mlx5_1", 1)]
     assert (second.pod_name, second.mac, second.mtu) == ("eth2", "02:00:00:00:00:02", 1500)
-    assert [each.device.name for each in storage.devices] == ["nic-3"], "adminAccess moves nothing"
+    assert [device.device.name for device in storage.devices] == ["nic-3"], (
+        "adminAccess moves nothing"
+    )
 
 
 def test_host_routes_that_do_not_come_home_are_named(node: Node) -> None:
@@ -180,14 +182,14 @@ def test_the_record_says_intent_before_the_first_operation_and_the_result_after_
     node.attach()
 
     assert list(
-        zip(node.journal.times, (each.phase for each in node.journal.history), strict=True)
+        zip(node.journal.times, (record.phase for record in node.journal.history), strict=True)
     ) == [
         (0, Phase.INTENT),
         (0, Phase.INTENT),
         (OPS, Phase.ATTACHED),
         (OPS, Phase.ATTACHED),
     ]
-    assert all(each.snapshot is not None for each in node.journal.history[0].devices)
+    assert all(device.snapshot is not None for device in node.journal.history[0].devices)
 
 
 def test_an_rdma_device_without_an_interface_moves_alone(node: Node) -> None:

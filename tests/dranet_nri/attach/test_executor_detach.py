@@ -161,7 +161,7 @@ def test_a_detach_restores_the_host_and_forgets_failures_of_nobody(node: Node) -
 
     assert record == node.journal.records[DATA]
     assert record.phase is Phase.HOME
-    assert all(each.home for each in record.devices)
+    assert all(device.home for device in record.devices)
     assert node.kernel.state("eth3") is None, "the other claim's device stays in the pod"
     assert node.executor.detach(storage, netns_alive=True).phase is Phase.HOME
     node.assert_home()
@@ -198,7 +198,7 @@ def test_one_thing_that_cannot_be_restored_does_not_keep_the_rest_from_coming_ba
     state = node.kernel.state("eth2")
     assert state is not None
     assert state.link.up
-    assert [each.cidr for each in state.addresses] == ["2001:db8:2::5/64"]
+    assert [address.cidr for address in state.addresses] == ["2001:db8:2::5/64"]
     assert (record.phase, record.devices[0].home) == (Phase.DETACHING, False)
     assert "add address 10.0.2.5/24" in failure_of(node).message
 
@@ -211,7 +211,7 @@ def test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it(node: 
 
     assert waiting.phase is Phase.DETACHING
     assert waiting.failure is None
-    assert [each.home for each in waiting.devices] == [False, False]
+    assert [device.home for device in waiting.devices] == [False, False]
     assert node.executor.detach(waiting, netns_alive=False) == waiting
 
     node.kernel.release(node.netns)

@@ -69,7 +69,7 @@ def test_whichever_operation_fails_every_device_is_home_and_restored(
         for uid in (DATA, STORAGE):
             record = node.journal.records[uid]
             assert record.phase is Phase.FAILED
-            assert all(each.home for each in record.devices)
+            assert all(device.home for device in record.devices)
             assert failure_of(node, uid).count == 1
             assert failure_of(node, uid).message == f"{error.step} failed: {error.cause}"
         node.attach()
@@ -86,7 +86,7 @@ def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node
 
     assert len(caught.value.undo_failures) == 1, "only the device whose route was lost"
     record = node.journal.records[DATA]
-    assert [each.home for each in record.devices] == [False, True]
+    assert [device.home for device in record.devices] == [False, True]
     assert node.kernel.state("eth1") is not None, "one thing must not keep the rest from home"
 
     node.restart()
@@ -105,7 +105,7 @@ def test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it(node: N
 
     assert caught.value.undo_failures == (f"dump links in host: EINTR (injected); {ANY[EINTR]}",)
     assert not node.journal.records[STORAGE].devices[0].home, "the last one in is undone first"
-    assert all(each.home for each in node.journal.records[DATA].devices)
+    assert all(device.home for device in node.journal.records[DATA].devices)
     node.restart()
     node.detach()
     node.assert_home()
@@ -337,7 +337,9 @@ def test_whichever_operation_of_a_detach_fails_the_rest_comes_home(
         node.detach()
         if len(node.kernel.log) - operations + 1 < n:
             break
-        away = [each.home for record in node.journal.records.values() for each in record.devices]
+        away = [
+            device.home for record in node.journal.records.values() for device in record.devices
+        ]
         assert away.count(False) <= 1
         node.detach()
         node.assert_home()

@@ -88,8 +88,10 @@ class Many(Node):
         for number in range(FIRST, FIRST + MOST):
             name, parent = f"ens{number}np0", f"0000:{number:02x}:00.0"
             routes = (
-                Route(f"10.{number}.{each}.0/24", f"10.{number}.0.1", metric=100 + each, protocol=4)
-                for each in range(8)
+                Route(
+                    f"10.{number}.{third}.0/24", f"10.{number}.0.1", metric=100 + third, protocol=4
+                )
+                for third in range(8)
             )
             self.kernel.add_link(
                 name,
@@ -99,8 +101,8 @@ class Many(Node):
                 routes=tuple(routes),
             )
             entry = self.kernel.space().named("arrange", name)
-            entry.features = {each: each.startswith("t") for each in FEATURES}
-            entry.private_flags = {each: each.startswith("r") for each in FLAGS}
+            entry.features = {feature: feature.startswith("t") for feature in FEATURES}
+            entry.private_flags = {flag: flag.startswith("r") for flag in FLAGS}
             self.kernel.add_rdma(f"mlx5_{number}", parent=parent)
 
 
@@ -113,7 +115,7 @@ def nic(number: int) -> Device:
 def test_as_many_nics_as_a_claim_can_have_are_attached_and_come_home() -> None:
     node = Many()
 
-    node.attach((claim(DATA, *(given(nic(FIRST + each)) for each in range(MOST))),))
+    node.attach((claim(DATA, *(given(nic(FIRST + offset)) for offset in range(MOST))),))
 
     assert node.journal.phases() == {DATA: Phase.ATTACHED}
     assert len(encode_attachment(node.journal.records[DATA])) <= MAX_RECORD
@@ -134,8 +136,8 @@ class Crowded(Node):
                 link=Link(0, f"eth{number}", mac=f"02:00:00:00:00:0{number}", up=True),
                 addresses=(Address(f"10.0.{number}.5/24"), Address(f"{PREFIX}::{number}/64")),
                 routes=tuple(
-                    Route(f"{PREFIX}:{each:x}::/80", f"{PREFIX}::1", table=number, metric=each)
-                    for each in range(0x1000, 0x1200)
+                    Route(f"{PREFIX}:{metric:x}::/80", f"{PREFIX}::1", table=number, metric=metric)
+                    for metric in range(0x1000, 0x1200)
                 ),
             )
 
@@ -146,7 +148,7 @@ def node() -> Node:
     return Crowded()
 
 
-CROWDED = (claim(DATA, *(given(replace(pci(each), rdma_devices=())) for each in (7, 8))),)
+CROWDED = (claim(DATA, *(given(replace(pci(bus), rdma_devices=())) for bus in (7, 8))),)
 
 
 def test_512_routes_of_two_nics_each_move_and_come_home(node: Node) -> None:

@@ -280,7 +280,7 @@ def test_what_is_known_of_a_device_in_the_pod_outlives_an_attach_that_is_refused
         node.attach(claims)
     record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
 
-    assert [each.home for each in record.devices] == [False, True]
+    assert [device.home for device in record.devices] == [False, True]
     assert node.kernel.state("dummy0") is not None
 
 

@@ -68,7 +68,7 @@ def node() -> Node:
 def addresses(node: Node, name: str, netns: NetnsId) -> list[str]:
     state = node.kernel.state(name, netns)
     assert state is not None
-    return [each.cidr for each in state.addresses]
+    return [address.cidr for address in state.addresses]
 
 
 def detach(node: Node, record: Attachment, *, netns_alive: bool = True) -> Attachment:
@@ -89,7 +89,7 @@ def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> No
     link = node.in_pod("net1").link
     assert (device.mac, device.mtu, device.pod_index) == (link.mac, 2044, 0)
     assert len(device.mac) == len(GID_MAC)
-    assert [each.path for each in device.char_devices] == [
+    assert [char_device.path for char_device in device.char_devices] == [
         "/dev/infiniband/rdma_cm",
         "/dev/infiniband/uverbs5",
     ]
@@ -217,8 +217,8 @@ def test_of_two_shares_of_one_claim_each_one_keeps_its_own_record(node: Node) ->
 
     (record,) = node.attach((two_shares(),))
 
-    told = [(each.request, each.share_id, each.child) for each in record.devices]
-    assert told == [(each.request, each.share_id, each.child) for each in first.devices]
+    told = [(device.request, device.share_id, device.child) for device in record.devices]
+    assert told == [(device.request, device.share_id, device.child) for device in first.devices]
     assert addresses(node, "net1", node.netns) == addresses(node, "net2", node.netns)
     assert len(aliases(node, node.netns)) == 2
     assert aliases(node) == [""]
@@ -252,7 +252,7 @@ def test_a_child_that_is_not_deleted_is_the_only_one_of_the_claim_that_is_away(n
     with pytest.raises(AttachError):
         node.attach((two_shares(),))
 
-    assert [each.home for each in node.journal.records[DATA].devices] == [False, True]
+    assert [device.home for device in node.journal.records[DATA].devices] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_device_goes_to_who_waits_longest() -> None:
             await settle()
         for number, job in enumerate(jobs):
             await settle()
-            assert [each.works() for each in jobs] == [each <= number for each in range(3)]
+            assert [job.works() for job in jobs] == [position <= number for position in range(3)]
             await job.ended()
 
     played(scene)

@@ -191,19 +191,19 @@ def test_a_share_is_refused_where_rdma_devices_belong_to_one_pod(node: Node) -> 
 
 def test_a_device_that_its_sub_device_holds_is_not_moved_until_that_is_deleted(node: Node) -> None:
     devices = node.kernel.rdma.devices
-    whole = next(each for each in devices if each.link.name == "mlx5_2")
+    whole = next(device for device in devices if device.link.name == "mlx5_2")
     link = replace(whole.link, index=99, name="smi0")
     devices.append(replace(whole, link=link, part_of="mlx5_2", slot=99))
 
     with pytest.raises(RefusedError, match=r"hang .* sub-device smi0; delete .*rdma dev del smi0"):
         attached(node, given(pci(2)))
     devices.pop()
-    assert [each.name for each in attached(node, given(pci(2))).rdma] == ["mlx5_2"]
+    assert [rdma.name for rdma in attached(node, given(pci(2))).rdma] == ["mlx5_2"]
 
 
 def test_a_sub_device_minds_nobody_where_devices_stay(shared: Node) -> None:
     devices = shared.kernel.rdma.devices
-    whole = next(each for each in devices if each.link.name == "mlx5_2")
+    whole = next(device for device in devices if device.link.name == "mlx5_2")
     link = replace(whole.link, index=99, name="smi0")
     devices.append(replace(whole, link=link, part_of="mlx5_2", slot=99))
 

@@ -52,7 +52,7 @@ def test_a_claim_chooses_its_files_and_the_operator_for_the_rest(node: Node) -> 
 
     (record,) = node.attach((claim(DATA, given(pci(1), chosen), given(pci(2))),))
 
-    files = [[file.path for file in each.char_devices] for each in record.devices]
+    files = [[file.path for file in device.char_devices] for device in record.devices]
     assert files == [
         ["/dev/infiniband/issm1", "/dev/infiniband/uverbs1"],
         ["/dev/infiniband/umad2"],
@@ -131,7 +131,7 @@ def test_other_numbers_are_recorded(node: Node, mode: RdmaMode) -> None:
     seen = node.executor.verify(data, CLAIMS[0])
 
     assert seen == node.journal.records[DATA]
-    files = [[file.minor for file in each.char_devices] for each in seen.devices]
+    files = [[file.minor for file in device.char_devices] for device in seen.devices]
     assert files == [[122, 203], [122, 204]]
     assert seen.devices[0].warnings == data.devices[0].warnings
     written = len(node.journal.history)
@@ -193,7 +193,7 @@ def tied() -> Node:
     """Return a node that shares RDMA devices, whose driver ends mlx5_2 when eth2 moves."""
     node = Node()
     node.kernel.rdma.mode = RdmaMode.SHARED
-    (device,) = (each for each in node.kernel.rdma.devices if each.link.name == "mlx5_2")
+    (device,) = (device for device in node.kernel.rdma.devices if device.link.name == "mlx5_2")
     device.ends = True
     return node
 
@@ -213,9 +213,9 @@ def test_a_device_that_its_driver_makes_anew_as_the_nic_moves_gives_the_files_it
 
     record = attached(tied, given(pci(2)))
 
-    (made,) = (each for each in tied.kernel.rdma.devices if each.link.name == "bnxt_re5")
+    (made,) = (device for device in tied.kernel.rdma.devices if device.link.name == "bnxt_re5")
     assert (len(slept), record.shared_rdma) == (3, ("bnxt_re5",))
-    assert [each.minor for each in record.char_devices] == [RDMA_CM.minor, 192 + made.slot]
+    assert [device.minor for device in record.char_devices] == [RDMA_CM.minor, 192 + made.slot]
     assert record.warnings == (SHARED_MODE_WARNING,)
 
 
@@ -242,7 +242,7 @@ def test_nothing_is_waited_for_where_all_that_is_shared_is_there(tied: Node) -> 
     (record,) = tied.attach((claim(DATA, share, given(pci(1))),))
 
     assert slept == []
-    assert [each.shared_rdma for each in record.devices] == [("mlx5_2",), ("mlx5_1",)]
+    assert [device.shared_rdma for device in record.devices] == [("mlx5_2",), ("mlx5_1",)]
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside hardware's"])

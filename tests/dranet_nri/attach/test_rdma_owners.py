@@ -79,7 +79,7 @@ def test_its_rdma_device_alone_goes_with_a_nic_and_comes_home(
 ) -> None:
     record = attached(node, given(device))
 
-    assert in_pod(node) == names == {each.name for each in record.rdma}
+    assert in_pod(node) == names == {rdma.name for rdma in record.rdma}
     (attachment,) = node.journal.records.values()
     assert node.executor.verify(attachment, None) == attachment
     node.detach()
@@ -96,9 +96,9 @@ def test_the_pod_gets_the_files_of_its_rdma_device_alone_where_all_share(
 
     (record,) = node.attach((claims,))
 
-    slots = {each.link.name: each.slot for each in node.kernel.rdma.devices}
+    slots = {device.link.name: device.slot for device in node.kernel.rdma.devices}
     (name,) = device.rdma_devices
-    assert [each.path for each in record.devices[0].char_devices] == [
+    assert [device.path for device in record.devices[0].char_devices] == [
         "/dev/infiniband/rdma_cm",
         f"/dev/infiniband/uverbs{slots[name]}",
     ]
@@ -115,7 +115,7 @@ def test_an_rdma_device_that_nobody_remembers_is_told_by_its_nic(node: Node, cal
 
     record = attached(node, given(pci(1)))
 
-    assert [each.name for each in record.rdma] == ["mlx5_1"]
+    assert [rdma.name for rdma in record.rdma] == ["mlx5_1"]
     node.detach()
     assert node.journal.phases() == {DATA: Phase.HOME}
     assert node.rdma() == node.rdma_at_start
@@ -130,7 +130,7 @@ def test_an_infiniband_device_that_nobody_remembers_is_told_by_its_claims_name()
 
     record = attached(node, device)
 
-    assert ([each.name for each in record.rdma], record.rdma_name) == (["mlx5_5"], "hca0")
+    assert ([rdma.name for rdma in record.rdma], record.rdma_name) == (["mlx5_5"], "hca0")
     assert in_pod(node) == {"hca0"}
     node.detach()
     assert node.journal.phases() == {DATA: Phase.HOME}
@@ -159,7 +159,7 @@ def test_what_the_pod_made_on_its_nic_and_what_another_claim_has_stays_there(nod
     record = attached(node, given(pci(1)))
     node.detach()
 
-    assert [each.name for each in record.rdma] == ["mlx5_1"]
+    assert [rdma.name for rdma in record.rdma] == ["mlx5_1"]
     assert in_pod(node) == {"mlx5_2", "rxe0"}
 
 
@@ -192,5 +192,5 @@ def test_a_nic_with_rdma_whose_record_is_unusable_is_adopted_from_its_pod(
     node.stop_pod(pod)
     assert node.phase(made) is Phase.HOME
     assert node.at_home(1)
-    assert [each.link.name for each in node.kernel.rdma.devices] == ["mlx5_1"]
+    assert [device.link.name for device in node.kernel.rdma.devices] == ["mlx5_1"]
     assert node.kernel.rdma.names(node.netns(pod)) == []

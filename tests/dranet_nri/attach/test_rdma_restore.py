@@ -150,7 +150,7 @@ def test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home(node: 
     record = attached(node, given(pci(2), NAMED))
 
     assert node.rdma(node.netns) == {"hca0"}
-    assert ([each.name for each in record.rdma], record.rdma_name) == (["mlx5_2"], "hca0")
+    assert ([rdma.name for rdma in record.rdma], record.rdma_name) == (["mlx5_2"], "hca0")
     log = len(node.kernel.log)
     node.detach()
     assert kinds_of(node.kernel.log[log:])[:2] == [RenameRdma, MoveRdma]

@@ -297,7 +297,7 @@ def test_what_a_sweep_learns_of_a_nic_in_its_pod_is_recorded_without_a_word(
     node.run_pod(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    older = tuple(replace(each, pod_index=0) for each in record.devices)
+    older = tuple(replace(device, pod_index=0) for device in record.devices)
     node.attachments.put(replace(record, devices=older))
     capsys.readouterr()
 

@@ -239,7 +239,7 @@ def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixt
         task = asyncio.create_task(one.done(hang.work))
         while not one.counts.stuck:  # noqa: ASYNC110 (of a thread)
             await asyncio.sleep(0)
-        during = [(each.claim, each.step) for each in one.counts.stuck.values()]
+        during = [(hung.claim, hung.step) for hung in one.counts.stuck.values()]
         hang.go.set()
         await task
         return during
@@ -261,7 +261,7 @@ def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
     async def scene() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work, (record,)))
         await until_noted(node, record)
-        during = [(each.claim, each.step) for each in one.counts.stuck.values()]
+        during = [(hung.claim, hung.step) for hung in one.counts.stuck.values()]
         hang.go.set()
         await task
         return during

@@ -143,7 +143,7 @@ def test_what_the_request_shows_already_is_not_sent_again() -> None:
     shown = replace(
         APP,
         mounts=everything.mounts,
-        device_paths=tuple(each.path for each in everything.char_devices),
+        device_paths=tuple(device.path for device in everything.char_devices),
         env=tuple(f"{name}={value}" for name, value in everything.env),
         rlimits=("RLIMIT_MEMLOCK",),
     )
@@ -196,7 +196,7 @@ def test_locked_memory(
 
 
 def test_a_container_without_rdma_devices_keeps_its_limit() -> None:
-    devices = tuple(replace(each, char_devices=()) for each in ATTACHMENT.devices)
+    devices = tuple(replace(device, char_devices=()) for device in ATTACHMENT.devices)
 
     assert given_to(APP, attachment=replace(ATTACHMENT, devices=devices)).rlimits == ()
 
@@ -279,14 +279,14 @@ def test_device_files_are_for_users_who_are_not_root_unless_the_record_says_othe
 
     given = given_to(APP, attachment=attachment).char_devices
 
-    assert [(each.mode, each.uid, each.gid) for each in given] == [
+    assert [(char_device.mode, char_device.uid, char_device.gid) for char_device in given] == [
         (0o600, 1, 2),
         (0o666, None, None),
     ]
 
 
 def test_a_device_file_of_two_devices_is_given_once() -> None:
-    devices = tuple(replace(each, char_devices=(RDMA_CM,)) for each in ATTACHMENT.devices)
+    devices = tuple(replace(device, char_devices=(RDMA_CM,)) for device in ATTACHMENT.devices)
 
     given = given_to(APP, attachment=replace(ATTACHMENT, devices=devices))
 

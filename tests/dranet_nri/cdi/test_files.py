@@ -104,20 +104,22 @@ def test_the_spec_names_the_devices_that_the_ids_ask_for() -> None:
 
     devices = spec["devices"]
     assert isinstance(devices, list)
-    assert [f"{spec['kind']}={each['name']}" for each in devices] == [
-        each for _, each in cdi_ids(TEMPLATE)
+    assert [f"{spec['kind']}={device['name']}" for device in devices] == [
+        cdi_id for _, cdi_id in cdi_ids(TEMPLATE)
     ]
 
 
 def test_the_spec_gives_what_nri_gives_and_nri_then_sends_only_the_limit() -> None:
-    edits_of = [each["containerEdits"] for each in spec_of()["devices"]]  # type: ignore[attr-defined]
+    edits_of = [device["containerEdits"] for device in spec_of()["devices"]]  # type: ignore[attr-defined]
     shown = replace(
         APP,
         mounts=tuple(
-            Mount(each["hostPath"], each["containerPath"]) for e in edits_of for each in e["mounts"]
+            Mount(mount["hostPath"], mount["containerPath"])
+            for e in edits_of
+            for mount in e["mounts"]
         ),
-        device_paths=tuple(each["path"] for e in edits_of for each in e.get("deviceNodes", ())),
-        env=tuple(each for e in edits_of for each in e["env"]),
+        device_paths=tuple(node["path"] for e in edits_of for node in e.get("deviceNodes", ())),
+        env=tuple(variable for e in edits_of for variable in e["env"]),
     )
 
     assert given_to(shown) == Edits(rlimits=given_to(APP).rlimits)
@@ -152,7 +154,7 @@ def test_metadata_paths_tell_claims_from_templates() -> None:
 def test_metadata_is_a_stream_of_one_object_a_version_newest_first() -> None:
     objects = [json.loads(line) for line in metadata(TEMPLATE, ATTACHMENT, "data").splitlines()]
 
-    versions = [each.pop("apiVersion") for each in objects]
+    versions = [document.pop("apiVersion") for document in objects]
     assert versions == ["metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1"]
     assert objects[0] == objects[1]
     assert objects[0] == {
@@ -197,8 +199,8 @@ def test_metadata_names_the_alternative_that_got_the_device_and_its_path_does_no
     first = json.loads(metadata(either, ATTACHMENT, "data").splitlines()[0])
     other = json.loads(metadata(either, ATTACHMENT, "storage").splitlines()[0])
 
-    assert [each["name"] for each in first["requests"]] == ["data/fast"]
-    assert [each["name"] for each in other["requests"]] == ["storage"]
+    assert [request["name"] for request in first["requests"]] == ["data/fast"]
+    assert [request["name"] for request in other["requests"]] == ["storage"]
     assert cdi_ids(either) == cdi_ids(ALLOCATION)
     assert spec_of(either) == spec_of()
     assert given_to(APP, either) == given_to(APP)
@@ -208,14 +210,16 @@ def test_metadata_of_devices_of_several_alternatives_tells_them_apart() -> None:
     data, storage, _ = ALLOCATION.devices
     fast = replace(data, subrequest="fast")
     slow = replace(storage, request="data", subrequest="slow")
-    attached = tuple(replace(each, request="data") for each in ATTACHMENT.devices)
+    attached = tuple(replace(device, request="data") for device in ATTACHMENT.devices)
 
     content = metadata(
         replace(ALLOCATION, devices=(fast, slow)), replace(ATTACHMENT, devices=attached), "data"
     )
 
     found = json.loads(content.splitlines()[0])["requests"]
-    assert [(each["name"], [one["name"] for one in each["devices"]]) for each in found] == [
+    assert [
+        (request["name"], [one["name"] for one in request["devices"]]) for request in found
+    ] == [
         ("data/fast", ["pci-0000-8a-00-0"]),
         ("data/slow", ["pci-0000-8b-00-0"]),
     ]
@@ -240,8 +244,8 @@ def test_metadata_of_a_device_without_an_interface_has_no_network_data() -> None
         pytest.param((metadata_source(DIRECTORY, "6f1c0a52", "data"),), ("6f1c0a52",), id="ours"),
         pytest.param(
             tuple(
-                metadata_source(DIRECTORY, *each)
-                for each in (("6f1c0a52", "data"), ("0b7e", "data"), ("6f1c0a52", "storage"))
+                metadata_source(DIRECTORY, *ref)
+                for ref in (("6f1c0a52", "data"), ("0b7e", "data"), ("6f1c0a52", "storage"))
             ),
             ("6f1c0a52", "0b7e"),
             id="several",
@@ -254,7 +258,7 @@ def test_metadata_of_a_device_without_an_interface_has_no_network_data() -> None
 def test_carried_claims_are_read_from_all_metadata_mounts(
     sources: tuple[str, ...], uids: tuple[str, ...]
 ) -> None:
-    mounts = (Mount("/etc/hosts", "/etc/hosts"), *(Mount(each, "/x") for each in sources))
+    mounts = (Mount("/etc/hosts", "/etc/hosts"), *(Mount(source, "/x") for source in sources))
 
     assert carried_claims(replace(APP, mounts=mounts), DIRECTORY) == uids
 

@@ -37,7 +37,7 @@ NICS = tuple(
     for n in (1, 2)
 )
 ALLOCATION = Allocation(
-    CLAIM, POD, tuple(AllocatedDevice(each.name, "node", each) for each in NICS), "c0ffee", "8a1f"
+    CLAIM, POD, tuple(AllocatedDevice(nic.name, "node", nic) for nic in NICS), "c0ffee", "8a1f"
 )
 ATTACHMENT = Attachment(
     CLAIM,
@@ -45,7 +45,7 @@ ATTACHMENT = Attachment(
     "sandbox-1",
     NetnsId("/run/netns/1", 4, 7),
     Phase.ATTACHED,
-    tuple(AttachedDevice(each.name, each, pod_name=each.key.name) for each in NICS),
+    tuple(AttachedDevice(nic.name, nic, pod_name=nic.key.name) for nic in NICS),
 )
 RENAMED = replace(
     ATTACHMENT,
@@ -92,8 +92,8 @@ def files_in(root: Path) -> dict[str, bytes]:
 def content(attachment: Attachment) -> dict[str, bytes]:
     """Return what an open gate holds, by path below the root that the mounts then name."""
     return {
-        f"metadata/{UID}/{each}/metadata.json": metadata(ALLOCATION, attachment, each)
-        for each in ("nic-1", "nic-2")
+        f"metadata/{UID}/{request}/metadata.json": metadata(ALLOCATION, attachment, request)
+        for request in ("nic-1", "nic-2")
     }
 
 
@@ -107,10 +107,10 @@ def test_an_open_gate_is_a_spec_that_resolves_the_ids_and_the_files_that_it_moun
     gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
 
     written = json.loads((tmp_path / "cdi" / f"dra.net-{UID}.json").read_bytes())
-    assert [f"{written['kind']}={each['name']}" for each in written["devices"]] == [
-        each for _, each in cdi_ids(ALLOCATION)
+    assert [f"{written['kind']}={device['name']}" for device in written["devices"]] == [
+        cdi_id for _, cdi_id in cdi_ids(ALLOCATION)
     ]
-    sources = [each["containerEdits"]["mounts"][0]["hostPath"] for each in written["devices"]]
+    sources = [device["containerEdits"]["mounts"][0]["hostPath"] for device in written["devices"]]
     assert all(Path(source).is_file() for source in sources)
     assert files_in(tmp_path) == {
         **content(ATTACHMENT),
@@ -283,7 +283,7 @@ def test_open_gates_are_listed_and_other_files_are_not(tmp_path: Path) -> None:
 def test_a_claim_that_only_looks_has_no_gate_and_no_spec_that_runtimes_would_refuse(
     tmp_path: Path,
 ) -> None:
-    only_looks = tuple(replace(each, admin_access=True) for each in ALLOCATION.devices)
+    only_looks = tuple(replace(device, admin_access=True) for device in ALLOCATION.devices)
 
     gate_in(tmp_path, KernelFileSystem()).open(
         replace(ALLOCATION, devices=only_looks), replace(ATTACHMENT, devices=()), OPTIONS

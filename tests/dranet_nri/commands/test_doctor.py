@@ -38,12 +38,12 @@ CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15"
 
 
 def lines(found: list[Finding]) -> list[str]:
-    return [f"{each.grade} {each.subject}: {each.text}" for each in found]
+    return [f"{finding.grade} {finding.subject}: {finding.text}" for finding in found]
 
 
 def graded(subject: str, seen: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
     """Return the grade and the beginning of what is found on a subject."""
-    (found,) = (each for each in findings(rdma or (HCA,), seen) if each.subject == subject)
+    (found,) = (finding for finding in findings(rdma or (HCA,), seen) if finding.subject == subject)
     return f"{found.grade} {found.text}"
 
 
@@ -61,7 +61,7 @@ def test_a_healthy_node_has_nothing_to_complain_of() -> None:
 def test_a_node_without_rdma_devices_is_told_little() -> None:
     found = list(findings((), HostDiagnostics()))
 
-    assert [each.subject for each in found] == ["RDMA mode", "CDI"]
+    assert [finding.subject for finding in found] == ["RDMA mode", "CDI"]
     assert found[0].text.startswith("no RDMA device here")
 
 
@@ -88,7 +88,7 @@ def test_a_device_without_management_agent_misses_no_umad_file() -> None:
     efa = RdmaDeviceFacts("efa_0")
     seen = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
 
-    assert not [each for each in findings((efa,), seen) if each.subject == "efa_0"]
+    assert not [finding for finding in findings((efa,), seen) if finding.subject == "efa_0"]
 
 
 def test_a_file_that_is_not_in_dev_is_bad() -> None:
@@ -101,7 +101,7 @@ def test_nobody_knows_the_hosts_files_from_within_a_containers_own_dev() -> None
     seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
 
     assert graded("/dev/infiniband", seen).startswith("note this container has a /dev of its own")
-    assert not [each for each in findings((HCA,), seen) if "uverbs0" in each.subject]
+    assert not [finding for finding in findings((HCA,), seen) if "uverbs0" in finding.subject]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,9 @@ def test_a_port_that_is_down_and_a_blank_guid_are_warnings() -> None:
     down = replace(PORT, state="DOWN", phys_state="Polling", rate="")
     blank = replace(HCA, node_guid="0000:0000:0000:0000", ports=(down, RdmaPortFacts(2)))
 
-    found = [each for each in findings((blank,), WELL) if each.subject.startswith("mlx5_0")]
+    found = [
+        finding for finding in findings((blank,), WELL) if finding.subject.startswith("mlx5_0")
+    ]
 
     assert lines(found) == [
         "warning mlx5_0: its GUID is all zeros: give the VF one before its driver binds",

@@ -28,7 +28,9 @@ HCA = RdmaDeviceFacts("mlx5_0")
 
 def nri(seen: HostDiagnostics) -> Finding:
     """Return what is said of NRI while the plugin has no connection."""
-    (found,) = (each for each in runtime_findings(seen, SOCKET, AWAY) if each.subject == "NRI")
+    (found,) = (
+        finding for finding in runtime_findings(seen, SOCKET, AWAY) if finding.subject == "NRI"
+    )
     return found
 
 
@@ -102,7 +104,7 @@ def test_without_a_socket_each_runtime_that_may_be_there_has_its_line(
     found = nri(HostDiagnostics(containerd=containerd, crio=crio, nri=False))
 
     assert (found.grade, str(SOCKET) in found.text) == (Severity.BAD, True)
-    assert {each for each in (CONTAINERD_NRI, CRIO_NRI) if each in found.text} == remedies
+    assert {remedy for remedy in (CONTAINERD_NRI, CRIO_NRI) if remedy in found.text} == remedies
 
 
 @pytest.mark.parametrize("path", ["/run/containerd/nri.sock", "/var/lib/nri.sock"])
@@ -204,7 +206,7 @@ def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[s
     """Run the verb; return its status, and what it says by subject."""
     code = main(["doctor", "--output", "json", *flags])
     found = json.loads(capsys.readouterr().out)["findings"]
-    return code, {each["subject"]: f"{each['grade']} {each['text']}" for each in found}
+    return code, {finding["subject"]: f"{finding['grade']} {finding['text']}" for finding in found}
 
 
 def test_the_verb_reports_on_a_node_without_rdma(

@@ -110,7 +110,7 @@ def test_scripts_get_it_beside_what_they_had(run: Path, capsys: pytest.CaptureFi
     trouble = "not served by the runtime: refused"
     alone = {"alive": True, "connected": False, "troubles": [trouble], "remarks": []}
     assert json.loads(other)["plugin"] == alone
-    assert [json.loads(third)["plugin"][each] for each in ("alive", "connected")] == [False, False]
+    assert [json.loads(third)["plugin"][key] for key in ("alive", "connected")] == [False, False]
 
 
 def damage(run: Path, *records: str) -> Path:

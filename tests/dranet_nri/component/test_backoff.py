@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.backoff import Backoff, backoff_s
 
 SECONDS = st.floats(0.01, 1000)
 
@@ -37,3 +37,19 @@ def test_no_pause_is_shorter_than_the_one_before_nor_longer_than_the_limit(
 
     assert all(0 < before <= after for before, after in pairwise(pauses))
     assert pauses[-1] <= longest_s
+
+
+def test_delays_grow_until_a_success_and_are_no_shorter_than_asked_for() -> None:
+    backoff = Backoff(0.5, 30.0, lasting_s=(5.0, 300.0))
+
+    assert [backoff.next_s() for _ in range(3)] == [0.5, 1.0, 2.0]
+    assert backoff.next_s(lasting=True) == 40.0, "failures of both kinds are counted together"
+    assert backoff.next_s(at_least_s=60.0) == 60.0
+    assert backoff.failures == 5
+
+    backoff.reset()
+    assert backoff.next_s() == 0.5
+
+
+def test_delays_have_their_random_part() -> None:
+    assert Backoff(0.5, 30.0, lambda: 0.0).next_s() == 0.25

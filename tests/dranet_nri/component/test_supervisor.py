@@ -101,7 +101,7 @@ def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
         assert stage.parts.ailing == {}
 
     stage = played(scene)
-    assert [(each.name, str(each.cause), each.retry_s) for each in stage.told] == [
+    assert [(event.name, str(event.cause), event.retry_s) for event in stage.told] == [
         ("bad", "bad news", FIRST_PAUSE_S)
     ]
     assert (stage.good.begun, stage.bad.begun) == (1, 2)
@@ -124,6 +124,6 @@ def test_pauses_double_up_to_a_minute_and_begin_anew_after_a_steady_time() -> No
             await stage.rested(pause_s)
         stage.clock.pass_time(STEADY_S)
         await stage.fail(ValueError("once more"), FIRST_PAUSE_S)
-        assert [each.retry_s for each in stage.told] == [*pauses, FIRST_PAUSE_S]
+        assert [event.retry_s for event in stage.told] == [*pauses, FIRST_PAUSE_S]
 
     played(scene)

@@ -18,7 +18,7 @@ def config(*addresses: str) -> NetworkConfig:
 
 
 def leased(configs: Iterable[NetworkConfig], *taken: str) -> list[tuple[str, ...] | None]:
-    return [each.interface.addresses for each in lease_addresses(tuple(configs), taken)]
+    return [address.interface.addresses for address in lease_addresses(tuple(configs), taken)]
 
 
 @pytest.mark.parametrize(

@@ -176,5 +176,5 @@ def test_the_blocks_of_infiniband_are_written_as_people_write_them() -> None:
     tenant = {"interface": {"type": "IPoIB", "ipoib": {"pkey": "tenant"}}}
     least = {"interface": {"type": "IPoIB"}, "rdma": {"charDevices": []}}
 
-    for each in (document, tenant, least):
-        assert network_config_to_object(parse_network_config(each)) == each
+    for written in (document, tenant, least):
+        assert network_config_to_object(parse_network_config(written)) == written

@@ -38,7 +38,7 @@ def test_a_share_is_configured_by_nobody_but_for_its_files_and_a_child(
 ) -> None:
     config = parse_network_config(document)
 
-    assert violations_for_share(config) == tuple(f"{each}: {RULE}" for each in told)
+    assert violations_for_share(config) == tuple(f"{violation}: {RULE}" for violation in told)
     assert violations_for_device(config, IB0, share=True) == violations_for_share(config)
     assert violations_for_device(config, IB0) == ()
 

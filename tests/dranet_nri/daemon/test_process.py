@@ -140,7 +140,7 @@ def test_a_second_instance_takes_over_when_the_first_is_killed(site: Site) -> No
     play(scene())
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda caught: caught.name)
 def test_an_instance_that_waits_ends_when_told(site: Site, number: signal.Signals) -> None:
     site.run.mkdir()
     with (site.run / "lock").open("w") as lock:
@@ -155,7 +155,7 @@ def test_an_instance_that_waits_ends_when_told(site: Site, number: signal.Signal
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda caught: caught.name)
 def test_an_instance_that_cannot_reach_a_runtime_ends_when_told(
     site: Site, number: signal.Signals
 ) -> None:

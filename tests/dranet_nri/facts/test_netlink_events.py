@@ -88,7 +88,7 @@ def test_what_changes_no_device_is_passed_over(data: bytes) -> None:
 def test_everything_that_is_queued_is_told_in_order() -> None:
     queue = Queue(of_link(16, 1) + route(24, 8) + of_link(20, 1), of_link(17, 2))
 
-    assert [each.index for each in queue.events()] == [1, 1, 2]
+    assert [event.index for event in queue.events()] == [1, 1, 2]
 
 
 def test_lost_events_are_told_and_the_rest_follows() -> None:

@@ -72,7 +72,7 @@ def test_what_nothing_was_heard_of_is_not_read_again(host: FakeSysfs) -> None:
     again = scanner.scan(whole=False)
 
     assert again == first
-    assert [each.address for each in first.functions] == [PF]
+    assert [function.address for function in first.functions] == [PF]
     for one, other in zip(first.netdevs, again.netdevs, strict=True):
         assert one is other
     assert again.rdma is first.rdma
@@ -86,7 +86,7 @@ def test_functions_are_read_when_one_was_heard_of(host: FakeSysfs) -> None:
 
     again = scanner.scan(whole=False)
 
-    assert [each.address for each in again.functions] == [PF, OTHER]
+    assert [function.address for function in again.functions] == [PF, OTHER]
     assert again.functions[0] is first.functions[0]
 
 
@@ -101,9 +101,9 @@ def test_rdma_devices_are_read_when_one_was_heard_of_and_their_functions_too(
 
     again = scanner.scan(whole=False)
 
-    assert [each.name for each in again.rdma] == ["erdma_0", "mlx5_0"]
+    assert [rdma.name for rdma in again.rdma] == ["erdma_0", "mlx5_0"]
     assert again.rdma[1] is first.rdma[0]
-    assert [each.address for each in again.functions] == [PF, OTHER]
+    assert [function.address for function in again.functions] == [PF, OTHER]
 
 
 def test_a_function_of_another_class_is_known_with_its_rdma_device_and_without(
@@ -126,12 +126,12 @@ def test_an_rdma_device_is_read_with_the_link_of_its_port_and_no_other(host: Fak
     for name, link in (("rxe0", "lo"), ("rxe1", "nothing")):
         host.rdma(name, layers=("Ethernet",), gids=(link,))
     scanner = Scanner(host.root)
-    first = {each.name: each for each in scanner.scan(whole=False).rdma}
+    first = {rdma.name: rdma for rdma in scanner.scan(whole=False).rdma}
     for name in ("mlx5_0", "rxe0", "rxe1"):
         host.tell(f"class/infiniband/{name}/ports/1/state", "1: DOWN")
     scanner.hear([NetEvent(NetEventKind.LINK, LOOPBACK)])
 
-    again = {each.name: each for each in scanner.scan(whole=False).rdma}
+    again = {rdma.name: rdma for rdma in scanner.scan(whole=False).rdma}
 
     assert [again["rxe0"].ports[0].state, first["rxe0"].ports[0].state] == ["DOWN", "ACTIVE"]
     assert again["rxe1"] is first["rxe1"]
@@ -145,7 +145,7 @@ def test_an_rdma_device_that_is_gone_with_its_link_is_left_out(host: FakeSysfs) 
     (host.root / "class/infiniband/rxe0").unlink()
     scanner.hear([NetEvent(NetEventKind.LINK, LOOPBACK)])
 
-    assert [each.name for each in scanner.scan(whole=False).rdma] == ["mlx5_0"]
+    assert [rdma.name for rdma in scanner.scan(whole=False).rdma] == ["mlx5_0"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_everything_is_read_after_lost_events_and_a_storm(
     host.pci(OTHER)
     scanner.hear(events)
 
-    assert [each.address for each in scanner.scan(whole=False).functions] == [PF, OTHER]
+    assert [function.address for function in scanner.scan(whole=False).functions] == [PF, OTHER]
 
 
 def test_whether_rdma_devices_may_be_out_of_sight_is_read_each_time(host: FakeSysfs) -> None:
@@ -182,7 +182,7 @@ def test_everything_is_read_that_is_wanted_whole(host: FakeSysfs) -> None:
     scanner.scan(whole=False)
     host.pci(OTHER)
 
-    assert [each.address for each in scanner.scan(whole=True).functions] == [PF, OTHER]
+    assert [function.address for function in scanner.scan(whole=True).functions] == [PF, OTHER]
 
 
 def test_a_link_that_was_never_there_is_nothing(host: FakeSysfs) -> None:

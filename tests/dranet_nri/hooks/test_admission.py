@@ -43,7 +43,7 @@ def test_a_container_with_a_file_of_its_own_and_a_foreign_one_is_refused(
     claims = [node.allocate(pod, 1, claim="mine"), node.allocate(other, 2, claim="theirs")]
     node.run_pod(pod)
     node.run_pod(other)
-    mounts = [ours(node, each) for each in claims]
+    mounts = [ours(node, claim) for claim in claims]
 
     node.create(pod, mounts[0])
     with pytest.raises(RefusedError, match="lists claim default/theirs, which pod default/other"):
@@ -67,7 +67,7 @@ def files_of(node: Node, claim: Allocation) -> tuple[Mount, ...]:
     """Return what the runtime mounts by the CDI spec that is there now."""
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_text())
     mounts = spec["devices"][0]["containerEdits"]["mounts"]
-    return tuple(Mount(each["hostPath"], each["containerPath"]) for each in mounts)
+    return tuple(Mount(mount["hostPath"], mount["containerPath"]) for mount in mounts)
 
 
 def test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again(node: Node) -> None:
@@ -210,6 +210,7 @@ class ThreadlessExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Fail as threading.Thread.start does."""
         raise RuntimeError("can't start new thread")

@@ -104,7 +104,7 @@ def test_a_pod_with_a_kernel_of_its_own_may_look_on(node: Node) -> None:
     node.run_pod(owner)
     pod = replace(node.pod("monitor"), handler="kata")
     claim = node.allocate(pod, 1, claim="look")
-    looks = tuple(replace(each, admin_access=True) for each in claim.devices)
+    looks = tuple(replace(device, admin_access=True) for device in claim.devices)
     node.allocations.put(replace(claim, devices=looks))
 
     node.run_pod(pod)
@@ -147,7 +147,7 @@ def test_files_of_root_are_told_to_a_user_namespace(
     pod = node.pod("web")
     claim = node.allocate(pod, 1, rdma=True)
     kinds = NetworkConfig(rdma=RdmaConfig(char_devices=(CharKind(kind),)))
-    devices = tuple(replace(each, config=kinds) for each in claim.devices)
+    devices = tuple(replace(device, config=kinds) for device in claim.devices)
     node.allocations.put(replace(claim, devices=devices))
     node.run_pod(pod)
     shown = Container("c", pod.sandbox_id, "app", own_users=own_users)
@@ -165,7 +165,7 @@ def test_case_42_a_host_network_pod_may_look_on(node: Node, path: str) -> None:
     node.run_pod(owner)
     pod = replace(node.pod("monitor"), netns_path=path)
     claim = node.allocate(pod, 1, claim="look")
-    looks = tuple(replace(each, admin_access=True) for each in claim.devices)
+    looks = tuple(replace(device, admin_access=True) for device in claim.devices)
     node.allocations.put(replace(claim, devices=looks))
 
     node.run_pod(pod)
@@ -292,11 +292,11 @@ def test_case_49_devices_that_the_request_shows_already_are_not_sent_again(node:
 
     edits = node.run(lambda: node.plugin.create_container(pod, shown, LATER))
 
-    assert [each.path for each in edits.char_devices] == [
+    assert [device.path for device in edits.char_devices] == [
         "/dev/infiniband/rdma_cm",
         "/dev/infiniband/uverbs1",
     ]
-    assert [each.type for each in edits.rlimits] == ["RLIMIT_MEMLOCK"]
+    assert [rlimit.type for rlimit in edits.rlimits] == ["RLIMIT_MEMLOCK"]
 
 
 def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:

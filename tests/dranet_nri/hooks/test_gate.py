@@ -89,7 +89,7 @@ def test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach(
     assert node.in_pod(1, new) is replaced
     assert node.at_home(1) is not replaced
     assert node.gate_open(claim) is replaced
-    assert [new.netns_path in each for each in disk.specs] == [True] * replaced
+    assert [new.netns_path in spec for spec in disk.specs] == [True] * replaced
     node.close()
 
 

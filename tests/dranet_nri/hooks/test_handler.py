@@ -34,10 +34,10 @@ def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node:
     state = node.kernel.state("eth1", node.netns(pod))
     assert state is not None
     assert state.link.up
-    assert [each.cidr for each in state.addresses] == ["10.0.1.5/24"]
+    assert [address.cidr for address in state.addresses] == ["10.0.1.5/24"]
     assert node.phase(claim) is Phase.ATTACHED
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_bytes())
-    assert [f"{spec['kind']}={each['name']}" for each in spec["devices"]] == [
+    assert [f"{spec['kind']}={device['name']}" for device in spec["devices"]] == [
         cdi for _, cdi in cdi_ids(claim)
     ]
 
@@ -288,7 +288,7 @@ def test_a_route_for_both_devices_of_a_request_is_on_both_with_metrics_of_their_
 
     states = [node.kernel.state(f"eth{number}", node.netns(pod)) for number in (1, 2)]
     routes = [[r for r in state.routes if r.scope == 253] for state in states if state]
-    assert [each[0].metric for each in routes] == [0, 1]
+    assert [route[0].metric for route in routes] == [0, 1]
     node.stop_pod(pod)
     assert node.at_home(1)
     assert node.at_home(2)

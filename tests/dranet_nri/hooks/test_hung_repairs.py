@@ -188,7 +188,7 @@ def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel
     async def scene() -> list[str]:
         assert await node.plugin.reconcile()
         await until(lambda: bool(work.stuck))
-        told = [each.step for each in work.stuck.values()]
+        told = [hung.step for hung in work.stuck.values()]
         kernel.go.set()
         await until(lambda: not work.stuck)
         return told

@@ -63,7 +63,7 @@ def test_a_container_that_joins_an_attach_gets_the_claim_that_came_later_too(nod
 
     node.run(work)
 
-    assert [each.phase for each in node.attachments.all()] == [Phase.ATTACHED] * 2
+    assert [record.phase for record in node.attachments.all()] == [Phase.ATTACHED] * 2
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["namespace gone", "namespace left behind"])

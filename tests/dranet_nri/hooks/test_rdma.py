@@ -28,7 +28,7 @@ def shared(node: Node) -> Node:
 
 def claimed(node: Node, pod: Pod, number: int, *, share: str = "") -> Allocation:
     """Record that the pod's claim has the NIC with its RDMA device, or a share of it."""
-    known = f"mlx5_{number}" in {each.link.name for each in node.kernel.rdma.devices}
+    known = f"mlx5_{number}" in {device.link.name for device in node.kernel.rdma.devices}
     made = node.allocate(pod, number, claim=pod.name, rdma=not known)
     (device,) = made.devices
     rdma = replace(device.device, rdma_devices=(f"mlx5_{number}",))
@@ -56,17 +56,17 @@ def files_of(node: Node, claim: Allocation) -> list[str]:
     """Return the names of the device files of the claim's CDI spec, whose numbers the host has."""
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_bytes())
     nodes = spec["devices"][0]["containerEdits"].get("deviceNodes", ())
-    return [each["path"].removeprefix("/dev/infiniband/") for each in nodes]
+    return [node_["path"].removeprefix("/dev/infiniband/") for node_ in nodes]
 
 
 def numbers_in(node: Node, pod: Pod) -> list[tuple[int, int]]:
     """Return the numbers of the device files that a container of the pod gets."""
-    return [(each.major, each.minor) for each in node.create(pod).char_devices]
+    return [(device.major, device.minor) for device in node.create(pod).char_devices]
 
 
 def renumber(node: Node, name: str, slot: int) -> None:
     """Give the device's files other numbers."""
-    (device,) = (each for each in node.kernel.rdma.devices if each.link.name == name)
+    (device,) = (device for device in node.kernel.rdma.devices if device.link.name == name)
     device.slot = slot
 
 

@@ -75,7 +75,7 @@ def test_a_virtual_nic_that_waits_for_its_name_outlives_the_plugin(node: Node) -
     state = node.kernel.state("wire")
     assert state is not None
     assert (state.link.mac, state.link.up) == (link.mac, True)
-    assert [each.cidr for each in state.addresses] == ["10.0.9.5/24"]
+    assert [address.cidr for address in state.addresses] == ["10.0.9.5/24"]
     assert node.phase(claim) is Phase.HOME
 
 

@@ -56,15 +56,15 @@ def lose(node: Node, claim: Allocation) -> None:
 def assert_attached(node: Node, pod: Pod, *claims: Allocation) -> None:
     """Require that the claims are whole and nothing is left to be done."""
     node.synchronize(pod, rounds=2)
-    assert [node.phase(each) for each in claims] == [Phase.ATTACHED] * len(claims)
-    assert all(node.gate_open(each) for each in claims)
+    assert [node.phase(claim) for claim in claims] == [Phase.ATTACHED] * len(claims)
+    assert all(node.gate_open(claim) for claim in claims)
     assert not node.reconcile()
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_nic_that_left_its_pod_gets_the_metric_again_that_it_had(node: Node, number: int) -> None:
     pod = node.pod("web")
-    claims = [allocate(node, pod, each) for each in (1, 2)]
+    claims = [allocate(node, pod, number) for number in (1, 2)]
     node.run_pod(pod)
     make_anew(node, pod, number)
 
@@ -78,7 +78,7 @@ def test_a_plugin_that_died_between_two_results_leaves_routes_as_they_are(
     node: Node, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
     pod = node.pod("web")
-    claims = [allocate(node, pod, each) for each in (1, 2, 3)]
+    claims = [allocate(node, pod, number) for number in (1, 2, 3)]
     put, results = node.attachments.put, 0
 
     def put_and_die(record: Attachment) -> None:
@@ -91,7 +91,7 @@ def test_a_plugin_that_died_between_two_results_leaves_routes_as_they_are(
     monkeypatch.setattr(node.attachments, "put", put_and_die)
     with pytest.raises(Killed):
         node.run_pod(pod)
-    assert [node.phase(each) for each in claims].count(Phase.INTENT) == 3 - written
+    assert [node.phase(claim) for claim in claims].count(Phase.INTENT) == 3 - written
     node.restart()
 
     assert_attached(node, pod, *claims)
@@ -101,7 +101,7 @@ def test_a_plugin_that_died_between_two_results_leaves_routes_as_they_are(
 
 def test_a_claim_that_was_released_meanwhile_keeps_its_route(node: Node) -> None:
     pod = node.pod("web")
-    first, second = (allocate(node, pod, each) for each in (1, 2))
+    first, second = (allocate(node, pod, number) for number in (1, 2))
     node.run_pod(pod)
     node.allocations.remove(first.claim.uid)
     make_anew(node, pod, 2)
@@ -138,7 +138,7 @@ def test_nics_whose_routes_are_the_other_way_round_keep_them(node: Node) -> None
 
 def test_a_route_that_the_pod_deleted_is_free_for_the_next_one(node: Node) -> None:
     pod = node.pod("web")
-    first, second = (allocate(node, pod, each) for each in (1, 2))
+    first, second = (allocate(node, pod, number) for number in (1, 2))
     node.run_pod(pod)
     node.kernel.space(node.netns(pod)).routes.clear()
     make_anew(node, pod, 2)

@@ -201,7 +201,7 @@ def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
 
     shown = inventory_from_facts(facts)
 
-    assert [each.name for each in shown.devices] == ["pci-0000-8a-00-1"]
+    assert [device.name for device in shown.devices] == ["pci-0000-8a-00-1"]
     assert shown.excluded == (
         ("dra4", "came home from a pod and waits for its own name, see dranet-nri status"),
     )

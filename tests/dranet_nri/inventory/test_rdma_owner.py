@@ -44,12 +44,12 @@ def test_its_parent_tells_and_where_nothing_hangs_on_it_a_ports_net_device(
     questions: list[list[str]] = []
 
     def naming(devices: Sequence[RdmaDeviceFacts]) -> list[str]:
-        questions.append([each.name for each in devices])
+        questions.append([device.name for device in devices])
         return questions[-1]
 
     found = own_rdma(key, (PF_HCA, SF_HCA, SOFT), naming)
 
-    assert [each.name for each in found] == names
+    assert [rdma.name for rdma in found] == names
     assert questions == ([] if asked is None else [asked])
 
 

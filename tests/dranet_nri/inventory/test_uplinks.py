@@ -20,8 +20,8 @@ def facts(*routes: DefaultRoute, links: int = 6) -> HostFacts:
 
 def found(uplinks: Uplinks, now: HostFacts) -> dict[str, str]:
     """Return the name of each uplink and why it is one."""
-    by_index = {each.link.index: each.link.name for each in now.netdevs}
-    reasons = uplinks.among([each.link for each in now.netdevs])
+    by_index = {netdev.link.index: netdev.link.name for netdev in now.netdevs}
+    reasons = uplinks.among([netdev.link for netdev in now.netdevs])
     return {by_index[index]: reason for index, reason in reasons.items()}
 
 
@@ -31,8 +31,8 @@ def with_address(host: HostFacts, name: str, *cidrs: str) -> HostFacts:
     return replace(
         host,
         netdevs=tuple(
-            replace(each, addresses=addresses if each.link.name == name else ())
-            for each in host.netdevs
+            replace(netdev, addresses=addresses if netdev.link.name == name else ())
+            for netdev in host.netdevs
         ),
     )
 

@@ -164,7 +164,7 @@ def test_a_socket_that_fails_is_told_and_closed(tmp_path: Path) -> None:
         it.add("mlx5_0")
         it.tell(message(codec.MONITOR, 0)[:-8])
         await it.told()
-        assert [each.code for each in it.unheard] == [EBADMSG]
+        assert [error.code for error in it.unheard] == [EBADMSG]
         assert (it.heard, it.listening()) == ([], [False])
         it.close()
 

@@ -114,7 +114,7 @@ def test_a_runtime_that_lets_nobody_in_is_told_of_while_that_lasts(
             plugin.clock.pass_time(40)
             await answered(runtime)
 
-            assert [each.waited_s for each in told] == [10, 20, 40]
+            assert [timeout.waited_s for timeout in told] == [10, 20, 40]
             assert re.search(reason, told[1].reason)
             assert (status.synchronized, status.last_error) == (False, told[-1].reason)
             assert plugin.said(Unsynchronized) == told

@@ -92,5 +92,5 @@ def test_answers_are_the_golden_ones() -> None:
     server.reply(1, messages.encode_configure(0x07))
     server.reply(3, messages.encode_synchronize(more=False))
 
-    sent = [mux.encode_message(mux.PLUGIN_CONN, each) for each in server.messages_to_send()]
+    sent = [mux.encode_message(mux.PLUGIN_CONN, message) for message in server.messages_to_send()]
     assert sent == [golden("configure-response")[0], golden("synchronize-response")[0]]

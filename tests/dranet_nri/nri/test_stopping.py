@@ -70,7 +70,7 @@ def test_case_40_a_plugin_that_stops_refuses_no_ordinary_pod(node: Node) -> None
 
     async def scene() -> None:
         async with stopping(node, busy, paused) as runtime:
-            assert [each.status for each in await answers(runtime, ordinary)] == [None] * 4
+            assert [answer.status for answer in await answers(runtime, ordinary)] == [None] * 4
 
     finish(scene())
 

@@ -36,7 +36,7 @@ def test_what_is_inherited_may_be_lacking(
 def test_what_is_claimed_or_may_pass_fails_the_attach(
     op: Op, value: Address | Route | Rule | Neighbour
 ) -> None:
-    others = {each for _, each in OPS} - {value}
+    others = {op for _, op in OPS} - {value}
 
     assert not may_lack(others, op, error(EACCES))
     assert not any(may_lack({value}, op, error(code)) for code in (EBUSY, ENODEV, ENOMEM))

@@ -17,7 +17,7 @@ def pod(
     *devices: tuple[Route, ...], now: tuple[tuple[Route, ...], ...] = ()
 ) -> tuple[tuple[Route, ...], ...]:
     """Return the routes that the devices get."""
-    networks = [PodNetwork(f"net{number}", routes=each) for number, each in enumerate(devices)]
+    networks = [PodNetwork(f"net{number}", routes=device) for number, device in enumerate(devices)]
     return tuple(network.routes for network in separate_routes(networks, now, {}))
 
 

@@ -80,7 +80,7 @@ def test_of_ipv6_nothing_else_is_inherited_below_its_mtu() -> None:
     network = pod_network(config, host)
 
     assert network.addresses == (Address("10.1.0.5/24"),)
-    assert network.routes == tuple(each for each in FULL.routes if ":" not in each.destination)
+    assert network.routes == tuple(route for route in FULL.routes if ":" not in route.destination)
     assert network.neighbours == FULL.neighbours
     assert network.sysctls == (Sysctl("ipv4", "forwarding", "1"),)
 

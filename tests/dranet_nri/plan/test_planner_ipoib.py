@@ -44,7 +44,7 @@ def made_anew(now: LinkState = ANEW) -> Observed:
 
 
 def set_in_pod(*settings: LinkSettings) -> Plan:
-    return (*(SetLink(Ns.POD, "eth1", each) for each in settings), SetUp(Ns.POD, "eth1"))
+    return (*(SetLink(Ns.POD, "eth1", setting) for setting in settings), SetUp(Ns.POD, "eth1"))
 
 
 def test_what_the_claim_leaves_out_is_as_it_was_on_the_host_the_mode_before_the_mtu() -> None:

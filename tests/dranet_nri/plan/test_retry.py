@@ -102,7 +102,7 @@ def test_tries_that_are_hurried_do_not_end_patience_sooner(every: int) -> None:
 def test_every_try_of_the_back_off_counts() -> None:
     pauses = [backoff_s(number, FIRST_DELAY_S, 60.0) for number in range(MAX_RESTORE_TRIES - 1)]
 
-    took_s, failure = tries(int(each) for each in accumulate(pauses, initial=NOW + 0.9))
+    took_s, failure = tries(int(at) for at in accumulate(pauses, initial=NOW + 0.9))
 
     assert failure.count == MAX_RESTORE_TRIES
     assert took_s == 103

@@ -159,7 +159,7 @@ class World:
         addresses = _once_each(host.addresses)
         routes = host.routes if host.link.up else ()
         if V4 not in addresses:
-            routes = tuple(each for each in routes if not _needs_v4(each))
+            routes = tuple(route for route in routes if not _needs_v4(route))
         kernel.add_link(
             "eth1",
             parent=KEY.parent,
@@ -170,7 +170,7 @@ class World:
         )
         entry = kernel.space().named("build", "eth1")
         entry.neighbours = list(host.neighbours)
-        entry.sysctls = {(each.family, each.key): each.value for each in host.sysctls}
+        entry.sysctls = {(sysctl.family, sysctl.key): sysctl.value for sysctl in host.sysctls}
         for rule in host.rules:
             kernel.add_rule(rule)
         self.netns = kernel.add_netns("/run/netns/pod")
@@ -179,7 +179,7 @@ class World:
         kernel.hold(self.netns)
         self.start = self.look()
         assert self.start.host is not None
-        lost = tuple(each for each in self.start.host.sysctls if each in host.sysctls)
+        lost = tuple(sysctl for sysctl in self.start.host.sysctls if sysctl in host.sysctls)
         self.snapshot = replace(self.start.host, sysctls=lost)
         self.in_pod = AttachTarget(pod_network(self.config, self.snapshot), self.snapshot)
         self.at_home = RestoreTarget(self.snapshot)
@@ -248,7 +248,7 @@ def _once_each(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
 
 def _needs_v4(route: Route) -> bool:
     gateways = [route.gateway, *(hop.gateway for hop in route.nexthops)]
-    return route.source == "10.1.0.5" or any(each.startswith("10.1.") for each in gateways)
+    return route.source == "10.1.0.5" or any(gateway.startswith("10.1.") for gateway in gateways)
 
 
 WORLDS = st.builds(World, HOSTS, CONFIGS)

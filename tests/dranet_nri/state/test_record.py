@@ -228,7 +228,7 @@ def test_version_4_of_an_attachment_stays_readable_and_is_what_we_write() -> Non
 
 def test_version_3_stays_readable_and_has_no_metric_of_a_claimed_route() -> None:
     config = ALLOCATION.devices[0].config
-    routes = tuple(replace(each, metric=0) for each in config.routes)
+    routes = tuple(replace(route, metric=0) for route in config.routes)
     before = replace(ALLOCATION.devices[0], config=replace(config, routes=routes))
 
     assert decode_allocation((GOLDEN / "allocation-v3.json").read_bytes()) == replace(

@@ -77,7 +77,7 @@ def test_what_can_be_begun_can_be_recorded_to_its_end_whatever_fails() -> None:
     failure = Failure("NetworkDeviceAttachFailed", worst, 1_800_000_000, 7)
     intent, attached = largest(Phase.INTENT), largest(Phase.ATTACHED)
     result = replace(
-        intent, phase=Phase.ATTACHED, devices=tuple(ended(each) for each in intent.devices)
+        intent, phase=Phase.ATTACHED, devices=tuple(ended(device) for device in intent.devices)
     )
     for record in (
         result,
@@ -105,7 +105,12 @@ def test_what_left_its_pod_can_be_begun_anew() -> None:
 
 
 def routes_of(attachment: Attachment) -> list[Route]:
-    return [route for each in attachment.devices if each.snapshot for route in each.snapshot.routes]
+    return [
+        route
+        for device in attachment.devices
+        if device.snapshot
+        for route in device.snapshot.routes
+    ]
 
 
 def test_an_attachment_above_256_kib_is_refused_whatever_its_phase() -> None:

@@ -43,7 +43,11 @@ def parts(hint: object) -> set[object]:
     if hint == AttributeValue:
         return set()
     inner = get_args(hint)
-    return set().union(*(parts(each) for each in inner)) if inner else {hint} - {..., NoneType}
+    return (
+        set().union(*(parts(inner_hint) for inner_hint in inner))
+        if inner
+        else {hint} - {..., NoneType}
+    )
 
 
 def reachable(kind: type) -> set[type]:

@@ -37,7 +37,7 @@ def test_a_record_that_could_not_be_opened_is_read_without_a_further_event(
     with no_descriptors():
         (directory / STAGED).rename(directory / NAME)
         first = reader.refresh()
-        unread = [str(each.error) for each in reader.unread]
+        unread = [str(broken.error) for broken in reader.unread]
         again = reader.refresh()
 
     assert first == {CLAIM_UID}
@@ -66,7 +66,7 @@ def test_a_directory_that_could_not_be_opened_is_read_without_a_further_event(
 
     assert known == (ALLOCATION,)
     assert reader.refresh() == {CLAIM_UID, "b"}
-    assert [each.claim.uid for each in reader.records()] == ["b"]
+    assert [record.claim.uid for record in reader.records()] == ["b"]
 
 
 def test_a_directory_that_appears_and_cannot_be_opened_wakes_nobody_again_and_again(
@@ -95,7 +95,7 @@ def test_a_record_in_quarantine_is_not_forgotten_for_want_of_a_descriptor(
     with no_descriptors():
         (directory / NAME).rename(directory / "quarantine" / f"{NAME}.1")
         reader.refresh()
-        assert [each.name for each in reader.broken_of_pod(POD_UID)] == [NAME]
+        assert [broken.name for broken in reader.broken_of_pod(POD_UID)] == [NAME]
 
     reader.refresh()
-    assert [each.name for each in reader.broken_of_pod(POD_UID)] == [f"quarantine/{NAME}.1"]
+    assert [broken.name for broken in reader.broken_of_pod(POD_UID)] == [f"quarantine/{NAME}.1"]

@@ -316,7 +316,7 @@ def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node:
 
     beating.beat()
 
-    told = [each.claim for each in heartbeat.load(run).stuck]
+    told = [hung.claim for hung in heartbeat.load(run).stuck]
     assert told == [str(number) for number in range(len(told))]
     assert 0 < len(told) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size

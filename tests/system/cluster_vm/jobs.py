@@ -77,9 +77,11 @@ class Running:
 
         def addressed() -> dict[str, str]:
             return {
-                each["spec"].get("hostname") or each["metadata"]["name"]: each["status"]["podIP"]
-                for each in self._all()
-                if each["status"].get("podIP")
+                document["spec"].get("hostname") or document["metadata"]["name"]: document[
+                    "status"
+                ]["podIP"]
+                for document in self._all()
+                if document["status"].get("podIP")
             }
 
         wait_until(f"addresses of {number} pods", lambda: len(addressed()) == number, DEADLINE_S)
@@ -103,7 +105,7 @@ class Running:
 
     def names(self) -> list[str]:
         """Return the names of all pods, sorted."""
-        return sorted(each["metadata"]["name"] for each in self._all())
+        return sorted(document["metadata"]["name"] for document in self._all())
 
     def _phase(self, pod: str) -> str:
         found = self._pods.get(pod)

@@ -46,7 +46,9 @@ V4 = Address("10.0.0.5/24")
 V6 = Address("2001:db8::5/64", flags=NODAD)
 MAC = "02:00:00:00:00:77"
 # RTAX_ADVMSS, RTAX_HOPLIMIT, RTAX_INITCWND (linux/rtnetlink.h).
-METRICS = "".join(struct.pack("=HHI", 8, *each).hex() for each in ((8, 1200), (10, 9), (11, 20)))
+METRICS = "".join(
+    struct.pack("=HHI", 8, *metric).hex() for metric in ((8, 1200), (10, 9), (11, 20))
+)
 SECRET = Sysctl("ipv6", "stable_secret", "2001:0db8:0000:0000:0000:0000:0000:0007")
 NOARP, PROMISC, ALLMULTI = 0x80, 0x100, 0x200  # IFF_*, linux/if.h
 UP = (

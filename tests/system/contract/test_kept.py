@@ -28,7 +28,7 @@ def test_a_move_keeps_flags_group_and_programs(world: World, session: Session) -
     world.attach_xdp("eth1", XdpMode.GENERIC)
     before = on_host(session).link
     assert before.xdp is not None
-    assert [each.mode for each in before.xdp] == [XdpMode.GENERIC]
+    assert [program.mode for program in before.xdp] == [XdpMode.GENERIC]
 
     move_in(session)
 
@@ -45,7 +45,7 @@ def test_only_the_program_of_that_mode_is_taken_off(
     number = index(session)
 
     session.apply(DetachXdp(Ns.HOST, number, other))
-    assert [each.mode for each in on_host(session).link.xdp or ()] == [mode]
+    assert [program.mode for program in on_host(session).link.xdp or ()] == [mode]
 
     session.apply(DetachXdp(Ns.HOST, number, mode))
     assert on_host(session).link.xdp == ()

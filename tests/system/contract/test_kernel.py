@@ -46,6 +46,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from tests.fakes.world import SET_BY_CLAIMS
 from tests.system.contract.cases import (
     CASES,
     KEY,
@@ -64,14 +65,6 @@ from tests.system.contract.cases import (
     refused,
 )
 from tests.system.contract.worlds import World
-
-CLAIM_SYSCTLS = {
-    Sysctl("ipv4", "arp_announce", "0"),
-    Sysctl("ipv4", "arp_ignore", "0"),
-    Sysctl("ipv4", "forwarding", "0"),
-    Sysctl("ipv6", "disable_ipv6", "0"),
-    Sysctl("ipv6", "forwarding", "0"),
-}
 
 # --------------------------------------------------------------------------- twice is once
 
@@ -142,7 +135,8 @@ def test_a_move_keeps_altnames_and_settings_and_loses_the_rest(session: Session)
     assert (state.link.mtu, state.link.mac, state.link.alias) == (1400, MAC, "rail 1")
     assert state.link.altnames == ("enp7s0",)
     assert (state.addresses, state.routes, state.neighbours) == ((), (), ())
-    assert set(state.sysctls) >= CLAIM_SYSCTLS
+    defaults = {(sysctl.family, sysctl.key): sysctl for sysctl in session.default_sysctls()}
+    assert set(state.sysctls) == {defaults[key] for key in SET_BY_CLAIMS}
 
 
 def test_a_link_that_comes_back_can_be_restored_in_full(session: Session) -> None:

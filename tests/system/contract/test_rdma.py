@@ -61,7 +61,7 @@ def test_a_device_of_the_host_is_found_by_its_nic_and_tells_other_names(movable:
 
 
 def test_a_device_that_nothing_is_above_is_found_by_its_name(fixed: Bench) -> None:
-    assert [each.name for each in fixed.seen().host] == ["soft0"]
+    assert [rdma.name for rdma in fixed.seen().host] == ["soft0"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +74,7 @@ def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
 
     seen = fixed.session.rdma(RdmaIdentity(key, (), host_netdev=nic.link.index))
 
-    assert [each.name for each in seen.host] == [name]
+    assert [rdma.name for rdma in seen.host] == [name]
 
 
 def test_a_nic_without_rdma_has_none(movable: Bench) -> None:
@@ -134,7 +134,7 @@ def test_what_is_on_the_host_is_not_looked_for_in_the_pod(movable: Bench) -> Non
 
     seen = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft1"), ("soft0",)))
 
-    assert ([each.name for each in seen.host], seen.pod) == (["soft1"], ())
+    assert ([rdma.name for rdma in seen.host], seen.pod) == (["soft1"], ())
 
 
 def test_what_is_remembered_is_looked_for_by_nothing_else(movable: Bench) -> None:
@@ -283,7 +283,7 @@ def test_files_are_those_of_the_kinds_that_are_asked_for_and_exist(movable: Benc
 
     every = movable.files(Ns.HOST, link, "uverbs", "rdma_cm", "issm")
 
-    paths = [each.path for each in every]
+    paths = [char_device.path for char_device in every]
     assert [path.rstrip("0123456789") for path in paths] == [
         "/dev/infiniband/rdma_cm",
         "/dev/infiniband/uverbs",

@@ -55,7 +55,7 @@ def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
 
     absent.start()
     wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["reason"])
-    wait_until("the NICs to be on the host", lambda: {each.name for each in nics[:2]} <= links())
+    wait_until("the NICs to be on the host", lambda: {nic.name for nic in nics[:2]} <= links())
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, spec=claim.spec())
 

@@ -146,8 +146,8 @@ def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
 
         assert nics[0].cidr in links_in(cri, container)[nics[0].name]
         later = assert_usable(cri, "later", nics[2])
-        for each in (pod, other, later):
-            remove(cri, each)
+        for sandbox in (pod, other, later):
+            remove(cri, sandbox)
         assert_home(before)
     finally:
         second.stop()

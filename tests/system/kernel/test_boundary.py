@@ -152,7 +152,7 @@ class Node:
         def look() -> set[str]:
             facts = read_host()  # asks for links of other namespaces, as root
             uplinks = uplinks_of(facts, (NODE_ADDRESS,))
-            return {each.key.name for each in inventory_from_facts(facts, uplinks).devices}
+            return {device.key.name for device in inventory_from_facts(facts, uplinks).devices}
 
         return run_inside(self._host, look)
 

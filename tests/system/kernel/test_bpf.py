@@ -127,7 +127,7 @@ def test_the_inventory_has_programs_where_it_may_ask_and_none_where_it_may_not(
     netns: int, tmp_path: Path
 ) -> None:
     def read() -> dict[str, tuple[str, ...]]:
-        return {each.link.name: each.tcx_programs for each in read_host(tmp_path).netdevs}
+        return {netdev.link.name: netdev.tcx_programs for netdev in read_host(tmp_path).netdevs}
 
     def read_without_power() -> dict[str, tuple[str, ...]]:
         drop_capabilities()

@@ -47,7 +47,7 @@ def test_the_nics_of_two_pods_get_their_routes_back(family: str, order: tuple[in
 
         ended = [host.detach(records[number]) for number in order]
 
-        assert [(each.phase, each.failure) for each in ended] == [(Phase.HOME, None)] * 2
+        assert [(record.phase, record.failure) for record in ended] == [(Phase.HOME, None)] * 2
         assert legs(host.routes(PREFIXES[family])) == before
 
 

@@ -263,7 +263,7 @@ def test_every_file_of_a_link_is_restored_or_listed(host: Host) -> None:
         known = {*RESET_BY_A_MOVE[family], *ONLY_IN_FILES[family]}
         assert files - known <= NOT_RESTORED | SEEN_TWICE
     snapshot = attach(host)
-    assert {each.key for each in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()
+    assert {sysctl.key for sysctl in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()
 
 
 def test_a_link_local_address_comes_home_where_the_kernel_makes_none(host: Host) -> None:

@@ -26,8 +26,10 @@ def test_without_ipv6_in_the_pod_that_of_the_host_is_left_out_and_told(
         assert record.phase is Phase.ATTACHED
         assert "10.5.0.7/24" in device.addresses
         assert "fd00::7/64" not in "".join((*device.addresses, *host.shown("addr", pod=0)))
-        assert any("add address fd00:" in each and "EACCES" in each for each in device.warnings)
-        assert any("add route fd99::/48" in each for each in device.warnings)
+        assert any(
+            "add address fd00:" in warning and "EACCES" in warning for warning in device.warnings
+        )
+        assert any("add route fd99::/48" in warning for warning in device.warnings)
         assert host.detach(record).phase is Phase.HOME
         assert (host.shown("-6 addr show nic0"), host.routes("fd99::/48")) == before
 

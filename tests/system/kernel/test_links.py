@@ -85,7 +85,7 @@ def test_an_outline_is_what_the_whole_link_has() -> None:
     told, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
     known = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
 
-    assert [getattr(told, each) for each in known] == [getattr(whole, each) for each in known]
+    assert [getattr(told, field) for field in known] == [getattr(whole, field) for field in known]
     assert outline(replace(hardware(), attrs={}), "x", "y").parent == "y"
 
 

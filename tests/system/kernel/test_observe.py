@@ -247,7 +247,7 @@ def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Sess
     def seen() -> dict[tuple[str, str], str]:
         host = session.observe(KEY, "net1").host
         assert host is not None
-        return {(each.family, each.key): each.value for each in host.sysctls}
+        return {(sysctl.family, sysctl.key): sysctl.value for sysctl in host.sysctls}
 
     plain = seen()
     tables = (RESET_BY_A_MOVE, ONLY_IN_FILES)

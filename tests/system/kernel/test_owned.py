@@ -198,14 +198,14 @@ def test_what_is_attached_is_what_is_published(
     made(machine)
 
     devices = machine.published()
-    taken = {each.name: tuple(e.name for e in machine.seen(each).host) for each in devices}
+    taken = {device.name: tuple(e.name for e in machine.seen(device).host) for device in devices}
 
-    assert {each.name: each.rdma_devices for each in devices} == MACHINES[made]
+    assert {device.name: device.rdma_devices for device in devices} == MACHINES[made]
     assert taken == MACHINES[made]
 
 
 def on_eth1(machine: Machine) -> Device:
-    return next(each for each in machine.published() if each.key.name == "eth1")
+    return next(device for device in machine.published() if device.key.name == "eth1")
 
 
 def test_a_shared_rdma_device_on_another_function_is_found_while_its_nic_is_in_the_pod(
@@ -218,7 +218,7 @@ def test_a_shared_rdma_device_on_another_function_is_found_while_its_nic_is_in_t
 
     seen = machine.seen(device, pod_netdev=2)
 
-    assert [each.name for each in seen.host] == ["erdma_0"]
+    assert [rdma_device.name for rdma_device in seen.host] == ["erdma_0"]
     assert seen.taken_host_names == {"erdma_1"}
 
 
@@ -242,7 +242,9 @@ def test_in_a_pod_the_rdma_device_of_a_nic_is_told_by_it_whatever_its_name(
 
     seen = machine.seen(Device("nic", key, rdma_devices=("mlx5_2",)), pod_netdev=2)
 
-    assert [each.name for each in seen.pod] == ["mlx5_0"], "mlx5_2 has the net device of another"
+    assert [rdma_device.name for rdma_device in seen.pod] == ["mlx5_0"], (
+        "mlx5_2 has the net device of another"
+    )
     assert seen.taken_pod_names == {"mlx5_2"}
 
 
@@ -251,7 +253,9 @@ def test_in_a_pod_a_name_tells_where_no_port_has_a_net_device(machine: Machine) 
     machine.away = {"mlx5_0", "mlx5_1"}
     (_, device) = machine.published()
 
-    assert [each.name for each in machine.seen(device, pod_netdev=2).pod] == ["mlx5_1"]
+    assert [rdma_device.name for rdma_device in machine.seen(device, pod_netdev=2).pod] == [
+        "mlx5_1"
+    ]
 
 
 def test_a_software_device_whose_nic_nobody_sees_goes_by_its_name(machine: Machine) -> None:
@@ -259,7 +263,7 @@ def test_a_software_device_whose_nic_nobody_sees_goes_by_its_name(machine: Machi
     device, machine.there = on_eth1(machine), {2}
     machine.away = {"mlx5_0"}
 
-    assert [each.name for each in machine.seen(device).host] == ["rxe0"]
+    assert [rdma_device.name for rdma_device in machine.seen(device).host] == ["rxe0"]
 
 
 def test_software_is_what_sysfs_shows_to_hang_on_nothing(machine: Machine) -> None:
@@ -269,7 +273,10 @@ def test_software_is_what_sysfs_shows_to_hang_on_nothing(machine: Machine) -> No
     assert machine.seen(device).software == ("rxe0",)
     (machine.tree.root / "class/infiniband/rxe0").unlink()
     seen = machine.seen(device)
-    assert ([each.name for each in seen.host], seen.software) == (["mlx5_0", "rxe0"], ())
+    assert ([rdma_device.name for rdma_device in seen.host], seen.software) == (
+        ["mlx5_0", "rxe0"],
+        (),
+    )
 
 
 def test_an_rdma_device_that_goes_while_it_is_asked_has_no_net_device(machine: Machine) -> None:

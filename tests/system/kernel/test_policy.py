@@ -53,7 +53,7 @@ def test_a_rule_for_all_uses_default_routes_alone(wired: Namespace) -> None:
     wired.run("ip rule add from all lookup 200 prio 100", "ip rule add from all lookup 300 prio 99")
     wired.run("ip route add default via 10.5.0.1 dev eth1 table 300")
 
-    assert [(each.table, len(each.links)) for each in wired.read(policy_routes)] == [
+    assert [(route.table, len(route.links)) for route in wired.read(policy_routes)] == [
         (300, 1),
         (200, 0),
     ]

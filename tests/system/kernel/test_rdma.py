@@ -63,7 +63,7 @@ class Answers:
 
 def told(sysfs: Path, kinds: Sequence[str], *, managed: bool = False) -> list[str]:
     found = files_of(cast("RdmaSocket", Answers(managed)), sysfs, 4, kinds)
-    return [f"{each.path} {each.major}:{each.minor}" for each in found]
+    return [f"{char_device.path} {char_device.major}:{char_device.minor}" for char_device in found]
 
 
 @pytest.fixture

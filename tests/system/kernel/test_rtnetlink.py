@@ -172,7 +172,9 @@ def test_a_dump_is_repeated_after_pauses_that_grow(peer: Peer) -> None:
     peer.queue(message(40, ANSWER, b"full"), done(40))
 
     assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
-    assert peer.slept == [min(FIRST_PAUSE_S * 2**each, LONGEST_PAUSE_S) for each in range(39)]
+    assert peer.slept == [
+        min(FIRST_PAUSE_S * 2**exponent, LONGEST_PAUSE_S) for exponent in range(39)
+    ]
     assert len(peer.asked()) == 40
 
 

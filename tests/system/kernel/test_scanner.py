@@ -55,7 +55,7 @@ def scans() -> Iterator[Scans]:
 
 def link(facts: HostFacts, name: str) -> Link:
     """Return a link that was seen."""
-    return next(each.link for each in facts.netdevs if each.link.name == name)
+    return next(netdev.link for netdev in facts.netdevs if netdev.link.name == name)
 
 
 PAIR = "link add name nic0 type veth peer name far0"
@@ -82,11 +82,11 @@ def test_policy_rules_are_read_when_they_come_and_with_their_links(scans: Scans)
     up = (PAIR, "link set dev nic0 up", "route add default dev nic0 table 7")
     first, there = scans(*up, "rule add from 10.5.0.77 lookup 7")
     assert first.policy_routes == ()
-    assert [each.links for each in there.policy_routes] == [{link(there, "nic0").index}]
+    assert [route.links for route in there.policy_routes] == [{link(there, "nic0").index}]
 
     _, again = scans("rule show", "link set dev nic0 down")
 
-    assert [each.links for each in again.policy_routes] == [frozenset()]
+    assert [route.links for route in again.policy_routes] == [frozenset()]
 
 
 def test_what_comes_and_goes_at_once_is_as_if_it_never_was(scans: Scans) -> None:
@@ -106,5 +106,5 @@ def test_a_master_an_address_and_a_name_are_read(scans: Scans) -> None:
     )
 
     assert link(again, "nic0").master == link(again, "br0").index
-    (far,) = (each for each in again.netdevs if each.link.name == "far1")
-    assert [each.cidr for each in far.addresses] == ["192.0.2.5/24"]
+    (far,) = (netdev for netdev in again.netdevs if netdev.link.name == "far1")
+    assert [address.cidr for address in far.addresses] == ["192.0.2.5/24"]

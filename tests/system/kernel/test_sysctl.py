@@ -103,9 +103,9 @@ def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
     values = struct.pack("=18i", 1, *range(100, 116), -2)
     spec = attribute(2, attribute(1, values))  # AF_INET, IFLA_INET_CONF
 
-    known = {each.key: each.value for each in reset_by_move(spec)}
+    known = {sysctl.key: sysctl.value for sysctl in reset_by_move(spec)}
 
-    assert {each.family for each in reset_by_move(spec)} == {"ipv4"}
+    assert {sysctl.family for sysctl in reset_by_move(spec)} == {"ipv4"}
     assert (known["forwarding"], known["proxy_arp"], known["arp_announce"]) == ("1", "101", "-2")
     assert "arp_ignore" not in known
     assert reset_by_move(b"") == ()
@@ -114,7 +114,7 @@ def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
 def test_a_claim_can_set_a_few() -> None:
     few = (Sysctl("ipv4", "arp_announce", "2"), Sysctl("ipv4", "forwarding", "1"))
 
-    assert set_by_claims((*few, Sysctl("ipv6", "autoconf", "1"))) == few
+    assert set_by_claims((*few, Sysctl("ipv6", "use_tempaddr", "1"))) == few
 
 
 def test_a_value_is_written(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: 
 
     found = read_from_files(str(tmp_path), "eth1", secret=True)
 
-    assert [f"{each.family} {each.key} {each.value}" for each in found] == [
+    assert [f"{sysctl.family} {sysctl.key} {sysctl.value}" for sysctl in found] == [
         "ipv6 stable_secret 2001:db8::7",
         "ipv4 locktime 100",
         "ipv6 regen_min_advance 2",

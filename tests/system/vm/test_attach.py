@@ -43,7 +43,7 @@ def inventory() -> dict[str, dict[str, object]]:
     shown = subprocess.run(
         ("dranet-nri", "inventory", "--output", "json"), check=True, capture_output=True, text=True
     ).stdout
-    return {each["name"]: each["attributes"] for each in json.loads(shown)["devices"]}
+    return {device["name"]: device["attributes"] for device in json.loads(shown)["devices"]}
 
 
 @pytest.mark.every_runtime
@@ -70,7 +70,7 @@ def test_the_inventory_agrees_with_sysfs(
 def test_the_uplink_is_never_published() -> None:
     uplink = json.loads(ip("-j", "route", "show", "default"))[0]["dev"]
 
-    assert uplink not in {each.get("dra.net/ifName") for each in inventory().values()}
+    assert uplink not in {attributes.get("dra.net/ifName") for attributes in inventory().values()}
 
 
 @pytest.mark.every_runtime
@@ -153,9 +153,9 @@ def setup(link: str) -> set[str]:
     """Return the global addresses and the static routes of a link."""
     shown = json.loads(ip("-j", "address", "show", "dev", link, "scope", "global"))
     told = filter(None, shown[0]["addr_info"])  # iproute2 leaves {} for what it does not show
-    addresses = [f"{each['local']}/{each['prefixlen']}" for each in told]
+    addresses = [f"{address['local']}/{address['prefixlen']}" for address in told]
     routes = json.loads(ip("-j", "route", "show", "dev", link, "proto", "boot"))
-    return {*addresses, *(each["dst"] for each in routes)}
+    return {*addresses, *(route["dst"] for route in routes)}
 
 
 def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(
@@ -164,12 +164,14 @@ def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(
     name = nics[0].name
     allocate("tagged", nics[:1], "tagged-uid")
     ip("link", "add", "link", name, "name", "vlan7", "type", "vlan", "id", "7")
-    assert name in {each.get("dra.net/ifName") for each in inventory().values()}, "it is unused"
+    assert name in {attributes.get("dra.net/ifName") for attributes in inventory().values()}, (
+        "it is unused"
+    )
     ip("address", "add", "10.7.0.5/24", "dev", "vlan7")
 
     refused(cri, "tagged", "carries vlan7, a VLAN that the host uses: its routes")
 
-    assert name not in {each.get("dra.net/ifName") for each in inventory().values()}
+    assert name not in {attributes.get("dra.net/ifName") for attributes in inventory().values()}
     ip("link", "delete", "vlan7")
     release("tagged-uid")
     assert_home(before)

@@ -57,7 +57,7 @@ def test_device_sits_below_its_pci_function(movable_rdma: None, pair: tuple[str,
     rdma.add_link("rxe0", pair[1])
 
     function = Path("/sys/class/net", pair[1], "device")
-    assert [each.name for each in (function / "infiniband").iterdir()] == ["rxe0"]
+    assert [path.name for path in (function / "infiniband").iterdir()] == ["rxe0"]
     assert rdma.device_files("rxe0") == ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 
 

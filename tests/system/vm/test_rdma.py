@@ -114,7 +114,7 @@ def test_it_registers_a_gibibyte_of_memory_without_ipc_lock(near: RdmaPod) -> No
 def test_another_container_that_lists_the_claim_has_the_same_device_files(near: RdmaPod) -> None:
     other = run_container(near.container.cri, near.pod, near.claim, "other")
 
-    files = [checked(each, "ls", "/dev/infiniband") for each in (near.container, other)]
+    files = [checked(container, "ls", "/dev/infiniband") for container in (near.container, other)]
     assert files[0] == files[1]
 
 

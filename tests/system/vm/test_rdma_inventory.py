@@ -160,7 +160,7 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
     assert isinstance(ports, list)
     assert [(port["activeMtu"], port["lanes"]) for port in ports] == [(1024, 1)]
     assert {"subject": "rxe0", "grade": "bad"} not in [
-        {"subject": each["subject"], "grade": each["grade"]} for each in told["findings"]
+        {"subject": finding["subject"], "grade": finding["grade"]} for finding in told["findings"]
     ]
     assert rdma.contexts() == []
     with opened("rxe0"):
@@ -171,9 +171,9 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
 def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, netdev: str) -> None:
     rdma.add_link("rxe0", netdev)
 
-    before = [each["text"] for each in doctor()["findings"]]
+    before = [finding["text"] for finding in doctor()["findings"]]
     checked(NODE, "modprobe", "ib_umad")
-    after = [each["text"] for each in doctor()["findings"]]
+    after = [finding["text"] for finding in doctor()["findings"]]
 
     missing = "has no umad file, only ibstat and its like need it: modprobe ib_umad"
     assert missing in before

@@ -84,7 +84,7 @@ def test_two_pods_with_a_nic_each_reach_each_other_by_shared_devices(
     assert rdma.ib_write_bw(server=near.end(), client=far.end(), iterations=50) > 0
     rdma.rping(server=near.end(), client=far.end())
     assert rdma.links().keys() == rdma.links(near.container).keys() == homes(shared).keys()
-    assert [each for each in warnings() if "shared mode, which isolates nothing" in each]
+    assert [warning for warning in warnings() if "shared mode, which isolates nothing" in warning]
     files = checked(near.container, "ls", "/dev/infiniband").split()
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(shared[0].device))
 

@@ -109,22 +109,22 @@ def test_devices_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> N
 
     found = stock.devices("node")
 
-    assert [(each.index, each.name, each.node_guid, each.protocol) for each in found] == [
+    assert [(rdma.index, rdma.name, rdma.node_guid, rdma.protocol) for rdma in found] == [
         (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in told
     ]
-    for each in found:
-        assert each.node_type == words(each.name, "node_type")
-        assert each.node_guid == words(each.name, "node_guid")
-        assert each.sys_image_guid == words(each.name, "sys_image_guid")
-        assert each.fw_version == words(each.name, "fw_ver")
-        assert each.port_count == len(list((SYSFS / each.name / "ports").iterdir()))
-        assert stock.device_at("look", each.index) == each
+    for rdma_device in found:
+        assert rdma_device.node_type == words(rdma_device.name, "node_type")
+        assert rdma_device.node_guid == words(rdma_device.name, "node_guid")
+        assert rdma_device.sys_image_guid == words(rdma_device.name, "sys_image_guid")
+        assert rdma_device.fw_version == words(rdma_device.name, "fw_ver")
+        assert rdma_device.port_count == len(list((SYSFS / rdma_device.name / "ports").iterdir()))
+        assert stock.device_at("look", rdma_device.index) == rdma_device
 
 
 def test_ports_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> None:
     told = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
 
-    ports = [port for each in stock.devices("node") for port in stock.ports("ports", each.index)]
+    ports = [port for rdma in stock.devices("node") for port in stock.ports("ports", rdma.index)]
 
     assert [(port.device, port.port, port.netdev, port.netdev_index) for port in ports] == [
         (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in told
@@ -157,7 +157,7 @@ def test_character_devices_are_those_of_dev(stock: RdmaSocket) -> None:
 
 def test_a_port_shows_no_net_device_of_another_namespace(stock: RdmaSocket, beside: int) -> None:
     def ports(session: RdmaSocket) -> list[tuple[str, str]]:
-        indexes = [each.index for each in session.devices("beside")]
+        indexes = [rdma.index for rdma in session.devices("beside")]
         return [(port.device, port.netdev) for at in indexes for port in session.ports("look", at)]
 
     assert within(beside, ports) == [("soft0", ""), ("soft1", "")]
@@ -233,7 +233,7 @@ def test_a_device_moves_there_and_back(movable: RdmaSocket, beside: int, here: i
     soft1 = device(movable, "soft1")
 
     movable.move("move soft1 to beside", soft1.index, beside)
-    left = [each.name for each in movable.devices("node")]
+    left = [rdma.name for rdma in movable.devices("node")]
     came = within(beside, lambda there: there.devices("beside"))
     within(beside, lambda there: there.move("move soft1 home", soft1.index, here))
 
@@ -252,7 +252,7 @@ def test_a_device_is_not_brought_home_from_outside(
     with closing(run_inside(beside, opened)) as there:
         with pytest.raises(KernelError, match="send from a thread inside the namespace") as caught:
             there.move("move soft1 home", index, here)
-        assert [each.name for each in there.devices("beside")] == ["soft1"]
+        assert [rdma.name for rdma in there.devices("beside")] == ["soft1"]
         run_inside(beside, lambda: there.move("move soft1 home", index, here))
 
     assert caught.value.code == ENODEV

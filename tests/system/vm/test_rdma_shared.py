@@ -47,13 +47,13 @@ class Sharer:
         except FileNotFoundError:
             return []
         (device,) = json.loads(text)["devices"]
-        return [Path(each["path"]).name for each in device["containerEdits"]["deviceNodes"]]
+        return [Path(node["path"]).name for node in device["containerEdits"]["deviceNodes"]]
 
 
 @pytest.fixture
 def netdevs(stock_rdma: None) -> Iterator[tuple[str, str]]:
     """Return two NICs that have an address and the RDMA devices soft0 and soft1."""
-    first, second = (next((each / "net").iterdir()).name for each in sorted(IGB.glob("0000:*"))[:2])
+    first, second = (next((path / "net").iterdir()).name for path in sorted(IGB.glob("0000:*"))[:2])
     ip("addr", "add", CIDR, "dev", first)
     rdma.add_link("soft0", first)
     rdma.add_link("soft1", second)
@@ -109,7 +109,7 @@ def test_a_claim_chooses_its_files_and_a_missing_one_is_told(
     chosen = start(cri, "chosen", netdevs[0], {"rdma": {"charDevices": ["umad", "issm"]}})
 
     mads = Path("/sys/class/infiniband_mad").glob("umad*")
-    (umad,) = (each.name for each in mads if (each / "ibdev").read_text().strip() == "soft0")
+    (umad,) = (mad.name for mad in mads if (mad / "ibdev").read_text().strip() == "soft0")
     assert chosen.files() == numbers(umad)
     assert "soft0: no device file of kind issm" in plugin.since(), "soft-RoCE manages no subnet"
 

@@ -101,8 +101,8 @@ def test_pods_killed_under_traffic_lose_nothing(
     with endless_traffic(server, client):
         kill_all(client.netns)
         cri.stop_pod(server.pod.sandbox_id)
-    for each in (server, client):
-        remove(cri, each.pod)
+    for end in (server, client):
+        remove(cri, end.pod)
 
     assert_all_home(before, hcas)
 
@@ -245,5 +245,5 @@ def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
 def told(pod: str) -> dict[str, str]:
     """Return what `dranet-nri status` says of the pod's one device."""
     shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
-    (row,) = [each for each in shown["devices"] if each["pod"] == f"default/{pod}"]
+    (row,) = [device for device in shown["devices"] if device["pod"] == f"default/{pod}"]
     return {name: str(value) for name, value in row.items()}

@@ -70,9 +70,9 @@ def nics() -> Iterator[tuple[Nic, ...]]:
         set_functions(nic, 1)
     devices = [*map(function_of, ports), port(7)]
     wait_until("the VFs to have netdevs under their names", lambda: all(map(named, devices)), 60)
-    made = tuple(Nic(netdev(each), f"10.{100 + n}.0.5/24") for n, each in enumerate(devices))
-    for number, each in enumerate(made):
-        dress(each, number)
+    made = tuple(Nic(netdev(device), f"10.{100 + n}.0.5/24") for n, device in enumerate(devices))
+    for number, dressed in enumerate(made):
+        dress(dressed, number)
     yield made
     for nic in ports:
         set_functions(nic, 0)
@@ -256,7 +256,7 @@ def lifetime(nic: Nic, cidr: str) -> int:
     (link,) = json.loads(ip("-j", "addr", "show", "dev", nic.name))
     address = cidr.partition("/")[0]
     return next(
-        int(each["valid_life_time"]) for each in link["addr_info"] if each["local"] == address
+        int(shown["valid_life_time"]) for shown in link["addr_info"] if shown["local"] == address
     )
 
 

@@ -1,0 +1,75 @@
+"""Both record directories behind one reader."""
+
+import select
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import StateError
+from dranet_nri.state.reader import AttachmentReader
+from dranet_nri.state.records import NodeRecords
+from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.dranet_nri.state.examples import allocation_of, attachment_of
+from tests.dranet_nri.state.places import open_descriptors, place, unreadable
+
+pytestmark = pytest.mark.process
+
+
+def test_a_change_in_either_directory_is_readable_and_names_its_claim(tmp_path: Path) -> None:
+    allocations, attachments = tmp_path / "allocations", tmp_path / "attachments"
+    with (
+        AllocationStore(allocations) as given,
+        AttachmentStore(attachments) as attached,
+        NodeRecords(allocations, attachments) as records,
+    ):
+        for write, uid in (
+            (partial(given.put, allocation_of("uid-a")), "uid-a"),
+            (partial(attached.put, attachment_of("uid-b")), "uid-b"),
+        ):
+            assert records.refresh() == frozenset()
+            assert not select.select(records.filenos(), [], [], 0)[0]
+            write()
+            assert select.select(records.filenos(), [], [], 0)[0]
+            assert records.refresh() == {uid}
+
+        assert records.claim_uids() == {"uid-a", "uid-b"}
+
+
+def test_a_record_that_cannot_be_used_is_found_in_either_directory(tmp_path: Path) -> None:
+    for name, uid in (("allocations", "uid-a"), ("attachments", "uid-b")):
+        (tmp_path / name).mkdir()
+        place(tmp_path / name, f"{uid}.json", b"no record")
+
+    with NodeRecords(tmp_path / "allocations", tmp_path / "attachments") as records:
+        assert records.is_broken("uid-a")
+        assert records.is_broken("uid-b")
+        assert not records.is_broken("uid-c")
+        assert [summary.claim_uid for summary in records.corrupt()] == ["uid-a", "uid-b"]
+        assert records.unread == ()
+
+
+def test_an_unread_record_is_found_in_either_directory(tmp_path: Path) -> None:
+    for name, uid in (("allocations", "uid-a"), ("attachments", "uid-b")):
+        (tmp_path / name).mkdir()
+        place(tmp_path / name, f"{uid}.json", b"no record")
+
+    with (
+        unreadable(),
+        NodeRecords(tmp_path / "allocations", tmp_path / "attachments") as records,
+    ):
+        assert [record.name for record in records.unread] == ["uid-a.json", "uid-b.json"]
+
+
+def test_a_second_directory_that_cannot_be_opened_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StateError("no inotify")
+
+    before = open_descriptors()
+    monkeypatch.setattr(AttachmentReader, "rescan", fail)
+
+    with pytest.raises(StateError, match="no inotify"):
+        NodeRecords(tmp_path / "allocations", tmp_path / "attachments")
+    assert open_descriptors() == before
