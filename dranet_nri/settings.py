@@ -1,6 +1,7 @@
 """Settings of the plugin: flags and environment, parsed once into frozen values."""
 
 import argparse
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
 # their own, by the names that their documentation gives them.
 VM_HANDLERS: Final = ("*kata*", "*gvisor*", "*runsc*", "*firecracker*", "*krun*")
 UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
+SLAAC_S: Final = 8.0  # links of 100 Gbit/s need seconds after a move
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Settings:
         include: patterns of links to which no heuristic applies.
         parents: patterns of links that stay on the host, and of which pods get children.
         vm_handlers: patterns of RuntimeClass handlers whose pods are refused NICs, in lower case.
+        slaac_s: the longest wait for IPv6 addresses of a pod, in seconds.
         sweep_s: seconds between reconciliations.
         proc: where a writable /proc/sys/net is; a container's own is read-only.
         sysfs: a mount of sysfs.
@@ -61,6 +65,7 @@ class Settings:
     include: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
     vm_handlers: tuple[str, ...] = VM_HANDLERS
+    slaac_s: float = SLAAC_S
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
@@ -137,6 +142,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="handlers of RuntimeClasses whose containers have a kernel of their own, with commas,"
         " in lower case: their pods are refused NICs (default: %(default)s)",
     )  # fmt: skip
+    add(
+        "--slaac-ready-timeout", type=duration, default=default.slaac_s, metavar="TIME",
+        help="longest wait for the IPv6 addresses of a pod, as of addressing: SLAAC, before the"
+        " attach fails (default: 8s)",
+    )  # fmt: skip
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
@@ -167,6 +177,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         include=tuple(args.include),
         parents=patterns(args.parent_interfaces),
         vm_handlers=patterns(args.vm_runtimes),
+        slaac_s=args.slaac_ready_timeout,
         sweep_s=args.sweep,
         log_json=args.log_format == "json",
         verbose=args.verbose,
@@ -181,6 +192,24 @@ def _memlock(text: str) -> int | None:
     if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= UNLIMITED:
         return int(text)
     raise InvalidValueError(f"--memlock {text[:40]!r}: must be bytes, 'unlimited' or 'keep'")
+
+
+def duration(text: str) -> float:
+    """Parse a Go duration ("1m30s") or plain seconds; more than none.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither.
+    """
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        seconds = float(text)
+    else:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a duration as 500ms, 2s or 1m30s")
+    if not seconds or not math.isfinite(seconds):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be more than nothing")
+    return seconds
 
 
 def patterns(text: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ stock.py          devices that may be allocated, and their owners
 """
 
 from dra_shim.pool.build import (
-    BANDWIDTH,
     FUNCTIONS,
     UNHEALTHY,
     DriverResources,
@@ -38,7 +37,6 @@ from dra_shim.pool.stock import (
 )
 
 __all__ = [
-    "BANDWIDTH",
     "FUNCTIONS",
     "NO_CARRIER",
     "NO_DRIVER",

@@ -6,8 +6,9 @@ Rules:
    The PF consumes as many `functions` of its counter set as there are, each of them one.
 3. With list attributes, a NUMA node is published as one: it, then those at the least distance, as
    many as fit. A server without lists gets the node alone.
-4. A device that several claims may have has its link speed as capacity, in bits per second, for
-   the scheduler's accounting: no traffic is shaped. A request without capacity gets a share too.
+4. A device that several claims may have has its link speed as capacity, in bits per second. The
+   scheduler accounts for it, and a child is limited to its share (dranet_nri/plan/rate.py). A
+   request without capacity gets a share without a limit.
 
 Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity), KEP-5491 (lists),
 KEP-6072 (NUMA nodes).
@@ -31,10 +32,9 @@ from dranet_nri.inventory import (
     pci_device_name,
     within_budget,
 )
-from dranet_nri.model import DRIVER_NAME, AttributeValue, Device
+from dranet_nri.model import BANDWIDTH, DRIVER_NAME, AttributeValue, Device
 
 UNHEALTHY: Final = "dra.net/unhealthy"
-BANDWIDTH: Final = "dra.net/bandwidth"
 FUNCTIONS: Final = "functions"
 MAX_VALUES: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice
 

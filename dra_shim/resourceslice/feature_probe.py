@@ -10,12 +10,12 @@ from fractions import Fraction
 from typing import Final
 
 from dra_shim.kubeapi import Document, InvalidError, Object
-from dra_shim.pool import BANDWIDTH, FUNCTIONS, UNHEALTHY, Feature
+from dra_shim.pool import FUNCTIONS, UNHEALTHY, Feature
 from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
 from dra_shim.resourceslice.documents import SlicePool, first_device, new_document, spec_of
 from dra_shim.resourceslice.layout import SliceContent, named
 from dranet_nri.inventory import NUMA_NODE
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import BANDWIDTH, DRIVER_NAME
 
 _FIELDS: Final[Mapping[Feature, str]] = {
     Feature.TAINTS: "taints",

@@ -1,7 +1,6 @@
 """Settings of the daemon: the flags of `dra-shim run`, named as dranet's where it has them."""
 
 import argparse
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +21,11 @@ from dra_shim.settings.providers import ProviderSettings, add_provider_flags, pr
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.settings import patterns
+from dranet_nri.settings import duration, patterns
 
 BIND_ADDRESS: Final = ListenAddress("", 9177)
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
 # Flags of dranet that decide nothing here. They are taken, so that its manifests start, and named.
 IGNORED: Final = (
     ("--db-path", "records are files below --state-dir"),
@@ -35,8 +33,8 @@ IGNORED: Final = (
     ("--inventory-poll-burst", "the kernel tells what changes"),
     ("--device-attach-timeout", "an attach goes on until it ends, and the gate holds containers"),
     ("--hook-path", "containers wait at the gate, not in an OCI hook"),
-    ("--slaac-ready-timeout", "an attach does not wait for router advertisements"),
-    ("--slaac-rollback-reserve", "an attach does not wait for router advertisements"),
+    ("--slaac-ready-timeout", "it is a flag of dranet-nri, which waits"),
+    ("--slaac-rollback-reserve", "the gate holds containers, and no deadline cuts the wait"),
     ("--cloud-provider-options", "clouds are found by the firmware, and need no options"),
 )
 # Those of its logging library, but for -v (InitFlags, k8s.io/klog/v2/klog.go).
@@ -154,7 +152,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         " (IPVLAN, MACVLAN, VLAN), be they bonds or uplinks; give dranet-nri the same",
     )  # fmt: skip
     add(
-        "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
+        "--inventory-max-poll-interval", dest="rescan", type=duration, default=60.0,
         metavar="TIME", help="longest time between two scans of the node (default: 1m)",
     )  # fmt: skip
     add(
@@ -247,17 +245,3 @@ def _truth(text: str) -> bool:
     if text not in _TRUE | _FALSE:
         raise argparse.ArgumentTypeError(f"{text!r}: must be true or false")
     return text in _TRUE
-
-
-def _duration(text: str) -> float:
-    """Parse a Go duration ("1m30s") or plain seconds; more than none."""
-    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
-    if parts and "".join(number + unit for number, unit in parts) == text:
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        seconds = float(text)
-    else:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a duration as 500ms, 2s or 1m30s")
-    if not seconds or not math.isfinite(seconds):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be more than nothing")
-    return seconds

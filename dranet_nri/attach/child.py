@@ -77,7 +77,7 @@ def expect_child(
     alias = device.child or alias_of(claim_uid, wanted.device.name, wanted.share_id)
     if isinstance(link, IpoibConfig):
         link = replace(link, pkey=_pkey(session, wanted, link))
-    network = child_network(wanted.config, link, parent)
+    network = replace(child_network(wanted.config, link, parent), rate=wanted.bandwidth)
     observed = session.child(alias)
     record = replace(
         device,

@@ -170,7 +170,9 @@ class AttachController:
         previous = self._records()
         try:
             done = await self.overseer.done(
-                lambda: self.executor.attach(pod, netns, claims, previous),
+                lambda: self.executor.attach(
+                    pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
+                ),
                 tuple(_blank(pod, netns, allocation) for allocation in claims),
             )
         except Exception:

@@ -65,6 +65,8 @@ class DesiredDevice:
         network: what it shall have in the pod; None for one that has no net device, or that
             stays on the host because several pods share it.
         child: the link that is made for the pod instead of the device, None if none is.
+        given: addresses that the network gave it in the pod.
+        is_settled: whether it has them; its routes may need them.
     """
 
     claim_uid: str
@@ -73,6 +75,8 @@ class DesiredDevice:
     observed: Observed
     network: PodNetwork | None = None
     child: Child | None = None
+    given: tuple[str, ...] = ()
+    is_settled: bool = False
 
     @property
     def is_in_use(self) -> bool:
@@ -84,14 +88,16 @@ class DesiredDevice:
         return left and self.record.was_given
 
     def plan(self) -> Plan:
-        """Return the way into the pod.
+        """Return the way into the pod, without routes until the network gave it its addresses.
 
         Raises:
             RefusedError: the wanted state cannot be had.
         """
-        record = self.record
+        record, network = self.record, self.network
+        if network and network.is_dynamic and not self.is_settled:
+            network = replace(network, routes=(), rules=())
         wanted = AttachTarget(
-            self.network, record.snapshot, record.rdma, record.rdma_name, child=self.child
+            network, record.snapshot, record.rdma, record.rdma_name, child=self.child
         )
         return make_plan(wanted, self.observed)
 
@@ -146,7 +152,8 @@ class DesiredDevice:
     def _addresses(self, refused: Refused) -> tuple[str, ...]:
         lacking = {op.address for op, _ in refused if isinstance(op, AddAddress)}
         wanted = self.network.addresses if self.network else ()
-        return tuple(address.cidr for address in wanted if address not in lacking)
+        static = (address.cidr for address in wanted if address not in lacking)
+        return (*static, *self.given)
 
     def _told(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
         """Yield what the pod has not of the network."""

@@ -10,15 +10,17 @@ Rules:
 4. All of this runs in one thread, which waits only for the kernel and, briefly, its drivers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from dranet_nri.attach.addressing import AddressWait, with_addresses
 from dranet_nri.attach.desired import DesiredDevice, carried, moved, resolve
 from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.restorer import Restorer
+from dranet_nri.attach.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.verify import verify_attached
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import (
@@ -31,10 +33,10 @@ from dranet_nri.model import (
     Pod,
 )
 from dranet_nri.plan.kernel import Kernel, Session
-from dranet_nri.plan.ops import Op, Plan
-from dranet_nri.plan.planner import is_cut
+from dranet_nri.plan.lacking import Refused
 from dranet_nri.plan.refusals import described, stopped_at
 from dranet_nri.plan.retry import RestoreResult, message_of, restore_failure
+from dranet_nri.settings import SLAAC_S
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 
@@ -82,6 +84,7 @@ class PlanExecutor:
         clock: Clock,
         rdma: RdmaOptions,
         guard: PublishGuard | None = None,
+        slaac_s: float = SLAAC_S,
     ) -> None:
         """Use the kernel and write to the journal.
 
@@ -91,12 +94,14 @@ class PlanExecutor:
             clock: for failures and remaining lifetimes.
             rdma: the operator's choices for RDMA devices.
             guard: judges what may leave the host.
+            slaac_s: the longest wait for IPv6 addresses, in seconds.
         """
         self._kernel = kernel
         self._journal = journal
         self._clock = clock
         self._rdma = rdma
         self._guard = guard or PublishGuard()
+        self._slaac_s = slaac_s
         self._way_home = Restorer(clock.boot)
 
     def attach(
@@ -105,6 +110,7 @@ class PlanExecutor:
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Bring every device of the pod's claims into its namespace, or none.
 
@@ -113,6 +119,7 @@ class PlanExecutor:
             netns: its namespace, held.
             allocations: the pod's claims.
             previous: the last record of each claim of the node, by claim UID.
+            is_wanted: whether the sandbox is live; called from this thread.
 
         Returns:
             The records, one a claim, all of phase ATTACHED.
@@ -138,7 +145,7 @@ class PlanExecutor:
             self._fail(records, str(stopped))
             raise stopped from error
         try:
-            return self._attach(session, records, allocations, beside)
+            return self._attach(session, records, allocations, beside, is_wanted)
         finally:
             session.close()
 
@@ -178,6 +185,7 @@ class PlanExecutor:
         records: tuple[Attachment, ...],
         allocations: tuple[Allocation, ...],
         beside: tuple[Attachment, ...],
+        is_wanted: Callable[[], bool],
     ) -> tuple[Attachment, ...]:
         try:
             judged, now_s = self._guard.look(session), self._clock.boot()
@@ -190,25 +198,23 @@ class PlanExecutor:
             self._fail(records, described(error))
             raise
         records = intents
-        step: Op | str = ""
-        refused: list[list[tuple[Op, KernelError]]] = [[] for _ in targets]
+        run = AttachRun(session, [[] for _ in targets])
         try:
-            for number, op in _all_ops(session, targets, plans):
-                step = op
-                try:
-                    session.apply(op)
-                except KernelError as error:
-                    if not targets[number].may_lack(op, error):
-                        raise
-                    refused[number].append((op, error))
-            step = "record the result"
-            done = tuple(self._attached(session, record, targets, refused) for record in records)
+            run.apply(targets, all_ops(session, targets, plans))
+            run.step = "wait for addresses"
+            wait = AddressWait(self._slaac_s, self._clock.sleep, is_wanted)
+            targets = with_addresses(session, targets, wait)
+            run.apply(targets, late_ops(session, targets))
+            run.step = "record the result"
+            done = tuple(
+                self._attached(session, record, targets, run.refused) for record in records
+            )
             for record in done:
                 self._journal.put(record)
         except DranetError as error:
             undone = self._undo(session, targets)
-            self._fail(records, str(stopped_at(step, error)), undone)
-            raise stopped_at(step, error, undone.failures) from error
+            self._fail(records, str(stopped_at(run.step, error)), undone)
+            raise stopped_at(run.step, error, undone.failures) from error
         return done
 
     def _attached(
@@ -216,7 +222,7 @@ class PlanExecutor:
         session: Session,
         record: Attachment,
         targets: tuple[DesiredDevice, ...],
-        refused: list[list[tuple[Op, KernelError]]],
+        refused: Sequence[Refused],
     ) -> Attachment:
         devices = tuple(
             target.attached(session, self._rdma, self._clock.sleep, lacking)
@@ -353,16 +359,3 @@ class PlanExecutor:
 def _with_devices(record: Attachment, targets: tuple[DesiredDevice, ...]) -> Attachment:
     own = (target for target in targets if target.claim_uid == record.claim.uid)
     return replace(record, devices=tuple(target.record for target in own))
-
-
-def _all_ops(
-    session: Session, targets: tuple[DesiredDevice, ...], plans: tuple[Plan, ...]
-) -> Iterator[tuple[int, Op]]:
-    """Yield every operation of an attach, each applied before the next one is asked for.
-
-    With the number of the target that it is for.
-    """
-    for number, (target, ops) in enumerate(zip(targets, plans, strict=True)):
-        yield from ((number, op) for op in ops)
-        if is_cut(target.record.snapshot, ops):
-            yield from ((number, op) for op in target.seen_anew(session).plan())

@@ -52,6 +52,11 @@ NO_ADDRESS_WARNING: Final = (
     " by an address of the pod (ENODEV in rping); use programs that connect without it, as"
     " ib_write_bw does, claim the whole device, or remove rdma_cm from rdma.charDevices"
 )
+NO_LIMIT_WARNING: Final = (
+    "the bandwidth that the claim has of the device limits what the pod's interface sends: RDMA"
+    " traffic bypasses the kernel and its limits; limit that in the fabric, or claim a VF with a"
+    " rate"
+)
 NO_GID_WARNING: Final = (
     "its RDMA device is RoCE, and the interface has no IP address in the pod but link-local ones:"
     " it has no GID that is routed, connections beyond the link fail, and NCCL falls back to TCP;"
@@ -62,7 +67,9 @@ MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device a
 _LOOK_S: Final = 0.05
 # Said once, at attach.
 NETWORK: Final = "network: "  # begins a warning of what the pod gets besides RDMA
-_STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING})
+_STANDING: Final = frozenset(
+    {SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING, NO_LIMIT_WARNING}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +132,9 @@ def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]
     drivers/infiniband/core/cma.c); a child is there, the link of a shared device is not.
     """
     left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.child
-    if left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds):
-        return SHARED_MODE_WARNING, NO_ADDRESS_WARNING
-    return (SHARED_MODE_WARNING,)
+    no_address = left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds)
+    warnings = {NO_ADDRESS_WARNING: no_address, NO_LIMIT_WARNING: bool(wanted.bandwidth)}
+    return SHARED_MODE_WARNING, *(text for text, applies in warnings.items() if applies)
 
 
 def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:

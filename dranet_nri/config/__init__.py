@@ -6,6 +6,7 @@ scalars.py         one string → one canonical value (address, MAC, interface n
 network.py         document → NetworkConfig, or every violation
 child.py           `type`, `ipvlan`, `macvlan` and `vlan`: a child in place of the device
 rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
+addressing.py      `addressing` and `dhcp`: where the addresses come from
 ethtool.py         the `ethtool` block: offload features and private flags
 address_ranges.py  an address of this node's in place of a range
 unsupported.py     fields of dranet's that are checked, then refused

@@ -102,6 +102,7 @@ def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
     given: tuple[tuple[str, object], ...] = (
         ("interface.name", interface.name),
         ("interface.addresses", interface.addresses or None),
+        ("interface.addressing", interface.is_dynamic or None),
         ("interface.mtu", interface.mtu),
         ("interface.hardwareAddr", interface.hardware_addr),
         ("interface.gsoMaxSize", interface.gso_max_size),
@@ -170,7 +171,8 @@ def _child_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
                 f"{f'{ifname} ({encapsulation})' if ifname else 'none'}; remove it, or select "
                 'devices by attributes["dra.net"].encapsulation == "ether"'
             )
-        if isinstance(child, IpvlanConfig) and config.interface.addresses is None:
+        given = config.interface.addresses is not None or config.interface.is_dynamic
+        if isinstance(child, IpvlanConfig) and not given:
             yield (
                 "interface.addresses: type IPVLAN inherits none from the host; give them, or [] "
                 "for an interface without any"

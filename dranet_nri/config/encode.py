@@ -44,6 +44,7 @@ def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
     pairs: tuple[tuple[str, object], ...] = (
         ("name", interface.name),
         ("addresses", None if addresses is None else list(addresses)),
+        ("addressing", interface.addressing and str(interface.addressing)),
         ("mtu", interface.mtu),
         ("hardwareAddr", interface.hardware_addr),
         ("gsoMaxSize", interface.gso_max_size),

@@ -10,6 +10,7 @@ from typing import Final
 INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "name": "name in the pod; default: the name on the host",
     "addresses": "a list, see below; default: the addresses on the host",
+    "addressing": "`Static` (default), `SLAAC`; `Unnumbered`: a child without addresses",
     "mtu": "68 or more; 1280 or more with IPv6 addresses",
     "hardwareAddr": "a unicast MAC of the device's length",
     "gsoMaxSize": "bytes, 1 or more (BIG TCP)",
@@ -35,10 +36,6 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "ipvlan": "with `type: IPVLAN`",
     "macvlan": "with `type: MACVLAN`",
     "vlan": "required with `type: VLAN`",
-}
-# The parser handles it apart, for dranet's other values are refused with a remedy.
-ADDRESSING_FIELDS: Final[Mapping[str, str]] = {
-    "addressing": "`Static` (default); `Unnumbered`: a child without addresses",
 }
 IPOIB_FIELDS: Final[Mapping[str, str]] = {
     "pkey": '`"0x8001"`, a number, or `tenant`',

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.address_ranges import parse_address_or_range
+from dranet_nri.config.addressing import read_addressing
 from dranet_nri.config.child import read_children
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
 from dranet_nri.config.fields import (
@@ -40,6 +41,7 @@ from dranet_nri.config.scalars import (
 from dranet_nri.config.unsupported import REFUSED_INTERFACE, check_interface
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
+    Addressing,
     EthtoolConfig,
     InterfaceConfig,
     NeighbourConfig,
@@ -134,16 +136,18 @@ def _profile(node: Node) -> str | None:
 
 def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     fields = without_blank(
-        node.fields(INTERFACE_FIELDS, REFUSED_INTERFACE), "name", "type", "addressing"
+        node.fields(INTERFACE_FIELDS, ("dhcp", *REFUSED_INTERFACE)), "name", "type", "addressing"
     )
-    check_interface(node, fields)
+    check_interface(fields)
+    addressing = read_addressing(node, fields)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     children = read_children(fields)
     link = read_link(fields, has_rules=has_rules)
-    unnumbered = "addressing" in fields and fields["addressing"].value == "Unnumbered"
+    unnumbered = addressing is Addressing.UNNUMBERED
     config = InterfaceConfig(
         name=given(fields, "name", lambda found: found.parsed(parse_ifname)),
         addresses=() if unnumbered else given(fields, "addresses", _addresses),
+        addressing=None if unnumbered else addressing,
         mtu=given(fields, "mtu", partial(_at_least, low=_MIN_MTU)),
         hardware_addr=given(fields, "hardwareAddr", lambda found: found.parsed(parse_own_mac)),
         gso_max_size=sizes[0],

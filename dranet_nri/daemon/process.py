@@ -124,6 +124,7 @@ class NriDaemon:
                 PublishGuard(
                     settings.node_addresses, settings.uplinks, settings.include, settings.parents
                 ),
+                settings.slaac_s,
             ),
             attachments=attachments,
             gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),

@@ -21,7 +21,7 @@ from dranet_nri.linux.netlink.codec import (
     u32,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
-from dranet_nri.model import FOREVER, Address
+from dranet_nri.model import FOREVER, Address, DetectedAddress
 
 RTM_NEWADDR: Final = 20
 RTM_DELADDR: Final = 21
@@ -40,7 +40,9 @@ IFA_PROTO: Final = 11
 IFA_F_TEMPORARY: Final = 0x01  # IPv6 privacy address; the bit says "secondary" for IPv4
 IFA_F_NODAD: Final = 0x02
 IFA_F_OPTIMISTIC: Final = 0x04
+IFA_F_DADFAILED: Final = 0x08
 IFA_F_HOMEADDRESS: Final = 0x10
+IFA_F_TENTATIVE: Final = 0x40
 IFA_F_MANAGETEMPADDR: Final = 0x100
 IFA_F_NOPREFIXROUTE: Final = 0x200
 IFA_F_MCAUTOJOIN: Final = 0x400
@@ -70,6 +72,27 @@ def dump_addresses(
     v4 = [_address(body, name) for body in bodies if _is_of(body, AF_INET, index)]
     v6 = [_address(body, name) for body in bodies if _is_of(body, AF_INET6, index)]
     return (*v4, *reversed(v6))
+
+
+def dump_detected(netlink: RtnetlinkSocket, what: str, index: int) -> tuple[DetectedAddress, ...]:
+    """Return the link's IPv6 addresses with the state of their detection."""
+    found: list[DetectedAddress] = []
+    for body in netlink.dump(what, RTM_GETADDR, _HEADER.pack(AF_INET6, 0, 0, 0, index)):
+        if not _is_of(body, AF_INET6, index):
+            continue
+        _, _, flags, _, _ = fixed(_HEADER, body)
+        flags = u32(attributes(body, _HEADER.size).get(IFA_FLAGS), flags)
+        address = _address(body, "")
+        found.append(
+            DetectedAddress(
+                cidr=address.cidr,
+                scope=address.scope,
+                tentative=bool(flags & IFA_F_TENTATIVE),
+                duplicate=bool(flags & IFA_F_DADFAILED),
+                temporary=bool(flags & IFA_F_TEMPORARY),
+            )
+        )
+    return tuple(found)
 
 
 def _is_of(body: bytes, family: int, index: int) -> bool:

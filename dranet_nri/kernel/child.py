@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel import rate
 from dranet_nri.kernel.links import (
     NLM_F_EXCL_CREATE,
     RTM_NEWLINK,
@@ -154,6 +155,7 @@ def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observe
         pod=_state(pod, there),
         taken_pod_names=frozenset(taken - {there.name if there else ""}),
         pod_rules=pod.rules() if pod else (),
+        pod_rate=rate.rate_of(pod.netlink, pod.ns, there.index) if pod and there else 0,
     )
 
 

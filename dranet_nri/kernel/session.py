@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
-from dranet_nri.kernel import addresses, child, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel import addresses, child, links, neighbours, rate, rdma, routes, rules
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
@@ -25,6 +25,7 @@ from dranet_nri.kernel.sysctl import SysctlDefaults
 from dranet_nri.linux.netlink.links import link_at, link_from
 from dranet_nri.model import (
     CharDevice,
+    DetectedAddress,
     DeviceKey,
     EthtoolState,
     Link,
@@ -61,6 +62,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.routes import Slot
 from dranet_nri.plan.vrf import AddVrf
 
@@ -201,6 +203,12 @@ class NetlinkSession:
         space = self._space(Ns.POD, what)
         return link_from(link_at(space.netlink, what, space.index(what, name)))
 
+    def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
+        """Return the IPv6 addresses that the pod's link of that name has now."""
+        what = f"dump addresses of {name} in the pod"
+        space = self._space(Ns.POD, what)
+        return addresses.dump_detected(space.netlink, what, space.index(what, name))
+
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""
         return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
@@ -334,7 +342,7 @@ def _apply_by_index(
 def _apply_by_name(
     space: Namespace,
     what: str,
-    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour,
+    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour | LimitRate,
 ) -> None:
     netlink = space.netlink
     index = space.index(what, op.name)
@@ -343,6 +351,8 @@ def _apply_by_name(
             links.set_settings(netlink, what, index, op.settings)
         case SetUp():
             links.set_up(netlink, what, index)
+        case LimitRate():
+            rate.limit(netlink, what, index, op.rate)
         case AddAltname():
             links.add_altname(netlink, what, index, op.altname)
         case SetMaster():

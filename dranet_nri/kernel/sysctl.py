@@ -147,6 +147,7 @@ SET_BY_CLAIMS: Final = frozenset(
     {("ipv4", "arp_announce"), ("ipv4", "arp_ignore"), ("ipv4", "forwarding")}
     | {("ipv6", "disable_ipv6"), ("ipv6", "forwarding"), ("ipv6", "addr_gen_mode")}
     | {("ipv6", "accept_ra"), ("ipv6", "dad_transmits"), ("ipv6", "router_solicitations")}
+    | {("ipv6", "autoconf"), ("ipv6", "accept_ra_pinfo"), ("ipv6", "ra_defrtr_metric")}
     | {("ipv6", f"router_solicitation_{key}") for key in ("delay", "interval", "max_interval")}
 )
 

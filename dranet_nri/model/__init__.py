@@ -6,6 +6,7 @@ Rules:
 3. No value here does I/O.
 """
 
+from dranet_nri.model.addressing import Addressing, DetectedAddress
 from dranet_nri.model.child import (
     IPOIB_MTU,
     TENANT_PKEY,
@@ -20,6 +21,7 @@ from dranet_nri.model.child import (
     VlanProtocol,
 )
 from dranet_nri.model.claim import (
+    BANDWIDTH,
     GATE_CLOSED,
     AllocatedDevice,
     Allocation,
@@ -109,6 +111,7 @@ from dranet_nri.model.runtime import (
 __all__ = [
     "ARPHRD_ETHER",
     "ARPHRD_INFINIBAND",
+    "BANDWIDTH",
     "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
     "DELETED_WITH_LOWER",
@@ -121,6 +124,7 @@ __all__ = [
     "TENANT_PKEY",
     "Address",
     "AddressMode",
+    "Addressing",
     "AllocatedDevice",
     "Allocation",
     "AttachedDevice",
@@ -134,6 +138,7 @@ __all__ = [
     "Container",
     "ContainerClaim",
     "DefaultRoute",
+    "DetectedAddress",
     "Device",
     "DeviceKey",
     "Edits",

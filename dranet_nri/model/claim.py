@@ -53,9 +53,12 @@ class ObjectRef:
         return f"{self.namespace}/{self.name}"
 
 
+BANDWIDTH: Final = "dra.net/bandwidth"  # the capacity of a shared device, in bit/s
+
+
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Part of a shared device's capacity, in whole units of it ("dra.net/bandwidth": bit/s)."""
+    """Part of a shared device's capacity, in whole units of it (BANDWIDTH: bit/s)."""
 
     capacity: str
     amount: int
@@ -89,6 +92,11 @@ class AllocatedDevice:
     def identity(self) -> tuple[str, str]:
         """Return the device's name and the share's id, which distinguish shares of one device."""
         return self.device.name, self.share_id
+
+    @property
+    def bandwidth(self) -> int:
+        """Return what the share has of the device's bandwidth in bit/s, 0 without a limit."""
+        return next((part.amount for part in self.consumed if part.capacity == BANDWIDTH), 0)
 
     @property
     def full_request(self) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.model.addressing import Addressing
 from dranet_nri.model.child import ChildConfig, IpoibConfig, IpvlanConfig, MacvlanConfig, VlanConfig
 from dranet_nri.model.ethtool import EthtoolConfig
 
@@ -77,6 +78,7 @@ class InterfaceConfig:
 
     name: str | None = None
     addresses: tuple[str, ...] | None = None
+    addressing: Addressing | None = None
     mtu: int | None = None
     hardware_addr: str | None = None
     gso_max_size: int | None = None
@@ -101,6 +103,11 @@ class InterfaceConfig:
     ipvlan: IpvlanConfig | None = None
     macvlan: MacvlanConfig | None = None
     vlan: VlanConfig | None = None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the network gives the interface addresses, in the pod."""
+        return self.addressing in {Addressing.DHCP, Addressing.SLAAC}
 
     @property
     def child(self) -> ChildConfig | None:

@@ -368,6 +368,7 @@ class Observed:
             IPoIB children and other ports.
         unclear: links that may be the device and can't be distinguished; it counts as being nowhere
             then, and not as gone.
+        pod_rate: the limit of a child in the pod in bit/s, 0 if it has none.
     """
 
     host: LinkState | None = None
@@ -379,3 +380,4 @@ class Observed:
     rdma: ObservedRdma = NO_RDMA
     lost_with_rdma: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()
+    pod_rate: int = 0

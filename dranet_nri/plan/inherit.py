@@ -10,6 +10,8 @@ Rules:
    route is the cluster network's; a claim gets it by `routes`. Routes that tunnel or use other
    devices are not inherited: their destination depends on the host.
 4. Rules follow the tables whose routes are inherited.
+5. Of a family whose addresses the network gives, no address of the host is inherited, and of
+   `SLAAC` no route that a router advertised: the pod's kernel makes its own.
 """
 
 from collections.abc import Collection
@@ -19,6 +21,7 @@ from typing import Final
 from dranet_nri.model import (
     FOREVER,
     Address,
+    Addressing,
     LinkState,
     Neighbour,
     NetworkConfig,
@@ -33,6 +36,7 @@ IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
 IFA_F_MANAGETEMPADDR: Final = 0x100
 IFAPROT_KERNEL_RA: Final = 2
+RTPROT_RA: Final = 9  # linux/rtnetlink.h
 
 Inherited = Address | Route | Rule | Neighbour
 
@@ -66,9 +70,17 @@ def inherited(
     """
     left: list[str] = []
     given = config.interface.addresses
-    addresses = tuple(map(_lasting, _addresses(host, families, left) if given is None else ()))
+    found = _addresses(host, families, left) if given is None else ()
+    routes_of_host = host.routes
+    match config.interface.addressing:
+        case Addressing.DHCP:
+            found = ()
+        case Addressing.SLAAC:
+            found = [address for address in found if not is_v6(address.cidr)]
+            routes_of_host = tuple(route for route in host.routes if route.protocol != RTPROT_RA)
+    addresses = tuple(map(_lasting, found))
     own = addresses if given is None else tuple(map(Address, given))
-    routes = _routes(host.routes, claimed, own, families, left)
+    routes = _routes(routes_of_host, claimed, own, families, left)
     configured = {neighbour.destination for neighbour in config.neighbors}
     return InheritedState(
         addresses,

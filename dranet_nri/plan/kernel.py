@@ -6,6 +6,7 @@ from typing import Protocol
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     CharDevice,
+    DetectedAddress,
     DeviceKey,
     EthtoolState,
     Link,
@@ -63,6 +64,13 @@ class Session(Protocol):
 
         Raises:
             KernelError: there is none.
+        """
+
+    def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
+        """Return the IPv6 addresses that the pod's link of that name has now.
+
+        Raises:
+            KernelError: there is no such link, or the dump failed.
         """
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:

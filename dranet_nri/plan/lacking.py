@@ -24,6 +24,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.plan.inherit import Inherited
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op
+from dranet_nri.plan.rate import NOT_LIMITED, LimitRate
 from dranet_nri.plan.refusals import explained
 
 MAX_WARNINGS: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
@@ -43,6 +44,8 @@ def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bo
             return what in inherited and error.code in LASTING
         case AddRule(rule=what) | AddNeighbour(neighbour=what):
             return what in inherited and error.code in LASTING
+        case LimitRate():
+            return error.code in NOT_LIMITED
         case _:
             return False
 

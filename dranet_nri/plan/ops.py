@@ -24,6 +24,7 @@ from dranet_nri.model import (
     TcxProgram,
     XdpMode,
 )
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
 
 
@@ -394,6 +395,7 @@ Op = (
     | MoveRdma
     | RenameRdma
     | AddChild
+    | LimitRate
     | DelLink
 )
 

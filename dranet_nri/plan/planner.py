@@ -55,6 +55,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.rdma import plan_rdma_attach, plan_rdma_restore, why_rdma_not_restored
 from dranet_nri.plan.restore import RestoreTarget, plan_restore
 from dranet_nri.plan.routes import missing_routes
@@ -116,7 +117,19 @@ def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
     state = observed.pod or observed.host
     if state is None:
         return make_child(wanted.network, wanted.child, observed)
-    return _into_pod(wanted.network, state, observed)
+    network = wanted.network
+    ops = _into_pod(network, state, observed)
+    if network.rate in {0, observed.pod_rate}:
+        return ops
+    # Before the link is up, so that nothing is sent without it; a move resets it.
+    limited = LimitRate(Ns.POD, network.name, network.rate)
+    named = next((number for number, op in enumerate(ops, 1) if _names(op)), 0)
+    return *ops[:named], limited, *ops[named:]
+
+
+def _names(op: Op) -> bool:
+    """Whether the operation gives the link its name in the pod."""
+    return isinstance(op, MoveLink | RenameLink)
 
 
 def is_cut(state: LinkState | None, ops: Plan) -> bool:

@@ -5,6 +5,8 @@ Rules:
    switched on for the link.
 2. What the claim leaves out is inherited from the host, best effort: see plan.inherit.
 3. The kernel removes IPv6 from a link with a small MTU. Claimed IPv6 is refused there.
+4. The defaults of `addressing: SLAAC` are dranet's, but for duplicate address detection: a child
+   shares its parent's link with other pods, so its addresses are checked.
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +18,10 @@ from typing import Final
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Address,
+    Addressing,
     AddressMode,
     ChildConfig,
+    InterfaceConfig,
     IpvlanConfig,
     IpvlanMode,
     Link,
@@ -44,6 +48,14 @@ DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right be
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
 # IN6_ADDR_GEN_MODE_*, linux/if_link.h
 ADDRESS_MODES: Final = {AddressMode.EUI64: "0", AddressMode.NONE: "1", AddressMode.RANDOM: "3"}
+# Default routes that the network gives are behind those of the pod's cluster network.
+DEFAULT_METRIC: Final = 2048
+# Without them the kernel makes no address of an advertisement, or a default route like any other.
+AUTOCONFIGURED: Final = (
+    Sysctl("ipv6", "autoconf", "1"),
+    Sysctl("ipv6", "accept_ra_pinfo", "1"),
+    Sysctl("ipv6", "ra_defrtr_metric", str(DEFAULT_METRIC)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,8 @@ class PodNetwork:
     Attributes:
         inherited: what of the addresses, routes, rules and neighbours was not claimed.
         told: warnings for the pod, one line each.
+        rate: what it can send at most in bit/s, 0 without a limit.
+        addressing: where its other addresses come from.
     """
 
     name: str
@@ -68,22 +82,36 @@ class PodNetwork:
     private_flags: Switches = Switches()
     inherited: frozenset[Inherited] = frozenset()
     told: tuple[str, ...] = ()
+    rate: int = 0
+    addressing: Addressing = Addressing.STATIC
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the network gives it addresses."""
+        return self.addressing in {Addressing.DHCP, Addressing.SLAAC}
 
 
-def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
+def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False) -> PodNetwork:
     """Resolve the claim's parameters against the device's state on the host.
+
+    Args:
+        config: the parameters.
+        host: the state.
+        shared: other pods and the host use the link, so that IPv6 addresses are checked.
 
     Raises:
         RefusedError: IPv6 is claimed, and the MTU is too small for it; or the device has no such
             feature or private flag.
     """
     name = config.interface.name or host.link.name
+    if config.interface.addressing is Addressing.SLAAC:
+        config = replace(config, interface=_autoconfigured(config.interface, shared=shared))
     possible = _families(config, host)
     families = possible - ({"ipv6"} if config.interface.disable_ipv6 else set())
     claimed = tuple(map(_route, config.routes))
     rules = _configured_rules(config)
     of_host = inherited(config, host, claimed, families)
-    addresses = _claimed_addresses(config)
+    addresses = _claimed_addresses(config, shared=shared)
     neighbours = tuple(
         Neighbour(neighbour.destination, neighbour.hardware_addr)
         for neighbour in {entry.destination: entry for entry in config.neighbors}.values()
@@ -102,6 +130,7 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
         private_flags=private_flags_of(config.ethtool, host),
         inherited=of_host.values - frozenset[Inherited](rules),
         told=of_host.left_out,
+        addressing=config.interface.addressing or Addressing.STATIC,
     )
     return _in_vrf(network) if network.vrf else network
 
@@ -113,7 +142,7 @@ def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -
         RefusedError: IPv6 is claimed, and the MTU is too small for it.
     """
     bare = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
-    network = pod_network(config, LinkState(bare))
+    network = pod_network(config, LinkState(bare), shared=True)
     if config.routes or config.rules:
         return network
     l3 = isinstance(link, IpvlanConfig) and link.mode is not IpvlanMode.L2
@@ -163,7 +192,7 @@ def _families(config: NetworkConfig, host: LinkState) -> frozenset[str]:
         raise RefusedError(
             f"device {host.link.name} with interface.mtu {mtu} can't have {ipv6}: IPv6 needs"
             f" {IPV6_MIN_MTU}; set interface.mtu to that or more, or give interface.addresses,"
-            " routes and neighbors without IPv6"
+            " addressing, routes and neighbors without IPv6"
         )
     return frozenset({"ipv4"})
 
@@ -175,7 +204,8 @@ def _claimed_ipv6(config: NetworkConfig) -> str:
         *(route.destination for route in config.routes),
         *(neighbour.destination for neighbour in config.neighbors),
     )
-    return next(filter(is_v6, claimed), "")
+    given = "addressing SLAAC" if config.interface.addressing is Addressing.SLAAC else ""
+    return given or next(filter(is_v6, claimed), "")
 
 
 def _prefix(text: str) -> str:
@@ -225,12 +255,30 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     wanted += (
         Sysctl("ipv6", key, str(value)) for key, value in numbers.items() if value is not None
     )
+    if interface.addressing is Addressing.SLAAC:
+        wanted += AUTOCONFIGURED
     return tuple(wanted)
 
 
-def _claimed_addresses(config: NetworkConfig) -> tuple[Address, ...]:
+def _autoconfigured(given: InterfaceConfig, *, shared: bool) -> InterfaceConfig:
+    """Return the interface with the defaults of SLAAC, by which an address is there soon."""
+    own = not shared and given.hardware_addr is None  # the host had the same address
+    defaults: dict[str, object] = {
+        "disable_ipv6": False,
+        "accept_ra": 2,
+        "router_solicitation_delay": 0,
+        "router_solicitation_interval": 1,
+        "dad_transmits": 0 if own else None,
+        # It has the MAC of its parent, and by EUI-64 the parent's address as well.
+        "addr_gen_mode": AddressMode.RANDOM if given.ipvlan else None,
+    }
+    missing = {name: value for name, value in defaults.items() if getattr(given, name) is None}
+    return replace(given, **missing)  # type: ignore[arg-type]  # names and values stand above
+
+
+def _claimed_addresses(config: NetworkConfig, *, shared: bool) -> tuple[Address, ...]:
     cidrs = dict.fromkeys(config.interface.addresses or ())
-    return tuple(Address(cidr, flags=without_detection(cidr)) for cidr in cidrs)
+    return tuple(Address(cidr, flags=0 if shared else without_detection(cidr)) for cidr in cidrs)
 
 
 def _configured_rules(config: NetworkConfig) -> tuple[Rule, ...]:

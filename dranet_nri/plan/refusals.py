@@ -68,6 +68,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
 
 _MEMORY: Final = "the node is short of memory"
@@ -170,6 +171,11 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
         " interface.vlan.id",
         EINVAL: "the parent takes no such child: it is no Ethernet link, or the host gave it to"
         " one pod alone (macvlan passthru); claim another device",
+    },
+    LimitRate: {
+        ENOENT: "the node's kernel has no token buckets; load the module sch_tbf",
+        EOPNOTSUPP: "the node's kernel has no traffic control (CONFIG_NET_SCHED)",
+        EINVAL: "the link takes no queueing discipline; claim a device without bandwidth",
     },
     AddVrf: {
         EOPNOTSUPP: "the node's kernel has no VRFs; load the module vrf",

@@ -70,6 +70,36 @@ EDITS: Final = (
         "\tcase NETDEV_REGISTER:\n\t\trxe_net_init(ndev);\n\t\tbreak;\n{}",
         "the UDP sockets belong to the namespace: the one the netdev comes to needs its own",
     ),
+    Edit(
+        "rxe_net.c",
+        "static int rxe_udp_encap_recv(struct sock *sk, struct sk_buff *skb)\n",
+        "static int rxe_is_below(struct net_device *lower, struct netdev_nested_priv *priv)\n"
+        "{{\n\tstruct rxe_dev **found = priv->data;\n\n"
+        "\t*found = rxe_get_dev_from_net(lower);\n\treturn *found != NULL;\n}}\n\n"
+        "static struct rxe_dev *rxe_below(struct net_device *ndev)\n"
+        "{{\n\tstruct rxe_dev *rxe = NULL;\n"
+        "\tstruct netdev_nested_priv priv = {{ .data = &rxe }};\n\n"
+        "\trcu_read_lock();\n"
+        "\tnetdev_walk_all_lower_dev_rcu(ndev, rxe_is_below, &priv);\n"
+        "\trcu_read_unlock();\n\treturn rxe;\n}}\n\n{}",
+        "the netdev of a GID may be a child of the device's own (IPVLAN, MACVLAN, VLAN)",
+    ),
+    Edit(
+        "rxe_net.c",
+        "\tif (!rxe)\n\t\tgoto drop;\n",
+        "\tif (!rxe)\n\t\trxe = rxe_below(ndev);\n{}",
+        "hardware takes packets for a GID off the wire before the network stack gives them to the"
+        " child that has the address",
+    ),
+    Edit(
+        "rxe_net.c",
+        "\tif (!rxe)\n\t\treturn NOTIFY_OK;\n",
+        "\tif (!rxe && event == NETDEV_UP && !rxe_ns_pernet_sk4(dev_net(ndev))) {{\n"
+        "\t\tstruct rxe_dev *below = rxe_below(ndev);\n\n"
+        "\t\tif (below) {{\n\t\t\trxe_net_init(ndev);\n"
+        "\t\t\tib_device_put(&below->ib_dev);\n\t\t}}\n\t}}\n{}",
+        "a child in a namespace without UDP sockets of the driver receives nothing",
+    ),
 )
 
 

@@ -50,14 +50,16 @@ Parameters = Mapping[str, object] | Sequence[Mapping[str, object]]
 
 
 def claim_document(
-    name: str, nics: Sequence[Nic], config: Parameters | None = None
+    name: str, nics: Sequence[Nic], config: Parameters | None = None, bandwidth: str = ""
 ) -> dict[str, object]:
     """Return a ResourceClaim with one request for each NIC, and parameters."""
+    part = {"capacity": {"requests": {"dra.net/bandwidth": bandwidth}}} if bandwidth else {}
     requests = [
         {
             "name": f"nic{number}",
             "exactly": {
                 "deviceClassName": "nic",
+                **part,
                 "selectors": [
                     {
                         "cel": {
@@ -119,6 +121,7 @@ def allocate(
     config: Parameters | None = None,
     pod: str = "",
     shared: str = "",
+    bandwidth: str = "",
     node: Place = NODE,
 ) -> Allocated:
     """Allocate a claim for NICs of a node to the pod that will have this UID.
@@ -131,6 +134,7 @@ def allocate(
         config: its parameters.
         pod: name of the pod, its UID unless given.
         shared: CEL of the devices that several claims may have at once.
+        bandwidth: what the claim asks for of each shared NIC, as a quantity in bit/s.
         node: where they are.
 
     Raises:
@@ -138,7 +142,7 @@ def allocate(
     """
     for nic in nics if node is NODE else ():
         wait_until(f"the carrier of {nic.name}", partial(has_carrier, nic.name))
-    documents = (CLASS, claim_document(name, nics, config))
+    documents = (CLASS, claim_document(name, nics, config, bandwidth))
     listed = [word for container in containers for word in ("--container", f"{container}={name}")]
     done = shim(
         *("allocate", "--claim", "-", "--filter", "", "--shared", shared, "--node", "box"),

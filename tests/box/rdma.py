@@ -270,10 +270,9 @@ def _traffic(
     return asked.stdout
 
 
-def listens(place: Place) -> bool:
-    """Whether a server of perftest waits for its client there."""
+def listens(place: Place, port: int = _PERFTEST_PORT) -> bool:
+    """Whether a server, of perftest unless said, waits for its client there."""
     sockets = checked(place, "cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines()
     return any(
-        line.split()[1].endswith(f":{_PERFTEST_PORT:04X}") and line.split()[3] == _LISTENS
-        for line in sockets
+        line.split()[1].endswith(f":{port:04X}") and line.split()[3] == _LISTENS for line in sockets
     )

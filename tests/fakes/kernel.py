@@ -26,6 +26,7 @@ from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     Address,
+    DetectedAddress,
     DeviceKey,
     IpoibConfig,
     IpoibMode,
@@ -68,6 +69,8 @@ class FakeKernel:
         tells_programs: whether it is Linux 6.6 or newer.
         judged: how often the host was looked at to judge its links.
         whole_pods: how often all that a device has in a pod was asked for.
+        detected: by link of a pod, what else it has each time its addresses are read; the last
+            one stays.
         rdma: the RDMA devices of the machine.
     """
 
@@ -83,6 +86,7 @@ class FakeKernel:
     _removed: set[NetnsId] = field(default_factory=set)
     _faults: list[Fault] = field(default_factory=list)
     _blind: int = 0
+    detected: dict[str, list[tuple[DetectedAddress, ...]]] = field(default_factory=dict)
     rdma: FakeRdmaCore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -392,6 +396,7 @@ class FakeKernel:
             pod=pod.state(there[0]) if there else None,
             taken_pod_names=pod.taken(there[0].link if there else None),
             pod_rules=tuple(pod.rules),
+            pod_rate=there[0].rate if there else 0,
         )
 
     def _bury(self, netns: NetnsId) -> None:

@@ -99,11 +99,12 @@ class PausedExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Say that it began and wait."""
         self.begun.set()
         assert self.go.wait(30)
-        return super().attach(pod, netns, allocations, previous)
+        return super().attach(pod, netns, allocations, previous, is_wanted)
 
 
 def pci_key(number: int) -> DeviceKey:

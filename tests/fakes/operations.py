@@ -29,6 +29,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.rate import LimitRate
 from tests.fakes.routing import is_v6
 from tests.fakes.world import FakeLink, Namespace
 
@@ -55,6 +56,7 @@ LinkOp = (
     | SetSysctl
     | SetFeatures
     | SetPrivateFlags
+    | LimitRate
     | DelLink
 )
 
@@ -77,6 +79,7 @@ def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> N
     entry.addresses.clear()
     entry.neighbours.clear()
     entry.sysctls.clear()
+    entry.rate = 0  # dev_shutdown, net/sched/sch_generic.c
     if (entry.link.flags or 0) & IFF_NOARP:  # ipv6_add_dev, net/ipv6/addrconf.c
         entry.sysctls["ipv6", "accept_dad"] = "-1"
     target.links.append(entry)
@@ -123,6 +126,8 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             _add_altname(what, spaces[ns], spaces[ns].named(what, name), altname)
         case SetFeatures(ns, name) | SetPrivateFlags(ns, name):
             _switch(what, spaces[ns].named(what, name), op)
+        case LimitRate(ns, name, rate):
+            spaces[ns].named(what, name).rate = rate
         case SetLink() | SetUp() | AddAddress() | AddNeighbour() | SetSysctl():
             _apply_to_link(op, what, spaces[op.ns].named(what, op.name))
         case _:

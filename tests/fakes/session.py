@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
+    Address,
     CharDevice,
+    DetectedAddress,
     DeviceKey,
     EthtoolState,
     Link,
@@ -59,6 +61,22 @@ class FakeSession:
         """Return the pod's link of that name as it is now."""
         self._open("look for a link")
         return self.kernel.space(self.netns).named("look for a link", name).link
+
+    def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
+        """Return the IPv6 addresses of the pod's link, and what a router made of it."""
+        self._open("dump addresses")
+        entry = self.kernel.space(self.netns).named("dump addresses", name)
+        plans = self.kernel.detected.get(name, [()])
+        seen = plans.pop(0) if len(plans) > 1 else plans[0]
+        there = {address.cidr for address in entry.addresses}
+        entry.addresses += (
+            Address(found.cidr, found.scope, valid_s=86400)
+            for found in seen
+            if found.cidr not in there and not (found.tentative or found.duplicate)
+        )
+        named = {found.cidr for found in seen}
+        own = (a for a in entry.addresses if ":" in a.cidr and a.cidr not in named)
+        return (*(DetectedAddress(a.cidr, a.scope) for a in own), *seen)
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""

@@ -63,6 +63,8 @@ DEFAULTS: Final = {
     ("ipv6", "router_solicitation_delay"): "1",
     ("ipv6", "router_solicitation_interval"): "4",
     ("ipv6", "router_solicitation_max_interval"): "3600",
+    ("ipv6", "accept_ra_pinfo"): "1",
+    ("ipv6", "ra_defrtr_metric"): "1024",
 }
 ADDR_GEN_MODE: Final = ("ipv6", "addr_gen_mode")
 STABLE_SECRET: Final = ("ipv6", "stable_secret")  # told where addresses are made of it
@@ -81,6 +83,9 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv6", "router_solicitation_delay"),
         ("ipv6", "router_solicitation_interval"),
         ("ipv6", "router_solicitation_max_interval"),
+        ("ipv6", "autoconf"),
+        ("ipv6", "accept_ra_pinfo"),
+        ("ipv6", "ra_defrtr_metric"),
     }
 )
 # Features that a new link can change, and whether they are asked for; what each needs beside it.
@@ -111,6 +116,7 @@ class FakeLink:
     private_flags: dict[str, bool] = field(default_factory=dict)
     unrestorable: tuple[str, ...] = ()
     tcx: list[TcxProgram] = field(default_factory=list)
+    rate: int = 0
 
     def ethtool(self) -> EthtoolState:
         """Return features and private flags."""

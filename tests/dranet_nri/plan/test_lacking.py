@@ -1,6 +1,6 @@
 """Configuration that a pod can lack, and refusals that fail its attach."""
 
-from errno import EACCES, EBUSY, EEXIST, ENODEV, ENOMEM
+from errno import EACCES, EBUSY, EEXIST, ENODEV, ENOENT, ENOMEM, EOPNOTSUPP, EPERM
 
 import pytest
 
@@ -8,6 +8,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Neighbour, Ns, Route, Rule
 from dranet_nri.plan.lacking import may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op, SetUp
+from dranet_nri.plan.rate import LimitRate
 
 ADDRESS, ROUTE = Address("2001:db8::5/64"), Route("10.9.0.0/16")
 RULE, NEIGHBOUR = Rule(4, 1000), Neighbour("10.1.0.1", "02:00:00:00:00:01")
@@ -39,6 +40,11 @@ def test_what_is_claimed_or_may_pass_fails_the_attach(
 
     assert not may_lack(others, op, error(EACCES))
     assert not any(may_lack({value}, op, error(code)) for code in (EBUSY, ENODEV, ENOMEM))
+
+
+@pytest.mark.parametrize(("code", "lacking"), [(ENOENT, True), (EOPNOTSUPP, True), (EPERM, False)])
+def test_a_limit_may_be_lacking_where_the_kernel_has_none(code: int, *, lacking: bool) -> None:
+    assert may_lack((), LimitRate(Ns.POD, "net1", 10**9), error(code)) is lacking
 
 
 def test_what_makes_the_device_work_is_never_lacking() -> None:

@@ -1,5 +1,7 @@
 """The planner: links that are made for a pod on a device that stays on the host."""
 
+from dataclasses import replace
+
 import pytest
 
 from dranet_nri.errors import RefusedError
@@ -38,6 +40,7 @@ from dranet_nri.plan.child import (
 from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, LinkSettings, MoveLink, SetUp
 from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, child_network
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.restore import RestoreTarget
 
 PARENT = Link(5, "ib0", kind="ipoib", arphrd=32, up=True)
@@ -57,6 +60,31 @@ def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> Non
     assert ops == (AddChild(Ns.HOST, 5, name, CHILD.alias, CHILD.link),)
     assert is_cut(None, ops)
     assert str(ops[0]) == f"add IPoIB child {name} of link 5 pkey 0x8001 mode datagram in host"
+
+
+def test_the_claims_bandwidth_limits_the_child_before_it_is_up() -> None:
+    limited = replace(NET, rate=10**9)
+    limit = LimitRate(Ns.POD, "net1", 10**9)
+
+    moved = make_plan(
+        AttachTarget(limited, child=CHILD), Observed(host=made(first_name(CHILD.alias)))
+    )
+    named = make_plan(AttachTarget(limited, child=CHILD), Observed(pod=made("net1")))
+
+    assert moved[:2] == (MoveLink(Ns.HOST, 9, Ns.POD, "net1"), limit)
+    assert named[0] == limit
+    assert isinstance(moved[-1], SetUp)
+    assert isinstance(named[-1], SetUp)
+    assert str(limit) == "limit link net1 to 1000000000 bit/s in pod"
+
+
+@pytest.mark.parametrize(("rate", "planned"), [(10**9, False), (10**8, True), (0, True)])
+def test_a_limit_is_set_again_only_if_it_differs(rate: int, *, planned: bool) -> None:
+    observed = Observed(pod=made("net1"), pod_rate=rate)
+
+    ops = make_plan(AttachTarget(replace(NET, rate=10**9), child=CHILD), observed)
+
+    assert (LimitRate(Ns.POD, "net1", 10**9) in ops) is planned
 
 
 def test_without_a_key_it_takes_its_parents() -> None:

@@ -43,6 +43,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.refusals import (
     ANY,
     UNKNOWN,
@@ -71,6 +72,7 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         DetachTcx(ns, "eth1", ()),
         SetMaster(ns, "eth1", "br0"),
         AddVrf(ns, "blue", 1541),
+        LimitRate(ns, "eth1", 10**9),
         AddAddress(ns, "eth1", Address("10.1.0.5/24")),
         AddRoute(ns, "eth1", Route("10.9.0.0/16")),
         AddRule(ns, Rule(4, 1000)),

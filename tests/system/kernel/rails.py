@@ -10,9 +10,11 @@ from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import (
+    BANDWIDTH,
     AllocatedDevice,
     Allocation,
     Attachment,
+    Consumed,
     Device,
     DeviceKey,
     NetnsId,
@@ -87,9 +89,9 @@ class Rails:
         """Return a sysctl of the host, or of a pod."""
         return self._inside(pod, "cat", _file(key)).strip()
 
-    def shown(self, what: str, pod: int | None = None) -> list[str]:
+    def shown(self, what: str, pod: int | None = None, tool: str = "ip") -> list[str]:
         """Return the lines that iproute2 shows, in its order, without needless blanks."""
-        text = self._inside(pod, "ip", *what.split()).replace("\n\t", " ")
+        text = self._inside(pod, tool, *what.split()).replace("\n\t", " ")
         return [" ".join(line.split()) for line in text.splitlines()]
 
     def routes(self, prefix: str, pod: int | None = None) -> list[str]:
@@ -98,12 +100,17 @@ class Rails:
         return sorted(self.shown(f"{family} route show {prefix}", pod))
 
     def attach(
-        self, *nics: str, pod: int = 0, config: NetworkConfig = NetworkConfig()
+        self,
+        *nics: str,
+        pod: int = 0,
+        config: NetworkConfig = NetworkConfig(),
+        bandwidth: int | None = None,
     ) -> Attachment:
-        """Bring NICs into a pod by one claim, all of the same configuration."""
+        """Bring NICs into a pod by one claim, all of the same configuration and share in bit/s."""
+        part = () if bandwidth is None else (Consumed(BANDWIDTH, bandwidth),)
         uid = f"claim-{pod}-{'-'.join(nics)}"
         devices = tuple(
-            AllocatedDevice(nic, "node", Device(nic, DeviceKey("", "", nic)), config)
+            AllocatedDevice(nic, "node", Device(nic, DeviceKey("", "", nic)), config, consumed=part)
             for nic in nics
         )
         owner = ObjectRef("default", "web", f"uid-{pod}")
@@ -112,6 +119,14 @@ class Rails:
         sandbox = Pod(f"sandbox-{pod}", owner.uid, "default", "web", netns.path)
         (record,) = self._executor.attach(sandbox, netns, (allocation,), {})
         return record
+
+    def rate(self, record: Attachment, pod: int = 0) -> int:
+        """Return the limit of the claim's only child in bit/s, as the plugin observes it."""
+        session = self.kernel.session(self._netns(pod))
+        try:
+            return session.child(record.devices[0].child).pod_rate
+        finally:
+            session.close()
 
     def detach(self, record: Attachment, *, netns_alive: bool = True) -> Attachment:
         """Bring a claim's NICs home, as far as possible in one try."""

@@ -114,7 +114,7 @@ def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
 def test_a_claim_can_set_a_few() -> None:
     few = (Sysctl("ipv4", "arp_announce", "2"), Sysctl("ipv4", "forwarding", "1"))
 
-    assert set_by_claims((*few, Sysctl("ipv6", "autoconf", "1"))) == few
+    assert set_by_claims((*few, Sysctl("ipv6", "use_tempaddr", "1"))) == few
 
 
 def test_a_value_is_written(tmp_path: Path) -> None:

@@ -233,6 +233,26 @@ def test_what_the_kernel_does_not_have_beside_another_says_what_to_change(
     assert host.detach(record).phase is Phase.HOME
 
 
+@pytest.mark.parametrize(
+    ("rate", "shown"), [(16 * 10**6, "16Mbit"), (10**9, "1Gbit"), (400 * 10**9, "400Gbit")]
+)
+def test_the_bandwidth_of_a_share_limits_what_the_pod_sends(
+    host: Rails, rate: int, shown: str
+) -> None:
+    before = state(host)
+
+    record = host.attach("nic0", config=config({"type": "IPVLAN"}), bandwidth=rate)
+
+    (discipline,) = host.shown("-s qdisc show dev net1", pod=0, tool="tc")[:1]
+    assert discipline.startswith("qdisc tbf")
+    assert "root" in discipline
+    assert f"rate {shown} burst" in discipline
+    assert host.rate(record) == rate
+    assert not record.devices[0].warnings
+    assert host.detach(record).phase is Phase.HOME
+    assert state(host) == before
+
+
 def test_an_mtu_above_the_parents_is_refused_before_anything_is_made(host: Rails) -> None:
     before = state(host)
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.box.peer import Peer
 from tests.box.report import pytest_runtest_makereport
-from tests.system.vm_pair.wire import roce, wire
+from tests.system.vm_pair.wire import roce, shared_roce, wire
 
-__all__ = ["pytest_runtest_makereport", "roce", "wire"]
+__all__ = ["pytest_runtest_makereport", "roce", "shared_roce", "wire"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

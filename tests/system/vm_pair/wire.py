@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final, TypeVar
 
@@ -13,7 +13,7 @@ import pytest
 from tests.box import rdma
 from tests.box.peer import Peer
 from tests.box.place import NODE, Place, checked
-from tests.box.rdma import Driver, soft_rdma
+from tests.box.rdma import Driver, Mode, soft_rdma
 from tests.box.waiting import wait_until
 
 NIC: Final = "ens1"
@@ -53,8 +53,22 @@ def wire(peer: Peer) -> Iterator[None]:
 @pytest.fixture
 def roce(peer: Peer, wire: None) -> Iterator[None]:
     """Have RDMA devices over those NICs that move; each belongs to one namespace."""
+    with soft_roce(peer, "exclusive"):
+        yield
+
+
+@pytest.fixture
+def shared_roce(peer: Peer, wire: None) -> Iterator[None]:
+    """Have RDMA devices over those NICs; every namespace has them."""
+    with soft_roce(peer, "shared"):
+        yield
+
+
+@contextmanager
+def soft_roce(peer: Peer, mode: Mode) -> Iterator[None]:
+    """Have RDMA devices over the first NIC of both machines."""
     with ExitStack() as stack:
-        loaded = [soft_rdma(Driver.MOVABLE, "exclusive", node) for node in (NODE, peer)]
+        loaded = [soft_rdma(Driver.MOVABLE, mode, node) for node in (NODE, peer)]
         at_once(stack.enter_context, loaded)
         for node in (NODE, peer):
             rdma.add_link(RDMA, NIC, node)

@@ -1,0 +1,80 @@
+"""`addressing` of an interface, and `dhcp`, dranet's former name of one of its values.
+
+Rules:
+1. Fields that contradict the addressing are refused, with the rules of dranet.
+2. `Unnumbered` is the same as an empty list of addresses.
+"""
+
+from typing import Final
+
+from dranet_nri.config.child import IPVLAN, PASSTHROUGH
+from dranet_nri.config.json_cursor import Fields, Node, given
+from dranet_nri.model import Addressing, AddressMode
+
+_MIN_MTU_IPV6: Final = 1280  # RFC 8200
+_NOT_SUPPORTED: Final = "not supported by this version; remove it"
+
+
+def read_addressing(node: Node, fields: Fields) -> Addressing | None:
+    """Return how the interface of the fields gets its addresses; None if they do not say.
+
+    Args:
+        node: of `interface`.
+        fields: its fields.
+    """
+    word = given(fields, "addressing", lambda found: found.word(tuple(Addressing)))
+    dhcp = given(fields, "dhcp", Node.boolean)
+    if dhcp and "addressing" in fields:
+        node.complain("dhcp and addressing say the same; keep addressing")
+    chosen = Addressing.DHCP if dhcp else Addressing(word) if word else None
+    kind = fields["type"].value if "type" in fields else PASSTHROUGH
+    match chosen:
+        case Addressing.UNNUMBERED:
+            _check_unnumbered(node, fields, kind)
+        case Addressing.DHCP:
+            _check_dhcp(node, fields, kind)
+        case Addressing.SLAAC:
+            _check_slaac(node, fields, kind)
+    return chosen
+
+
+def _check_unnumbered(node: Node, fields: Fields, kind: object) -> None:
+    if kind == PASSTHROUGH:
+        rule = "Unnumbered is only possible with a child, as type IPVLAN; use addresses: []"
+        fields["addressing"].complain(rule)
+    if "addresses" in fields:
+        node.complain("Unnumbered together with addresses is not possible; keep one")
+
+
+def _check_dhcp(node: Node, fields: Fields, kind: object) -> None:
+    given_as = "addressing" if "addressing" in fields else "dhcp"
+    fields[given_as].complain(_NOT_SUPPORTED)
+    if kind == IPVLAN:
+        fields[given_as].complain("DHCP is not possible with type IPVLAN; use Static")
+    if "addresses" in fields:
+        node.complain("DHCP together with addresses is not possible; keep one")
+
+
+def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
+    """Check what keeps the kernel from making addresses of router advertisements."""
+    values = {name: found.value for name, found in fields.items()}
+    addresses = values.get("addresses")
+    if isinstance(addresses, list) and any(":" in str(address) for address in addresses):
+        node.complain("SLAAC together with IPv6 addresses is not possible; keep one")
+    if values.get("acceptRA") == 0:
+        fields["acceptRA"].complain("SLAAC needs router advertisements; remove it, or use 2")
+    if values.get("disableIPv6") is True:
+        fields["disableIPv6"].complain("SLAAC needs IPv6; remove one")
+    mode = values.get("addrGenMode")
+    if mode == AddressMode.NONE:
+        rule = "SLAAC needs a link-local address to solicit routers; use random or eui64"
+        fields["addrGenMode"].complain(rule)
+    if mode == AddressMode.EUI64 and kind == IPVLAN:
+        rule = "with type IPVLAN it gives the parent's own addresses; use random"
+        fields["addrGenMode"].complain(rule)
+    mtu = values.get("mtu")
+    if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
+        fields["mtu"].complain(f"SLAAC needs {_MIN_MTU_IPV6} or more; raise it, or remove one")
+    block = values.get("ipvlan")
+    if isinstance(block, dict) and block.get("mode") in {"L3", "L3S"}:
+        fields["ipvlan"].complain("SLAAC needs mode L2; the others receive no advertisements")

@@ -1,0 +1,108 @@
+"""The network of a pod whose addresses the network gives, or other pods' link carries."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    Address,
+    Addressing,
+    AddressMode,
+    InterfaceConfig,
+    IpvlanConfig,
+    Link,
+    LinkState,
+    NetworkConfig,
+    Route,
+)
+from dranet_nri.plan.inherit import IFA_F_NODAD, RTPROT_RA
+from dranet_nri.plan.pod_network import PodNetwork, child_network, pod_network
+
+HOST = LinkState(
+    Link(4, "eth1"),
+    addresses=(Address("10.5.0.7/24"), Address("fd00::7/64")),
+    routes=(
+        Route("10.9.0.0/16", "10.5.0.1"),
+        Route("fd09::/16", "fe80::1", protocol=RTPROT_RA),
+        Route("fd0a::/16", "fe80::1"),
+    ),
+)
+AUTOMATIC = InterfaceConfig(addressing=Addressing.SLAAC)
+
+
+def values(network: PodNetwork) -> dict[str, str]:
+    """Return the IPv6 sysctls by key."""
+    return {sysctl.key: sysctl.value for sysctl in network.sysctls if sysctl.family == "ipv6"}
+
+
+def test_slaac_inherits_ipv4_and_what_no_router_advertised() -> None:
+    network = pod_network(NetworkConfig(AUTOMATIC), HOST)
+
+    assert [address.cidr for address in network.addresses] == ["10.5.0.7/24"]
+    assert {route.destination for route in network.routes} == {"10.9.0.0/16", "fd0a::/16"}
+    assert network.is_dynamic
+
+
+def test_dhcp_inherits_no_address() -> None:
+    network = pod_network(NetworkConfig(InterfaceConfig(addressing=Addressing.DHCP)), HOST)
+
+    assert network.addresses == ()
+    assert network.is_dynamic
+
+
+def test_slaac_has_dranets_defaults() -> None:
+    assert values(pod_network(NetworkConfig(AUTOMATIC), HOST)) == {
+        "disable_ipv6": "0",
+        "dad_transmits": "0",
+        "accept_ra": "2",
+        "router_solicitation_delay": "0",
+        "router_solicitation_interval": "1",
+        "autoconf": "1",
+        "accept_ra_pinfo": "1",
+        "ra_defrtr_metric": "2048",
+    }
+
+
+def test_what_the_claim_gives_replaces_the_defaults() -> None:
+    given = replace(AUTOMATIC, accept_ra=1, dad_transmits=3, router_solicitation_delay=5)
+
+    found = values(pod_network(NetworkConfig(given), HOST))
+
+    assert (found["accept_ra"], found["dad_transmits"]) == ("1", "3")
+    assert found["router_solicitation_delay"] == "5"
+
+
+def test_a_mac_that_is_new_to_the_link_is_checked() -> None:
+    given = replace(AUTOMATIC, hardware_addr="02:00:00:00:00:09")
+
+    assert "dad_transmits" not in values(pod_network(NetworkConfig(given), HOST))
+
+
+def test_an_ipvlan_child_does_not_take_its_parents_address() -> None:
+    link = IpvlanConfig()
+
+    found = values(child_network(NetworkConfig(replace(AUTOMATIC, ipvlan=link)), link, HOST))
+
+    assert found["addr_gen_mode"] == "3"
+    assert "dad_transmits" not in found
+
+
+def test_the_mode_of_the_claim_stays() -> None:
+    given = replace(AUTOMATIC, ipvlan=IpvlanConfig(), addr_gen_mode=AddressMode.EUI64)
+
+    assert values(pod_network(NetworkConfig(given), HOST))["addr_gen_mode"] == "0"
+
+
+def test_slaac_needs_the_mtu_of_ipv6() -> None:
+    with pytest.raises(RefusedError, match="can't have addressing SLAAC"):
+        pod_network(NetworkConfig(replace(AUTOMATIC, mtu=1000)), HOST)
+
+
+def test_addresses_are_checked_only_on_a_link_that_others_use() -> None:
+    given = NetworkConfig(InterfaceConfig(addresses=("fd00::9/64",)))
+
+    alone, shared = (pod_network(given, HOST, shared=shared) for shared in (False, True))
+
+    assert [address.flags for address in alone.addresses] == [IFA_F_NODAD]
+    assert [address.flags for address in shared.addresses] == [0]

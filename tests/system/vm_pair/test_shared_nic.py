@@ -1,0 +1,122 @@
+"""Pods that share one NIC by children: addresses, GIDs and rates of their own, node to node."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.box import rdma
+from tests.box.claims import allocate, release
+from tests.box.cri import LOGS, ContainerSpec, Cri
+from tests.box.nics import Nic
+from tests.box.peer import Peer
+from tests.box.place import NODE, PROGRAMS, Container, Place, checked
+from tests.box.rdma import Endpoint, listens
+from tests.box.started import started
+from tests.box.waiting import wait_until
+from tests.system.vm_pair.wire import NIC, RDMA, at_once
+
+PORT = 7100
+RATE = 16  # Mbit/s of each pod
+STATE = "import json; from tests.box.nics import host_state; print(json.dumps(host_state()))"
+# Sends for two seconds; the other side prints how many bits a second came, from the first byte on.
+SEND = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as wire:
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        wire.sendall(bytes(16384))
+"""
+RECEIVE = f"""
+import socket, time
+with socket.create_server(("", {PORT})) as server:
+    wire, _ = server.accept()
+    wire.recv(1)
+    begin, count = time.monotonic(), 0
+    while data := wire.recv(1 << 16):
+        count += len(data)
+    print(8 * count / (time.monotonic() - begin))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two nodes."""
+
+    node: Place
+    cri: Cri
+
+    def state(self) -> tuple[object, dict[str, str]]:
+        """Return all the network of the node, and its RDMA devices with their netdevs."""
+        return json.loads(checked(self.node, "python3", "-c", STATE)), rdma.links(self.node)
+
+    def start(self, name: str, address: str, bandwidth: str = "") -> Endpoint:
+        """Run a pod that has a child of the NIC by a claim."""
+        uid, interface = f"{name}-uid", {"type": "IPVLAN", "addresses": [f"{address}/24"]}
+        claim = allocate(
+            name,
+            [Nic(NIC, address)],
+            uid,
+            config={"interface": interface},
+            pod=name,
+            shared="true",
+            bandwidth=bandwidth,
+            node=self.node,
+        )
+        checked(self.node, "mkdir", "-p", str(LOGS / uid))  # as the kubelet of that node does
+        pod = self.cri.run_pod(name, uid=uid)
+        spec = ContainerSpec(cdi_devices=claim.cdi_ids, mounts=PROGRAMS)
+        container = Container(self.cri, self.cri.run_container(pod, spec=spec))
+        return Endpoint(container, RDMA, address)
+
+    def end(self, name: str) -> None:
+        """Remove what is left of a pod, and its claim."""
+        release(f"{name}-uid", self.node)
+
+
+@pytest.fixture
+def sides(peer: Peer, shared_roce: None) -> Iterator[tuple[Side, Side]]:
+    """Return both nodes, with the plugin serving on each."""
+    with ExitStack() as stack:
+        nodes = started(NODE, "127.0.0.1:7001"), started(peer, f"{peer.uplink}:7001")
+        here, there = at_once(stack.enter_context, nodes)
+        yield Side(NODE, here), Side(peer, there)
+
+
+def measured(server: Endpoint, client: Endpoint) -> float:
+    """Return the rate of one TCP connection, Mbit/s."""
+    with ThreadPoolExecutor(1) as pool:
+        served = pool.submit(checked, server.place, "python3", "-c", RECEIVE)
+        wait_until("the server to listen", lambda: served.done() or listens(server.place, PORT))
+        checked(client.place, "python3", "-c", SEND, server.address, str(PORT))
+        return float(served.result()) / 10**6
+
+
+@pytest.mark.timeout(900)
+def test_pods_share_a_nic_with_an_address_a_gid_and_a_rate_each(
+    sides: tuple[Side, Side], request: pytest.FixtureRequest
+) -> None:
+    here, there = sides
+    pods = 8 if request.config.getoption("--prove") else 2
+    before = at_once(Side.state, sides)
+    server = there.start("server", "10.9.0.30")
+
+    names = [f"sharer-{number}" for number in range(pods)]
+    clients = [
+        here.start(name, f"10.9.0.{10 + number}", f"{RATE}M") for number, name in enumerate(names)
+    ]
+
+    assert len({rdma.gid_index(client) for client in clients}) == pods
+    for client in clients:
+        rdma.rping(server=server, client=client)
+        assert rdma.ib_write_bw(server=server, client=client, iterations=20) > 0
+    for client in clients[:1]:
+        assert measured(server, client) == pytest.approx(RATE, rel=0.1)
+    for side, ended in ((here, names), (there, ["server"])):
+        side.cri.remove_all()
+        for name in ended:
+            side.end(name)
+    wait_until("all to be as before", lambda: at_once(Side.state, sides) == before)
