@@ -3,10 +3,12 @@
 import pytest
 
 from dranet_nri.model import (
+    BANDWIDTH,
     AllocatedDevice,
     AttachedDevice,
     Attachment,
     CharDevice,
+    Consumed,
     Device,
     DeviceKey,
     Link,
@@ -78,3 +80,13 @@ def test_an_allocated_device_and_its_record_have_one_identity_which_tells_shares
     record = AttachedDevice("another", NIC, ETH1, share_id=share)
 
     assert wanted.identity == record.identity == (NIC.name, share)
+
+
+@pytest.mark.parametrize(
+    ("parts", "bandwidth"),
+    [((), 0), ((Consumed("dra.net/queues", 4),), 0), ((Consumed(BANDWIDTH, 10**9),), 10**9)],
+)
+def test_the_bandwidth_of_a_share_is_that_of_the_allocated_capacity(
+    parts: tuple[Consumed, ...], bandwidth: int
+) -> None:
+    assert AllocatedDevice("nic", "node", NIC, consumed=parts).bandwidth == bandwidth
