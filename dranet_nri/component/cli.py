@@ -53,7 +53,6 @@ class Program:
         description: one sentence for its help.
         package: of the verbs' modules, absolute.
         verbs: name and one line of help each.
-        daemons: those of them that serve until they are stopped.
         executable: name of its file, where that is another than its name.
     """
 
@@ -61,28 +60,14 @@ class Program:
     description: str
     package: str
     verbs: tuple[tuple[str, str], ...]
-    daemons: tuple[str, ...] = ()
     executable: str = ""
 
     def main(self, words: Sequence[str]) -> int:
         """Run one verb and return the exit status.
 
         Errors are printed on standard error, a line each. A reader of standard output that closes
-        it early, such as `head`, has what it wants: that is success. A daemon that fails ends even
-        if its standard error is full and has no reader: otherwise nothing would restart it.
+        it early, such as `head`, has what it wants: that is success.
         """
-        if _asked(words) not in self.daemons:
-            return self._run(words)
-        from dranet_nri.component.log import non_blocking_stderr  # imports structlog
-
-        with non_blocking_stderr():
-            try:
-                return self._run(words)
-            except Exception:  # noqa: BLE001 - the traceback must not wait for a reader either
-                sys.excepthook(*sys.exc_info())
-                return 1
-
-    def _run(self, words: Sequence[str]) -> int:
         try:
             try:
                 verb, args = self.parse(words)
@@ -106,7 +91,8 @@ class Program:
         Raises:
             SystemExit: they are wrong, or ask for help or completion; all is printed.
         """
-        args = self._parser((_asked(words),)).parse_args(words)
+        asked = next((word for word in words if not word.startswith("-")), "")
+        args = self._parser((asked,)).parse_args(words)
         if args.verb == "completion":
             return _Completion(self), args
         return self._module(args.verb), args
@@ -164,11 +150,6 @@ class Program:
     def _complain(self, *lines: str) -> None:
         for line in lines:
             say(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
-
-
-def _asked(words: Sequence[str]) -> str:
-    """Return the verb that the words begin with, if any."""
-    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _has_no_reader(stream: TextIO) -> bool:
