@@ -349,8 +349,8 @@ class AddChild:
 
     def __str__(self) -> str:
         """Describe the operation."""
-        made = f"{self.link.kind} child {self.name} of link {self.parent} {self.link}"
-        return f"add {made} in {self.ns}"
+        kind, parent = self.link.kind, self.parent
+        return f"add {kind} child {self.name} of link {parent} {self.link} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,11 +366,9 @@ class DelLink:
 
 
 def _described(rule: Rule) -> str:
-    ways = "".join(
-        f" {word} {name}" for word, name in (("iif", rule.iif), ("oif", rule.oif)) if name
-    )
-    ends = f"from {rule.source or 'all'} to {rule.destination or 'all'}"
-    return f"{rule.priority} {ends}{ways} lookup {rule.table}"
+    ways = f"from {rule.source or 'all'} to {rule.destination or 'all'}"
+    ways += "".join(f" {w} {n}" for w, n in (("iif", rule.iif), ("oif", rule.oif)) if n)
+    return f"{rule.priority} {ways} lookup {rule.table}"
 
 
 Op = (
