@@ -318,8 +318,8 @@ _RDMA: Final = (
     Break(
         "nobody is told that shared RDMA isolates nothing",
         _FABRIC,
-        "return (SHARED_MODE_WARNING,)",
-        "return ()",
+        "return SHARED_MODE_WARNING, *(text for text, applies in warnings.items() if applies)",
+        "return tuple(text for text, applies in warnings.items() if applies)",
         f"{_TEST_FABRIC}::test_shared_devices_stay_and_their_files_go_with_a_warning",
     ),
     Break(

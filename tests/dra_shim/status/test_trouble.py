@@ -1,5 +1,6 @@
 """The reporter in trouble: servers that do not answer, or will not."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ from dra_shim.status import ClaimGone, ClaimRefused, StatusApplied, StatusNotKep
 from dra_shim.status.claim_writer import PROBE_S
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
+from dranet_nri.component.deferred import DELAY_S
 from dranet_nri.model import Phase
 from tests.dra_shim.status.status_bench import START, attached, conditions, entries, failed, given
 from tests.dra_shim.status.status_trouble import (
     applying,
+    posting,
     prepared,
     refusal,
     reporting,
@@ -29,7 +32,7 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
             other = await prepared(it, "nic-1")
-            server.fail(None, times=8)
+            server.fail(None, lambda asked: not posting(asked), times=8)
             it.attachments.put(failed(given(ref, "nic-0"), "first"))
             it.attachments.put(attached(given(other, "nic-1")))
             await it.rest()
@@ -39,6 +42,7 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
                 pauses.append(trouble.retry_s)
                 if count == 4:
                     it.attachments.put(attached(given(ref, "nic-0")))
+                    await asyncio.sleep(5 * DELAY_S)  # the loop reads a record DELAY_S later
                 await it.rest(trouble.retry_s)
             await it.until_said(StatusApplied, 2)
 
