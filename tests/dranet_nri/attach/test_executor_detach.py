@@ -8,6 +8,7 @@ import pytest
 
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
+    DETACH_FAILED,
     Address,
     NetnsId,
     NetworkConfig,
@@ -18,7 +19,6 @@ from dranet_nri.model import (
     TcxSide,
 )
 from dranet_nri.plan.ops import AddAddress, DetachTcx, MoveLink, Op
-from dranet_nri.plan.retry import DETACH_FAILED
 from tests.dranet_nri.attach.executor_journal import Crash
 from tests.dranet_nri.attach.executor_node import (
     CLAIMS,
