@@ -1,7 +1,7 @@
 """Events of Prepare, Unprepare and the orphan collector."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.errors import RefusedError
@@ -15,12 +15,14 @@ class ClaimPrepared(LogNotice):
     Attributes:
         gated: each request that hands devices over is listed by a container, which is held back
             until they are there; true where there is nothing to wait for.
+        document: the claim as the server returned it.
     """
 
     log = LogLine("info", "prepared")
     claim: ObjectRef
     pod: ObjectRef
     gated: bool
+    document: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Log notices: reports of workers, each declared with the level and the event of its log line.
 
 Rules:
-1. Events are short constant phrases; facts are keys, by default the fields of the notice.
+1. Events are short constant phrases; facts are keys, by default the fields of the notice that its repr shows.
 2. The fields `error` and `message` are logged as `reason`, and so is `cause`: an exception that
    may be a bug, logged with its traceback.
 """
@@ -43,6 +43,8 @@ class LogNotice:
         found: dict[str, object] = {}
         for part in fields(self):  # type: ignore[arg-type]
             value = getattr(self, part.name)
+            if not part.repr:
+                continue
             if part.name == "cause":
                 found |= {"reason": str(value), "exc_info": value}
             else:

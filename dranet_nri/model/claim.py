@@ -225,14 +225,7 @@ class AttachedDevice:
         return not self.home and bool(self.mtu or self.char_devices)
 
 
-# Reasons of a Failure, each of which is the reason of an Event and of a condition as well.
-ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet has this one, too
-GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # attached, but no container can be created
-GATE_OPEN: Final = "NetworkDeviceGateOpen"  # not attached, but its gate is open
-DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
-RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are, but for what the host refuses
-HUNG: Final = "NetworkDeviceStuck"  # a kernel call does not return
-FAULT: Final = "NetworkDeviceFault"  # an unexpected error
+GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of one that is attached, its gate shut
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +233,7 @@ class Failure:
     """Reason of the last failed try.
 
     Attributes:
-        reason: one of the reasons above; a newer version may have others.
+        reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
         message: one line: which device, why, what to do.
         time: Unix seconds, of the last try that counted.
         count: tries that failed for this pod, but for those that do not count (plan/retry.py).

@@ -27,7 +27,7 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
         "warning", "socket recreated", {"path": "/s", "reason": "it was removed"},
     ),
     kubeletplugin.SocketFailed("in use"): ("error", "socket not served", {"reason": "in use"}),
-    prepare.ClaimPrepared(CLAIM, POD, gated=True): (
+    prepare.ClaimPrepared(CLAIM, POD, gated=True, document={"kind": "ResourceClaim"}): (
         "info", "prepared", {"claim": "ai/fast", "pod": "ai/train", "gated": True},
     ),
     prepare.PrepareWaits(CLAIM, "pool"): (
