@@ -1,7 +1,7 @@
 """Events of Prepare, Unprepare and the orphan collector."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
@@ -14,11 +14,13 @@ class ClaimPrepared:
     Attributes:
         gated: each request that hands devices over is listed by a container, which is held back
             until they are there; true where there is nothing to wait for.
+        document: the claim as the server returned it.
     """
 
     claim: ObjectRef
     pod: ObjectRef
     gated: bool
+    document: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
