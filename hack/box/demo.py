@@ -1,7 +1,7 @@
 """Demonstration of attach and restore in the test machine. hack/demo runs it.
 
-The kernel, containerd, the plugin and the claims (manifests/examples/two-nics) are real. The machine
-provides SR-IOV NICs on two NUMA nodes without hardware.
+Kernel, containerd, plugin and claims (manifests/examples/two-nics) are real. The machine provides
+SR-IOV NICs on two NUMA nodes without hardware.
 """
 
 import json
@@ -91,7 +91,7 @@ def attach_and_return(cri: Cri) -> None:
     ids = allocate("uid-train", "train")
     chapter(
         "The pod starts",
-        "When the sandbox exists, containerd calls the plugin through NRI. The plugin moves the NICs.",
+        "containerd calls the plugin through NRI when the sandbox exists. It moves the NICs.",
     )
     pod = cri.run_pod("train", uid="uid-train")
     container = cri.run_container(pod, spec=ContainerSpec(cdi_devices=ids))
