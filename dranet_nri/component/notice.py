@@ -1,7 +1,8 @@
 """Log notices: reports of workers, each declared with the level and the event of its log line.
 
 Rules:
-1. Events are short constant phrases; facts are keys, by default the fields of the notice that its repr shows.
+1. Events are short constant phrases; facts are keys, by default the fields that the notice's repr
+   shows.
 2. The fields `error` and `message` are logged as `reason`, and so is `cause`: an exception that
    may be a bug, logged with its traceback.
 """
