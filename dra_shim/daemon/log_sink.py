@@ -8,7 +8,8 @@ from typing import Final, assert_never
 
 import structlog
 
-from dra_shim import cloud, discovery, kubeletplugin, prepare, resourceslice, status, web
+from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status, web
+from dra_shim.cloud import directory
 from dra_shim.migration import controller
 from dranet_nri.component.log import logger
 from dranet_nri.component.supervisor import WorkerFailed
@@ -181,14 +182,14 @@ class LogSink:
             case _:
                 assert_never(notice)
 
-    def on_cloud(self, notice: cloud.CloudNotice) -> None:
+    def on_cloud(self, notice: directory.CloudNotice) -> None:
         """Log which cloud describes devices, and that it does not answer."""
         match notice:
-            case cloud.CloudFound(name=""):
+            case directory.CloudFound(name=""):
                 self._node.info("no cloud provider")
-            case cloud.CloudFound():
+            case directory.CloudFound():
                 self._node.info("cloud provider", cloud=notice.name)
-            case cloud.CloudFailed():
+            case directory.CloudFailed():
                 if self._is_new("cloud", str(notice.error)):
                     self._node.warning(
                         "cloud provider does not answer; what it said last counts",
@@ -265,10 +266,6 @@ class LogSink:
             reason=str(notice.cause),
             exc_info=notice.cause,
         )
-
-    def waiting(self, other: str) -> None:
-        """Log that another instance owns the node."""
-        self._parts.warning("another instance runs on this node, waiting for it to end", who=other)
 
     def _failed(
         self, log: Logger, event: str, notice: prepare.PrepareFailed | prepare.UnprepareFailed
