@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from tests.system.cluster.pki import Identity
 
 HOST: Final = "127.0.0.1"
-DEADLINE_S: Final = 30
+DEADLINE_S: Final = 120
 Object: TypeAlias = dict[str, Any]  # a Kubernetes object as JSON
 
 
