@@ -65,7 +65,7 @@ class ProviderParts:
     def on_prepare(self, notice: Notice) -> None:
         """Release soon what an ended claim has."""
         if isinstance(notice, ClaimUnprepared | OrphanRemoved) and self._releaser is not None:
-            self._releaser.stir()
+            self._releaser.wake()
 
     async def close(self) -> None:
         """Close connections."""

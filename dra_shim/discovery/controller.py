@@ -159,7 +159,7 @@ class NodeDevices:
     def _stir(self) -> None:
         """Schedule a scan soon."""
         self._pace.news(self._clock())
-        self._alarm.stir()
+        self._alarm.wake()
 
     def _recorded(self, held: RecordCache) -> None:
         held.take_in()
@@ -188,7 +188,7 @@ class NodeDevices:
             view = await self._eyes.see(held, whole=whole)
         except (DranetError, OSError) as error:
             self._notify(notices.ScanFailed(error, self._pace.failed(self._clock())))
-            self._alarm.stir()
+            self._alarm.wake()
             self._teller.doubt(error, self._clock())
             raise
         now = self._clock()

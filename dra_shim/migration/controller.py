@@ -144,7 +144,7 @@ class MigrationController:
 
     def _let_publish(self, at: float) -> None:
         self._publish_at = min(self._publish_at, at)
-        self._alarm.stir()
+        self._alarm.wake()
 
     async def _adopt(self) -> bool:
         """Have claims recorded that are not yet; say whether none is left."""

@@ -63,7 +63,7 @@ class ClaimWriter:
     def want(self, claim: ObjectRef, devices: Devices, patience_s: float) -> None:
         """Take what a claim's status shall say; () to withdraw what it says."""
         self._queue.want(claim, devices, self._clock(), patience_s)
-        self._alarm.stir()
+        self._alarm.wake()
 
     async def run(self) -> NoReturn:
         """Write until cancelled."""

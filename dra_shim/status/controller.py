@@ -74,7 +74,7 @@ class StatusController:
             known = self._known.get(notice.claim.uid)
             if known is not None:
                 self._judge(known)
-                self._alarm.stir()
+                self._alarm.wake()
 
     def event(self, *occurrences: EventSpec) -> None:
         """Post what happened."""
@@ -110,7 +110,7 @@ class StatusController:
                 del self._known[uid]
                 self._delays.forget(uid)
                 self._superseded.pop(uid, None)
-        self._alarm.stir()
+        self._alarm.wake()
 
     def _judge(self, known: _Known) -> None:
         now, claim_records = self._timing.clock(), self._with_waiting(known)

@@ -68,7 +68,7 @@ class EventRecorder:
         """Queue an event to be posted soon; a repeated one is not queued again."""
         for event in occurrences:
             if self._backlog.add(event):
-                self._alarm.stir()
+                self._alarm.wake()
 
     async def run(self) -> NoReturn:
         """Post until cancelled."""

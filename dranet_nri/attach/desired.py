@@ -161,12 +161,25 @@ class DesiredDevice:
             return
         for text in warning_lines(self.network.told, refused):
             yield f"{NETWORK}{text}"
+        for lost in self._disabled():
+            yield f"{NETWORK}not given back to the host: {lost}; what attached it must do it again"
         is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
         has_rdma = not self.child or IP_ONLY_WARNING not in self.record.warnings
         wants_files = is_roce and has_rdma and char_kinds(self.wanted.config, options.kinds)
         addresses = map(ip_interface, self._addresses(refused))
         if wants_files and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
+
+    def _disabled(self) -> Iterator[str]:
+        """Yield what disableEbpfPrograms takes off for good."""
+        if self.network is None or not self.network.disable_ebpf:
+            return
+        if filters := self.wanted.device.attribute("dra.net/tcFilterNames"):
+            yield f"tc filters {filters}"
+        snapshot = self.record.snapshot
+        held = [program.id for program in snapshot.tcx or () if program.link] if snapshot else []
+        if held:
+            yield f"TCX programs {', '.join(map(str, held))}, which BPF links hold"
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:

@@ -112,6 +112,7 @@ def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
         ("interface.arpIgnore", interface.arp_ignore),
         ("interface.arpAnnounce", interface.arp_announce),
         ("interface.forwarding", interface.forwarding or None),
+        ("interface.disableEbpfPrograms", interface.disable_ebpf or None),
         ("interface.txQueueLen", interface.tx_queue_len),
         ("interface.altnames", interface.altnames or None),
         ("interface.disableIPv6", interface.disable_ipv6 or None),

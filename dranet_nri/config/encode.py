@@ -54,6 +54,7 @@ def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
         ("arpIgnore", interface.arp_ignore),
         ("arpAnnounce", interface.arp_announce),
         ("forwarding", interface.forwarding),
+        ("disableEbpfPrograms", interface.disable_ebpf),
         ("txQueueLen", interface.tx_queue_len),
         ("altnames", None if interface.altnames is None else list(interface.altnames)),
         ("disableIPv6", interface.disable_ipv6),

@@ -20,6 +20,7 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "arpIgnore": "0, 1, 2, 3 or 8",
     "arpAnnounce": "0, 1 or 2",
     "forwarding": "`true` or `false`",
+    "disableEbpfPrograms": "`true`: without the programs of tc and TCX that are on it",
     "txQueueLen": "packets",
     "altnames": "a list of alternative names",
     "disableIPv6": "`true` or `false`",

@@ -38,7 +38,6 @@ from dranet_nri.config.scalars import (
     parse_own_mac,
     parse_source,
 )
-from dranet_nri.config.unsupported import REFUSED_INTERFACE, check_interface
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
     Addressing,
@@ -135,10 +134,7 @@ def _profile(node: Node) -> str | None:
 
 
 def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
-    fields = without_blank(
-        node.fields(INTERFACE_FIELDS, ("dhcp", *REFUSED_INTERFACE)), "name", "type", "addressing"
-    )
-    check_interface(fields)
+    fields = without_blank(node.fields(INTERFACE_FIELDS, ("dhcp",)), "name", "type", "addressing")
     addressing = read_addressing(node, fields)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     children = read_children(fields)
@@ -157,6 +153,7 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
         arp_ignore=given(fields, "arpIgnore", partial(_one_of, allowed=_ARP_IGNORE)),
         arp_announce=given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
         forwarding=given(fields, "forwarding", Node.boolean),
+        disable_ebpf=given(fields, "disableEbpfPrograms", Node.boolean),
         tx_queue_len=link.numbers["txQueueLen"],
         altnames=link.altnames,
         disable_ipv6=link.disable_ipv6,
@@ -173,6 +170,9 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
         macvlan=children.macvlan,
         vlan=children.vlan,
     )
+    if config.disable_ebpf and config.child is not None:
+        rule = f"not possible with type {config.child.kind}, whose parent other pods use; remove it"
+        fields["disableEbpfPrograms"].complain(rule)
     ipv6 = any(":" in cidr for cidr in config.addresses or ())
     if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:
         rule = f"IPv6 addresses need {_MIN_MTU_IPV6} or more; raise it, or remove them"

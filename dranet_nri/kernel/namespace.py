@@ -17,6 +17,7 @@ from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, prepared
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
+from dranet_nri.plan.programs import AttachTcx
 from dranet_nri.plan.routes import Slot
 from dranet_nri.plan.vrf import AddVrf
 
@@ -156,15 +157,37 @@ class Namespace:
             return None
 
     def detach_tcx(self, what: str, name: str, kept: tuple[TcxProgram, ...]) -> None:
-        """Take off the link of that name what runs on it by TCX, but for what shall stay."""
+        """Take off the link of that name what no BPF link holds there, but for what shall stay."""
         index = self.index(what, name)
 
         def work() -> None:
             for program in bpf.programs_on(index):
-                if program not in kept:
+                if program not in kept and not program.link:
                     bpf.detach(what, index, program)
 
         run_inside(self.fd, work)
+
+    def disable_tcx(self, what: str, name: str, loaded: bpf.LoadedPrograms) -> None:
+        """Take off the link of that name all that runs on it; a kernel without TCX has nothing."""
+        index = self.index(what, name)
+
+        def work() -> None:
+            for program in bpf.programs_on(index):
+                if not program.link:
+                    loaded.hold(what, program)
+                bpf.detach(what, index, program)
+
+        try:
+            run_inside(self.fd, work)
+        except KernelError as error:
+            if error.code not in bpf.NO_TCX:
+                raise
+
+    def attach_tcx(self, what: str, op: AttachTcx, loaded: bpf.LoadedPrograms) -> None:
+        """Let a program run on the link again, and hold it no longer."""
+        index = self.index(what, op.name)
+        run_inside(self.fd, lambda: bpf.attach(what, index, op.program))
+        loaded.release(op.program)
 
     def add_vrf(self, what: str, op: AddVrf) -> None:
         """Make a VRF that sockets bound to none are reached through."""

@@ -22,6 +22,7 @@ from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.sysctl import SysctlDefaults
+from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
 from dranet_nri.model import (
     CharDevice,
@@ -47,8 +48,6 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
-    DetachTcx,
-    DetachXdp,
     MoveLink,
     MoveRdma,
     Op,
@@ -62,6 +61,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.routes import Slot
 from dranet_nri.plan.vrf import AddVrf
@@ -97,6 +97,7 @@ class NetlinkKernel:
         # By path too: a namespace that ended leaves its inode to the next one at once.
         self._held: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
+        self._loaded = LoadedPrograms()
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if none is there."""
@@ -139,7 +140,7 @@ class NetlinkKernel:
             for space in opened.values():
                 space.close()
             raise
-        return NetlinkSession(opened, self._sys_root, self._defaults)
+        return NetlinkSession(opened, self._sys_root, self._defaults, self._loaded)
 
     def _open_host(self) -> Namespace:
         fd = _open_same(self._host)
@@ -176,12 +177,17 @@ class NetlinkSession:
     """One pod's namespace and the host's, or the host's alone."""
 
     def __init__(
-        self, spaces: dict[Ns, Namespace], sys_root: str, defaults: SysctlDefaults
+        self,
+        spaces: dict[Ns, Namespace],
+        sys_root: str,
+        defaults: SysctlDefaults,
+        loaded: LoadedPrograms,
     ) -> None:
         """Take over the open namespaces."""
         self._spaces = spaces
         self._sys_root = sys_root
         self._defaults = defaults
+        self._loaded = loaded
 
     def observe(
         self,
@@ -289,6 +295,10 @@ class NetlinkSession:
                 rdma.rename(space.fd, what, op.index, op.name)
             case DetachTcx(_, name, kept):
                 space.detach_tcx(what, name, kept)
+            case DisableTcx(_, name):
+                space.disable_tcx(what, name, self._loaded)
+            case AttachTcx():
+                space.attach_tcx(what, op, self._loaded)
             case SetSysctl():
                 space.set_sysctl(what, op.name, op.sysctl)
             case SetFeatures(_, name, features, strict):

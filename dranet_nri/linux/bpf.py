@@ -9,6 +9,7 @@ import os
 import platform
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,23 +17,27 @@ from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.model import TcxProgram, TcxSide
 
+BPF_PROG_ATTACH: Final = 8
 BPF_PROG_DETACH: Final = 9
 BPF_PROG_GET_FD_BY_ID: Final = 13
 BPF_OBJ_GET_INFO_BY_FD: Final = 15
 BPF_PROG_QUERY: Final = 16
+BPF_LINK_GET_FD_BY_ID: Final = 30
+BPF_LINK_DETACH: Final = 34
 _SIDES: Final = {TcxSide.INGRESS: 46, TcxSide.EGRESS: 47}  # BPF_TCX_INGRESS, BPF_TCX_EGRESS
 _CALLS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _MOST: Final = 64  # BPF_MPROG_MAX, programs on one side of a link
 
 _QUERY: Final = struct.Struct("=IIIIQIIQQQQ")  # query of union bpf_attr
 _COUNT_AT: Final = 24
-_DETACH: Final = struct.Struct("=III")  # target_ifindex, attach_bpf_fd and attach_type
+_ATTACH: Final = struct.Struct("=III")  # target_ifindex, attach_bpf_fd and attach_type
 _U32: Final = struct.Struct("=I")
-_BY_ID_BYTES: Final = 12  # of prog_id, next_id and open_flags
+_BY_ID_BYTES: Final = 12  # of prog_id or link_id, next_id and open_flags
 _INFO: Final = struct.Struct("=IIQ")  # info of union bpf_attr
 _INFO_BYTES: Final = 80  # of struct bpf_prog_info, as far as its name reaches
 _NAME: Final = slice(64, 80)
 NO_TCX: Final = frozenset({errno.EINVAL, errno.ENOSYS})
+MOST_LOADED: Final = 1024  # programs off their links: those of links that never return add up
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,40 +45,92 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def programs_on(index: int) -> tuple[TcxProgram, ...]:
     """Return what runs by TCX on a link of the calling thread's network namespace, in its order.
 
-    What a BPF link holds there is left out: it goes with the last who has the link, and nobody
-    else can take it off.
-
     Raises:
         KernelError: ENODEV, there is no such link; EINVAL, the kernel has no TCX; EPERM, it takes
             CAP_NET_ADMIN.
     """
     return tuple(
-        TcxProgram(side, number)
+        TcxProgram(side, number, holder)
         for side in TcxSide
         for number, holder in _numbers(index, side)
-        if not holder
     )
 
 
 def detach(what: str, index: int, program: TcxProgram) -> None:
     """Take a program off a link of the calling thread's namespace; gone counts as done.
 
+    A BPF link that holds it there stays, pinned or not, and holds nothing from then on: its owner
+    learns that from the kernel (ENOLINK).
+
     Raises:
         KernelError: EPERM, it takes CAP_SYS_ADMIN.
     """
+    query, number = (
+        (BPF_LINK_GET_FD_BY_ID, program.link)
+        if program.link
+        else (BPF_PROG_GET_FD_BY_ID, program.id)
+    )
     try:
-        fd = _descriptor(what, program.id)
+        fd = _descriptor(what, number, query)
     except KernelError as error:
         if not error.already_gone:
             raise
         return
     try:
-        _bpf(what, BPF_PROG_DETACH, _DETACH.pack(index, fd, _SIDES[program.side]))
+        if program.link:
+            _bpf(what, BPF_LINK_DETACH, _U32.pack(fd))
+        else:
+            _bpf(what, BPF_PROG_DETACH, _ATTACH.pack(index, fd, _SIDES[program.side]))
     except KernelError as error:
         if not error.already_gone:
             raise
     finally:
         os.close(fd)
+
+
+def attach(what: str, index: int, program: TcxProgram) -> None:
+    """Let a program run on a link of the calling thread's namespace, after the others there.
+
+    Raises:
+        KernelError: ENOENT, it is no longer loaded; EPERM, it takes CAP_SYS_ADMIN.
+    """
+    fd = _descriptor(what, program.id)
+    try:
+        _bpf(what, BPF_PROG_ATTACH, _ATTACH.pack(index, fd, _SIDES[program.side]))
+    except KernelError as error:
+        if error.code != errno.EEXIST:
+            raise
+    finally:
+        os.close(fd)
+
+
+class LoadedPrograms:
+    """Descriptors of programs that are on no link for a while, so that they stay loaded."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._held: dict[int, int] = {}  # number of a program → its descriptor
+        self._lock = threading.Lock()
+
+    def hold(self, what: str, program: TcxProgram) -> None:
+        """Keep a program loaded; one that is gone counts as done."""
+        with self._lock:
+            if program.id in self._held:
+                return
+            try:
+                self._held[program.id] = _descriptor(what, program.id)
+            except KernelError as error:
+                if not error.already_gone:
+                    raise
+            if len(self._held) > MOST_LOADED:
+                os.close(self._held.pop(next(iter(self._held))))
+
+    def release(self, program: TcxProgram) -> None:
+        """Let a program be unloaded when nothing else has it. Idempotent."""
+        with self._lock:
+            fd = self._held.pop(program.id, None)
+        if fd is not None:
+            os.close(fd)
 
 
 def tcx_names() -> dict[int, tuple[str, ...]]:
@@ -130,13 +187,13 @@ def _names(number: int) -> Iterator[str]:
     yield name or str(number)
 
 
-def _descriptor(what: str, number: int) -> int:
-    """Return a descriptor of the program of that number.
+def _descriptor(what: str, number: int, query: int = BPF_PROG_GET_FD_BY_ID) -> int:
+    """Return a descriptor of the program, or BPF link, of that number.
 
     Raises:
         KernelError: ENOENT, it is gone.
     """
-    return _bpf(what, BPF_PROG_GET_FD_BY_ID, _U32.pack(number).ljust(_BY_ID_BYTES, b"\0"))
+    return _bpf(what, query, _U32.pack(number).ljust(_BY_ID_BYTES, b"\0"))
 
 
 def _bpf(what: str, command: int, attr: bytes | ctypes.Array[ctypes.c_char]) -> int:

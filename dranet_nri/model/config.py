@@ -88,6 +88,7 @@ class InterfaceConfig:
     arp_ignore: int | None = None
     arp_announce: int | None = None
     forwarding: bool | None = None
+    disable_ebpf: bool | None = None
     tx_queue_len: int | None = None
     altnames: tuple[str, ...] | None = None
     disable_ipv6: bool | None = None

@@ -98,10 +98,15 @@ class TcxSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TcxProgram:
-    """A program that a link runs by TCX (Linux 6.6), by the number that the kernel has for it."""
+    """A program that a link runs by TCX (Linux 6.6), by the number that the kernel has for it.
+
+    Attributes:
+        link: number of the BPF link that holds it there, 0 if none does.
+    """
 
     side: TcxSide
     id: int
+    link: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from dranet_nri.model import ARPHRD_INFINIBAND, Address, Link, LinkState, Ns, OffloadSizes
-from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan, SetLink
+from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan, SetLink
+from dranet_nri.plan.programs import DetachXdp
 from dranet_nri.plan.routes import interface_of
 
 

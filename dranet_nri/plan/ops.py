@@ -21,9 +21,8 @@ from dranet_nri.model import (
     Rule,
     Switches,
     Sysctl,
-    TcxProgram,
-    XdpMode,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
 
@@ -155,32 +154,6 @@ class DelAltname:
     def __str__(self) -> str:
         """Describe the operation."""
         return f"delete altname {self.altname} of link {self.index} in {self.ns}"
-
-
-@dataclass(frozen=True, slots=True)
-class DetachXdp:
-    """Take the XDP program of that mode off the link; one that is gone counts as done."""
-
-    ns: Ns
-    index: int
-    mode: XdpMode
-
-    def __str__(self) -> str:
-        """Describe the operation."""
-        return f"detach the {self.mode} XDP program of link {self.index} in {self.ns}"
-
-
-@dataclass(frozen=True, slots=True)
-class DetachTcx:
-    """Take off the link what runs on it by TCX, but for what shall stay."""
-
-    ns: Ns
-    name: str
-    kept: tuple[TcxProgram, ...]
-
-    def __str__(self) -> str:
-        """Describe the operation."""
-        return f"detach the TCX programs of {self.name} in {self.ns}, {len(self.kept)} stay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +354,8 @@ Op = (
     | DelAltname
     | DetachXdp
     | DetachTcx
+    | DisableTcx
+    | AttachTcx
     | SetMaster
     | AddVrf
     | AddAddress

@@ -55,6 +55,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.programs import DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.rdma import plan_rdma_attach, plan_rdma_restore, why_rdma_not_restored
 from dranet_nri.plan.restore import RestoreTarget, plan_restore
@@ -207,10 +208,16 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
         *_leave_master(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
         *plan_offloads(network.features, network.private_flags, observed.host),
+        *_disable_ebpf(network, observed.host),
         *drop_altnames(Ns.HOST, link, network.name, observed.taken_pod_names),
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
         *_configure_pod(replace(network, settings=LinkSettings()), moved, observed.pod_rules),
     )
+
+
+def _disable_ebpf(network: PodNetwork, host: LinkState) -> Plan:
+    """Take TCX programs off, which a move keeps; filters of tc go with it (dev_shutdown)."""
+    return (DisableTcx(Ns.HOST, host.link.name),) if network.disable_ebpf and host.tcx != () else ()
 
 
 def _without_namesake(snapshot: Link, observed: Observed) -> Observed:

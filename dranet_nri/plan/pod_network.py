@@ -63,6 +63,7 @@ class PodNetwork:
     """The state a device shall have in the pod.
 
     Attributes:
+        disable_ebpf: the programs of tc and TCX that the host has on it do not run there.
         inherited: what of the addresses, routes, rules and neighbours was not claimed.
         told: warnings for the pod, one line each.
         rate: what it can send at most in bit/s, 0 without a limit.
@@ -80,6 +81,7 @@ class PodNetwork:
     neighbours: tuple[Neighbour, ...] = ()
     features: Switches = Switches()
     private_flags: Switches = Switches()
+    disable_ebpf: bool = False
     inherited: frozenset[Inherited] = frozenset()
     told: tuple[str, ...] = ()
     rate: int = 0
@@ -128,6 +130,7 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
         neighbours=(*neighbours, *of_host.neighbours),
         features=features_of(config.ethtool, host),
         private_flags=private_flags_of(config.ethtool, host),
+        disable_ebpf=bool(config.interface.disable_ebpf),
         inherited=of_host.values - frozenset[Inherited](rules),
         told=of_host.left_out,
         addressing=config.interface.addressing or Addressing.STATIC,

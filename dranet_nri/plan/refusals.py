@@ -55,7 +55,6 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
-    DetachTcx,
     MoveLink,
     MoveRdma,
     Op,
@@ -68,6 +67,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
 
@@ -122,6 +122,8 @@ UNKNOWN: Final = "see the kernel's log (dmesg)"
 _NO_WAY: Final = (
     "its gateway is not within reach: an address or a route to it is gone; give it back"
 )
+_NO_BPF: Final = "the plugin lacks CAP_BPF or CAP_SYS_ADMIN; run it as manifests/ has it"
+_UNLOADED: Final = "the program is no longer loaded; what loaded it must attach it again"
 _ADD_AGAIN: Final = "add it by hand once that is solved"
 OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
     AddAddress: {
@@ -160,7 +162,9 @@ OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
         EOPNOTSUPP: "the device does not take the setting in this state; set it by hand",
     },
     SetFeatures: {EOPNOTSUPP: "the driver does not switch that feature any more; see ethtool -k"},
-    DetachTcx: {EPERM: "the plugin lacks CAP_BPF or CAP_SYS_ADMIN; run it as manifests/ has it"},
+    DetachTcx: {EPERM: _NO_BPF},
+    DisableTcx: {EPERM: _NO_BPF},
+    AttachTcx: {EPERM: _NO_BPF, ENOENT: _UNLOADED},
 }
 OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
     AddChild: {
@@ -249,7 +253,8 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
     SetPrivateFlags: {
         EOPNOTSUPP: "the driver has no such flag; remove it from ethtool.privateFlags",
     },
-    DetachTcx: {EPERM: "the plugin lacks CAP_BPF or CAP_SYS_ADMIN; run it as manifests/ has it"},
+    DetachTcx: {EPERM: _NO_BPF},
+    DisableTcx: {EPERM: _NO_BPF},
 }
 
 

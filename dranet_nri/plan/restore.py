@@ -16,7 +16,7 @@ Rules:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from errno import EINVAL
+from errno import EINVAL, ENOENT
 from typing import Final
 
 from dranet_nri.errors import KernelError, RefusedError
@@ -30,6 +30,7 @@ from dranet_nri.model import (
     RdmaLink,
     Route,
     Sysctl,
+    TcxProgram,
     is_spare,
     spare_names,
 )
@@ -50,7 +51,6 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
-    DetachTcx,
     LinkSettings,
     MoveLink,
     Op,
@@ -62,6 +62,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx
 from dranet_nri.plan.routes import direct_first, fits, lost_routes
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
@@ -126,8 +127,20 @@ def plan_restore(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Pla
         *_own_flags(name if rename else link.name, settings),
         MoveLink(Ns.POD, link.index, Ns.HOST, name, replace(settings, flags=None)),
         *(() if before.tcx is None else (DetachTcx(Ns.HOST, name, before.tcx),)),
+        *_attach_tcx(name, before.tcx or (), ()),
         *after,
     )
+
+
+def _is_free(program: TcxProgram) -> bool:
+    """Whether no BPF link holds a program: what one held, its owner attaches again."""
+    return not program.link
+
+
+def _attach_tcx(name: str, before: Sequence[TcxProgram], now: Sequence[TcxProgram]) -> Plan:
+    """Attach the programs again that the claim disabled, or the pod removed."""
+    missing = (program for program in before if _is_free(program) and program not in now)
+    return tuple(AttachTcx(Ns.HOST, name, program) for program in missing)
 
 
 def _own_flags(name: str, settings: LinkSettings) -> Plan:
@@ -172,8 +185,10 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
             # What appeared meanwhile goes down with the link, so it is given back as well.
             before, now = _with_all_of(before, now, taken), taken_down(now)
     ops += detach_strange(Ns.HOST, before.link, now.link)
-    if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
+    if before.tcx is not None and set(filter(_is_free, now.tcx or ())) - set(before.tcx):
         ops.append(DetachTcx(Ns.HOST, name, before.tcx))
+    if before.tcx is not None and now.tcx is not None:
+        ops += _attach_tcx(name, before.tcx, now.tcx)
     ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
     ops += restore_offloads(before, now, name)
     present = {*now.link.altnames, *taken}
@@ -207,10 +222,13 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
 def is_permanent(failed: Sequence[tuple[Op, KernelError]]) -> bool:
     """Whether it is of no use to retry what failed in a restore.
 
-    What a sysctl does not take today it does not take in a minute; a route's gateway may return.
+    What a sysctl does not take today it does not take in a minute, and a program that is no longer
+    loaded is lost; a route's gateway may return.
     """
     return bool(failed) and all(
-        isinstance(op, SetSysctl) and error.code == EINVAL for op, error in failed
+        (isinstance(op, SetSysctl) and error.code == EINVAL)
+        or (isinstance(op, AttachTcx) and error.code == ENOENT)
+        for op, error in failed
     )
 
 

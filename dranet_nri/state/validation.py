@@ -284,7 +284,7 @@ RULES: Final[Rules] = {
         "group": _u32,
     },
     XdpProgram: {"id": _u32},
-    TcxProgram: {"id": _u32},
+    TcxProgram: {"id": _u32, "link": _u32},
     LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
     Address: {
         "cidr": _prefix,

@@ -142,6 +142,8 @@ def _tools_layer(root: Path) -> bytes:
     programs = [found for name in PROGRAMS for found in root.glob(f"usr/*bin/{name}")]
     providers = [*root.glob("usr/lib/*/libibverbs/*.so")]
     libraries = {path for file in (*programs, *providers) for path in _loaded(root, file)}
+    # glibc loads it at the end of a thread that is cancelled, and ends the program without it.
+    libraries |= {*root.glob("usr/lib/*/libgcc_s.so.1")}
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", dereference=True) as layer:
         for name in ("dev", "proc", "root", "run", "sys", "tmp", "var"):

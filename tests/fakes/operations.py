@@ -16,8 +16,6 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
-    DetachTcx,
-    DetachXdp,
     LinkSettings,
     MoveLink,
     RenameLink,
@@ -29,6 +27,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from tests.fakes.routing import is_v6
 from tests.fakes.world import FakeLink, Namespace
@@ -48,6 +47,8 @@ LinkOp = (
     | DelAltname
     | DetachXdp
     | DetachTcx
+    | DisableTcx
+    | AttachTcx
     | SetMaster
     | AddAddress
     | AddRoute
@@ -117,7 +118,12 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             entry.link = replace(entry.link, xdp=programs)
         case DetachTcx(ns, name, kept):
             entry = spaces[ns].named(what, name)
-            entry.tcx = [program for program in entry.tcx if program in kept]
+            entry.tcx = [program for program in entry.tcx if program in kept or program.link]
+        case DisableTcx(ns, name):
+            spaces[ns].named(what, name).tcx = []
+        case AttachTcx(ns, name, program):
+            entry = spaces[ns].named(what, name)
+            entry.tcx += [program] if program not in entry.tcx else []
         case SetMaster(ns, name, master):
             index = spaces[ns].named(what, master).link.index if master else 0
             entry = spaces[ns].named(what, name)

@@ -2,13 +2,14 @@
 
 import re
 from dataclasses import replace
-from errno import EBUSY, EINVAL
+from errno import EBUSY, EINVAL, ENOENT
 
 import pytest
 
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     Address,
+    InterfaceConfig,
     NetnsId,
     NetworkConfig,
     Ns,
@@ -17,7 +18,8 @@ from dranet_nri.model import (
     TcxProgram,
     TcxSide,
 )
-from dranet_nri.plan.ops import AddAddress, DetachTcx, MoveLink, Op
+from dranet_nri.plan.ops import AddAddress, MoveLink, Op
+from dranet_nri.plan.programs import AttachTcx, DetachTcx
 from dranet_nri.plan.retry import DETACH_FAILED
 from tests.dranet_nri.attach.executor_journal import Crash
 from tests.dranet_nri.attach.executor_node import (
@@ -103,6 +105,34 @@ def test_a_program_that_the_pod_left_is_taken_off_and_the_hosts_stays(
 
     node.assert_home()
     assert node.tcx("eth1") != ()
+
+
+DISABLED = NetworkConfig(InterfaceConfig(name="net1", disable_ebpf=True))
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_programs_that_a_claim_disables_are_put_back_as_far_as_they_are_loaded(
+    node: Node, *, loaded: bool
+) -> None:
+    claims = (claim(DATA, given(pci(1), DISABLED)),)
+    held = TcxProgram(TcxSide.EGRESS, 8, link=3)
+    node.kernel.space().named("arrange", "eth1").tcx.append(held)
+
+    records = node.attach(claims)
+
+    assert node.kernel.space(node.netns).named("look", "net1").tcx == []
+    warnings = [text for record in records for device in record.devices for text in device.warnings]
+    assert [text for text in warnings if "TCX programs 8, which BPF links hold" in text]
+    if not loaded:
+        node.kernel.fail_on(AttachTcx, KernelError("attach", ENOENT))
+
+    node.detach()
+
+    record = node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert bool(node.tcx("eth1")) is loaded
+    text = "no longer loaded; what loaded it must attach it again; given back without it"
+    assert (text in record.failure.message if record.failure else False) is not loaded
 
 
 def test_a_kernel_without_tcx_is_asked_for_nothing_more(node: Node) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from dra_shim.kubeletplugin import sockets_of
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.log import ROOM, NonBlockingStderr
+from dranet_nri.component.log import BUFFER_BYTES, NonBlockingStderr
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.lock import PluginLock
@@ -37,7 +37,7 @@ contexts: [{name: it, context: {cluster: it, user: me}}]
 users: [{name: me, user: {token: secret}}]
 """
 LINE = b"x" * 999 + b"\n"
-MANY = 3 * ROOM // len(LINE)
+MANY = 3 * BUFFER_BYTES // len(LINE)
 COMMAND = """
 import sys
 from dranet_nri.component.log import configure, logger, non_blocking_stderr
@@ -80,7 +80,7 @@ def test_a_reader_that_stalls_stops_no_writer_and_is_told_how_much_it_missed(
     *kept, told = until(pipe[0], b"gap of")
 
     assert set(kept) == {LINE}
-    assert ROOM // len(LINE) <= len(kept) < MANY
+    assert BUFFER_BYTES // len(LINE) <= len(kept) < MANY
     assert told == gap(MANY - len(kept)).encode()
     outlet.write(b"and on\n")
     assert until(pipe[0], b"and on") == [b"and on\n"]
@@ -185,7 +185,7 @@ def test_what_others_write_goes_the_same_way_and_a_gap_is_a_line_of_the_log() ->
         rest = process.stderr.read()
 
     assert [line["number"] for line in kept] == list(range(len(kept)))
-    assert told["event"] == "log lines lost, nobody took them"
+    assert told["event"] == "log lines dropped, standard error was not read"
     assert (told["level"], told["lines"]) == ("warning", 20_000 - len(kept))
     assert "beside" in rest
 

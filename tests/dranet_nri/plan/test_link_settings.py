@@ -1,5 +1,7 @@
 """Settings of the link in the pod: sysctls, queue length, alternative names, the VRF."""
 
+from dataclasses import replace
+
 import pytest
 
 from dranet_nri.model import (
@@ -14,11 +16,22 @@ from dranet_nri.model import (
     Route,
     RouteConfig,
     Sysctl,
+    TcxProgram,
+    TcxSide,
     VrfConfig,
 )
-from dranet_nri.plan.ops import AddAddress, AddAltname, AddRoute, AddRule, SetMaster, SetSysctl
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddRoute,
+    AddRule,
+    MoveLink,
+    SetMaster,
+    SetSysctl,
+)
 from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import pod_network
+from dranet_nri.plan.programs import DisableTcx
 from dranet_nri.plan.vrf import AddVrf
 
 NIC = Link(4, "eth1", mtu=1500)
@@ -61,6 +74,28 @@ def test_without_ipv6_nothing_of_it_is_inherited() -> None:
 
 def test_a_small_mtu_has_no_ipv6_to_switch_off() -> None:
     assert pod_network(interface(disable_ipv6=True, mtu=1000), HOST).sysctls == ()
+
+
+PROGRAM = TcxProgram(TcxSide.INGRESS, 7)
+
+
+@pytest.mark.parametrize(
+    ("tcx", "count"), [((PROGRAM,), 1), (None, 1), ((), 0)], ids=["some", "unknown", "none"]
+)
+@pytest.mark.parametrize("disable", [True, False, None])
+def test_programs_are_taken_off_before_the_move(
+    tcx: tuple[TcxProgram, ...] | None, count: int, *, disable: bool | None
+) -> None:
+    host = replace(HOST, tcx=tcx)
+
+    plan = make_plan(
+        AttachTarget(pod_network(interface(disable_ebpf=disable), host), host), Observed(host=host)
+    )
+    kinds = [type(op) for op in plan]
+
+    assert kinds.count(DisableTcx) == (count if disable else 0)
+    if DisableTcx in kinds:
+        assert kinds.index(DisableTcx) < kinds.index(MoveLink)
 
 
 def test_the_queue_length_is_set_with_the_move() -> None:

@@ -22,8 +22,6 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
-    DetachTcx,
-    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -34,6 +32,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 
 ADDRESS = Address("10.1.0.5/24")
 RULE = Rule(4, 100, source="10.1.0.5/32", destination="10.9.0.0/16", table=100, oif="net1")
@@ -65,6 +64,11 @@ SETTINGS = LinkSettings(
             DetachXdp(Ns.POD, 7, XdpMode.GENERIC),
             "detach the generic XDP program of link 7 in pod",
         ),
+        (
+            AttachTcx(Ns.HOST, "eth1", TcxProgram(TcxSide.EGRESS, 7)),
+            "attach TCX program 7 (egress) to eth1 in host",
+        ),
+        (DisableTcx(Ns.HOST, "eth1"), "detach all TCX programs of eth1 in host"),
         (
             DetachTcx(Ns.HOST, "eth1", (TcxProgram(TcxSide.INGRESS, 7),)),
             "detach the TCX programs of eth1 in host, 1 stay",

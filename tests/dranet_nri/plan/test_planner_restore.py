@@ -1,7 +1,7 @@
 """Plans for one device back home, from literals."""
 
 from dataclasses import replace
-from errno import EBUSY, EINVAL
+from errno import EBUSY, EINVAL, ENOENT, EPERM
 
 import pytest
 
@@ -26,8 +26,6 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
-    DetachTcx,
-    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -39,6 +37,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.planner import is_restored, make_plan
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp
 from dranet_nri.plan.restore import RestoreTarget, is_permanent
 from tests.dranet_nri.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, kinds, on_host
 
@@ -132,6 +131,23 @@ def test_on_the_host_programs_go_and_altnames_stay() -> None:
 OWN, STRANGE = TcxProgram(TcxSide.INGRESS, 7), TcxProgram(TcxSide.EGRESS, 8)
 
 
+def test_a_program_that_went_returns_but_one_of_a_bpf_link_is_its_owners() -> None:
+    before = replace(PLAIN, tcx=(OWN, replace(STRANGE, link=3)))
+
+    away_ops = make_plan(RestoreTarget(before), away(LinkState(NIC)))
+    home_ops = make_plan(RestoreTarget(before), on_host(replace(PLAIN, tcx=())))
+
+    assert [op for op in away_ops if isinstance(op, AttachTcx)] == [AttachTcx(Ns.HOST, "eth1", OWN)]
+    assert home_ops == (AttachTcx(Ns.HOST, "eth1", OWN),)
+
+
+def test_a_program_that_is_no_longer_loaded_is_not_tried_again() -> None:
+    op = AttachTcx(Ns.HOST, "eth1", OWN)
+
+    assert is_permanent([(op, KernelError(str(op), ENOENT))])
+    assert not is_permanent([(op, KernelError(str(op), EPERM))])
+
+
 def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
     ops = make_plan(RestoreTarget(replace(PLAIN, tcx=(OWN,))), away(LinkState(NIC)))
 
@@ -146,11 +162,12 @@ def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
     [
         ((OWN, STRANGE), (DetachTcx(Ns.HOST, "eth1", (OWN,)),)),
         ((OWN,), ()),
-        ((), ()),
+        ((OWN, replace(STRANGE, link=3)), ()),
+        ((), (AttachTcx(Ns.HOST, "eth1", OWN),)),
         (None, ()),
     ],
 )
-def test_on_the_host_what_came_by_tcx_goes(
+def test_on_the_host_what_came_by_tcx_goes_and_what_went_returns(
     now: tuple[TcxProgram, ...] | None, ops: tuple[Op, ...]
 ) -> None:
     assert (

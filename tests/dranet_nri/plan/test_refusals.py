@@ -16,6 +16,8 @@ from dranet_nri.model import (
     Rule,
     Switches,
     Sysctl,
+    TcxProgram,
+    TcxSide,
     XdpMode,
 )
 from dranet_nri.plan.ops import (
@@ -27,8 +29,6 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
-    DetachTcx,
-    DetachXdp,
     LinkSettings,
     MoveLink,
     MoveRdma,
@@ -43,6 +43,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.refusals import (
     ANY,
@@ -70,6 +71,8 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         DelAltname(ns, 7, "alt"),
         DetachXdp(ns, 7, XdpMode.NATIVE),
         DetachTcx(ns, "eth1", ()),
+        DisableTcx(ns, "eth1"),
+        AttachTcx(ns, "eth1", TcxProgram(TcxSide.EGRESS, 7)),
         SetMaster(ns, "eth1", "br0"),
         AddVrf(ns, "blue", 1541),
         LimitRate(ns, "eth1", 10**9),

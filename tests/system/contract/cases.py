@@ -29,7 +29,6 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
-    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -39,6 +38,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.programs import DetachXdp
 
 KEY = DeviceKey("", "", "eth1")
 NODAD = 0x02  # IFA_F_NODAD

@@ -5,7 +5,8 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Ns, TcxProgram
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.ops import DetachTcx, LinkSettings, MoveLink
+from dranet_nri.plan.ops import LinkSettings, MoveLink
+from dranet_nri.plan.programs import AttachTcx, DetachTcx, DisableTcx
 from tests.system.contract.cases import apply, in_pod, index, move_in, refused
 from tests.system.contract.worlds import World
 
@@ -30,6 +31,26 @@ def test_programs_are_told_one_by_one_and_taken_off_but_for_those_that_stay(
     for _ in range(2):
         apply(session, DetachTcx(Ns.HOST, "eth1", (second,)))
         assert programs(session) == ()
+
+
+def test_all_are_disabled_for_a_move_and_attached_again_in_their_order(
+    world: World, session: Session
+) -> None:
+    for _ in range(2):
+        world.attach_tcx("eth1")
+    before = programs(session)
+
+    for _ in range(2):
+        apply(session, DisableTcx(Ns.HOST, "eth1"))
+        assert programs(session) == ()
+    move_in(session)
+    assert session.tcx(Ns.POD, in_pod(session).link.index) == ()
+    home = MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1", LinkSettings())
+    apply(session, home)
+
+    for program in (*before, *before):
+        apply(session, AttachTcx(Ns.HOST, "eth1", program))
+    assert programs(session) == before
 
 
 def test_a_move_keeps_them_there_and_back(world: World, session: Session) -> None:

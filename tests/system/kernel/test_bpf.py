@@ -5,7 +5,9 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.scan import read_host
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.linux.bpf import detach, programs_on, tcx_names
+from dranet_nri.linux.bpf import LoadedPrograms, attach, detach, programs_on, tcx_names
 from dranet_nri.model import TcxProgram, TcxSide
 from tests.capability import lacking
 from tests.system.kernel import bpf
@@ -78,17 +80,81 @@ def test_a_program_is_taken_off_its_side_alone_and_again_is_the_same(netns: int)
     run_inside(netns, scene)
 
 
-def test_what_a_link_holds_is_told_by_name_but_is_nobodys_to_take_off(netns: int) -> None:
+def test_what_a_bpf_link_holds_is_detached_with_it_and_its_owner_keeps_the_program(
+    netns: int,
+) -> None:
     def scene() -> None:
         held = bpf.hold_tcx("left", "held")
         try:
             assert tcx_names() == {2: ("held",)}
-            assert programs_on(2) == ()
+            (program,) = programs_on(2)
+            assert program.link
+
+            for _ in range(2):
+                detach("take it off", 2, program)
+                assert programs_on(2) == ()
+
+            attach("put it back", 2, program)
+            assert programs_on(2) == (replace(program, link=0),)
+            detach("take it off", 2, replace(program, link=0))
         finally:
             os.close(held)
         assert tcx_names() == {}
 
     run_inside(netns, scene)
+
+
+def test_a_program_that_only_the_link_had_is_lost_unless_it_is_held(netns: int) -> None:
+    loaded = LoadedPrograms()
+
+    def scene(*, hold: bool) -> None:
+        bpf.attach_tcx("left", "count")
+        (program,) = programs_on(2)
+        if hold:
+            loaded.hold("keep it", program)
+            loaded.hold("keep it", program)
+        detach("take it off", 2, program)
+        if hold:
+            attach("put it back", 2, program)
+            attach("put it back", 2, program)
+            loaded.release(program)
+            loaded.release(program)
+            assert programs_on(2) == (program,)
+            detach("take it off", 2, program)
+        for _ in range(50):  # the kernel frees a program after a grace period
+            if not tcx_names() and not is_loaded(program):
+                break
+            time.sleep(0.1)
+        with pytest.raises(KernelError, match="ENOENT"):
+            attach("put it back", 2, program)
+        loaded.hold("keep it", program)
+
+    run_inside(netns, lambda: scene(hold=False))
+    run_inside(netns, lambda: scene(hold=True))
+
+
+def is_loaded(program: TcxProgram) -> bool:
+    try:
+        attach("look", 2, program)
+    except KernelError:
+        return False
+    detach("look", 2, program)
+    return True
+
+
+def test_a_move_deletes_the_qdisc_that_has_the_filters_of_tc(netns: int) -> None:
+    if not shutil.which("tc"):
+        lacking("the tc command", "install iproute2")
+    show = ["tc", "qdisc", "show", "dev", "left"]
+
+    def scene(there: int) -> None:
+        run("tc qdisc add dev left clsact")
+        assert b"clsact" in subprocess.check_output(show)
+        run(f"ip link set left netns /proc/{os.getpid()}/fd/{there}")
+
+    with open_netns() as there:
+        run_inside(netns, lambda: scene(there))
+        assert b"clsact" not in run_inside(there, lambda: subprocess.check_output(show))
 
 
 def test_a_link_that_is_not_there_is_told(netns: int) -> None:
