@@ -107,7 +107,8 @@ class ShimDaemon:
 
     def _wait_for(self, other: str) -> None:
         """Log that another instance owns the node; meanwhile the settings can be checked."""
-        self._log.warning("another instance runs on this node, waiting for it to end", who=other)
+        log = logger("parts")
+        log.warning("another instance runs on this node, waiting for it to end", who=other)
         self._may_load.set()
 
 

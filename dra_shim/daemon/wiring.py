@@ -75,10 +75,11 @@ class Shim:
         metrics = Metrics()
         self._settings = settings
         self._log_sink = log_sink
+        self._log_prepare = log_sink.of("prepare")
         self._metrics = metrics
-        heard = _both(log_sink.on_status, metrics.status.on_status)
+        heard = _both(log_sink.of("status"), metrics.status.on_status)
         self._reporter = StatusController(api, settings.state, settings.node, heard)
-        on_slices = _both(log_sink.on_slices, metrics.server.on_slices)
+        on_slices = _both(log_sink.of("slices"), metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
         self._providers = ProviderParts(
@@ -86,7 +87,7 @@ class Shim:
             settings.state,
             lambda: self._source.labels(settings.node),
             lambda: self.devices.rescan(),
-            log_sink.on_cloud,
+            log_sink.of("node"),
         )
         self.devices = NodeDevices(
             NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
@@ -94,7 +95,7 @@ class Shim:
             settings.node,
             self._source,
             self._publisher.offer,
-            _both(log_sink.on_node, metrics.on_node),
+            _both(log_sink.of("node"), metrics.on_node),
             clouds=self._providers.clouds,
         )
         self._preparer = self._new_preparer()
@@ -105,7 +106,7 @@ class Shim:
             self._source, self._preparer, checkpoint, self._on_prepare
         )
         self._adoption = MigrationController(
-            api, settings.node, settings.state, self._prepare_before, log_sink.on_adoption
+            api, settings.node, settings.state, self._prepare_before, log_sink.of("node")
         )
 
     def close(self) -> None:
@@ -132,19 +133,19 @@ class Shim:
 
     def failed(self, notice: WorkerFailed) -> None:
         """Report a worker that failed."""
-        self._log_sink.on_part(notice)
+        self._log_sink.of("parts")(notice)
         self._metrics.node.on_part(notice)
 
     def on_kubelet(self, notice: KubeletNotice) -> None:
         """Report the state of the sockets and the registration."""
-        self._log_sink.on_kubelet(notice)
+        self._log_sink.of("kubelet")(notice)
         self._metrics.calls.on_kubelet(notice)
 
     def _web_at(self, sockets: Sockets, plugin: KubeletPlugin) -> WebServer:
         settings, metrics = self._settings, self._metrics
         checks = HealthChecks.of(sockets, plugin, lambda: metrics.server.published)
         shown = pages(metrics, PluginSigns(settings.state.run), checks)
-        return WebServer(settings.bind_address, shown, self._log_sink.on_web)
+        return WebServer(settings.bind_address, shown, self._log_sink.of("parts"))
 
     async def _adopt(self) -> None:
         """Migrate claims, then wait: a worker does not end."""
@@ -176,7 +177,7 @@ class Shim:
         return await self._preparer.adopt(claims, PreviousDevices(self.devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
-        self._log_sink.on_prepare(notice)
+        self._log_prepare(notice)
         self._metrics.calls.on_prepare(notice)
         self._reporter.tell(notice)
         self._providers.on_prepare(notice)
