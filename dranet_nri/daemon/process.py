@@ -245,7 +245,7 @@ class NriDaemon:
                     "hook failed",
                     hook=notice.hook,
                     pod=str(notice.pod),
-                    told=notice.told,
+                    reported=notice.reported,
                     reason=described(notice.error),
                     exc_info=trace_of(notice.error),
                 )
