@@ -71,21 +71,23 @@ class ShimDaemon:
             api = ApiClient(self._http)
             stack.push_async_callback(api.close)
             who = f"pid {os.getpid()}"
-            await stack.enter_async_context(
-                only_instance(self._sockets.lock, who, self._log_sink.waiting)
-            )
+            await stack.enter_async_context(only_instance(self._sockets.lock, who, _log_owner))
             # Keeps `dra-shim allocate` from the records, where its own would be orphans.
             state = self._settings.state
             state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            await stack.enter_async_context(
-                only_instance(state.daemon_lock, who, self._log_sink.waiting)
-            )
+            await stack.enter_async_context(only_instance(state.daemon_lock, who, _log_owner))
             self._log.info("serving", node=self._settings.node, pid=os.getpid())
             with closing(
                 Shim(self._settings, self._choice, self._sockets, api, self._log_sink)
             ) as shim:
                 stack.push_async_callback(shim.disconnect)
                 await Supervisor(shim.parts(), shim.failed, clock=time.monotonic).run()
+
+
+def _log_owner(other: str) -> None:
+    """Log that another instance owns the node."""
+    log = logger("parts")
+    log.warning("another instance runs on this node, waiting for it to end", who=other)
 
 
 def _check_expressions(settings: RunSettings) -> None:

@@ -51,15 +51,16 @@ class Shim:
             choice: which devices are offered.
             sockets: of the kubelet plugin.
             api: the server.
-            telling: called with every event.
+            log_sink: writes all notices.
         """
         metrics = Metrics()
         self._settings = settings
         self._log_sink = log_sink
+        self._log_prepare = log_sink.of("prepare")
         self._metrics = metrics
-        heard = _both(log_sink.on_status, metrics.status.on_status)
+        heard = _both(log_sink.of("status"), metrics.status.on_status)
         self._reporter = StatusController(api, settings.state, settings.node, heard)
-        on_slices = _both(log_sink.on_slices, metrics.server.on_slices)
+        on_slices = _both(log_sink.of("slices"), metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
         self._providers = ProviderParts(
@@ -67,7 +68,7 @@ class Shim:
             settings.state,
             lambda: self._source.labels(settings.node),
             lambda: self._devices.rescan(),
-            log_sink.on_cloud,
+            log_sink.of("node"),
         )
         self._devices = NodeDevices(
             NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
@@ -75,13 +76,13 @@ class Shim:
             settings.node,
             self._source,
             self._publisher.offer,
-            _both(log_sink.on_node, metrics.on_node),
+            _both(log_sink.of("node"), metrics.on_node),
             clouds=self._providers.clouds,
         )
         self._preparer = self._new_preparer()
         driver = MeteredDriver(self._preparer, metrics.calls)
         services = (*dra_services(driver), *health_services(self._devices))
-        on_kubelet = _both(log_sink.on_kubelet, metrics.calls.on_kubelet)
+        on_kubelet = _both(log_sink.of("kubelet"), metrics.calls.on_kubelet)
         self._plugin = KubeletPlugin(DRIVER_NAME, sockets, services, on_kubelet)
         self._web = self._web_at(sockets)
         checkpoint = settings.kubelet_root / CHECKPOINT
@@ -89,7 +90,7 @@ class Shim:
             self._source, self._preparer, checkpoint, self._on_prepare
         )
         self._adoption = MigrationController(
-            api, settings.node, settings.state, self._prepare_before, log_sink.on_adoption
+            api, settings.node, settings.state, self._prepare_before, log_sink.of("node")
         )
 
     def close(self) -> None:
@@ -116,14 +117,14 @@ class Shim:
 
     def failed(self, notice: WorkerFailed) -> None:
         """Report a worker that failed."""
-        self._log_sink.on_part(notice)
+        self._log_sink.of("parts")(notice)
         self._metrics.node.on_part(notice)
 
     def _web_at(self, sockets: Sockets) -> WebServer:
         settings, metrics = self._settings, self._metrics
         checks = HealthChecks.of(sockets, self._plugin, lambda: metrics.server.published)
         shown = pages(metrics, PluginSigns(settings.state.run), checks)
-        return WebServer(settings.bind_address, shown, self._log_sink.on_web)
+        return WebServer(settings.bind_address, shown, self._log_sink.of("parts"))
 
     async def _adopt(self) -> None:
         """Migrate claims, then wait: a worker does not end."""
@@ -155,7 +156,7 @@ class Shim:
         return await self._preparer.adopt(claims, PreviousDevices(self._devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
-        self._log_sink.on_prepare(notice)
+        self._log_prepare(notice)
         self._metrics.calls.on_prepare(notice)
         self._reporter.tell(notice)
         self._providers.on_prepare(notice)

@@ -15,7 +15,7 @@ from dra_shim.discovery.notices import Notify, ScanHung
 from dra_shim.discovery.snapshot import DeviceSelection, NodeSnapshot, snapshot_of, with_rdma
 from dra_shim.discovery.tcx import TcxSource
 from dranet_nri.component.threads import HangTimeout, in_thread
-from dranet_nri.inventory import Uplinks, uplinks_of
+from dranet_nri.inventory import Memo, Uplinks, uplinks_of
 from dranet_nri.model import Device
 
 
@@ -70,6 +70,7 @@ class NodeScanner:
         self._choice = choice
         self._clouds = clouds
         self._uplinks: Uplinks | None = None  # as they were seen last
+        self._memo = Memo()
         self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
         self._told = TcxSource(plugin, notify)
         self._patience = HangTimeout(patience_s, lambda doing: notify(ScanHung(doing, patience_s)))
@@ -96,10 +97,13 @@ class NodeScanner:
         self._had_rdma |= with_rdma(known)
         node, had = self._reach.node, dict(self._had_rdma)
         seen = partial(
-            snapshot_of, node, facts, known, self._choice, self._uplinks, held.failing(), had
+            snapshot_of,
+            *(node, facts, known, self._choice, self._uplinks, held.failing(), had),
+            self._clouds.enriched,
+            self._memo,
         )
-        view = await in_thread(partial(seen, self._clouds.enriched))
+        view = await in_thread(seen)
         if await self._clouds.learned(view.there.values()):
-            view = await in_thread(partial(seen, self._clouds.enriched))
+            view = await in_thread(seen)
         self._had_rdma |= with_rdma(view.there.values())
         return view

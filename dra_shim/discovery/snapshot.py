@@ -41,6 +41,7 @@ from dranet_nri.inventory import (
     DEFAULT_FILTER,
     HostFacts,
     Inventory,
+    Memo,
     Uplinks,
     inventory_from_facts,
     merge_known,
@@ -137,6 +138,7 @@ def snapshot_of(
     failing: Mapping[str, str] = _NONE,
     had_rdma: Mapping[str, Device] = NOBODY,
     enrich: Callable[[Device], Device] = lambda device: device,
+    memo: Memo | None = None,
 ) -> NodeSnapshot:
     """Return what is there.
 
@@ -149,14 +151,23 @@ def snapshot_of(
         failing: device → why its pod doesn't have it, though it should.
         had_rdma: functions by name, as they were when their RDMA device was seen last.
         enrich: adds what a cloud provider knows of a device.
+        memo: of the scans of this node, None to compute everything.
 
     Raises:
         SelectorError: an expression cannot be compiled.
     """
-    near = near_of(facts) if choice.numa_lists else None
+    memo = memo or Memo()
+    memo.begin()
+    lists = memo.kept(near_of, (facts.numa_near,), lambda: near_of(facts))
+    near = lists if choice.numa_lists else None
     inventory, without_rdma = _as_with_rdma(
         inventory_from_facts(
-            facts, uplinks, choice.include, move_ipoib=choice.move_ipoib, parents=choice.parents
+            facts,
+            uplinks,
+            choice.include,
+            move_ipoib=choice.move_ipoib,
+            parents=choice.parents,
+            memo=memo,
         ),
         had_rdma,
     )
@@ -175,7 +186,7 @@ def snapshot_of(
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,
-        driver_resources(node, devices.values(), stock.shared, ills, physical, near),
+        driver_resources(node, devices.values(), stock.shared, ills, physical, near, memo),
         ills,
         tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
         tuple(sorted(left_out)),

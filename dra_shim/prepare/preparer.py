@@ -292,7 +292,7 @@ class Preparer:
             return PrepareResult()
         trial.document = document
         record = await self._record(claim, trial)
-        self._notify(ClaimPrepared(record.claim, record.pod, is_gated(record)))
+        self._notify(ClaimPrepared(record.claim, record.pod, is_gated(record), document))
         return PrepareResult(prepared_devices(record))
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:

@@ -18,6 +18,7 @@ from dranet_nri.inventory.host_facts import (
     RdmaPortFacts,
 )
 from dranet_nri.inventory.known import merge_known, with_parents
+from dranet_nri.inventory.memo import Memo
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.rdma_owner import own_rdma
@@ -31,6 +32,7 @@ __all__ = [
     "AzureHost",
     "HostFacts",
     "Inventory",
+    "Memo",
     "NetDevice",
     "PciFunction",
     "RdmaDeviceFacts",
