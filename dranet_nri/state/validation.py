@@ -50,7 +50,7 @@ from dranet_nri.model import (
     parse_pci_address,
     parse_uid,
 )
-from dranet_nri.state.json_codec import WHOLE, Rule, Rules, kernel_text
+from dranet_nri.state.json_codec import WHOLE, Rules, kernel_text
 
 MAX_ROUTES: Final = 512  # per NIC, so that a record stays below its size limit
 MAX_U32: Final = (1 << 32) - 1
@@ -194,7 +194,7 @@ _hex = _matches(r"([0-9a-f]{2}){0,1024}", "bytes in hex")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
 _u8 = _between(0, 255)
-_ROUTE: Final[dict[str, Rule]] = {
+_ROUTE: Final[dict[str, Callable[..., object]]] = {
     "destination": _prefix,
     "gateway": _optional(_ip),
     "source": _optional(_ip),
