@@ -1,5 +1,6 @@
 """Cloud providers: what a cloud knows of this node's devices, as attributes and as parameters.
 
+names.py       the names that flags take, and the form of a URL
 provider.py    the protocol: one device → attributes and parameters
 gce.py, aws.py, azure.py, oke.py, alibaba.py, coreweave.py
                what each cloud's metadata says
@@ -7,32 +8,3 @@ metadata.py    requests to a metadata server
 detect.py      which cloud this machine is in
 directory.py   the facts of all devices, kept current
 """
-
-from dra_shim.cloud.detect import HINTS, NONE, WEBHOOK, Detection, Machine
-from dra_shim.cloud.directory import CloudDirectory, CloudFailed, CloudFound, CloudNotice
-from dra_shim.cloud.provider import (
-    CloudError,
-    DeviceFacts,
-    Provider,
-    ProviderDeviceId,
-    enriched,
-    identity_of,
-)
-
-__all__ = [
-    "HINTS",
-    "NONE",
-    "WEBHOOK",
-    "CloudDirectory",
-    "CloudError",
-    "CloudFailed",
-    "CloudFound",
-    "CloudNotice",
-    "Detection",
-    "DeviceFacts",
-    "Machine",
-    "Provider",
-    "ProviderDeviceId",
-    "enriched",
-    "identity_of",
-]

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from dra_shim.cloud.metadata import read_body
 from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
-from dra_shim.resourceapi.names import parse_qualified
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
+from dranet_nri.model.api_names import parse_qualified
 
 ANSWER_S: Final = 10.0  # of dranet's client
 MAX_ANSWER: Final = 256 << 10  # bytes
@@ -39,24 +40,6 @@ class Capabilities:
 
     cloud: bool
     profiles: bool
-
-
-def parse_url(text: str) -> str:
-    """Return the URL of a webhook; "" stays "".
-
-    Raises:
-        InvalidValueError: it is neither http(s)://HOST… nor unix:///PATH.
-    """
-    try:
-        url = urlsplit(text)
-        usable = bool(url.path if url.scheme == "unix" else url.hostname)
-    except ValueError:
-        raise InvalidValueError(f"{text!r}: is no URL") from None
-    if text and not (usable and url.scheme in {"http", "https", "unix"}):
-        raise InvalidValueError(
-            f"{text!r}: must be http://HOST[:PORT], https://HOST[:PORT] or unix:///PATH"
-        )
-    return text
 
 
 class Webhook:
@@ -153,7 +136,7 @@ class Webhook:
         try:
             async with asyncio.timeout(self._answer_s):
                 async with self._client.stream(method, path, json=body) as reply:
-                    text = await _body(reply, what)
+                    text = await read_body(reply, what, MAX_ANSWER)
         except (TimeoutError, httpx2.HTTPError) as error:
             raise CloudError(f"{what}: {str(error) or 'no answer in time'}") from error
         if reply.status_code != httpx2.codes.OK:
@@ -167,15 +150,6 @@ class Webhook:
         if not isinstance(found, Mapping):
             raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")
         return found
-
-
-async def _body(reply: httpx2.Response, what: str) -> str:
-    body = b""
-    async for part in reply.aiter_bytes():
-        body += part
-        if len(body) > MAX_ANSWER:
-            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
-    return body.decode(errors="replace")
 
 
 def _named(device: ProviderDeviceId, name: str) -> dict[str, str]:

@@ -109,6 +109,11 @@ class KubeletPlugin:
         self._registration: GrpcServer | None = None
         self._since = 0.0  # when we began to wait for the kubelet's word
         self._unheard = 0  # sockets in a row that the kubelet did not register
+        self._tried = asyncio.Event()
+
+    async def tried(self) -> None:
+        """Wait until the sockets are open, or could not be opened for the first time."""
+        await self._tried.wait()
 
     @property
     def status(self) -> PluginStatus:
@@ -121,6 +126,7 @@ class KubeletPlugin:
             async with asyncio.TaskGroup() as closing:
                 while True:
                     await self._tend(closing)
+                    self._tried.set()
                     await self._sleep(WATCH_S)
         finally:
             await self._end()

@@ -132,7 +132,6 @@ class ConnectionStatus:
         connected: the socket is open; the handshake may not be complete.
         synchronized: registered and synchronized on this connection: ready.
         runtime_name, runtime_version, nri_version: as last reported by the runtime; "" before.
-        last_event: arrival of the last event or list, None before the first.
         last_error: reason of the last failed connection, or why the current one does not serve.
     """
 
@@ -141,5 +140,4 @@ class ConnectionStatus:
     runtime_name: str = ""
     runtime_version: str = ""
     nri_version: str = ""
-    last_event: float | None = None
     last_error: str = ""
