@@ -1,7 +1,7 @@
-"""The shim process: components, supervised until it is stopped.
+"""Shim process: its workers, supervised until it is stopped.
 
 At shutdown the registration at the kubelet ends first, then the calls in progress. Records, slices
-and claim status stay; the next instance continues from there.
+and claim status stay; the next instance continues from them.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class ShimDaemon:
     """One shim process."""
 
     def __init__(self, settings: RunSettings, environ: Mapping[str, str]) -> None:
-        """Prepare; nothing is opened before run.
+        """Check the settings; nothing is opened before run.
 
         Raises:
             InvalidValueError: a setting is not usable, or there is no access to an API server.
@@ -53,7 +53,7 @@ class ShimDaemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         for name, why in self._settings.ignored:
-            self._log.warning("flag of dranet decides nothing here", flag=name, reason=why)
+            self._log.warning("flag of dranet has no effect", flag=name, reason=why)
         work = asyncio.create_task(self._serve(), name="serve")
         told = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait((work, told), return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +74,7 @@ class ShimDaemon:
             await stack.enter_async_context(
                 only_instance(self._sockets.lock, who, self._log_sink.waiting)
             )
-            # Keeps `dra-shim allocate` from the records, where its own would be orphans.
+            # Blocks `dra-shim allocate`, whose records would be orphans beside a daemon.
             state = self._settings.state
             state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             await stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""Wiring of the shim: its components, and the notifications among them."""
+"""Construction of the shim: its components, and the notices among them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ CHECKPOINT: Final = "dra_manager_state"  # of the kubelet, in its directory
 
 
 class Shim:
-    """One node's shim; close it when its parts have ended."""
+    """Shim of one node; call `close` when its workers have ended."""
 
     def __init__(
         self,
@@ -44,21 +44,21 @@ class Shim:
         api: ApiClient,
         log_sink: LogSink,
     ) -> None:
-        """Put it together; nothing is opened before a part runs.
+        """Create the components; nothing is opened before a worker runs.
 
         Args:
-            settings: how it runs.
-            choice: which devices are offered.
-            sockets: of the kubelet plugin.
-            api: the server.
-            telling: called with every event.
+            settings: settings of the daemon.
+            choice: the selection of published devices.
+            sockets: sockets of the kubelet plugin.
+            api: client of the API server.
+            log_sink: logs all notices.
         """
         metrics = Metrics()
         self._settings = settings
         self._log_sink = log_sink
         self._metrics = metrics
-        heard = _both(log_sink.on_status, metrics.status.on_status)
-        self._reporter = StatusController(api, settings.state, settings.node, heard)
+        on_status = _both(log_sink.on_status, metrics.status.on_status)
+        self._reporter = StatusController(api, settings.state, settings.node, on_status)
         on_slices = _both(log_sink.on_slices, metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
@@ -93,7 +93,7 @@ class Shim:
         )
 
     def close(self) -> None:
-        """Let the records go."""
+        """Close the records."""
         self._preparer.close()
 
     async def disconnect(self) -> None:
@@ -101,7 +101,7 @@ class Shim:
         await self._providers.close()
 
     def parts(self) -> tuple[Worker, ...]:
-        """Return what is to be kept at work."""
+        """Return the workers, for the supervisor."""
         return (
             Worker("devices", self._devices.run),
             Worker("kubelet", self._plugin.run),
@@ -126,7 +126,7 @@ class Shim:
         return WebServer(settings.bind_address, shown, self._log_sink.on_web)
 
     async def _adopt(self) -> None:
-        """Migrate claims, then wait: a worker does not end."""
+        """Migrate claims, then wait, because a worker does not return."""
         with self._preparer.adopting():
             await self._adoption.run()
         await asyncio.Event().wait()
@@ -151,7 +151,7 @@ class Shim:
     async def _prepare_before(
         self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
     ) -> Mapping[str, PrepareResult]:
-        """Record claims whose devices may sit in pods that another driver gave them to."""
+        """Record claims whose devices another driver may have moved into pods."""
         return await self._preparer.adopt(claims, PreviousDevices(self._devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
