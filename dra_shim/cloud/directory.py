@@ -96,7 +96,7 @@ class CloudDirectory:
         name = self._provider.name if self._provider else ""
         return name, (facts or _NOTHING).parameters
 
-    async def learned(self, devices: Iterable[Device]) -> bool:
+    async def update_devices(self, devices: Iterable[Device]) -> bool:
         """Set the devices, and return whether new facts arrived since the last call.
 
         Only the first call waits, for a short time.
