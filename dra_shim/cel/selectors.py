@@ -29,8 +29,8 @@ from dra_shim.cel.mistaken import (
 )
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
-from dranet_nri.inventory import DEFAULT_FILTER, NUMA_NODE
-from dranet_nri.model import AttributeValue, Device, Version
+from dranet_nri.inventory import NUMA_NODE
+from dranet_nri.model import DEFAULT_FILTER, AttributeValue, Device, Version
 
 Near = Mapping[int, tuple[int, ...]]
 _VETH: Final = ("dra.net/type", "veth")  # excluded by DEFAULT_FILTER

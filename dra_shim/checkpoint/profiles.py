@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from dra_shim.cloud import ProviderDeviceId
+from dra_shim.cloud.provider import ProviderDeviceId
 from dranet_nri.component.files import FileSystem, KernelFileSystem, read_record_bytes, remove, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import ObjectRef, parse_uid

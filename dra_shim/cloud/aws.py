@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -82,4 +83,4 @@ def device_groups(layout: list[str]) -> Mapping[str, DeviceFacts]:
     return found
 
 
-AWS: Final = Cloud("AWS", "http://169.254.169.254", _load)
+AWS: Final = Cloud(names.AWS, "http://169.254.169.254", _load)

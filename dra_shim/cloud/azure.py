@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -70,4 +71,4 @@ def _routing(network: IPv4Network, table: int) -> Mapping[str, object]:
     }
 
 
-AZURE: Final = Cloud("AZURE", "http://169.254.169.254", _load)
+AZURE: Final = Cloud(names.AZURE, "http://169.254.169.254", _load)

@@ -17,18 +17,14 @@ from dra_shim.cloud.azure import AZURE
 from dra_shim.cloud.coreweave import CLUSTER, CoreWeave, Labels
 from dra_shim.cloud.gce import GCE
 from dra_shim.cloud.metadata import MetadataProvider
+from dra_shim.cloud.names import COREWEAVE, NONE, WEBHOOK
 from dra_shim.cloud.oke import OKE
 from dra_shim.cloud.provider import Cloud, Provider
-from dranet_nri.errors import InvalidValueError
 
-NONE: Final = "NONE"
-WEBHOOK: Final = "webhook"
-COREWEAVE: Final = "CKS"
 _CLOUDS: Final[Mapping[str, Cloud]] = {
     cloud.name: cloud for cloud in (GCE, AWS, AZURE, OKE, ALIBABA)
 }
-HINTS: Final = (*_CLOUDS, COREWEAVE, WEBHOOK, NONE)
-# (file below class/dmi/id, content) → cloud.
+# (file below class/dmi/id, its text) → cloud.
 _FIRMWARE: Final = (
     ("product_name", "Google Compute Engine", GCE),
     ("sys_vendor", "Amazon EC2", AWS),
@@ -36,18 +32,6 @@ _FIRMWARE: Final = (
     ("chassis_asset_tag", "OracleCloud.com", OKE),
     ("sys_vendor", "Alibaba Cloud", ALIBABA),
 )
-
-
-def parse_hint(text: str) -> str:
-    """Return the name of a cloud in HINTS; "" is returned unchanged.
-
-    Raises:
-        InvalidValueError: the cloud is unknown.
-    """
-    known = {name.lower(): name for name in HINTS}
-    if text and text.lower() not in known:
-        raise InvalidValueError(f"{text!r}: must be one of {', '.join(HINTS)}")
-    return known.get(text.lower(), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from dra_shim.cloud.provider import (
     identity_of,
 )
 from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.model import Device
 
 FIRST_S: Final = 5.0  # seconds for the first answer
@@ -33,16 +34,25 @@ Choose = Callable[[], Awaitable[Provider | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class CloudFound:
-    """A provider was selected; "" if there is none."""
+class CloudFound(LogNotice):
+    """The provider was chosen; "" if there is none."""
 
     name: str
 
+    def line(self) -> LogLine:
+        """Return the log line."""
+        if not self.name:
+            return LogLine("info", "no cloud provider")
+        return LogLine("info", "cloud provider", {"cloud": self.name})
+
 
 @dataclass(frozen=True, slots=True)
-class CloudFailed:
-    """The provider does not answer; its last answer remains valid."""
+class CloudFailed(LogNotice):
+    """The provider does not answer; its last answer counts."""
 
+    log = LogLine(
+        "warning", "cloud provider does not answer; what it said last counts", limited=True
+    )
     error: CloudError
     retry_s: float
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -76,4 +77,4 @@ def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> Device
     )
 
 
-GCE: Final = Cloud("GCE", "http://169.254.169.254", _load)
+GCE: Final = Cloud(names.GCE, "http://169.254.169.254", _load)

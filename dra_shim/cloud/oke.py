@@ -6,6 +6,7 @@ kubernetes-sigs/dranet (the attributes).
 
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -46,4 +47,4 @@ def _unique(ocid: str) -> str:
     return ocid.rpartition(".")[2][-_MAX:]
 
 
-OKE: Final = Cloud("OKE", "http://169.254.169.254", _load)
+OKE: Final = Cloud(names.OKE, "http://169.254.169.254", _load)

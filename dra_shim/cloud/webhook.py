@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
-from dra_shim.resourceapi.names import parse_qualified
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
+from dranet_nri.model.api_names import parse_qualified
 
 ANSWER_S: Final = 10.0  # seconds, as in dranet
 MAX_ANSWER: Final = 256 << 10  # bytes
@@ -40,24 +40,6 @@ class Capabilities:
 
     cloud: bool
     profiles: bool
-
-
-def parse_url(text: str) -> str:
-    """Return the URL of a webhook; "" is returned unchanged.
-
-    Raises:
-        InvalidValueError: the URL is neither http(s)://HOST… nor unix:///PATH.
-    """
-    try:
-        url = urlsplit(text)
-        usable = bool(url.path if url.scheme == "unix" else url.hostname)
-    except ValueError:
-        raise InvalidValueError(f"{text!r}: is not a URL") from None
-    if text and not (usable and url.scheme in {"http", "https", "unix"}):
-        raise InvalidValueError(
-            f"{text!r}: must be http://HOST[:PORT], https://HOST[:PORT] or unix:///PATH"
-        )
-    return text
 
 
 class Webhook:

@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from dra_shim.checkpoint.profiles import ProfileStore
-from dra_shim.cloud import CloudDirectory, CloudNotice, Detection, Machine, Provider
+from dra_shim.cloud.detect import Detection, Machine
+from dra_shim.cloud.directory import CloudDirectory, CloudNotice
+from dra_shim.cloud.provider import Provider
 from dra_shim.cloud.webhook import Webhook, WebhookProvider
 from dra_shim.prepare import (
     ClaimUnprepared,

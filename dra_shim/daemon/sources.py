@@ -6,7 +6,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
-from dra_shim.cloud import CloudError
+from dra_shim.cloud.provider import CloudError
 from dra_shim.kubeapi import (
     CLAIM,
     NODE,

@@ -39,7 +39,6 @@ from dra_shim.pool import (
     with_shared,
 )
 from dranet_nri.inventory import (
-    DEFAULT_FILTER,
     HostFacts,
     Inventory,
     Memo,
@@ -49,7 +48,7 @@ from dranet_nri.inventory import (
     pci_device_name,
 )
 from dranet_nri.inventory.names import interface_device_name, port_device_name
-from dranet_nri.model import Device, is_representor
+from dranet_nri.model import DEFAULT_FILTER, Device, is_representor
 
 AWAY: Final = "in a pod: its link is not visible on the node"
 NOBODY: Final[Mapping[str, Device]] = MappingProxyType({})

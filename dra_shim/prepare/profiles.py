@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, ProviderDeviceId, identity_of
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError

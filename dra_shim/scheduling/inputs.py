@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.pool import derived_key
-from dra_shim.resourceapi import Document, ResourceSlice, parse_label
+from dra_shim.resourceapi import Document, ResourceSlice
 from dranet_nri.config import Node, Violations, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.inventory import HostFacts, Inventory, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey
+from dranet_nri.model.api_names import parse_label
 
 MAX_NAMES: Final = 10  # names in a message
 MAX_PORT: Final = 0xFFFF  # dev_port is an unsigned short, linux/netdevice.h

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dra_shim.resourceapi import parse_label, parse_subdomain
 from dra_shim.settings.feature_gates import LISTS, FeatureGates, parse_gates
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
+from dranet_nri.model.api_names import parse_label, parse_subdomain
 from dranet_nri.settings import RUN
 
 STATE: Final = Path("/var/lib/dranet-nri")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.config import did_you_mean
 from dranet_nri.errors import InvalidValueError
 
 LISTS: Final = "DRAListTypeAttributes"
@@ -48,6 +47,9 @@ def _entries(text: str) -> Iterator[tuple[str, bool]]:
     for entry in filter(None, map(str.strip, text.split(","))):
         name, _, word = (part.strip() for part in entry.partition("="))
         if name not in _KNOWN:
+            # Registration does not wait for a room that only this error needs.
+            from dranet_nri.config import did_you_mean
+
             hint = did_you_mean(name, _KNOWN)
             raise InvalidValueError(f"{name}: unknown feature gate{hint}; known: {LISTS}")
         if word not in _WORDS:

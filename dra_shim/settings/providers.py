@@ -5,9 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.cloud import HINTS, NONE, WEBHOOK
-from dra_shim.cloud.detect import parse_hint
-from dra_shim.cloud.webhook import parse_url
+from dra_shim.cloud.names import HINTS, NONE, WEBHOOK, parse_hint, parse_url
 from dranet_nri.errors import InvalidValueError
 
 CLOUD: Final = "cloud"

@@ -20,7 +20,7 @@ from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dra_shim.settings.providers import ProviderSettings, add_provider_flags, providers_from
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
-from dranet_nri.inventory import DEFAULT_FILTER
+from dranet_nri.model import DEFAULT_FILTER
 from dranet_nri.settings import duration, patterns
 
 BIND_ADDRESS: Final = ListenAddress("", 9177)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.notice import LogLine, LogNotice
 
 FIRST_PAUSE_S: Final = 1.0  # before a failed worker is restarted; doubles
 LONGEST_PAUSE_S: Final = 60.0
@@ -24,12 +25,17 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFailed:
+class WorkerFailed(LogNotice):
     """A worker failed or returned; it is restarted after retry_s seconds."""
 
+    log = LogLine("error", "worker failed")
     name: str
     cause: Exception
     retry_s: float
+
+    def _facts(self) -> Mapping[str, object]:
+        facts = {"part": self.name, "retry_s": self.retry_s}
+        return {**facts, "reason": str(self.cause), "exc_info": self.cause}
 
 
 class Supervisor:

@@ -36,10 +36,6 @@ from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
 from dranet_nri.model import ARPHRD_INFINIBAND, AttributeValue, Device, DeviceKey
 
-DEFAULT_FILTER: Final = (
-    '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
-)
-
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
 _STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -6,6 +6,9 @@ from typing import Final
 from dranet_nri.errors import InvalidValueError
 
 DRIVER_NAME: Final = "dra.net"
+DEFAULT_FILTER: Final = (  # CEL: the devices that are published
+    '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
+)
 MAX_IFNAME: Final = 15  # IFNAMSIZ - 1, linux/if.h
 
 

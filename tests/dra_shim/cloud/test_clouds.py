@@ -6,14 +6,21 @@ from collections.abc import Mapping
 
 import pytest
 
-from dra_shim.cloud import CloudError, DeviceFacts, ProviderDeviceId, enriched, identity_of
 from dra_shim.cloud.alibaba import ALIBABA
 from dra_shim.cloud.aws import AWS
 from dra_shim.cloud.azure import AZURE
 from dra_shim.cloud.coreweave import CoreWeave
 from dra_shim.cloud.gce import GCE
 from dra_shim.cloud.oke import OKE
-from dra_shim.cloud.provider import Cloud, Question
+from dra_shim.cloud.provider import (
+    Cloud,
+    CloudError,
+    DeviceFacts,
+    ProviderDeviceId,
+    Question,
+    enriched,
+    identity_of,
+)
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 MAC = "02:00:00:00:00:01"

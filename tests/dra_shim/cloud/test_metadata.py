@@ -6,22 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.cloud import (
-    CloudDirectory,
-    CloudError,
-    CloudFailed,
-    CloudFound,
-    CloudNotice,
-    Detection,
-    Machine,
-    ProviderDeviceId,
-    identity_of,
-)
 from dra_shim.cloud.aws import AWS
 from dra_shim.cloud.coreweave import CLUSTER, CoreWeave
-from dra_shim.cloud.detect import HINTS, parse_hint
+from dra_shim.cloud.detect import Detection, Machine
+from dra_shim.cloud.directory import CloudDirectory, CloudFailed, CloudFound, CloudNotice
 from dra_shim.cloud.gce import GCE
 from dra_shim.cloud.metadata import KEPT_S, MAX_ANSWER, MetadataProvider
+from dra_shim.cloud.names import HINTS, parse_hint
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import Device, DeviceKey
 from tests.fakes.provider_server import Reply, Script, served

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import pytest
 
-from dra_shim.cloud import CloudError, DeviceFacts, ProviderDeviceId
+from dra_shim.cloud.names import parse_url
+from dra_shim.cloud.provider import CloudError, DeviceFacts, ProviderDeviceId
 from dra_shim.cloud.webhook import (
     MAX_ANSWER,
     Capabilities,
     DeniedError,
     Webhook,
     WebhookProvider,
-    parse_url,
 )
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef, Version

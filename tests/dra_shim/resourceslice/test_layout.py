@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dra_shim.pool import DriverResources
 from dra_shim.resourceapi import CounterValue, SliceDevice
-from dra_shim.resourceapi.names import parse_subdomain
 from dra_shim.resourceslice import layout
 from dra_shim.resourceslice.layout import (
     MAX_ADVANCED,
@@ -20,6 +19,7 @@ from dra_shim.resourceslice.layout import (
     named,
     slice_name,
 )
+from dranet_nri.model.api_names import parse_subdomain
 from tests.dra_shim.resourceslice.pools import NODE, contents, many, offers, resources
 
 FIRST, SECOND, THIRD = (slice_name(NODE, index) for index in range(3))

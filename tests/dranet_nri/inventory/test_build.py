@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.inventory import (
-    DEFAULT_FILTER,
     HostFacts,
     Inventory,
     NetDevice,
@@ -18,7 +17,7 @@ from dranet_nri.inventory import (
 )
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.inventory.build import why_invalid
-from dranet_nri.model import Address, DefaultRoute, Device, DeviceKey, Link
+from dranet_nri.model import DEFAULT_FILTER, Address, DefaultRoute, Device, DeviceKey, Link
 from tests.dranet_nri.inventory.parts import PF, VF, function, names, nic, one, virtual
 
 
