@@ -24,7 +24,7 @@ from dra_shim.cloud.provider import Cloud, Provider
 _CLOUDS: Final[Mapping[str, Cloud]] = {
     cloud.name: cloud for cloud in (GCE, AWS, AZURE, OKE, ALIBABA)
 }
-# (file below class/dmi/id, its text) → cloud.
+# (file below class/dmi/id, content) → cloud.
 _FIRMWARE: Final = (
     ("product_name", "Google Compute Engine", GCE),
     ("sys_vendor", "Amazon EC2", AWS),

@@ -35,7 +35,7 @@ Choose = Callable[[], Awaitable[Provider | None]]
 
 @dataclass(frozen=True, slots=True)
 class CloudFound(LogNotice):
-    """The provider was chosen; "" if there is none."""
+    """A provider was selected; "" if there is none."""
 
     name: str
 
@@ -48,10 +48,10 @@ class CloudFound(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class CloudFailed(LogNotice):
-    """The provider does not answer; its last answer counts."""
+    """The provider does not answer; its last answer remains valid."""
 
     log = LogLine(
-        "warning", "cloud provider does not answer; what it said last counts", limited=True
+        "warning", "cloud provider does not answer; its last answer remains valid", limited=True
     )
     error: CloudError
     retry_s: float

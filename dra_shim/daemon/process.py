@@ -4,7 +4,7 @@ Rules:
 1. Pods wait for the registration at the kubelet, so the sockets are opened first. The other rooms,
    which take most of the start, are loaded on a thread while the kubelet is answered.
 2. At shutdown the registration at the kubelet ends first, then the calls in progress. Records,
-   slices and claim status stay; the next instance continues from there.
+   slices and claim status stay; the next instance continues from them.
 """
 
 import asyncio

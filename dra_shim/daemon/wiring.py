@@ -1,6 +1,6 @@
-"""Wiring of the shim: its components, and the notifications among them.
+"""Construction of the shim: its components, and the notices among them.
 
-This module imports every room of the daemon: `process.py` loads it once the kubelet's sockets are
+This module imports all rooms of the daemon. `process.py` loads it when the kubelet's sockets are
 open.
 """
 
@@ -55,10 +55,10 @@ class Shim:
         """Create the components; nothing is opened before a worker runs.
 
         Args:
-            settings: how it runs.
-            environ: names the API server, for a process in a pod.
-            sockets: of the kubelet plugin.
-            plugin: at work already.
+            settings: settings of the daemon.
+            environ: environment variables with the API server, for a process in a pod.
+            sockets: sockets of the kubelet plugin.
+            plugin: the kubelet plugin, which already serves.
 
         Raises:
             InvalidValueError: a setting is not usable, or there is no access to an API server.
@@ -77,8 +77,8 @@ class Shim:
         self._log_sink = log_sink
         self._log_prepare = log_sink.of("prepare")
         self._metrics = metrics
-        heard = _both(log_sink.of("status"), metrics.status.on_status)
-        self._reporter = StatusController(api, settings.state, settings.node, heard)
+        on_status = _both(log_sink.of("status"), metrics.status.on_status)
+        self._reporter = StatusController(api, settings.state, settings.node, on_status)
         on_slices = _both(log_sink.of("slices"), metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
@@ -192,8 +192,8 @@ def _check_expressions(settings: RunSettings) -> None:
 
 
 def _both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:
-    def hear(notice: N) -> None:
+    def notify(notice: N) -> None:
         one(notice)
         other(notice)
 
-    return hear
+    return notify
