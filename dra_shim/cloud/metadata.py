@@ -81,15 +81,20 @@ async def _answer(client: httpx2.AsyncClient, question: Question, name: str) -> 
                 return ""
             if reply.status_code != httpx2.codes.OK:
                 raise CloudError(f"{what}: answered {reply.status_code}")
-            return await _body(reply, what)
+            return await read_body(reply, what, MAX_ANSWER)
     except httpx2.HTTPError as error:
         raise CloudError(f"{what}: {str(error) or type(error).__name__}") from error
 
 
-async def _body(reply: httpx2.Response, what: str) -> str:
+async def read_body(reply: httpx2.Response, what: str, limit: int) -> str:
+    """Return the body of an answer, which errors call by `what`.
+
+    Raises:
+        CloudError: it has more than limit bytes.
+    """
     body = b""
     async for part in reply.aiter_bytes():
         body += part
-        if len(body) > MAX_ANSWER:
-            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
+        if len(body) > limit:
+            raise CloudError(f"{what}: answered more than {limit} bytes")
     return body.decode(errors="replace")

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from dra_shim.cloud.metadata import read_body
 from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
@@ -136,7 +137,7 @@ class Webhook:
         try:
             async with asyncio.timeout(self._answer_s):
                 async with self._client.stream(method, path, json=body) as reply:
-                    text = await _body(reply, what)
+                    text = await read_body(reply, what, MAX_ANSWER)
         except (TimeoutError, httpx2.HTTPError) as error:
             raise CloudError(f"{what}: {str(error) or 'no answer in time'}") from error
         if reply.status_code != httpx2.codes.OK:
@@ -150,15 +151,6 @@ class Webhook:
         if not isinstance(found, Mapping):
             raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")
         return found
-
-
-async def _body(reply: httpx2.Response, what: str) -> str:
-    body = b""
-    async for part in reply.aiter_bytes():
-        body += part
-        if len(body) > MAX_ANSWER:
-            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
-    return body.decode(errors="replace")
 
 
 def _named(device: ProviderDeviceId, name: str) -> dict[str, str]:

@@ -194,6 +194,14 @@ _hex = _matches(r"([0-9a-f]{2}){0,1024}", "bytes in hex")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
 _u8 = _between(0, 255)
+_ROUTE: Final[dict[str, Callable[..., object]]] = {
+    "destination": _prefix,
+    "gateway": _optional(_ip),
+    "source": _optional(_ip),
+    "scope": _u8,
+    "table": _u32,
+    "metric": _u32,
+}
 
 RULES: Final[Rules] = {
     ObjectRef: {
@@ -248,14 +256,7 @@ RULES: Final[Rules] = {
     VlanConfig: {"id": _between(1, 4094)},
     IpoibConfig: {"pkey": _between(0, 0xFFFF)},
     RdmaConfig: {"name": _sysfs_name},
-    RouteConfig: {
-        "destination": _prefix,
-        "gateway": _optional(_ip),
-        "source": _optional(_ip),
-        "scope": _u8,
-        "table": _u32,
-        "metric": _u32,
-    },
+    RouteConfig: _ROUTE,
     RuleConfig: {
         "priority": _between(0, 32767),
         "source": _optional(_prefix),
@@ -299,12 +300,7 @@ RULES: Final[Rules] = {
         "metric": _u32,
     },
     Route: {
-        "destination": _prefix,
-        "gateway": _optional(_ip),
-        "source": _optional(_ip),
-        "scope": _u8,
-        "table": _u32,
-        "metric": _u32,
+        **_ROUTE,
         "protocol": _u8,
         "type": _u8,
         "mtu": _u32,

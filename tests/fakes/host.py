@@ -100,7 +100,7 @@ class FakeHost:
         index = 1 + max((netdev.link.index for netdev in self.facts.netdevs), default=1)
         link = Link(index, name, bus="pci" * bool(address), parent=address, up=True, carrier=True)
         netdev = NetDevice(link, pci=address, virtual=not address)
-        functions = (PciFunction(address, 2, "ice"),) if address else ()
+        functions = (PciFunction(address, "ice"),) if address else ()
         self._become((*self.facts.netdevs, netdev), (*self.facts.functions, *functions))
 
     def give(self, name: str, *cidrs: str) -> None:

@@ -194,10 +194,8 @@ class Connection:
     def _deliver(self, link: Transport, event: SessionEvent, arrival: float) -> None:
         match event:
             case PodEvent() | ContainerEvent():
-                self._status = replace(self._status, last_event=arrival)
                 self._hooks.submit(event, link, arrival)
             case PodsSynchronized():
-                self._status = replace(self._status, last_event=arrival)
                 self._hooks.synchronize(event)
                 self._note_serving(link)
             case RegistrationAccepted():

@@ -133,7 +133,6 @@ class ConnectionStatus:
         connected: there is a socket; says nothing about the runtime's opinion.
         synchronized: registered and synchronised on this very connection, thus ready.
         runtime_name, runtime_version, nri_version: as the runtime said last; "" before.
-        last_event: when the last event or list arrived, None before the first.
         last_error: why there was no connection the last time, or why the present one
             does not serve.
     """
@@ -143,5 +142,4 @@ class ConnectionStatus:
     runtime_name: str = ""
     runtime_version: str = ""
     nri_version: str = ""
-    last_event: float | None = None
     last_error: str = ""

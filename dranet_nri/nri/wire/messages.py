@@ -49,7 +49,6 @@ class ConfigureRequest:
     runtime_name: str
     runtime_version: str
     nri_version: str
-    registration_timeout_ms: int
     request_timeout_ms: int
 
 
@@ -231,7 +230,6 @@ def _configure_from_message(message: nri_pb2.ConfigureRequest) -> ConfigureReque
         runtime_name=message.runtime_name,
         runtime_version=message.runtime_version,
         nri_version=message.NRI_version,
-        registration_timeout_ms=message.registration_timeout,
         request_timeout_ms=message.request_timeout,
     )
 

@@ -46,7 +46,7 @@ Change = Callable[[Node], Node]
 
 def function(address: str, **rest: object) -> PciFunction:
     physical = VFS.get(address, "")
-    made = PciFunction(address, 2, "ice", 0, parent=address, physical=physical)
+    made = PciFunction(address, "ice", 0, parent=address, physical=physical)
     return replace(made, **rest)  # type: ignore[arg-type]
 
 
