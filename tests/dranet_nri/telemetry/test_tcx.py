@@ -173,15 +173,15 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
 def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
     told = TcxSource(tmp_path, notices.append)
-    assert told.insight() == PrivilegedFacts()
+    assert told.facts() == PrivilegedFacts()
 
     write(tmp_path, SOME)
-    assert told.insight() == SOME
+    assert told.facts() == SOME
     (tmp_path / "facts.json").write_text("{}")
-    assert told.insight() == told.insight() == SOME
+    assert told.facts() == told.facts() == SOME
     assert [type(notice) for notice in notices] == [TcxFileUnreadable]
     write(tmp_path, PrivilegedFacts())
-    assert told.insight() == PrivilegedFacts()
+    assert told.facts() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
-    told.insight()
+    told.facts()
     assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2
