@@ -30,12 +30,11 @@ from dra_shim.settings.common import (
     uid,
 )
 from dranet_nri.cdi.names import cdi_ids
-from dranet_nri.component.output import add_output_flag, say, show_document, show_table
+from dranet_nri.component.output import add_output_flag, print_lines, show_document, show_table
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
-from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
+from dranet_nri.model import DEFAULT_FILTER, AllocatedDevice, Allocation, ObjectRef
 from dranet_nri.state.lock import PluginLock
 
 EXAMPLES: Final = (
@@ -223,7 +222,7 @@ def _current(record: Allocation) -> Allocation:
 
 
 def _warn(text: str) -> None:
-    say(f"dra-shim: {text}", to=sys.stderr)
+    print_lines(f"dra-shim: {text}", to=sys.stderr)
 
 
 def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> None:

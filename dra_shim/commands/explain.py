@@ -45,12 +45,11 @@ from dra_shim.settings.common import (
     add_state_flags,
     state_from,
 )
-from dranet_nri.component.output import add_output_flag, say, show_document
+from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.config import SameConfig, clashes, did_you_mean, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
-from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import DEFAULT_FILTER, DRIVER_NAME
 
 Claim = ResourceClaim | ResourceClaimTemplate
 
@@ -170,7 +169,7 @@ def answer(args: argparse.Namespace, found: Sequence[Explanation]) -> int:
     """Print explanations; return 0 if all claims can be met, else 1."""
     if not show_document(args.output, lambda: _document(found)):
         for explanation in found:
-            say(*lines_of(explanation, verbose=args.verbose))
+            print_lines(*lines_of(explanation, verbose=args.verbose))
     return 0 if all(explanation.met for explanation in found) else 1
 
 

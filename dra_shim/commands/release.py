@@ -6,7 +6,7 @@ from typing import Final
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
-from dranet_nri.component.output import add_output_flag, say, show_document
+from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.model import Allocation
 from dranet_nri.state.corrupt import CorruptSummary, kept_in
 
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
             lines.append(f"nothing to release: {title} has no allocation")
         document = {"released": [_document(record) for record in records], "messages": lines}
         if not show_document(args.output, lambda: document):
-            say(*lines)
+            print_lines(*lines)
         for finding in damaged.values():
             _tell(transaction, finding)
     return 0
@@ -93,6 +93,6 @@ def _tell(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
     """Say what concerns another claim: its record is in the way, or was moved aside just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
-        say(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
+        print_lines(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
     elif damage.broken.unread or transaction.moved_aside(damage.claim_uid):
-        say(f"dra-shim: {whose} {damage.text}", to=sys.stderr)
+        print_lines(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

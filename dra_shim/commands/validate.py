@@ -17,7 +17,7 @@ from dra_shim.resourceapi import (
     Workload,
     parse_manifests,
 )
-from dranet_nri.component.output import add_output_flag, say, show_document
+from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.errors import ConfigError
 
 EXAMPLES: Final = (
@@ -68,8 +68,8 @@ def main(args: argparse.Namespace) -> int:
     ]
     document = {"valid": valid, "errors": errors, "warnings": list(together.warnings)}
     if not show_document(args.output, lambda: document):
-        say(*valid)
-        say(*errors, *(f"warning: {line}" for line in together.warnings), to=sys.stderr)
+        print_lines(*valid)
+        print_lines(*errors, *(f"warning: {line}" for line in together.warnings), to=sys.stderr)
     return 1 if errors else 0
 
 

@@ -17,7 +17,7 @@ from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, count_of
 from dra_shim.verify.types import Line, Outcome
-from dranet_nri.component.output import add_output_flag, say, show_document
+from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.errors import InvalidValueError
 
 EXAMPLES: Final = (
@@ -81,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
     if args.svg:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
-        say(*as_text(lines, verbose=args.verbose))
+        print_lines(*as_text(lines, verbose=args.verbose))
     return 1 if count_of(lines, Outcome.FAILED) else 0
 
 
@@ -100,7 +100,7 @@ def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
     start = time.monotonic()
 
     def progress(text: str) -> None:
-        say(f"[{time.monotonic() - start:4.0f} s] {text}", to=sys.stderr)
+        print_lines(f"[{time.monotonic() - start:4.0f} s] {text}", to=sys.stderr)
 
     with running_pods(kubectl, namespace, nodes, wanted, args.timeout, progress) as workers:
         return measure(workers, kubectl, course, progress)

@@ -1,11 +1,16 @@
 """Events of the discovery controller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.component.notice import LogLine, LogNotice
+
+MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name has 63 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class DevicesChanged:
+class DevicesChanged(LogNotice):
     """The devices to publish changed.
 
     Attributes:
@@ -15,14 +20,23 @@ class DevicesChanged:
         withdrawn: (name, why) of those that are offered no longer.
     """
 
+    log = LogLine("info", "devices")
     devices: int
     rdma: int
     appeared: tuple[str, ...]
     withdrawn: tuple[tuple[str, str], ...]
 
+    def _facts(self) -> Mapping[str, object]:
+        return {
+            "devices": self.devices,
+            "rdma": self.rdma,
+            "appeared": list(self.appeared),
+            "withdrawn": dict(self.withdrawn),
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class DevicesExcluded:
+class DevicesExcluded(LogNotice):
     """Devices are withheld for one reason: hardware that the previous scan did not withhold for it.
 
     A withdrawal is not reported again. Virtual devices come and go with pods: none is named, and
@@ -34,59 +48,81 @@ class DevicesExcluded:
         virtual: how many others; 0 after the first scan.
     """
 
+    log = LogLine("info", "devices excluded")
     reason: str
     devices: tuple[str, ...]
     virtual: int = 0
 
+    def _facts(self) -> Mapping[str, object]:
+        return {
+            "reason": self.reason,
+            "devices": list(self.devices[:MAX_NAMES]),
+            "more": max(0, len(self.devices) - MAX_NAMES),
+            "virtual": self.virtual,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class DeviceUnhealthy:
+class DeviceUnhealthy(LogNotice):
     """A device is not well; it is tainted until it recovers."""
 
+    log = LogLine("warning", "device unhealthy")
     device: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRecovered:
+class DeviceRecovered(LogNotice):
     """A device is healthy again, or its health is not visible any more."""
 
+    log = LogLine("info", "device healthy")
     device: str
 
 
 @dataclass(frozen=True, slots=True)
-class ScanFailed:
+class ScanFailed(LogNotice):
     """The scan of the node failed. Published devices stay published, and the scan is retried."""
 
+    log = LogLine("error", "node scan failed", limited=True)
     error: Exception
     retry_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class ScanHung:
+class ScanHung(LogNotice):
     """A scan has taken so many seconds; the kernel keeps its thread. It blocks nothing else.
 
     Attributes:
         doing: what the thread is at.
     """
 
+    log = LogLine("error", "node scan hangs in the kernel")
     doing: str
     seconds: float
 
+    def _facts(self) -> Mapping[str, object]:
+        return {"doing": self.doing, "s": self.seconds}
+
 
 @dataclass(frozen=True, slots=True)
-class EventSourceLost:
+class EventSourceLost(LogNotice):
     """Events of one source are not received any more; periodic scans replace them."""
 
+    log = LogLine("warning", "event source lost")
     source: str
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
-class TcxFileUnreadable:
+class TcxFileUnreadable(LogNotice):
     """The plugin's TCX file cannot be read. Its previous content counts."""
 
+    log = LogLine("warning", "file of TCX programs and links of other namespaces unreadable")
     error: Exception
+
+    def _facts(self) -> Mapping[str, object]:
+        remedy = "run plugin and shim of one version; the previous content stays valid"
+        return {"reason": str(self.error), "remedy": remedy}
 
 
 Notice = (

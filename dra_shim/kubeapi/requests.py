@@ -35,19 +35,16 @@ class Kind:
     name: str
     plural: str
     group: str = ""
-    namespaced: bool = True
 
 
-NODE: Final = Kind("Node", "nodes", namespaced=False)
+NODE: Final = Kind("Node", "nodes")
 POD: Final = Kind("Pod", "pods")
 EVENT: Final = Kind("Event", "events")
 CLAIM: Final = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP)
-CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, namespaced=False)
+CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP)
 TEMPLATE: Final = Kind("ResourceClaimTemplate", "resourceclaimtemplates", RESOURCE_GROUP)
-SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, namespaced=False)
-REVIEW: Final = Kind(
-    "SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io", namespaced=False
-)
+SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP)
+REVIEW: Final = Kind("SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io")
 
 
 @dataclass(frozen=True, slots=True)

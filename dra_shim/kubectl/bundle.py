@@ -24,7 +24,7 @@ from dra_shim.kubectl.source import (
     add_source_flags,
 )
 from dra_shim.verify.kubectl import Kubectl
-from dranet_nri.component.output import say
+from dranet_nri.component.output import print_lines
 from dranet_nri.errors import InvalidValueError
 
 EXAMPLES: Final = ("bundle", "bundle --file support.tar.gz --tail 5000")
@@ -66,8 +66,8 @@ def main(args: argparse.Namespace) -> int:
             member = tarfile.TarInfo(f"{_FOLDER}/{name}")
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    say(*(f"{name}  {len(text)} characters" for name, text in members.items()))
-    say(f"{args.file} is written; read it before you send it to others")
+    print_lines(*(f"{name}  {len(text)} characters" for name, text in members.items()))
+    print_lines(f"{args.file} is written; read it before you send it to others")
     return 0
 
 

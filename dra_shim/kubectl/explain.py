@@ -23,7 +23,7 @@ from dra_shim.kubectl.source import (
     name_of_item,
 )
 from dra_shim.resourceapi import Document, parse_document
-from dranet_nri.component.output import add_output_flag, say
+from dranet_nri.component.output import add_output_flag, print_lines
 from dranet_nri.errors import ConfigError
 
 EXAMPLES: Final = ("explain pod/train-0 -n ml", "explain job/train -n ml", "explain job.yaml")
@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
             found, chosen = explained, name
         can += [name] if met else []
     if len(names) > 1 and args.output == "table":
-        say(f"nodes: {len(can)} of {len(names)} can meet the claims; shown: {chosen}")
+        print_lines(f"nodes: {len(can)} of {len(names)} can meet the claims; shown: {chosen}")
     return answer(args, found)
 
 

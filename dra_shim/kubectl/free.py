@@ -6,7 +6,13 @@ from typing import Final
 from dra_shim.kubectl.cluster import node_named, read_nodes
 from dra_shim.kubectl.pairs import room_of
 from dra_shim.kubectl.source import ObjectSource, add_source_flags
-from dranet_nri.component.output import add_output_flag, fields_of, say, show_document, show_table
+from dranet_nri.component.output import (
+    add_output_flag,
+    fields_of,
+    print_lines,
+    show_document,
+    show_table,
+)
 
 EXAMPLES: Final = ("free", "free node-a", "free --output json")
 _COLUMNS: Final = ("NODE", "PAIRS", "NEAR", "GPUS", "NICS")
@@ -31,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
     rooms = [room_of(node) for node in nodes if node.devices]
     if show_document(args.output, lambda: {"nodes": [fields_of(room) for room in rooms]}):
         return 0
-    say(*(room.text for room in rooms))
+    print_lines(*(room.text for room in rooms))
     if len(rooms) > 1:
         rows = [
             (
@@ -40,6 +46,6 @@ def main(args: argparse.Namespace) -> int:
             )
             for room in rooms
         ]  # fmt: skip
-        say("")
+        print_lines("")
         show_table([_COLUMNS, *rows])
     return 0

@@ -18,7 +18,7 @@ from dranet_nri.component.output import (
     Styles,
     add_output_flag,
     fields_of,
-    say,
+    print_lines,
     show_document,
     show_table,
 )
@@ -50,12 +50,12 @@ def main(args: argparse.Namespace) -> int:
     if show_document(args.output, lambda: {"nodes": [_document(node) for node in nodes]}):
         return 1 if bad else 0
     if not nodes:
-        say("no node publishes devices or runs the driver")
+        print_lines("no node publishes devices or runs the driver")
         return 0
     show_table([_NODES, *map(_node_row, nodes)], STYLES)
     rows = [row for node in nodes for row in _device_rows(node)]
     if rows:
-        say("")
+        print_lines("")
         show_table([_DEVICES, *rows], STYLES)
     return 1 if bad else 0
 

@@ -15,7 +15,7 @@ from dra_shim.kubectl.cluster import (
 from dra_shim.kubectl.picture import draw_node
 from dra_shim.kubectl.source import ObjectSource, add_source_flags
 from dra_shim.kubectl.status import STYLES, device_document
-from dranet_nri.component.output import add_output_flag, say, show_document, show_table
+from dranet_nri.component.output import add_output_flag, print_lines, show_document, show_table
 
 EXAMPLES: Final = (
     "topology node-a",
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     devices = _shown(node)
     if not devices:
-        say(f"node {node.name} has no GPUs and no NICs with a PCI address")
+        print_lines(f"node {node.name} has no GPUs and no NICs with a PCI address")
         return 0
     labels = labels_of(devices)
     rows = [
@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
         for label, row in zip(labels, devices, strict=True)
     ]
     show_table([("", *labels, "NUMA"), *rows])
-    say("", *_LEGEND, "")
+    print_lines("", *_LEGEND, "")
     show_table([_COLUMNS, *map(_row, labels, devices)], STYLES)
     return 0
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import grpc
 
@@ -20,8 +20,10 @@ from dra_shim.kubeletplugin.messages import (
     prepare_response,
     unprepare_response,
 )
-from dra_shim.prepare import PrepareResult
 from dranet_nri.model import ObjectRef
+
+if TYPE_CHECKING:  # registration does not wait for the room
+    from dra_shim.prepare import PrepareResult
 
 
 class Driver(Protocol):
@@ -29,7 +31,7 @@ class Driver(Protocol):
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> Mapping[str, PrepareResult]:
+    ) -> "Mapping[str, PrepareResult]":
         """Return an answer for each claim UID, before limit_s seconds are over."""
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
@@ -81,10 +83,7 @@ async def _prepare(
     call: "grpc.aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse]",
 ) -> NodePrepareResourcesResponse:
     claims, bad = claims_from(request.claims)
-    answers = await driver.prepare(claims, call.time_remaining())
-    return prepare_response(
-        {**answers, **{uid: PrepareResult(error=error) for uid, error in bad.items()}}, version
-    )
+    return prepare_response(await driver.prepare(claims, call.time_remaining()), version, bad)
 
 
 async def _unprepare(

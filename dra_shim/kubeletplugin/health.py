@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
@@ -24,7 +24,9 @@ from dra_shim._gen.dra_health_v1_pb2 import (
 )
 from dra_shim._gen.dra_health_v1_pb2 import DeviceHealth as HealthMessage
 from dra_shim.kubeletplugin.dra_service import Service
-from dra_shim.pool.health_report import HealthReport, HealthSource
+
+if TYPE_CHECKING:  # registration does not wait for the room
+    from dra_shim.pool.health_report import HealthReport, HealthSource
 
 REFRESH_S: Final = 10.0  # the kubelet keeps a state for 30 s (DefaultHealthTimeout)
 MAX_MESSAGE: Final = 1024  # characters; the kubelet cuts what is longer
@@ -32,7 +34,7 @@ _STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
 
 
 def health_services(
-    source: HealthSource,
+    source: "HealthSource",
     *,
     refresh_s: float = REFRESH_S,
     wall: Callable[[], float] = time.time,
@@ -69,10 +71,10 @@ def health_services(
 class _Streams:
     """Open streams; `waiting` has the next report of each, `over` ends the present ones."""
 
-    source: HealthSource
+    source: "HealthSource"
     refresh_s: float
     wall: Callable[[], float]
-    waiting: set[asyncio.Task[HealthReport]] = field(default_factory=set)
+    waiting: "set[asyncio.Task[HealthReport]]" = field(default_factory=set)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(
@@ -102,14 +104,14 @@ class _Streams:
         for news in self.waiting:
             news.cancel()
 
-    async def _next(self, seen: int | None) -> HealthReport:
+    async def _next(self, seen: int | None) -> "HealthReport":
         try:
             return await asyncio.wait_for(self.source.health(seen), self.refresh_s)
         except TimeoutError:
             return await self.source.health(None)
 
 
-def _response(report: HealthReport, now_s: int) -> NodeWatchResourcesResponse:
+def _response(report: "HealthReport", now_s: int) -> NodeWatchResourcesResponse:
     return NodeWatchResourcesResponse(
         devices=[
             HealthMessage(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dra_shim._gen import dra_v1_pb2, dra_v1beta1_pb2
 from dra_shim._gen.dra_v1_pb2 import (
@@ -13,10 +13,12 @@ from dra_shim._gen.dra_v1_pb2 import (
     NodeUnprepareResourcesResponse,
 )
 from dra_shim._gen.dra_v1_pb2 import Device as DeviceMessage
-from dra_shim.prepare import PreparedDevice, PrepareResult
-from dra_shim.resourceapi import parse_label, parse_subdomain
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef, parse_uid
+from dranet_nri.model.api_names import parse_label, parse_subdomain
+
+if TYPE_CHECKING:  # registration does not wait for the room
+    from dra_shim.prepare import PreparedDevice, PrepareResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +67,20 @@ def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[
 
 
 def prepare_response(
-    answers: Mapping[str, PrepareResult], version: DraVersion
+    answers: "Mapping[str, PrepareResult]", version: DraVersion, refused: Mapping[str, str]
 ) -> NodePrepareResourcesResponse:
-    """Return the answer to NodePrepareResources, with an entry for each claim UID."""
-    return NodePrepareResourcesResponse(
-        claims={
-            uid: NodePrepareResourceResponse(
-                devices=[_device(device, version) for device in answer.devices], error=answer.error
-            )
-            for uid, answer in answers.items()
-        }
-    )
+    """Return the answer to NodePrepareResources, with an entry for each claim UID.
+
+    Args:
+        answers: by claim UID.
+        version: that the kubelet speaks.
+        refused: errors of other claims, by UID.
+    """
+    claims = {uid: NodePrepareResourceResponse(error=error) for uid, error in refused.items()}
+    for uid, answer in answers.items():
+        devices = [_device(device, version) for device in answer.devices]
+        claims[uid] = NodePrepareResourceResponse(devices=devices, error=answer.error)
+    return NodePrepareResourcesResponse(claims=claims)
 
 
 def unprepare_response(errors: Mapping[str, str]) -> NodeUnprepareResourcesResponse:
@@ -85,7 +90,7 @@ def unprepare_response(errors: Mapping[str, str]) -> NodeUnprepareResourcesRespo
     )
 
 
-def _device(device: PreparedDevice, version: DraVersion) -> DeviceMessage:
+def _device(device: "PreparedDevice", version: DraVersion) -> DeviceMessage:
     return DeviceMessage(
         request_names=[device.request],
         pool_name=device.pool,

@@ -10,7 +10,7 @@ Rules:
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from dra_shim.kubeletplugin.registration import (
 )
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_directory
 from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.notice import LogLine, LogNotice
 
 WATCH_S: Final = 10.0  # between two checks of our sockets
 PATIENCE_S: Final = 60.0  # for the kubelet's answer before the socket is recreated; doubles
@@ -31,22 +32,27 @@ GRACE_S: Final = 5.0  # for calls at work when a server ends
 
 
 @dataclass(frozen=True, slots=True)
-class SocketReplaced:
+class SocketReplaced(LogNotice):
     """A socket was created again; reason says why.
 
     Attributes:
         forgotten: the kubelet has to register it again; it finds the service's socket by name.
     """
 
+    log = LogLine("warning", "socket recreated")
     path: str
     reason: str
     forgotten: bool = False
 
+    def _facts(self) -> Mapping[str, object]:
+        return {"path": self.path, "reason": self.reason}
+
 
 @dataclass(frozen=True, slots=True)
-class SocketFailed:
+class SocketFailed(LogNotice):
     """A socket cannot be served now; it is tried again."""
 
+    log = LogLine("error", "socket not served")
     reason: str
 
 
@@ -103,6 +109,11 @@ class KubeletPlugin:
         self._registration: GrpcServer | None = None
         self._since = 0.0  # when we began to wait for the kubelet's word
         self._unheard = 0  # sockets in a row that the kubelet did not register
+        self._tried = asyncio.Event()
+
+    async def tried(self) -> None:
+        """Wait until the sockets are open, or could not be opened for the first time."""
+        await self._tried.wait()
 
     @property
     def status(self) -> PluginStatus:
@@ -115,6 +126,7 @@ class KubeletPlugin:
             async with asyncio.TaskGroup() as closing:
                 while True:
                     await self._tend(closing)
+                    self._tried.set()
                     await self._sleep(WATCH_S)
         finally:
             await self._end()

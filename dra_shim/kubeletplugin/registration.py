@@ -19,16 +19,23 @@ from dra_shim._gen.pluginregistration_v1_pb2 import (
     RegistrationStatus,
     RegistrationStatusResponse,
 )
+from dranet_nri.component.notice import LogLine, LogNotice
 
 SERVICE: Final = DESCRIPTOR.services_by_name["Registration"].full_name
 PLUGIN_TYPE: Final = "DRAPlugin"
 
 
 @dataclass(frozen=True, slots=True)
-class RegistrationResult:
+class RegistrationResult(LogNotice):
     """The result of a registration; reason says why the kubelet refused, "" if it did not."""
 
     reason: str = ""
+
+    def line(self) -> LogLine:
+        """Return the log line."""
+        if self.reason:
+            return LogLine("error", "not registered", {"reason": self.reason})
+        return LogLine("info", "registered")
 
 
 def plugin_info(driver: str, endpoint: Path, advertised: Sequence[str]) -> PluginInfo:

@@ -39,6 +39,7 @@ from dra_shim.resourceslice.layout import is_own
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
 PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that when it is read
@@ -55,22 +56,37 @@ Prepare = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationFinished:
+class MigrationFinished(LogNotice):
     """The search for migrated claims ended; refused lists those without a record."""
 
     claims: int
     refused: tuple[str, ...] = ()
 
+    def line(self) -> LogLine:
+        """Return the log line; each refusal has one of its own."""
+        if not self.claims and not self.refused:
+            return LogLine("debug", "no claims to migrate")
+        return LogLine("info", "claims migrated", {"claims": self.claims})
+
 
 @dataclass(frozen=True, slots=True)
-class MigrationFailed:
+class ClaimNotMigrated(LogNotice):
+    """A claim has no record; the reason names it."""
+
+    log = LogLine("error", "claim not migrated")
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationFailed(LogNotice):
     """The search for migrated claims failed; retried after retry_s seconds, None for never."""
 
+    log = LogLine("warning", "migration failed")
     error: ApiError | OSError
     retry_s: float | None
 
 
-Notice = MigrationFinished | MigrationFailed
+Notice = MigrationFinished | ClaimNotMigrated | MigrationFailed
 
 
 class MigrationController:
@@ -144,7 +160,7 @@ class MigrationController:
 
     def _let_publish(self, at: float) -> None:
         self._publish_at = min(self._publish_at, at)
-        self._alarm.stir()
+        self._alarm.wake()
 
     async def _adopt(self) -> bool:
         """Have claims recorded that are not yet; say whether none is left."""
@@ -164,6 +180,8 @@ class MigrationController:
         recorded = len(errors) - len(refused)
         if recorded or told != left.told:
             self._notify(MigrationFinished(recorded, told))
+            for reason in told:
+                self._notify(ClaimNotMigrated(reason))
         self._slices, self._left = None, _Left(tuple(refused), left.known, told)
         self._let_publish(-inf)
         if not refused:  # otherwise the next start searches again

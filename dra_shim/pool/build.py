@@ -15,10 +15,13 @@ KEP-6072 (NUMA nodes).
 """
 
 from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from dra_shim.cel import Near, numa_list
@@ -29,6 +32,7 @@ from dranet_nri.inventory import (
     MAX_ATTRIBUTES,
     NUMA_NODE,
     HostFacts,
+    Memo,
     pci_device_name,
     within_budget,
 )
@@ -37,6 +41,7 @@ from dranet_nri.model import BANDWIDTH, DRIVER_NAME, AttributeValue, Device
 UNHEALTHY: Final = "dra.net/unhealthy"
 FUNCTIONS: Final = "functions"
 MAX_VALUES: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice
+MAX_COUNTERS: Final = 512  # kept: two of each PF
 
 _SPEED: Final = "dra.net/linkSpeed"  # Mbit/s
 _MEGABIT: Final = Fraction(10**6)
@@ -80,9 +85,10 @@ def driver_resources(
     node: str,
     devices: Iterable[Device],
     shared: frozenset[str] = frozenset(),
-    ills: Mapping[str, str] | None = None,
+    unhealthy: Mapping[str, str] | None = None,
     physical: Mapping[str, str] | None = None,
     near: Near | None = None,
+    memo: Memo | None = None,
 ) -> DriverResources:
     """Return the devices that a node publishes.
 
@@ -93,20 +99,25 @@ def driver_resources(
         ills: see health.ailments.
         physical: see physical_functions.
         near: NUMA node -> the list to publish for it; None to publish no lists.
+        memo: of a pass that has begun, None to compute everything.
     """
-    ordered = sorted(devices, key=lambda device: device.name)
+    memo = memo or Memo()
+    ordered = sorted(devices, key=attrgetter("name"))
     consumed, counters = _functions(ordered, shared, physical or {})
-    offers = tuple(
-        _offer(node, device, (device.name in shared, (ills or {}).get(device.name, "")), near)
-        for device in ordered
-    )  # fmt: skip
-    return DriverResources(
-        tuple(replace(device, counters=consumed.get(device.name, ())) for device in offers),
-        counters,
-    )
+
+    def offer(device: Device) -> SliceDevice:
+        state = (device.name in shared, (unhealthy or {}).get(device.name, ""))
+        draws = consumed.get(device.name, ())
+        return memo.kept(
+            (_offer, node, device.name, *state),
+            (device, near, draws),
+            lambda: replace(_offer(node, device, state, near), counters=draws),
+        )
+
+    return DriverResources(tuple(map(offer, ordered)), counters)
 
 
-def rivals_of(
+def conflicts_of(
     devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
 ) -> Mapping[str, frozenset[str]]:
     """Return device name -> names of those that no other pod may have beside it.
@@ -116,14 +127,18 @@ def rivals_of(
     """
     consumed, counters = _functions(list(devices), shared, physical)
     total = {counter.set: counter.value for counter in counters}
-    drawn = [(name, counter) for name, some in consumed.items() for counter in some]
+    members: dict[str, set[str]] = defaultdict(set)
+    owners: dict[str, set[str]] = defaultdict(set)  # those that need all of a set
+    for name, (own,) in consumed.items():
+        members[own.set].add(name)
+        if own.value == total[own.set]:
+            owners[own.set].add(name)
+    parts = {counter_set: frozenset(names) for counter_set, names in owners.items()}
     return {
-        name: frozenset(
-            other
-            for other, its in drawn
-            if other != name and its.set == own.set and own.value + its.value > total[own.set]
-        )
-        for name, own in drawn
+        name: frozenset(members[own.set] - {name})
+        if name in owners[own.set]
+        else parts.get(own.set, frozenset())
+        for name, (own,) in consumed.items()
     }
 
 
@@ -220,12 +235,16 @@ def _functions(
     consumed: dict[str, tuple[CounterValue, ...]] = {}
     for device, pf, is_pf in roles:
         if below[pf] and pf in above and not (is_pf and device.name in shared):
-            amount = Fraction(below[pf] if is_pf else 1)
-            consumed[device.name] = (CounterValue(pci_device_name(pf), FUNCTIONS, amount),)
-    sets = (
-        CounterValue(pci_device_name(pf), FUNCTIONS, Fraction(below[pf])) for pf in sorted(above)
+            consumed[device.name] = _counters(pf, below[pf] if is_pf else 1)
+    return consumed, tuple(
+        counter for pf in sorted(above) if below[pf] for counter in _counters(pf, below[pf])
     )
-    return consumed, tuple(counter for counter in sets if counter.value)
+
+
+@lru_cache(maxsize=MAX_COUNTERS)
+def _counters(pf: str, amount: int) -> tuple[CounterValue, ...]:
+    """Return an amount of a PF's counter; the same object each time, see Memo."""
+    return (CounterValue(pci_device_name(pf), FUNCTIONS, Fraction(amount)),)
 
 
 def _role(device: Device, physical: Mapping[str, str]) -> tuple[str, bool]:

@@ -1,37 +1,42 @@
 """Events of Prepare, Unprepare and the orphan collector."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimPrepared:
+class ClaimPrepared(LogNotice):
     """A claim is recorded for a pod.
 
     Attributes:
         gated: each request that hands devices over is listed by a container, which is held back
             until they are there; true where there is nothing to wait for.
+        document: the claim as the server returned it.
     """
 
+    log = LogLine("info", "prepared")
     claim: ObjectRef
     pod: ObjectRef
     gated: bool
+    document: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareWaits:
+class PrepareWaits(LogNotice):
     """A claim cannot be prepared yet; it is tried again before the kubelet is answered."""
 
+    log = LogLine("info", "prepare waits")
     claim: ObjectRef
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareFailed:
-    """A claim could not be prepared; the kubelet retries.
+class _CallFailed(LogNotice):
+    """A call of the kubelet failed for one claim.
 
     Attributes:
         cause: an internal error, None where the message says all.
@@ -43,38 +48,44 @@ class PrepareFailed:
     cause: Exception | None = None
     kind: str = RefusedError.kind
 
+    def _facts(self) -> Mapping[str, object]:
+        return {"claim": str(self.claim), "reason": self.message, "exc_info": self.cause}
+
 
 @dataclass(frozen=True, slots=True)
-class ClaimUnprepared:
+class PrepareFailed(_CallFailed):
+    """A claim could not be prepared; the kubelet retries."""
+
+    log = LogLine("error", "prepare failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUnprepared(LogNotice):
     """A claim's record is gone."""
 
+    log = LogLine("info", "unprepared")
     claim: ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class UnprepareFailed:
-    """A claim's record could not be removed; the kubelet retries, and the pod waits.
+class UnprepareFailed(_CallFailed):
+    """A claim's record could not be removed; the kubelet retries, and the pod waits."""
 
-    Attributes are as for PrepareFailed.
-    """
-
-    claim: ObjectRef
-    message: str
-    cause: Exception | None = None
-    kind: str = RefusedError.kind
+    log = LogLine("error", "unprepare failed")
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanRemoved:
+class OrphanRemoved(LogNotice):
     """The orphaned record of a claim was removed; reason says why."""
 
+    log = LogLine("warning", "orphaned record removed")
     claim: ObjectRef
     pod: ObjectRef
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class PodSuperseded:
+class PodSuperseded(LogNotice):
     """Pods wait for a claim that is recorded for an earlier pod.
 
     Attributes:
@@ -86,30 +97,50 @@ class PodSuperseded:
     pod: ObjectRef
     waiting: tuple[ObjectRef, ...]
 
+    def line(self) -> LogLine:
+        """Return the log line."""
+        claim, pods = str(self.claim), [str(pod) for pod in self.waiting]
+        if not pods:
+            event = "no pod waits for a claim that is recorded for an earlier pod"
+            return LogLine("info", event, {"claim": claim})
+        event = "pods wait for a claim that is recorded for an earlier pod"
+        facts = {"claim": claim, "pods": pods, "recorded_for": str(self.pod)}
+        return LogLine("warning", event, facts)
+
 
 @dataclass(frozen=True, slots=True)
-class OrphanSearchFailed:
+class OrphanSearchFailed(LogNotice):
     """The search for orphaned records failed.
 
     Attributes:
         claim: the one whose record alone could not be judged, None for all.
     """
 
+    log = LogLine("error", "orphan collection failed")
     cause: Exception
     claim: ObjectRef | None = None
 
+    def _facts(self) -> Mapping[str, object]:
+        return {
+            "claim": str(self.claim or "all"),
+            "reason": str(self.cause),
+            "exc_info": self.cause,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class ProfileReleased:
+class ProfileReleased(LogNotice):
     """The profile provider took back what it gave to a claim."""
 
+    log = LogLine("info", "profiles released")
     claim: ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileReleaseFailed:
+class ProfileReleaseFailed(LogNotice):
     """The profile provider did not take back what it gave; it is asked again."""
 
+    log = LogLine("warning", "profiles not released", limited=True)
     claim_uid: str
     message: str
 

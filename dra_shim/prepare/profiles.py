@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, ProviderDeviceId, identity_of
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
@@ -216,9 +216,9 @@ class ProfileReleaser:
         self._in_turn, self._notify, self._sleep = in_turn, notify, sleep
         self._wakeup = Wakeup(LoopClock(sleep=sleep))
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Search for what is due soon."""
-        self._wakeup.stir()
+        self._wakeup.wake()
 
     async def run(self) -> None:
         """Release until cancelled."""
@@ -226,7 +226,7 @@ class ProfileReleaser:
         while True:
             if await self.release_due():
                 backoff.reset()
-                await self._wakeup.stirred(AGAIN_S)
+                await self._wakeup.wait(AGAIN_S)
             else:
                 await self._sleep(backoff.next_s())
 

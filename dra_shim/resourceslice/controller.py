@@ -110,7 +110,7 @@ class ResourceSliceController:
         if resources != self._resources:
             self._resources = resources
             self._pace.news(self._clock())
-            self._alarm.stir()
+            self._alarm.wake()
 
     async def run(self) -> None:
         """Publish until cancelled; may be called again when it ended."""
@@ -148,7 +148,7 @@ class ResourceSliceController:
                 for name, document in self._informer.objects.items()
             }
             self._pace.drift(self._clock(), found=seen != self._expected)
-            self._alarm.stir()
+            self._alarm.wake()
 
     # ------------------------------------------------------------------- a pass
 

@@ -1,14 +1,15 @@
 """Events of the ResourceSlice controller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dra_shim.kubeapi import ApiError
 from dra_shim.pool import Feature
+from dranet_nri.component.notice import LogLine, LogNotice
 
 
 @dataclass(frozen=True, slots=True)
-class SlicesPublished:
+class SlicesPublished(LogNotice):
     """The server has the node's current devices.
 
     Attributes:
@@ -21,20 +22,28 @@ class SlicesPublished:
     slices: int
     writes: int
 
+    def line(self) -> LogLine:
+        """Return the log line; at debug level if nothing was written."""
+        facts = {"devices": self.devices, "slices": self.slices}
+        if not self.writes:
+            return LogLine("debug", "published already", facts)
+        return LogLine("info", "published", {**facts, "writes": self.writes})
+
 
 @dataclass(frozen=True, slots=True)
-class DeviceRefused:
+class DeviceRefused(LogNotice):
     """The server does not take a device; the others are published.
 
     It is left out until something about it changes.
     """
 
+    log = LogLine("error", "device rejected by the API server")
     device: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class FeaturesMissing:
+class FeaturesMissing(LogNotice):
     """The server lacks features; what needs them is not published: see pool.without.
 
     It is reported when the missing ones change; none when all have come.
@@ -42,19 +51,30 @@ class FeaturesMissing:
 
     features: frozenset[Feature]
 
+    def line(self) -> LogLine:
+        """Return the log line."""
+        if not self.features:
+            return LogLine("info", "API server supports all features again")
+        return LogLine("warning", "API server lacks features", {"gates": sorted(self.features)})
+
 
 @dataclass(frozen=True, slots=True)
-class FieldsDropped:
+class FieldsDropped(LogNotice):
     """The server did not keep some fields of a slice; it is left at that."""
 
+    log = LogLine("warning", "API server drops fields")
     name: str
     fields: frozenset[str]
 
+    def _facts(self) -> Mapping[str, object]:
+        return {"slice": self.name, "fields": sorted(self.fields)}
+
 
 @dataclass(frozen=True, slots=True)
-class SliceSyncFailed:
+class SliceSyncFailed(LogNotice):
     """Something failed, and is tried again after that many seconds."""
 
+    log = LogLine("warning", "not published", limited=True)
     error: ApiError
     retry_s: float
 

@@ -19,6 +19,9 @@ from dra_shim.status.conditions import TYPES, Condition, DeviceStatus, Key, Netw
 from dranet_nri.model import DRIVER_NAME
 
 _RIGHT: Final = "resourceclaims/driver"
+# A document without devices, from an old state, would remove those of the node that the claim has
+# moved to: both nodes are one field manager.
+_PRECONDITIONS: Final = ("namespace", "name", "uid", "resourceVersion")
 Entries = Mapping[Key, Mapping[str, object]]
 
 
@@ -28,7 +31,7 @@ def claim_document(
     """Return what to apply to the status of a claim, None if the server has it.
 
     Args:
-        claim: as the server has it now.
+        claim: as the server returned it; the document is refused if it has changed since.
         wanted: what to say of each device; those that are not allocated to it are left out.
         stamp: the time.
         node: the node's name, and its pool's.
@@ -52,7 +55,7 @@ def claim_document(
     }
     if entries == {key: _ours(entry) for key, entry in there.items()}:
         return None
-    named = {name: metadata[name] for name in ("namespace", "name", "uid") if name in metadata}
+    named = {name: metadata[name] for name in _PRECONDITIONS if name in metadata}
     return {"metadata": named, "status": {"devices": list(entries.values())}}
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from dra_shim.kubeapi import ApiClient
+from dra_shim.prepare import ClaimPrepared, PodSuperseded
 from dra_shim.prepare import Notice as PrepareNotice
-from dra_shim.prepare import PodSuperseded
 from dra_shim.settings.common import StatePaths
 from dra_shim.status import notices
 from dra_shim.status.claim_writer import ClaimWriter
@@ -69,12 +69,14 @@ class StatusController:
     def tell(self, notice: PrepareNotice) -> None:
         """Post what preparing notes, where users should read it."""
         self.event(*of_notice(notice, self._timing.wall()))
+        if isinstance(notice, ClaimPrepared) and notice.document:
+            self._writer.seen(notice.claim, notice.document)
         if isinstance(notice, PodSuperseded):
             self._superseded[notice.claim.uid] = notice
             known = self._known.get(notice.claim.uid)
             if known is not None:
                 self._judge(known)
-                self._alarm.stir()
+                self._alarm.wake()
 
     def event(self, *occurrences: EventSpec) -> None:
         """Post what happened."""
@@ -110,7 +112,7 @@ class StatusController:
                 del self._known[uid]
                 self._delays.forget(uid)
                 self._superseded.pop(uid, None)
-        self._alarm.stir()
+        self._alarm.wake()
 
     def _judge(self, known: _Known) -> None:
         now, claim_records = self._timing.clock(), self._with_waiting(known)

@@ -39,7 +39,7 @@ async def follow(
     alarm = Wakeup(timing)
     with NodeRecords(state.allocations, state.attachments) as records, ExitStack() as stack:
         for fileno in records.filenos():
-            stack.enter_context(closing(DeferredReader(fileno, alarm.stir)))
+            stack.enter_context(closing(DeferredReader(fileno, alarm.wake)))
         touched = records.claim_uids().union(known)
         while True:
             standings = {
@@ -49,5 +49,5 @@ async def follow(
             }
             if standings:
                 changed(standings)
-            await alarm.stirred(RETRY_S if records.unread else inf)
+            await alarm.wait(RETRY_S if records.unread else inf)
             touched = records.refresh()

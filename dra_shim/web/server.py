@@ -21,6 +21,7 @@ from typing import Final
 import h11
 
 from dra_shim.settings.listen_address import ListenAddress
+from dranet_nri.component.notice import LogLine, LogNotice
 
 REQUEST_S: Final = 30.0  # for a request to arrive
 ANSWER_S: Final = 5.0  # for an answer to leave
@@ -47,16 +48,18 @@ MakePage = Callable[[], Awaitable[Page]]
 
 
 @dataclass(frozen=True, slots=True)
-class ServerListening:
+class ServerListening(LogNotice):
     """The pages can be had at that address."""
 
+    log = LogLine("info", "metrics and health served")
     address: ListenAddress
 
 
 @dataclass(frozen=True, slots=True)
-class PageFailed:
+class PageFailed(LogNotice):
     """A page could not be made; the client got no reason."""
 
+    log = LogLine("error", "page failed")
     path: str
     cause: Exception
 

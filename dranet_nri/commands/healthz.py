@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.output import say
+from dranet_nri.component.output import print_lines
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.settings import RUN
 from dranet_nri.state import heartbeat
@@ -42,5 +42,5 @@ def main(args: argparse.Namespace) -> int:
         raise InvalidValueError(f"--max-age {args.max_age}: must be above 0 seconds")
     verdict = heartbeat.plugin_health(args.run_dir, most_s=args.max_age)
     wrong = verdict.troubles if args.ready else verdict.dead
-    say("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
+    print_lines("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
     return 1 if wrong else 0

@@ -7,7 +7,7 @@ from typing import Final
 
 from dranet_nri.component.output import (
     add_output_flag,
-    say,
+    print_lines,
     show_document,
     show_table,
     table,
@@ -60,18 +60,18 @@ def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDeviceFa
     if inventory.devices:
         show_table([_COLUMNS, *(_row(device) for device in inventory.devices)])
     else:
-        say("No device can be given to pods.")
+        print_lines("No device can be given to pods.")
     if rdma:
         rows = [
             _rdma_row(device, port)
             for device in sorted(rdma, key=lambda device: device.name)
             for port in device.ports
         ]
-        say("")
+        print_lines("")
         show_table([_RDMA_COLUMNS, *rows])
     if inventory.excluded:
         rows = [(f"  {name}", reason) for name, reason in inventory.excluded]
-        say("", "Kept for the node:", *table(rows))
+        print_lines("", "Kept for the node:", *table(rows))
     return 0
 
 

@@ -12,7 +12,7 @@ from dranet_nri.component.output import (
     Style,
     Styles,
     add_output_flag,
-    say,
+    print_lines,
     show_document,
     show_table,
 )
@@ -66,11 +66,11 @@ def main(args: argparse.Namespace) -> int:
     if not show_document(args.output, lambda: document):
         show_table([COLUMNS, *rows], _STYLES)
         for warning, devices in warnings.items():
-            say(f"{', '.join(devices)}: {warning}")
+            print_lines(f"{', '.join(devices)}: {warning}")
         for damage in damages:
-            say(f"record of claim {damage.claim_uid} {damage.text}")
+            print_lines(f"record of claim {damage.claim_uid} {damage.text}")
         if said := (*verdict.troubles, *verdict.remarks):
-            say(f"the plugin: {'; '.join(said)}")
+            print_lines(f"the plugin: {'; '.join(said)}")
     return 1 if broken or verdict.troubles else 0
 
 

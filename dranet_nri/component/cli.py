@@ -1,10 +1,9 @@
 """Command-line program: a table of verbs.
 
 Rules:
-1. A verb's module is imported when it is used: a probe that runs every few seconds must stay light,
-   and a command must not wait for the imports of all others.
-2. All programs have the exit statuses of `main`, the same flag for the form of the output, and the
-   verb `completion`.
+1. A verb's module is imported on use: a probe runs every few seconds, and must not pay for the
+   imports of all other verbs.
+2. All programs share the exit statuses of `main`, the flag `--output`, and the verb `completion`.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TextIO, cast
 
-from dranet_nri.component.output import say
+from dranet_nri.component.output import print_lines
 from dranet_nri.errors import DranetError
 
 DISTRIBUTION: Final = "dranet-nri"  # all programs come from it
@@ -29,7 +28,7 @@ _STATUSES: Final = (
 
 
 class Command(Protocol):
-    """A module that is named as its verb.
+    """A verb's module, which has the verb's name.
 
     Attributes:
         EXAMPLES: command lines for its help, without the program's name.
@@ -41,7 +40,7 @@ class Command(Protocol):
         """Add the verb's flags."""
 
     def main(self, args: argparse.Namespace) -> int:
-        """Do it; return the exit status."""
+        """Run the verb; return the exit status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +48,40 @@ class Program:
     """A program's name and its verbs.
 
     Attributes:
-        name: as it is typed ("kubectl dranet").
+        name: as users type it ("kubectl dranet").
         description: one sentence for its help.
-        package: of the verbs' modules, absolute.
-        verbs: name and one line of help each.
-        executable: name of its file, where that is another than its name.
+        package: absolute name of the package with the verbs' modules.
+        verbs: name and one line of help of each.
+        daemons: names of the verbs that serve until they are stopped.
+        executable: name of the program's file, "" if it is `name`.
     """
 
     name: str
     description: str
     package: str
     verbs: tuple[tuple[str, str], ...]
+    daemons: tuple[str, ...] = ()
     executable: str = ""
 
     def main(self, words: Sequence[str]) -> int:
         """Run one verb and return the exit status.
 
-        Errors are printed on standard error, a line each. A reader of standard output that closes
-        it early, such as `head`, has what it wants: that is success.
+        Errors are printed on standard error, one line each. A reader that closes standard output
+        early, such as `head`, is no failure. A daemon that fails exits even if nothing reads its
+        standard error, so that it is restarted.
         """
+        if _asked(words) not in self.daemons:
+            return self._run(words)
+        from dranet_nri.component.log import non_blocking_stderr  # imports structlog
+
+        with non_blocking_stderr():
+            try:
+                return self._run(words)
+            except Exception:  # noqa: BLE001 - the traceback must not block either
+                sys.excepthook(*sys.exc_info())
+                return 1
+
+    def _run(self, words: Sequence[str]) -> int:
         try:
             try:
                 verb, args = self.parse(words)
@@ -86,13 +100,12 @@ class Program:
         return 1
 
     def parse(self, words: Sequence[str]) -> tuple[Command, argparse.Namespace]:
-        """Return the verb that the words ask for, and its flags.
+        """Return the verb on the command line, and its flags.
 
         Raises:
-            SystemExit: they are wrong, or ask for help or completion; all is printed.
+            SystemExit: the words are wrong, or request help; the text was printed.
         """
-        asked = next((word for word in words if not word.startswith("-")), "")
-        args = self._parser((asked,)).parse_args(words)
+        args = self._parser((_asked(words),)).parse_args(words)
         if args.verb == "completion":
             return _Completion(self), args
         return self._module(args.verb), args
@@ -101,7 +114,7 @@ class Program:
         """Return the completion script of a shell.
 
         Raises:
-            DranetError: the library that writes it is not installed.
+            DranetError: the library that generates it is not installed.
         """
         try:
             import shtab
@@ -116,7 +129,7 @@ class Program:
         return shtab.complete(parser, shell=shell)
 
     def _parser(self, filled: Sequence[str]) -> argparse.ArgumentParser:
-        """Return the parser, with the flags of some verbs."""
+        """Return the parser, with the flags of the verbs in `filled`."""
         parser = _Parser(
             prog=self.name,
             description=self.description,
@@ -149,11 +162,16 @@ class Program:
 
     def _complain(self, *lines: str) -> None:
         for line in lines:
-            say(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
+            print_lines(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
+
+
+def _asked(words: Sequence[str]) -> str:
+    """Return the verb on the command line, "" if there is none."""
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _has_no_reader(stream: TextIO) -> bool:
-    """Whether nothing reads a stream any more; then what is left in it is dropped."""
+    """Whether the stream's reader is closed; if so, drop the buffered rest."""
     try:
         stream.flush()
     except BrokenPipeError:
@@ -172,7 +190,7 @@ class _Completion:
         self._program = program
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
-        """Add nothing: the program has added the flags."""
+        """Add nothing: the program adds the flags."""
 
     def main(self, args: argparse.Namespace) -> int:
         """Print the script."""
@@ -181,16 +199,18 @@ class _Completion:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line and the way to the help."""
+    """A parser whose errors are one line and a pointer to the help."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with 2."""
-        say(f"{self.prog}: {message}", f"'{self.prog} --help' shows the usage", to=sys.stderr)
+        print_lines(
+            f"{self.prog}: {message}", f"'{self.prog} --help' shows the usage", to=sys.stderr
+        )
         self.exit(2)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help with the default of each flag that has one and does not say it."""
+    """Help that appends each flag's default, unless the text has it."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text, default = action.help or "", action.default
@@ -205,15 +225,15 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class _Version(argparse.Action):
-    """Prints the version of the installed distribution, which is looked up only when asked for."""
+    """Prints the version of the installed distribution, which is read on use only."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it and exit."""
+        """Print the version and exit."""
         from importlib.metadata import PackageNotFoundError, version
 
         try:
             found = version(DISTRIBUTION)
         except PackageNotFoundError:
             found = "of a source tree, not installed"
-        say(f"{parser.prog} {found}")
+        print_lines(f"{parser.prog} {found}")
         parser.exit()

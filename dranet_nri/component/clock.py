@@ -1,4 +1,4 @@
-"""Clocks, and the timers of loops, with a wait that ends early when work becomes due."""
+"""Clocks and timers of event loops, with a wait that ends early when work becomes due."""
 
 import asyncio
 import random as random_module
@@ -14,9 +14,9 @@ class LoopClock:
     """Clock, sleep and random source of a loop; a test passes its own.
 
     Attributes:
-        clock: seconds that only go up.
-        sleep: waits that many of them.
-        random: 0 to 1, for pauses.
+        clock: monotonic seconds.
+        sleep: waits that many seconds of `clock`.
+        random: 0 to 1, the jitter of delays.
         wall: Unix seconds.
     """
 
@@ -30,31 +30,31 @@ REAL: Final = LoopClock()
 
 
 class Wakeup:
-    """Wakes one loop."""
+    """A wait of one loop, which other code can end early."""
 
     def __init__(self, timing: LoopClock) -> None:
-        """Use a clock, and its sleep."""
+        """Wait by this clock and its sleep."""
         self._clock = timing.clock
         self._sleep = timing.sleep
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
 
-    def stir(self) -> None:
-        """Wake the loop, so that it computes its due time again."""
-        self._stirred.set()
+    def wake(self) -> None:
+        """End the loop's wait, so that it computes its due time again."""
+        self._woken.set()
 
     async def until(self, due: Callable[[], float]) -> None:
-        """Return when it is due; due is called again at each wake-up, inf for never."""
+        """Return at the due time (inf: never); `due` is called again at each wake-up."""
         while (left_s := due() - self._clock()) > 0:
-            self._stirred.clear()
-            await self._stir_or(left_s)
+            self._woken.clear()
+            await self._wake_or(left_s)
 
-    async def stirred(self, longest_s: float) -> None:
-        """Return after a wake-up, or so many seconds; inf for a wake-up only."""
-        await self._stir_or(longest_s)
-        self._stirred.clear()
+    async def wait(self, longest_s: float) -> None:
+        """Return after a wake-up or longest_s seconds; inf waits for a wake-up only."""
+        await self._wake_or(longest_s)
+        self._woken.clear()
 
-    async def _stir_or(self, seconds: float) -> None:
-        waits = [asyncio.create_task(self._until_stirred())]
+    async def _wake_or(self, seconds: float) -> None:
+        waits = [asyncio.create_task(self._until_woken())]
         if seconds < inf:
             waits.append(asyncio.create_task(self._rest(seconds)))
         try:
@@ -63,8 +63,8 @@ class Wakeup:
             for wait in waits:
                 wait.cancel()
 
-    async def _until_stirred(self) -> None:
-        await self._stirred.wait()
+    async def _until_woken(self) -> None:
+        await self._woken.wait()
 
     async def _rest(self, seconds: float) -> None:
         await self._sleep(seconds)
@@ -78,9 +78,9 @@ class SystemClock:
         return int(time.time())
 
     def boot(self) -> int:
-        """Return seconds of CLOCK_BOOTTIME, which counts suspend and no clock change moves."""
+        """Return seconds of CLOCK_BOOTTIME: it includes suspend, and setting the clock keeps it."""
         return int(time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, on the thread that asks."""
+        """Block the calling thread."""
         time.sleep(seconds)

@@ -1,8 +1,7 @@
-"""Deferred reader: reads a descriptor some time after it becomes readable.
+"""Deferred reader: reads a file descriptor some time after it becomes readable.
 
-A burst of events is read once. The process stays off the CPU meanwhile: the attach of a NIC, whose
-records and kernel events are read here, takes 20 ms, and a busy CPU delays the kernel's RCU grace
-periods, for which the attach waits.
+A burst of events is read once, and the process stays off the CPU meanwhile: an attach takes 20 ms
+and waits for RCU grace periods of the kernel, which a busy CPU delays.
 
 Rules:
 1. No event is lost: the descriptor stays readable, and is watched again after the read.
@@ -16,14 +15,14 @@ DELAY_S: Final = 0.1
 
 
 class DeferredReader:
-    """Calls a function when a descriptor has been readable for a while; on one event loop."""
+    """Calls a function on one event loop, a delay after a descriptor became readable."""
 
     def __init__(self, fileno: int, read: Callable[[], None], delay_s: float = DELAY_S) -> None:
         """Watch the descriptor on the running loop until close.
 
         Args:
-            fileno: the descriptor; it stays open longer than this.
-            read: reads all that is there. It may call close.
+            fileno: the descriptor; the caller keeps it open until close.
+            read: reads everything that is available. It may call close.
             delay_s: seconds between the first event and the read.
         """
         self._loop = asyncio.get_running_loop()

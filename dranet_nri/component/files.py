@@ -2,10 +2,10 @@
 
 Rules:
 1. A writer stages a hidden file beside the target and renames it. Readers skip names that
-   start with a dot, and a staged name never ends in .json or .yaml.
-2. One writer per target at a time.
-3. A reader trusts a directory entry only after it checked the file that it opened.
-4. Only files that are soon written again are overwritten in place, and only without free space.
+   start with a dot; a staged name does not end in .json or .yaml.
+2. A target has one writer at a time.
+3. A reader checks the file that it opened, not the directory entry.
+4. Only a periodic file is overwritten in place, and only if the file system is full.
 """
 
 import errno
@@ -33,13 +33,13 @@ class FileSystem(Protocol):
         """Create path, which must not exist, with data and mode; fsync it if durable."""
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        """Put data over the beginning of path, which must exist; readers may see half of it."""
+        """Overwrite the beginning of path, which must exist; readers may get half of it."""
 
     def replace(self, source: Path, target: Path) -> None:
         """Rename source over target."""
 
     def unlink(self, path: Path) -> None:
-        """Remove path; fine if it is not there."""
+        """Remove path if it exists."""
 
     def sync_directory(self, path: Path) -> None:
         """Make the entries of a directory durable."""
@@ -88,16 +88,16 @@ def _write(file: FileIO, data: bytes) -> None:
 def save(
     fs: FileSystem, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE
 ) -> None:
-    """Put data at path. Whatever happens, path then holds the old bytes or the new.
+    """Write data to path atomically: path always has the old bytes or the new.
 
     Args:
-        durable: survive a power loss once this returns; pass False on tmpfs.
+        durable: survive a power loss after the return; pass False on tmpfs.
 
     Raises:
-        OSError: it failed; path may hold either, and no staged file is left.
+        OSError: the write failed; path has either content, and no staged file is left.
     """
     staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
-    fs.unlink(staged)  # what a crash left behind
+    fs.unlink(staged)  # a crash may have left one
     try:
         fs.write(staged, data, mode, durable=durable)
         fs.replace(staged, path)
@@ -110,10 +110,10 @@ def save(
 
 
 def remove(fs: FileSystem, path: Path, *, durable: bool = True) -> None:
-    """Remove path; fine if it is not there.
+    """Remove path if it exists.
 
     Raises:
-        OSError: it failed; calling again finishes it.
+        OSError: the removal failed; another call completes it.
     """
     fs.unlink(path)
     if durable:
@@ -124,8 +124,8 @@ def remove_staged(fs: FileSystem, directory: Path, prefix: str = "") -> None:
     """Remove staged files that a crash left, of targets whose names start with prefix.
 
     Raises:
-        FileNotFoundError: there is no such directory.
-        OSError: a file can't be removed.
+        FileNotFoundError: the directory does not exist.
+        OSError: a file cannot be removed.
     """
     for entry in directory.iterdir():
         if entry.name.startswith(f".{prefix}") and entry.name.endswith(STAGED_SUFFIX):
@@ -137,21 +137,21 @@ def read_record_bytes(directory: int, name: str, limit: int, owner: int | None =
 
     Args:
         directory: descriptor of the directory.
-        name: entry in it, no path.
-        limit: most bytes to accept.
+        name: entry in the directory, not a path.
+        limit: largest size to accept, in bytes.
         owner: uid that must own the file; None for any.
 
     Raises:
-        StateCorruptError: it is not a file of this package's writer.
-        FileNotFoundError: there is no such entry.
-        OSError: it could not be read now.
+        StateCorruptError: this package's writer did not write the file.
+        FileNotFoundError: the entry does not exist.
+        OSError: the file cannot be read now.
     """
     for _ in range(_REPLACED_TRIES):
         descriptor = _open(directory, name)
         try:
             status = os.fstat(descriptor)
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
-                continue  # replaced or removed since it was opened: look again
+                continue  # replaced or removed since it was opened
             _check(name, status, limit, owner)
             return _read(descriptor, name, limit)
         finally:

@@ -1,4 +1,4 @@
-"""Findings of `doctor`: what was checked, how bad it is, and the remedy."""
+"""Findings of `doctor`: the checked subject, a severity, and the remedy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report."""
+    """One line of the report; `grade` is also the name in its JSON."""
 
     subject: str
     grade: Severity

@@ -1,6 +1,6 @@
-"""structlog configuration, and a standard error whose reader blocks no thread.
+"""Log configuration (structlog), and a standard error that blocks no thread.
 
-Events are short constant phrases, facts are keys, so that grep and a dashboard both work.
+Events are short constant phrases, and facts are keys, for grep and for dashboards.
 """
 
 import io
@@ -20,37 +20,36 @@ from dranet_nri.errors import DranetError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-ROOM: Final = 256 * 1024  # bytes that may wait for a reader
+BUFFER_BYTES: Final = 256 * 1024  # that may wait for a reader
 RETRY_S: Final = 1.0  # after a write that failed
-LAST_WORDS_S: Final = 2.0  # for what still waits when the process ends
+DRAIN_S: Final = 2.0  # for buffered lines when the process ends
 
 
 class NonBlockingStderr(io.BufferedIOBase):
-    """A descriptor written to by a thread, so that a slow reader blocks no other thread.
+    """A buffered descriptor with a writer thread, so that a slow reader blocks no other thread.
 
-    What finds no room is dropped, and so is all that follows until the rest is written. A line
-    in the place of the gap says how many lines it had.
+    A full buffer drops lines until it was written. Then one line reports how many were dropped.
     """
 
     name = "<stderr>"
 
     def __init__(self, fd: int, gap: Callable[[int], str], retry_s: float = RETRY_S) -> None:
-        """Begin.
+        """Start the writer thread.
 
         Args:
-            fd: where to write; it stays open.
-            gap: returns the line that reports so many lost ones.
-            retry_s: how long to rest after a write that failed.
+            fd: the descriptor; it stays open.
+            gap: returns the line that reports a number of dropped lines.
+            retry_s: seconds between a failed write and the next.
         """
         super().__init__()
         self._fd = fd
         self._gap = gap
         self._retry_s = retry_s
-        self._waiting: deque[bytes] = deque()
-        self._held = 0
-        self._lost = 0
-        self._ending = False
-        self._changed = Condition()  # reentrant: a finalizer may write wherever memory is asked for
+        self._queue: deque[bytes] = deque()
+        self._buffered = 0
+        self._dropped = 0
+        self._stopping = False
+        self._changed = Condition()  # reentrant: a finalizer may write at any allocation
         self._writer = Thread(target=self._work, name="log", daemon=True)
         self._writer.start()
 
@@ -63,27 +62,27 @@ class NonBlockingStderr(io.BufferedIOBase):
         return self._fd
 
     def isatty(self) -> bool:
-        """Whether a terminal shows it."""
+        """Whether the descriptor is a terminal."""
         return os.isatty(self._fd)
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Take data, or drop it, and return how long it is; never waits."""
-        taken = bytes(data)
+        """Buffer data, or drop it, and return its length; does not block."""
+        chunk = bytes(data)
         with self._changed:
-            if self._lost or self._held + len(taken) > ROOM:
-                self._lost += _lines(taken)
+            if self._dropped or self._buffered + len(chunk) > BUFFER_BYTES:
+                self._dropped += _lines(chunk)
             else:
-                self._waiting.append(taken)
-                self._held += len(taken)
+                self._queue.append(chunk)
+                self._buffered += len(chunk)
             self._changed.notify_all()
-        return len(taken)
+        return len(chunk)
 
-    def drain(self, patience_s: float = LAST_WORDS_S) -> None:
-        """Write what waits and end; what a reader does not take in that time is lost."""
+    def drain(self, timeout_s: float = DRAIN_S) -> None:
+        """Write the buffer and stop; after timeout_s seconds the rest is dropped."""
         with self._changed:
-            self._ending = True
+            self._stopping = True
             self._changed.notify_all()
-        self._writer.join(patience_s)
+        self._writer.join(timeout_s)
 
     def _work(self) -> None:
         while (found := self._next()) is not None:
@@ -91,21 +90,21 @@ class NonBlockingStderr(io.BufferedIOBase):
             if self._put(data):
                 continue
             with self._changed:
-                self._lost += lines
-                if self._ending:
+                self._dropped += lines
+                if self._stopping:
                     return
-                self._changed.wait_for(lambda: self._ending, self._retry_s)
+                self._changed.wait_for(lambda: self._stopping, self._retry_s)
 
     def _next(self) -> tuple[bytes, int] | None:
-        """Return what to write and the lines that are lost if it cannot be; None at the end."""
+        """Return the next bytes and their number of lines; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._lost or self._ending)
-            if self._waiting:
-                data = self._waiting.popleft()
-                self._held -= len(data)
+            self._changed.wait_for(lambda: self._queue or self._dropped or self._stopping)
+            if self._queue:
+                data = self._queue.popleft()
+                self._buffered -= len(data)
                 return data, _lines(data)
-            lost, self._lost = self._lost, 0
-            return (self._gap(lost).encode(), lost) if lost else None
+            dropped, self._dropped = self._dropped, 0
+            return (self._gap(dropped).encode(), dropped) if dropped else None
 
     def _put(self, data: bytes) -> bool:
         try:
@@ -122,12 +121,20 @@ def _lines(data: bytes) -> int:
 
 @contextmanager
 def non_blocking_stderr() -> Iterator[None]:
-    """Keep writers to standard error from waiting for its reader: log and tracebacks.
+    """Make standard error non-blocking for the log and tracebacks.
 
-    At the end what waits is written, for two seconds at most.
+    The exit writes the buffer, for two seconds at most. A standard error that is no file, such as
+    one that a test captures, stays as it is: it never blocks.
     """
     sys.stderr.flush()
-    outlet = NonBlockingStderr(sys.stderr.fileno(), _gap)
+    try:
+        fd = sys.stderr.fileno()
+    except io.UnsupportedOperation:
+        fd = -1
+    if fd < 0:
+        yield
+        return
+    outlet = NonBlockingStderr(fd, _gap)
     text = io.TextIOWrapper(outlet, encoding="utf-8", errors="backslashreplace", write_through=True)
     with redirect_stderr(text):
         try:
@@ -137,9 +144,9 @@ def non_blocking_stderr() -> Iterator[None]:
 
 
 def _gap(lines: int) -> str:
-    """Return a line as configured."""
+    """Return the line for dropped lines, in the configured format."""
     renderer = structlog.wrap_logger(structlog.ReturnLogger(), room="log")
-    return f"{renderer.warning('log lines lost, nobody took them', lines=lines)}\n"
+    return f"{renderer.warning('log lines dropped, standard error was not read', lines=lines)}\n"
 
 
 def configure(*, json: bool, verbose: bool) -> None:
@@ -171,5 +178,5 @@ def logger(room: str) -> structlog.typing.FilteringBoundLogger:
 
 
 def trace_of(error: Exception) -> Exception | None:
-    """Return what to log as exc_info: an unexpected error, because it may be a bug."""
+    """Return the exc_info to log: an unexpected error only, because it may be a bug."""
     return None if isinstance(error, DranetError | OSError) else error

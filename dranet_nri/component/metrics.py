@@ -1,12 +1,10 @@
-"""Metrics, and their text for Prometheus.
-
-The text is its exposition format 0.0.4 (prometheus.io, "Exposition formats").
+"""Prometheus metrics, in exposition format 0.0.4 (prometheus.io, "Exposition formats").
 
 Rules:
-1. Counting is an addition: hooks that must answer at once count too.
-2. One thread counts and makes the text.
-3. A label has few values. Known values are present from the start, as 0: otherwise the first
-   increment of a series is invisible.
+1. An update is cheap: hooks with a deadline update metrics, too.
+2. One thread updates metrics and renders the text.
+3. A label has few values. Known values start at 0: otherwise the first increment of a series is
+   invisible.
 """
 
 from abc import ABC, abstractmethod
@@ -17,31 +15,31 @@ from math import inf, isinf, isnan
 from typing import Final
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# Prometheus's own default, which dranet uses: from a move without waits to a runtime's timeout.
+# Prometheus's default, as in dranet: from a move without waits to a runtime's timeout.
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 Values = tuple[str, ...]  # of the labels, in their order
 
 
 class MetricFamily(ABC):
-    """All that is known under one name."""
+    """The samples of one metric name."""
 
     def __init__(self, name: str, kind: str, text: str, labels: Values) -> None:
-        """Have no samples yet; text is one sentence, labels are their names."""
+        """Start without samples; text is one sentence of help, labels are label names."""
         self._name = name
         self._labels = labels
         self._head = f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
-        self._text = ""  # "" when something changed since it was made
+        self._text = ""  # cached; "" after a change
 
     def text(self) -> str:
-        """Return its part of the text."""
+        """Return the family in the exposition format."""
         if not self._text:
             self._text = self._head + "".join(self._lines())
         return self._text
 
     @abstractmethod
     def _lines(self) -> Iterator[str]:
-        """Return its samples."""
+        """Return the lines of the samples."""
 
     def _line(self, values: Values, value: float) -> str:
         return _line(self._name, self._labels, values, value)
@@ -56,16 +54,16 @@ class Counter(MetricFamily):
         """Count from 0.
 
         Args:
-            name: by Prometheus's rules it ends in _total.
-            text: one sentence.
-            labels: their names.
-            known: which values they will have.
+            name: ends in _total by convention.
+            text: one sentence of help.
+            labels: label names.
+            known: label values that exist from the start.
         """
         super().__init__(name, "counter", text, labels)
         self._counts: dict[Values, float] = dict.fromkeys(_of(labels, known), 0)
 
     def add(self, *values: str, by: float = 1) -> None:
-        """Count one, or more, for these values of the labels."""
+        """Add to the series with these label values."""
         self._counts[values] = self._counts.get(values, 0) + by
         self._text = ""
 
@@ -77,16 +75,16 @@ class Gauge(MetricFamily):
     """A current value."""
 
     def __init__(self, name: str, text: str, labels: Values = ()) -> None:
-        """Know nothing yet."""
+        """Start without samples."""
         super().__init__(name, "gauge", text, labels)
         self._now: Mapping[Values, float] = {}
 
     def set(self, value: float) -> None:
-        """Say how it is; for a gauge without labels."""
+        """Set the value; for a gauge without labels."""
         self.set_all({(): value})
 
     def set_all(self, now: Mapping[Values, float]) -> None:
-        """Say how all of it is, by the values of the labels. What was said before is forgotten."""
+        """Replace all samples, by label values."""
         if now != self._now:
             self._now = dict(now)
             self._text = ""
@@ -96,7 +94,7 @@ class Gauge(MetricFamily):
 
 
 class Histogram(MetricFamily):
-    """Durations by upper bound."""
+    """Durations in buckets by upper bound."""
 
     def __init__(
         self,
@@ -106,7 +104,7 @@ class Histogram(MetricFamily):
         known: Iterable[Values] = ((),),
         bounds: Sequence[float] = SECONDS,
     ) -> None:
-        """Count from 0; arguments as for Counter, and the upper bounds of the buckets, rising."""
+        """Start at 0; arguments as for Counter, and the ascending upper bounds of the buckets."""
         super().__init__(name, "histogram", text, labels)
         self._bounds = (*bounds, inf)
         self._counts: dict[Values, list[int]] = {}
@@ -115,7 +113,7 @@ class Histogram(MetricFamily):
             self._begin(values)
 
     def observe(self, value: float, *values: str) -> None:
-        """Count one that took `value`, for these values of the labels."""
+        """Count one observation for these label values."""
         if values not in self._counts:
             self._begin(values)
         self._counts[values][bisect_left(self._bounds, value)] += 1
@@ -137,12 +135,12 @@ class Histogram(MetricFamily):
 
 
 def exposition(families: Iterable[MetricFamily]) -> str:
-    """Return the text of families that all have different names."""
+    """Return the text of families with distinct names."""
     return "".join(family.text() for family in families)
 
 
 def _of(labels: Values, known: Iterable[Values]) -> tuple[Values, ...]:
-    """Return the known values that fit: the default fits what has no labels."""
+    """Return the known values with one entry per label; the default is for no labels."""
     return tuple(values for values in known if len(values) == len(labels))
 
 

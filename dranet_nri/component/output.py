@@ -1,9 +1,9 @@
 """Terminal output of the verbs: lines, tables, and documents for scripts.
 
 Rules:
-1. Names and reasons come from others: characters that a terminal would interpret, or cannot show,
-   are escaped.
-2. Colour is for terminals only, and NO_COLOR (no-color.org) turns it off.
+1. Names and reasons are untrusted: characters that a terminal interprets or cannot show are
+   escaped.
+2. Only a terminal gets colour, and NO_COLOR (no-color.org) turns it off.
 3. A document is one JSON or YAML value with camelCase keys.
 """
 
@@ -37,14 +37,14 @@ PLAIN: Final[Styles] = {}
 
 
 def shown(text: str) -> str:
-    """Return text with every character escaped that is not printable, ends of lines included."""
+    """Return text with unprintable characters escaped, line breaks included."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def say(*lines: str, to: TextIO | None = None) -> None:
-    """Print lines, each of them as one; to standard output by default."""
+def print_lines(*lines: str, to: TextIO | None = None) -> None:
+    """Print lines, escaped; to standard output by default."""
     for line in lines:
         print(shown(line), file=to or sys.stdout)
 
@@ -57,18 +57,13 @@ def show_table(rows: Sequence[Sequence[str]], styles: Styles = PLAIN) -> None:
         styles: style of a cell by its text.
     """
     if not _has_colour(sys.stdout):
-        say(*table(rows))
+        print_lines(*table(rows))
         return
     header, *lines = _columns(rows)
     print(_painted("  ".join(header).rstrip(), Style.BOLD))
     for cells in lines:
         found = (_painted(cell, styles.get(cell.rstrip())) for cell in cells)
         print("  ".join(found).rstrip())
-
-
-def show_line(text: str, style: Style) -> None:
-    """Print one line in a style."""
-    print(_painted(shown(text), style if _has_colour(sys.stdout) else None))
 
 
 def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -81,7 +76,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        # "text" is what `explain` had for "table".
+        # "text" is the former name of "table" in `explain`.
         type=lambda text: "table" if text == "text" else text,
         choices=FORMS,
         default=FORMS[0],
@@ -90,7 +85,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def show_document(form: str, document: Callable[[], object]) -> bool:
-    """Print a document if its form is asked for; return whether it was.
+    """Print a document if the form is JSON or YAML; return whether it was printed.
 
     Args:
         form: value of --output.
@@ -101,14 +96,14 @@ def show_document(form: str, document: Callable[[], object]) -> bool:
     if form == "json":
         print(json.dumps(document(), indent=2))
         return True
-    import yaml  # probes and tables do without it
+    import yaml  # late: probes and tables do not need it
 
     print(yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=WIDTH), end="")
     return True
 
 
 def fields_of(value: "DataclassInstance") -> dict[str, object]:
-    """Return the fields of a dataclass as a document has them, with those of inner ones."""
+    """Return the fields of a dataclass, nested ones included, for a document."""
     return asdict(value, dict_factory=_document)
 
 

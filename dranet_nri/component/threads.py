@@ -1,4 +1,4 @@
-"""Threads for work that may hang: one per job, so that a hung one can be abandoned."""
+"""Threads for kernel work that may hang: one per job, so that a hung one can be abandoned."""
 
 import asyncio
 import threading
@@ -11,44 +11,44 @@ T = TypeVar("T")
 
 
 class _Thread(threading.Thread, Generic[T]):
-    """A thread with one job, and what comes of it for the event loop that made it.
+    """A thread with one job, whose result goes to the event loop that made it.
 
     Attributes:
-        doing: the step it is at.
-        future: of that loop.
+        step: the current step.
+        future: the result, a future of that loop.
     """
 
-    doing: object = "its first step"
+    step: object = "its first step"
 
     def __init__(self, work: Callable[[], T]) -> None:
-        """Prepare, on the event loop; start does the work."""
+        """Prepare, on the event loop; `start` runs the job."""
         super().__init__(name="kernel work", daemon=True)
         self._work = work
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self._loop.create_future()
 
     def run(self) -> None:
-        """Do the work, and notify the loop."""
+        """Run the job, and hand the result to the loop."""
         try:
-            tell: Callable[[], None] = partial(self.future.set_result, self._work())
+            settle: Callable[[], None] = partial(self.future.set_result, self._work())
         except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
-            tell = partial(self.future.set_exception, error)
+            settle = partial(self.future.set_exception, error)
         try:
-            self._loop.call_soon_threadsafe(self._settle, tell)
+            self._loop.call_soon_threadsafe(self._settle, settle)
         except RuntimeError:
-            return  # The loop is closed: the process is on its way out.
+            return  # The loop is closed: the process exits.
 
-    def _settle(self, tell: Callable[[], None]) -> None:
+    def _settle(self, settle: Callable[[], None]) -> None:
         if not self.future.done():
-            tell()
+            settle()
 
 
 @dataclass(frozen=True, slots=True)
 class HangTimeout:
-    """Time after which work that goes on is reported as hung.
+    """Time after which running work is reported as hung.
 
     Attributes:
-        ended: called on the event loop with the step that the thread is at.
+        ended: called on the event loop with the thread's current step.
     """
 
     seconds: float
@@ -56,28 +56,27 @@ class HangTimeout:
 
 
 def set_step(step: object) -> None:
-    """Note what this thread does next; the step prints itself in a log line."""
+    """Record the next step of this thread; `str()` of it is logged if the step hangs."""
     worker = threading.current_thread()
     if isinstance(worker, _Thread):
-        worker.doing = step
+        worker.step = step
 
 
-async def in_thread(work: Callable[[], T], patience: HangTimeout | None = None) -> T:
-    """Run work on a thread of its own and return what it returns.
+async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = None) -> T:
+    """Run work on a thread of its own and return its result.
 
-    A cancelled caller leaves the thread behind; it ends when its work does, and it never keeps
-    the process from exiting. Pool threads are not used: one that hangs in the kernel would be
-    missing from the pool for good.
+    The thread of a cancelled caller continues until its work ends, and does not block the exit of
+    the process. A pool would lose each thread that hangs in the kernel.
     """
     worker = _Thread(work)
     worker.start()
-    if patience is None:
+    if hang_timeout is None:
         return await worker.future
-    told = asyncio.get_running_loop().call_later(
-        patience.seconds,
-        lambda: patience.ended(f"{worker.doing} (thread {worker.native_id})"),
+    timer = asyncio.get_running_loop().call_later(
+        hang_timeout.seconds,
+        lambda: hang_timeout.ended(f"{worker.step} (thread {worker.native_id})"),
     )
     try:
         return await worker.future
     finally:
-        told.cancel()
+        timer.cancel()

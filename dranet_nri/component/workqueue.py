@@ -2,7 +2,7 @@
 
 Rules:
 1. A key is queued once, however often it is added.
-2. A delay after a write or a failure, of one key or of all, is not shortened by what is added.
+2. An added key does not shorten a delay of that key or of the queue.
 """
 
 from collections.abc import Hashable
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class WorkQueue(Generic[K]):
-    """Keys with work to do. Times are seconds of any one clock."""
+    """Keys with work to do. Times are seconds of one clock of the caller."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -27,15 +27,15 @@ class WorkQueue(Generic[K]):
 
     @property
     def due(self) -> float:
-        """Return when the first key is due, inf for none."""
+        """Return the time at which the first key is due, inf for none."""
         return max(min(self._due.values(), default=inf), self._paused_until)
 
     def due_of(self, key: K) -> float:
-        """Return when a key is due, inf if it is not queued."""
+        """Return the time at which a key is due, inf if it is not queued."""
         return self._due.get(key, inf)
 
     def add(self, key: K, at: float) -> None:
-        """Queue a key; of several times the earliest counts."""
+        """Queue a key; an earlier time that is already set is kept."""
         self.set(key, min(at, self.due_of(key)))
 
     def set(self, key: K, at: float) -> None:
@@ -52,7 +52,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def take_all(self) -> None:
-        """Remove all keys, for a pass that does the work of each."""
+        """Remove all keys; for a pass over everything."""
         self._due.clear()
 
     def rest(self, key: K, until: float) -> None:

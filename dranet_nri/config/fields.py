@@ -1,6 +1,6 @@
-"""Fields of a NetworkConfig: the name of each, and the values it takes.
+"""Fields of a NetworkConfig and the values that each accepts.
 
-The parser knows no other fields. `hack/gen-reference` writes the tables of
+The parser accepts no other fields. `hack/gen-reference` writes the tables of
 manifests/docs/configuration.md from this module, so the texts are Markdown.
 """
 
@@ -20,18 +20,18 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "arpIgnore": "0, 1, 2, 3 or 8",
     "arpAnnounce": "0, 1 or 2",
     "forwarding": "`true` or `false`",
-    "disableEbpfPrograms": "`true`: without the programs of tc and TCX that are on it",
+    "disableEbpfPrograms": "`true`: detach the tc and TCX programs of the host in the pod",
     "txQueueLen": "packets",
     "altnames": "a list of alternative names",
     "disableIPv6": "`true` or `false`",
     "addrGenMode": "`eui64`, `none` or `random`: how IPv6 link-local addresses are made",
-    "dadTransmits": "0 to 100; 0 checks no IPv6 address for duplicates",
-    "acceptRA": "0, 1, or 2 (also while it forwards); with an MTU of 1280 or more",
-    "routerSolicitations": "number; -1: without end",
+    "dadTransmits": "0 to 100; 0: no duplicate address detection",
+    "acceptRA": "0, 1, or 2 (also with forwarding); needs an MTU of 1280 or more",
+    "routerSolicitations": "number; -1: unlimited",
     "routerSolicitationDelay": "seconds",
     "routerSolicitationInterval": "seconds",
     "routerSolicitationMaxInterval": "seconds",
-    "vrf": "VRF in the pod with all routes; created if missing; not with `rules`",
+    "vrf": "VRF in the pod for all routes; created if missing; not with `rules`",
     "type": "`Passthrough` (default), `IPVLAN`, `MACVLAN`, `VLAN` or `IPoIB`",
     "ipoib": "with `type: IPoIB`",
     "ipvlan": "with `type: IPVLAN`",
@@ -53,7 +53,7 @@ VLAN_FIELDS: Final[Mapping[str, str]] = {
 }
 VRF_FIELDS: Final[Mapping[str, str]] = {
     "name": "required",
-    "table": "its table; default: from its name, as in dranet",
+    "table": "number of its table; default: derived from its name, as in dranet",
 }
 ROUTE_FIELDS: Final[Mapping[str, str]] = {
     "destination": "required; a network",
@@ -61,7 +61,7 @@ ROUTE_FIELDS: Final[Mapping[str, str]] = {
     "source": "an address of the NIC",
     "scope": "0 (default), or 253: reached without a gateway",
     "table": "number of the table; default: main",
-    "metric": "the first one to try; 0: the kernel's default, which is 1024 for IPv6",
+    "metric": "raised if another route has it; 0: default of the kernel (IPv6: 1024)",
 }
 RULE_FIELDS: Final[Mapping[str, str]] = {
     "priority": "0 to 32767",
@@ -74,8 +74,8 @@ NEIGHBOUR_FIELDS: Final[Mapping[str, str]] = {
     "hardwareAddr": "required; a MAC of the device's length",
 }
 ETHTOOL_FIELDS: Final[Mapping[str, str]] = {
-    "features": "names as `ethtool -k` has them, each `true` or `false`",
-    "privateFlags": "names as `ethtool --show-priv-flags` has them, each `true` or `false`",
+    "features": "names as in `ethtool -k`, each with `true` or `false`",
+    "privateFlags": "names as in `ethtool --show-priv-flags`, each with `true` or `false`",
     "rings": "`ethtool -G`",
     "channels": "`ethtool -L`",
     "coalesce": "`ethtool -C`",
@@ -116,7 +116,7 @@ RSS_FIELDS: Final[Mapping[str, str]] = {
     "weights": "a list: the share of each receive queue; in place of `equal`",
 }
 RDMA_FIELDS: Final[Mapping[str, str]] = {
-    "charDevices": "of `uverbs`, `rdma_cm`, `umad`, `issm`; default: `--rdma-char-devices`",
+    "charDevices": "a list of `uverbs`, `rdma_cm`, `umad`, `issm`; default: `--rdma-char-devices`",
     "name": "name of the RDMA device in the pod (exclusive mode)",
 }
 TOP_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {

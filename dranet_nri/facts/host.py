@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.facts.sysfs import PciIds
 
+PciIds = tuple[str, str]  # vendor and device id, four lower-case hex digits each
 PCI_IDS: Final = (Path("/usr/share/misc/pci.ids"), Path("/usr/share/hwdata/pci.ids"))
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.facts.host import PciIds
 from dranet_nri.inventory import PciFunction, near_nodes
 from dranet_nri.inventory.host_facts import UNKNOWN_NAME
 from dranet_nri.linux.dirfd import DirFd
@@ -13,7 +14,6 @@ from dranet_nri.model import Link
 
 SYSFS: Final = Path("/sys")
 
-PciIds = tuple[str, str]  # vendor and device id, four lower-case hex digits each
 PciNames = Callable[[frozenset[PciIds]], Mapping[PciIds, tuple[str, str]]]
 
 _NETWORK: Final = 0x02
@@ -139,7 +139,6 @@ def _function(
     limit = 0 if physical else folder.number(f"{address}/sriov_totalvfs")
     return PciFunction(
         address=address,
-        base_class=int(modalias["base"], 16),
         driver=driver,
         numa_node=folder.number(f"{address}/numa_node", -1),
         root=next((part for part in path if _ROOT.fullmatch(part)), ""),

@@ -4,7 +4,6 @@ from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, NUMA_NODE
 from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
-    DEFAULT_FILTER,
     Inventory,
     inventory_from_facts,
 )
@@ -18,6 +17,7 @@ from dranet_nri.inventory.host_facts import (
     RdmaPortFacts,
 )
 from dranet_nri.inventory.known import merge_known, with_parents
+from dranet_nri.inventory.memo import Memo
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.rdma_owner import own_rdma
@@ -25,12 +25,12 @@ from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
     "ATTRIBUTE_NAMES",
-    "DEFAULT_FILTER",
     "MAX_ATTRIBUTES",
     "NUMA_NODE",
     "AzureHost",
     "HostFacts",
     "Inventory",
+    "Memo",
     "NetDevice",
     "PciFunction",
     "RdmaDeviceFacts",

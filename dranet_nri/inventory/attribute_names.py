@@ -1,4 +1,4 @@
-"""Attributes that a device can have: name, type and meaning of each.
+"""Attributes of devices: name, type and meaning.
 
 `hack/gen-reference` writes the tables of manifests/docs/attributes.md from this module, so the
 meanings are Markdown. Origin of the names: kubernetes-sigs/dranet pkg/apis, and
@@ -23,9 +23,9 @@ RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
 _M = AttributeMeaning
 
 STANDARD: Final[Mapping[str, AttributeMeaning]] = {
-    "resource.kubernetes.io/pciBusID": _M(str, "`0000:8a:00.0`"),
+    "resource.kubernetes.io/pciBusID": _M(str, "PCI address, such as `0000:8a:00.0`"),
     "resource.kubernetes.io/pcieRoot": _M(
-        str, "`pci0000:80`; aligns a NIC with a GPU (`matchAttribute`)"
+        str, "such as `pci0000:80`; aligns a NIC with a GPU (`matchAttribute`)"
     ),
     NUMA_NODE: _M(int, "number of the NUMA node"),
 }
@@ -37,45 +37,47 @@ EVERY_DEVICE: Final[Mapping[str, AttributeMeaning]] = {
     "dra.net/encapsulation": _M(str, "`ether`, `infiniband`, …"),
     "dra.net/state": _M(str, "`up`, `down`, `lower-layer-down`, …"),
     "dra.net/type": _M(str, "`device`, `veth`, …"),
-    "dra.net/virtual": _M(bool, "whether it is virtual"),
-    "dra.net/ipv4": _M(str, "global addresses, with commas"),
-    "dra.net/ipv6": _M(str, "global addresses, with commas"),
-    "dra.net/ebpf": _M(bool, "whether eBPF programs are on the interface"),
-    "dra.net/tcFilterNames": _M(str, "names of the eBPF programs of tc"),
-    "dra.net/tcxProgramNames": _M(str, "names of the eBPF programs of TCX"),
-    "dra.net/linkSpeed": _M(int, "Mbit/s"),
-    "dra.net/sriov": _M(bool, "whether it can have virtual functions"),
-    "dra.net/sriovVfs": _M(int, "how many virtual functions it has"),
-    "dra.net/isSriovVf": _M(bool, "`true` for a virtual function, else absent"),
-    "dra.net/pciAddress": _M(str, "of the PCI function"),
-    "dra.net/pciVendor": _M(str, "of the PCI function"),
-    "dra.net/pciDevice": _M(str, "of the PCI function"),
-    "dra.net/pciSubsystem": _M(str, "of the PCI function"),
-    "dra.net/driver": _M(str, "of the PCI function"),
-    "dra.net/numaNode": _M(int, "on hosts with several NUMA nodes"),
+    "dra.net/virtual": _M(bool, "whether the interface is virtual"),
+    "dra.net/ipv4": _M(str, "global addresses, comma-separated"),
+    "dra.net/ipv6": _M(str, "global addresses, comma-separated"),
+    "dra.net/ebpf": _M(bool, "whether eBPF programs are attached to the interface"),
+    "dra.net/tcFilterNames": _M(str, "names of eBPF programs in tc filters"),
+    "dra.net/tcxProgramNames": _M(str, "names of TCX programs"),
+    "dra.net/linkSpeed": _M(int, "speed in Mbit/s"),
+    "dra.net/sriov": _M(bool, "whether the device can have virtual functions"),
+    "dra.net/sriovVfs": _M(int, "number of its virtual functions"),
+    "dra.net/isSriovVf": _M(bool, "`true` for a virtual function, otherwise absent"),
+    "dra.net/pciAddress": _M(str, "address of the PCI function"),
+    "dra.net/pciVendor": _M(str, "vendor of the PCI function"),
+    "dra.net/pciDevice": _M(str, "model of the PCI function"),
+    "dra.net/pciSubsystem": _M(str, "subsystem of the PCI function"),
+    "dra.net/driver": _M(str, "driver of the PCI function"),
+    "dra.net/numaNode": _M(int, "number of the NUMA node, if the host has several"),
     "dra.net/rdma": _M(bool, "whether the device has RDMA"),
-    "dra.net/rdmaDevice": _M(str, "`mlx5_0`"),
-    CHILDREN_ONLY: _M(bool, "`true` for a device of `--parent-interfaces`, else absent"),
+    "dra.net/rdmaDevice": _M(str, "name of its RDMA device, such as `mlx5_0`"),
+    CHILDREN_ONLY: _M(bool, "`true` for a device of `--parent-interfaces`, otherwise absent"),
 }
 WITH_RDMA: Final[Mapping[str, AttributeMeaning]] = {
     "dra.net/rdmaProtocol": _M(
-        str, "`ib`, `roce`, `iw`, `opa`, `usnic`: the kind of RDMA; absent for EFA"
+        str, "RDMA protocol: `ib`, `roce`, `iw`, `opa`, `usnic`; absent for EFA"
     ),
-    "dra.net/ibLinkLayer": _M(str, "`InfiniBand`, …: the kind of link"),
-    "dra.net/ibPortState": _M(str, "`ACTIVE`, …: selects a link that works"),
-    "dra.net/ibRate": _M(str, "`400 Gb/sec (4X NDR)`"),
-    "dra.net/ibRateGbps": _M(int, "`400`"),
+    "dra.net/ibLinkLayer": _M(str, "link layer: `InfiniBand`, …"),
+    "dra.net/ibPortState": _M(str, "state of the port: `ACTIVE`, …"),
+    "dra.net/ibRate": _M(str, "rate, such as `400 Gb/sec (4X NDR)`"),
+    "dra.net/ibRateGbps": _M(int, "rate in Gbit/s"),
     "dra.net/ibSubnetPrefix": _M(
-        str, "`fe80:0000:0000:0003`; keeps a job on one fabric (`matchAttribute`)"
+        str, "`fe80:0000:0000:0003`; one fabric for a job (`matchAttribute`)"
     ),
-    "dra.net/ibSmLid": _M(int, "LID of the subnet manager; keeps a job on one fabric too"),
+    "dra.net/ibSmLid": _M(
+        int, "LID of the subnet manager; one fabric for a job (`matchAttribute`)"
+    ),
     "dra.net/ibPkeys": _M(
-        str, '`0x7fff,0x8012`; selects the partition of a tenant: `.contains("0x8012")`'
+        str, 'partition keys, as many as fit 64 bytes; select by `.contains("0x8012")`'
     ),
     "dra.net/nodeGUID": _M(str, "GUID of the RDMA device"),
     "dra.net/portGUID": _M(str, "GUID of the port"),
-    "dra.net/sysImageGUID": _M(str, "GUID of the card (`distinctAttribute`)"),
-    "dra.net/rdmaPort": _M(int, "number of the port, where a device has several"),
+    "dra.net/sysImageGUID": _M(str, "GUID of the card; different cards by `distinctAttribute`"),
+    "dra.net/rdmaPort": _M(int, "number of the port, if the device has several"),
     RDMA_SHARED: _M(bool, "`true`, or absent; see below"),
     "dra.net/rdmaFirmware": _M(str, "version of the firmware"),
 }

@@ -30,14 +30,11 @@ from dranet_nri.inventory.azure import Placement, placements
 from dranet_nri.inventory.exclusions import function_hazard, hazards_without_netdev
 from dranet_nri.inventory.hazards import hazards, is_named, parent_hazards
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDeviceFacts
+from dranet_nri.inventory.memo import Memo
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
 from dranet_nri.model import ARPHRD_INFINIBAND, AttributeValue, Device, DeviceKey
-
-DEFAULT_FILTER: Final = (
-    '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
-)
 
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
 _STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
@@ -70,6 +67,7 @@ def inventory_from_facts(
     *,
     move_ipoib: bool = True,
     parents: Sequence[str] = (),
+    memo: Memo | None = None,
 ) -> Inventory:
     """Decide which devices exist, what they are called and which are safe to give away.
 
@@ -81,15 +79,17 @@ def inventory_from_facts(
         include: patterns of links that are offered though something says that the node uses them.
         move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
         parents: patterns of links that stay on the host, and of which pods get children.
+        memo: of a pass that has begun, None to compute everything.
     """
     facts = _with_representors(_placed(facts))
     reasons = hazards(facts, uplinks, include)
-    staying_reasons = parent_hazards(facts, uplinks, include, parents)
+    staying_reasons = parent_hazards(facts, uplinks, include, parents, among=reasons)
     facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
     bare = hazards_without_netdev(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
-    draft = _Draft(facts, frozenset(reasons) - frozenset(staying_reasons), parents)
+    staying_links = frozenset(reasons) - frozenset(staying_reasons)
+    draft = _Draft(facts, staying_links, parents, memo or Memo())
     for function in facts.functions:
         name = pci_device_name(function.address)
         netdev = primaries.get(function.address)
@@ -128,7 +128,7 @@ class _Draft:
     """Collects devices and exclusions, and which devices have which RDMA devices."""
 
     def __init__(
-        self, facts: HostFacts, staying: frozenset[int], parents: Sequence[str] = ()
+        self, facts: HostFacts, staying: frozenset[int], parents: Sequence[str], memo: Memo
     ) -> None:
         """Start with none.
 
@@ -136,8 +136,10 @@ class _Draft:
             facts: what a scan saw.
             staying: ifindexes of links that may only be parents.
             parents: patterns of links that are offered as such.
+            memo: of this pass.
         """
         self._facts = facts
+        self._memo = memo
         self._staying = staying
         self._patterns = parents
         self._parents: dict[str, Device] = {}
@@ -154,13 +156,18 @@ class _Draft:
     ) -> None:
         """Add one device, or exclude it if there is a reason."""
         rdma = self._rdma.of(netdev, function)
-        self._owners.update(device.name for device in rdma)
+        for rdma_device in rdma:
+            self._owners[rdma_device.name] += 1
         placement = self._placements.get(function.address[:4]) if function else None
-        device = _device(name, netdev, function, (rdma, placement, self._facts.numa_nodes))
+        numa_nodes = self._facts.numa_nodes
+        device = self._memo.kept(
+            (_device, name),
+            (netdev, function, placement, numa_nodes, *rdma),
+            lambda: _device(name, netdev, function, (rdma, placement, numa_nodes)),
+        )
         ifname = netdev.link.name if netdev else ""
         if netdev and is_named(netdev, self._patterns):
-            attributes = within_budget(dict(device.attributes) | {CHILDREN_ONLY: True})
-            device = replace(device, attributes=attributes)
+            device = self._with_mark(device, CHILDREN_ONLY)
             reason = "" if netdev.link.index in self._staying else reason
         if not reason:
             reason, ifname = why_invalid(device, self._devices), ""
@@ -190,8 +197,15 @@ class _Draft:
         """Return the device, marked if another one has an RDMA device of its too."""
         if all(self._owners[name] == 1 for name in device.rdma_devices):
             return device
-        attributes = within_budget(dict(device.attributes) | {RDMA_SHARED: True})
-        return replace(device, attributes=attributes)
+        return self._with_mark(device, RDMA_SHARED)
+
+    def _with_mark(self, device: Device, mark: str) -> Device:
+        """Return the device with a mark, an attribute that is true."""
+
+        def marked() -> Device:
+            return replace(device, attributes=within_budget(dict(device.attributes) | {mark: True}))
+
+        return self._memo.kept((mark, device.name), (device,), marked)
 
 
 def _ownerless(device: RdmaDeviceFacts) -> str:
@@ -289,7 +303,7 @@ class _RdmaOwners:
         self, netdev: NetDevice | None, function: PciFunction | None
     ) -> tuple[RdmaDeviceFacts, ...]:
         """Return them sorted by name, sub-devices last."""
-        if netdev and "pf" in netdev.port_name:
+        if not (self._by_parent or self._by_netdev) or (netdev and "pf" in netdev.port_name):
             return ()  # the switch's side of a VF, not the VF
         key = _key(netdev, function)
         places = ((key.bus, key.parent), ("pci", key.pci))

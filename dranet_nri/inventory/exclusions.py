@@ -14,7 +14,7 @@ Rules:
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_interface, ip_network
 from typing import Final
 
@@ -65,6 +65,7 @@ _CNI_PREFIXES: Final = (
     ("lxc", "Cilium"),
     ("vxlan_sys_", "Open vSwitch"),
 )
+_ALL_CNI_PREFIXES: Final = tuple(prefix for prefix, _ in _CNI_PREFIXES)
 _OVERLAYS: Final = frozenset(
     {
         *("erspan", "ip6erspan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl"),
@@ -189,23 +190,24 @@ def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
 
     A VLAN counts that the host uses, and one that carries what counts; any other link counts.
     """
-    used = {device.link.index for device in devices if is_in_use(device.link, device.addresses)}
-    uppers: dict[int, list[Link]] = defaultdict(list)
+    uppers: dict[int, list[NetDevice]] = defaultdict(list)
     for device in devices:
         if device.link.lower and device.link.kind not in BESIDE_LOWER:
-            uppers[device.link.lower].append(device.link)
-    elsewhere = {device.link.index: device.above_elsewhere for device in devices}
+            uppers[device.link.lower].append(device)
+    elsewhere = {
+        device.link.index: device.above_elsewhere for device in devices if device.above_elsewhere
+    }
+    if not uppers and not elsewhere:
+        return {}
     found = (
-        (device.link.index, _carried(device.link.index, uppers, used, elsewhere))
-        for device in devices
+        (device.link.index, _carried(device.link.index, uppers, elsewhere)) for device in devices
     )
     return {index: reason for index, reason in found if reason}
 
 
 def _carried(
     index: int,
-    uppers: Mapping[int, Sequence[Link]],
-    used: Collection[int],
+    uppers: Mapping[int, Sequence[NetDevice]],
     elsewhere: Mapping[int, Sequence[str]],
 ) -> str:
     """Return what runs over a link and would not stand its leaving, "" if nothing does."""
@@ -217,12 +219,12 @@ def _carried(
                 f"carries {_a(elsewhere[lower][0])} link of another network namespace, maybe a"
                 " pod's, which loses its network when the NIC leaves"
             )
-        for upper in uppers[lower]:
-            if reason := _lost(upper, used):
+        for upper in uppers.get(lower, ()):
+            if reason := _lost(upper):
                 return reason
-            if upper.index not in reached:
-                reached.add(upper.index)
-                pending.append(upper.index)
+            if upper.link.index not in reached:
+                reached.add(upper.link.index)
+                pending.append(upper.link.index)
     return ""
 
 
@@ -230,14 +232,15 @@ def _a(word: str) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
-def _lost(upper: Link, used: Collection[int]) -> str:
+def _lost(device: NetDevice) -> str:
     """Return what an upper link loses with the one below; "" for an unused VLAN."""
+    upper = device.link
     if upper.kind in DELETED_WITH_LOWER:
         return f"carries {upper.name}, which the kernel deletes when it leaves"
     if upper.kind != CLOSED_WITH_LOWER:
         kind = f", {_a(upper.kind)} link" if upper.kind else ""
         return f"carries {upper.name}{kind}, which loses its network when the NIC leaves"
-    if upper.index not in used:
+    if not is_in_use(upper, device.addresses):
         return ""
     return (
         f"carries {upper.name}, a VLAN that the host uses: its routes and IPv6 addresses are lost"
@@ -295,7 +298,9 @@ def _reachable(links: dict[int, Link], root: int, step: _Neighbours) -> list[int
 
 def _cni_owner(name: str) -> str:
     owner = _CNI_NAMES.get(name, "")
-    return owner or next((who for prefix, who in _CNI_PREFIXES if name.startswith(prefix)), "")
+    if owner or not name.startswith(_ALL_CNI_PREFIXES):
+        return owner
+    return next(who for prefix, who in _CNI_PREFIXES if name.startswith(prefix))
 
 
 def _slave_reason(master: Link | None) -> str:

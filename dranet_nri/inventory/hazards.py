@@ -3,7 +3,7 @@
 The rules are those of exclusions.py and uplinks.py; this module combines them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -57,6 +57,7 @@ def parent_hazards(
     uplinks: Uplinks | None = None,
     include: Sequence[str] = (),
     parents: Sequence[str] = (),
+    among: Container[int] | None = None,
 ) -> dict[int, str]:
     """Return ifindex -> reason for every link of which no pod may have a child.
 
@@ -67,6 +68,7 @@ def parent_hazards(
         uplinks: of the same facts, where more is known than the facts have; None where not.
         include: patterns of links to which no heuristic applies.
         parents: patterns of links that the administrator offers as parents, uplinks among them.
+        among: ifindexes of the links to judge, None for all.
     """
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
@@ -74,7 +76,8 @@ def parent_hazards(
     tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons: dict[int, str] = {}
-    for device in facts.netdevs:
+    judged = (device for device in facts.netdevs if among is None or device.link.index in among)
+    for device in judged:
         index, offered = device.link.index, is_named(device, parents)
         included = offered or is_named(device, include)
         reasons[index] = (
@@ -88,6 +91,8 @@ def parent_hazards(
 
 def is_named(device: NetDevice, include: Sequence[str]) -> bool:
     """Whether one of the patterns matches the link's name, its PCI address or its parent."""
+    if not include:
+        return False
     names = (device.link.name, device.pci, device.link.parent)
     return any(fnmatchcase(name, pattern) for pattern in include for name in names if name)
 

@@ -2,11 +2,14 @@
 
 import base64
 import re
+from functools import lru_cache
 from typing import Final
 
+MAX_NAMES: Final = 4096  # kept: a scan asks for the name of each function several times
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
+@lru_cache(maxsize=MAX_NAMES)
 def pci_device_name(address: str) -> str:
     """Return the DRA name of a PCI function: "pci-0000-8a-00-0"."""
     return "pci-" + address.replace(":", "-").replace(".", "-")

@@ -10,6 +10,7 @@ from dranet_nri.kernel.find_link import find_link, links_lost_with
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.linux.netlink.codec import text
 from dranet_nri.linux.netlink.links import (
+    IFLA_ADDRESS,
     IFLA_PHYS_PORT_NAME,
     DumpedLink,
     Parents,
@@ -55,8 +56,8 @@ def observe(
     located = find_link(
         key,
         pod_name,
-        _numbered(_candidates(on_host, key, key.name, host_parents), sys_root),
-        _all(in_pod) if virtual else _candidates(in_pod, key, pod_name, pod_parents),
+        _numbered(_candidates(on_host, key, key.name, host_parents, known), sys_root),
+        _all(in_pod) if virtual else _candidates(in_pod, key, pod_name, pod_parents, known),
         known,
     )
     here, there = located.host, located.pod
@@ -85,13 +86,25 @@ def _in_pod(pod: Namespace | None, known: DeviceIdentity | None) -> tuple[Dumped
 
 
 def _candidates(
-    links: tuple[DumpedLink, ...], key: DeviceKey, name: str, parents: Parents
+    links: tuple[DumpedLink, ...],
+    key: DeviceKey,
+    name: str,
+    parents: Parents,
+    known: DeviceIdentity | None,
 ) -> tuple[Link, ...]:
     """Return, in full, the links that may be the device; there may be hundreds of others."""
+    macs = known.macs if known else frozenset[str]()
     possible = (
         seen
         for seen in links
-        if (not key.parent and (seen.name == name or is_spare(seen.name)))
+        if (
+            not key.parent
+            and (
+                seen.name == name
+                or is_spare(seen.name)
+                or seen.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs  # a daemon may rename it
+            )
+        )
         or (
             key.parent
             and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]}

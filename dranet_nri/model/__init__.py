@@ -62,6 +62,7 @@ from dranet_nri.model.ethtool import (
     switches,
 )
 from dranet_nri.model.names import (
+    DEFAULT_FILTER,
     DRIVER_NAME,
     MAX_IFNAME,
     is_representor,
@@ -118,6 +119,7 @@ __all__ = [
     "BANDWIDTH",
     "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
+    "DEFAULT_FILTER",
     "DELETED_WITH_LOWER",
     "DRIVER_NAME",
     "FEATURE_ALIASES",

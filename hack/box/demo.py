@@ -1,7 +1,7 @@
-"""The main job, told step by step inside the node in a box. hack/demo runs it.
+"""Demonstration of attach and restore in the test machine. hack/demo runs it.
 
-Everything is real but the hardware, which QEMU emulates: Debian's kernel, SR-IOV NICs on two NUMA
-nodes, containerd, the plugin, and claims from manifests/examples/two-nics.
+Kernel, containerd, plugin and claims (manifests/examples/two-nics) are real. The machine provides
+SR-IOV NICs on two NUMA nodes without hardware.
 """
 
 import json
@@ -26,19 +26,19 @@ BOLD, PLAIN = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
 
 
 def chapter(title: str, *lines: str) -> None:
-    """Print a heading, with the time, and what it is about."""
+    """Print a heading with the elapsed time, then its explanation."""
     print(f"\n{BOLD}[{time.monotonic() - STARTED:4.0f}s] {title}{PLAIN}", flush=True)
     for line in lines:
         print(f"       {line}", flush=True)
 
 
 def show(text: str) -> None:
-    """Print what a program printed."""
+    """Print the output of a program, indented."""
     print("\n".join(f"    | {line}" for line in text.rstrip().splitlines()), flush=True)
 
 
 def run(*command: str) -> str:
-    """Show a command, run it, show and return what it printed."""
+    """Print a command, run it, then print and return its output."""
     print(f"    $ {' '.join(command)}", flush=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     show(done.stdout + done.stderr)
@@ -48,21 +48,21 @@ def run(*command: str) -> str:
 
 
 def allocate(uid: str, name: str) -> tuple[str, ...]:
-    """Allocate the example's claim to a pod; return the CDI ids its containers must carry."""
+    """Allocate the claim of the example to a pod; return the CDI ids for its containers."""
     command = (
         *("dra-shim", "allocate", "--claim", str(EXAMPLE / "claim.yaml")),
         *("--class", str(EXAMPLE / "class.yaml"), "--node", "box"),
         *("--pod", uid, "--pod-name", f"default/{name}", "--container", "main=fast"),
     )
     run(*command)
-    # Asked again, it says the same: allocating is idempotent.
+    # A second run prints the same, because allocating is idempotent.
     again = (*command, "--output", "json")
     printed = subprocess.run(again, capture_output=True, text=True, check=True).stdout
     return tuple(cdi_device["id"] for cdi_device in json.loads(printed)["claims"][0]["cdi"])
 
 
 def show_pod(cri: Cri, container: str) -> None:
-    """Show the pod's interfaces and metadata as its container sees them."""
+    """Print the interfaces and metadata that are visible in a container."""
     show(cri.exec(container, "/bin/ip", "addr").stdout)
     show(cri.exec(container, "/bin/sh", "-c", "ip route; env | grep DRA_NET").stdout)
     files = cri.exec(container, "/bin/sh", "-c", "cat $(find /var/run/kubernetes.io -type f)")
@@ -80,36 +80,36 @@ def end(cri: Cri, pod: Pod) -> None:
 
 
 def attach_and_return(cri: Cri) -> None:
-    """Run a pod with two NICs of one NUMA node, and take it down again."""
+    """Run a pod with two NICs of one NUMA node, and stop it."""
     chapter(
         "A claim: two virtual functions of one NUMA node, an MTU, a route",
-        "dra-shim picks the devices and writes down which pod gets them. In a cluster the",
-        "scheduler picks and kubelet asks; here the claim comes from a file.",
+        "dra-shim allocates the devices and records the pod that gets them. In a cluster, the",
+        "scheduler allocates and the kubelet calls dra-shim. Here the claim comes from a file.",
     )
     run("cat", str(EXAMPLE / "claim.yaml"))
     run("dra-shim", "validate", str(EXAMPLE / "claim.yaml"), str(EXAMPLE / "class.yaml"))
     ids = allocate("uid-train", "train")
     chapter(
         "The pod starts",
-        "containerd calls the plugin through NRI when the sandbox exists; the NICs move in.",
+        "containerd calls the plugin through NRI when the sandbox exists. It moves the NICs.",
     )
     pod = cri.run_pod("train", uid="uid-train")
     container = cri.run_container(pod, spec=ContainerSpec(cdi_devices=ids))
     print("    inside the container:", flush=True)
     show_pod(cri, container)
-    print("    on the host the two are gone:", flush=True)
+    print("    on the host, without the two NICs:", flush=True)
     run("ip", "-br", "link")
     run("dranet-nri", "status")
-    chapter("The pod ends; its NICs come home")
+    chapter("The pod ends; its NICs return to the host")
     end(cri, pod)
 
 
 def wait_at_the_gate(cri: Cri, plugin: Plugin) -> None:
-    """Show that a container waits for its NICs while the plugin is away."""
+    """Show that no container is created without its NICs while the plugin is stopped."""
     chapter(
-        "The plugin is stopped, and the next pod comes",
-        "A missing plugin counts as success for the runtime: the sandbox starts. But the claim's",
-        "CDI device has no spec yet, so the runtime itself refuses to create the container.",
+        "A pod starts while the plugin is stopped",
+        "The runtime starts the sandbox without the plugin. But no CDI spec defines the claim's",
+        "CDI device yet, so the runtime refuses to create the container.",
     )
     plugin.stop()
     ids = allocate("uid-early", "early")
@@ -120,17 +120,17 @@ def wait_at_the_gate(cri: Cri, plugin: Plugin) -> None:
         show(f"the container waits: {error.details}")
     else:
         raise SystemExit("the container was created without its NICs")
-    chapter("The plugin is back", "It finds the pod, attaches its NICs and opens the gate.")
+    chapter("The plugin starts again", "It attaches the NICs of the pod and opens the gate.")
     plugin.start()
     started: list[str] = []
-    wait_until("the container to be let in", lambda: try_container(cri, pod, ids, started), 240)
+    wait_until("the container to be created", lambda: try_container(cri, pod, ids, started), 240)
     show("the container runs:")
     show(cri.exec(started[0], "/bin/ip", "-o", "link").stdout)
     end(cri, pod)
 
 
 def try_container(cri: Cri, pod: Pod, ids: tuple[str, ...], started: list[str]) -> bool:
-    """Create the container as kubelet does, again and again; whether it runs now."""
+    """Create the container, as the kubelet does repeatedly; return whether it runs."""
     try:
         started.append(cri.run_container_once(pod, spec=ContainerSpec(cdi_devices=ids)))
     except CriError:
@@ -159,7 +159,7 @@ def running_node() -> Iterator[tuple[Cri, Plugin]]:
 
 
 def main() -> None:
-    """Tell the story; exit with an error if any part of it is not true."""
+    """Run all chapters; exit with an error if one of them fails."""
     chapter("A node: eight SR-IOV NICs on two NUMA nodes, containerd, no cluster")
     with running_node() as (cri, plugin):
         run("dranet-nri", "inventory")
@@ -169,9 +169,9 @@ def main() -> None:
         before = host_state()
         attach_and_return(cri)
         wait_at_the_gate(cri, plugin)
-        chapter("The host, as it was: addresses, routes, rules, MTU, names, altnames")
+        chapter("The host after the pods")
         run("ip", "-br", "addr")
-        wait_until("the host to be as it was", lambda: host_state() == before, 60)
+        wait_until("the state of the host to be as before", lambda: host_state() == before, 60)
         show("links, addresses, routes, rules and neighbours are the same as before")
     chapter("Done")
 

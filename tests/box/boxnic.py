@@ -36,7 +36,7 @@ SOL_PACKET: Final = 263  # linux/socket.h
 PACKET_AUXDATA: Final = 8  # linux/if_packet.h
 TP_STATUS_VLAN_VALID: Final = 1 << 4  # linux/if_packet.h
 AUXDATA: Final = struct.Struct("IIIHHHH")  # struct tpacket_auxdata
-DEADLINE_S: Final = 30.0
+DEADLINE_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)

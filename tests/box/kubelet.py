@@ -80,14 +80,14 @@ class Kubelet:
     def _end(self, number: signal.Signals) -> None:
         assert self._process is not None, "the kubelet is not running"
         self._process.send_signal(number)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=90)
         self._process = None
 
     def _is_healthy(self) -> bool:
         assert self._process is not None
         code = self._process.poll()
         assert code is None, f"the kubelet exited with {code}; see its log"
-        connection = HTTPConnection("127.0.0.1", HEALTH_PORT, timeout=10)
+        connection = HTTPConnection("127.0.0.1", HEALTH_PORT, timeout=60)
         try:
             connection.request("GET", "/healthz")
             return connection.getresponse().status == 200

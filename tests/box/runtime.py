@@ -128,7 +128,7 @@ class Runtime(ABC):
     def _end(self, number: signal.Signals) -> None:
         assert self._process is not None, f"{self.program} is not running"
         self._process.send_signal(number)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=90)
         self._process = None
 
     def _answers(self) -> bool:

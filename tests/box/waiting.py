@@ -14,7 +14,7 @@ FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.2
 
 
-def wait_until(what: str, condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+def wait_until(what: str, condition: Callable[[], object], deadline_s: float = 100.0) -> None:
     """Return once condition is truthy.
 
     Raises:

@@ -292,8 +292,7 @@ class FakeApiServer:
             None,
             old["metadata"]["uid"],
         ):
-            text = f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been modified'  # noqa: E501
-            return Told(409, status(409, "Conflict", text, name=key[2]))
+            return _modified(key)
         kept = ("uid", "creationTimestamp", "generation", "resourceVersion")
         metadata = {**body["metadata"], **{name: old["metadata"][name] for name in kept}}
         told = self._checked(key, {**body, "metadata": metadata}, old)
@@ -344,6 +343,9 @@ class FakeApiServer:
                 {"field": "metadata.uid", "message": f'Invalid value: "{uid}": field is immutable'}
             ]
             return Told(422, status(422, "Invalid", "metadata.uid", name=key[2], causes=causes))
+        version = body["metadata"].get("resourceVersion")
+        if version not in (None, document["metadata"]["resourceVersion"]):
+            return _modified(key)
         entries = body.get("status", {}).get("devices", [])
         owned = (document["metadata"]["uid"], asked.query["fieldManager"])
         before = self._owned.get(owned, [])
@@ -393,6 +395,11 @@ class FakeApiServer:
             watch.lines.put_nowait(
                 event_line(change, outward(document, watch.plural, watch.version))
             )
+
+
+def _modified(key: Key) -> Told:
+    text = f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been modified'
+    return Told(409, status(409, "Conflict", text, name=key[2]))
 
 
 def _missing(key: Key) -> Told:

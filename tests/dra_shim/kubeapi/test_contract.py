@@ -270,6 +270,23 @@ def test_a_status_is_not_applied_to_a_namesake(subject: Subject) -> None:
     finish(scene())
 
 
+def test_a_status_is_not_applied_to_a_claim_that_has_changed(subject: Subject) -> None:
+    async def scene() -> None:
+        async with subject.client() as api:
+            claim = await allocated_claim(api, "nic-0")
+            ours = {"name": name_of(claim), "uid": uid_of(claim)}
+            first = await apply_status(api, claim, "dra.net", [device_status("nic-0")])
+            fresh = {"metadata": {**ours, "resourceVersion": version_of(first)}, "status": {}}
+            second = await api.apply(CLAIM, fresh, "dra.net", "default", "status")
+
+            with pytest.raises(ConflictError):
+                await api.apply(CLAIM, fresh, "dra.net", "default", "status")
+
+            assert await api.get(CLAIM, name_of(claim), "default") == second
+
+    finish(scene())
+
+
 def test_a_kind_that_the_server_does_not_have_is_said_to_be(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:

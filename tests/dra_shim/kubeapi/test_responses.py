@@ -285,7 +285,7 @@ def test_garbage_is_an_error_of_ours(body: bytes, status: int) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
 WORDS = st.sampled_from(
@@ -294,7 +294,10 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.dictionaries(WORDS, st.dictionaries(WORDS, JSON) | WORDS | JSON), st.integers(100, 599))
+@given(
+    st.dictionaries(WORDS, st.dictionaries(WORDS, JSON, max_size=6) | WORDS | JSON, max_size=6),
+    st.integers(100, 599),
+)
 def test_odd_documents_are_values_or_errors_of_ours(document: dict[str, Any], status: int) -> None:
     answer = reply(document, status)
     for read in (read_object, read_listing):

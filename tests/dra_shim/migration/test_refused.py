@@ -14,6 +14,7 @@ from dra_shim.migration.controller import (
     LONGEST_LASTING_S,
     PATIENCE_S,
     REFUSED_S,
+    ClaimNotMigrated,
     MigrationController,
     MigrationFailed,
     MigrationFinished,
@@ -153,15 +154,16 @@ def test_a_claim_that_is_refused_is_tried_again_alone(tmp_path: Path) -> None:
                 stage.clock.pass_time(REFUSED_S)
                 await stage.clock.until_asleep(REFUSED_S)
                 assert not stage.state.adopted.exists(), "the next start looks again"
-                assert stage.notices == [MigrationFinished(0, (f"claim ai/nics: {REFUSAL}",))], (
-                    "told once"
-                )
+                reason = f"claim ai/nics: {REFUSAL}"
+                assert stage.notices == [
+                    MigrationFinished(0, (reason,)), ClaimNotMigrated(reason)
+                ], "reported once"  # fmt: skip
 
                 stage.error = ""
                 stage.clock.pass_time(REFUSED_S)
                 await looking
 
-            assert stage.notices[1:] == [MigrationFinished(1)]
+            assert stage.notices[2:] == [MigrationFinished(1)]
             assert stage.asked == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})] * 3
             assert stage.state.adopted.exists()
             assert lists(stage) == 1
@@ -183,7 +185,7 @@ def test_a_server_that_is_away_meanwhile_changes_nothing(tmp_path: Path) -> None
                 stage.clock.pass_time(FIRST_PAUSE_S)
                 await looking
 
-            assert stage.notices[2:] == [MigrationFinished(1)]
+            assert stage.notices[3:] == [MigrationFinished(1)]
             assert lists(stage) == 1
 
     finish(scene())
@@ -228,7 +230,7 @@ def test_who_comes_back_to_a_node_looks_again_until_no_claim_is_refused(tmp_path
 
             await stage.run()  # the next start
 
-            assert stage.notices[1:] == [MigrationFinished(1)]
+            assert stage.notices[2:] == [MigrationFinished(1)]
             assert stage.state.adopted.exists()
 
     finish(scene())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, ProviderDeviceId
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare import (
     Notice,
@@ -331,7 +331,7 @@ def test_the_worker_repeats_with_back_off_and_on_news(site: Site) -> None:
         await clock.until_asleep(60.0)
         assert notices[-1] == ProfileReleased(CLAIM)
         site.store.put(ProfileRecord(CLAIM))
-        releaser.stir()
+        releaser.wake()
         for _ in range(4):
             await released.acquire()
         work.cancel()

@@ -35,7 +35,7 @@ def applied(wanted: tuple[DeviceStatus, ...], stamp: str = STAMP) -> list[Any]:
 
 def test_all_is_in_one_document() -> None:
     assert claim_document(claim("nic-0"), NICS, STAMP, NODE) == {
-        "metadata": {"namespace": "ai", "name": "fast", "uid": "claim-1"},
+        "metadata": {"namespace": "ai", "name": "fast", "uid": "claim-1", "resourceVersion": "7"},
         "status": {
             "devices": [
                 {

@@ -16,7 +16,13 @@ import pytest
 from dra_shim.kubeapi import EVENT, version_of
 from dra_shim.prepare import ClaimPrepared, PrepareFailed
 from dra_shim.settings.common import StatePaths
-from dra_shim.status import ClaimGone, ClaimRefused, EventPosted, StatusApplied
+from dra_shim.status import (
+    ClaimGone,
+    ClaimRefused,
+    EventPosted,
+    StatusApplied,
+    StatusSyncFailed,
+)
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import ObjectRef, Phase
@@ -267,6 +273,29 @@ def test_a_namesake_is_left_alone(subject: Subject, tmp_path: Path) -> None:
 
             assert await it.until_said(ClaimGone) == ClaimGone(gone)
             assert entries(await it.claim(ref)) == {}
+
+    finish(scene())
+
+
+def test_a_claim_that_changed_after_prepare_read_it_is_read_again(
+    subject: Subject, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        async with reporting(subject, tmp_path) as it:
+            ref = ref_of(await allocated_claim(it.api, "nic-0"))
+            before = await it.claim(ref)
+            gpu = [device_status("gpu-0", "gpu.example.com")]
+            await apply_status(it.api, before, "gpu.example.com", gpu)
+            it.reporter.tell(ClaimPrepared(ref, own_pod(), gated=True, document=before))
+            it.allocations.put(given(ref, "nic-0"))
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+
+            claim = await it.claim(ref)
+            assert list(entries(claim)) == ["nic-0"]
+            assert list(entries(claim, "gpu.example.com")) == ["gpu-0"]
+            assert it.said(StatusSyncFailed) == []
 
     finish(scene())
 

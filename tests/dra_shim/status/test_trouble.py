@@ -1,17 +1,27 @@
 """The reporter in trouble: servers that do not answer, or will not."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dra_shim.prepare import ClaimPrepared
 from dra_shim.status import ClaimGone, ClaimRefused, StatusApplied, StatusNotKept, StatusSyncFailed
-from dra_shim.status.claim_writer import PROBE_S
+from dra_shim.status.claim_writer import MAX_KNOWN, PROBE_S
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
 from dranet_nri.component.deferred import DELAY_S
 from dranet_nri.model import Phase
-from tests.dra_shim.status.status_bench import START, attached, conditions, entries, failed, given
+from tests.dra_shim.status.status_bench import (
+    POD,
+    START,
+    attached,
+    conditions,
+    entries,
+    failed,
+    given,
+)
 from tests.dra_shim.status.status_trouble import (
     applying,
     posting,
@@ -198,6 +208,47 @@ def test_a_claim_that_is_replaced_between_reading_and_writing_is_read_again(
     finish(scene())
 
 
+def test_a_claim_that_the_server_returned_is_not_read_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            document = await it.claim(ref)
+            it.reporter.tell(ClaimPrepared(ref, POD, gated=True, document=document))
+            before = len(server.asked)
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(StatusApplied)
+            it.attachments.put(failed(given(ref, "nic-0"), "gone"))
+            await it.rest(REST_S)
+            await it.until_said(StatusApplied, 2)
+
+            asked = [request for request in server.asked[before:] if not posting(request)]
+            assert [request.method for request in asked] == ["PATCH", "PATCH"]
+
+    finish(scene())
+
+
+def test_of_the_claims_that_the_server_returned_the_newest_are_kept(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            refs = [await prepared(it, f"nic-{number}") for number in range(2)]
+            for ref in refs:
+                it.reporter.tell(ClaimPrepared(ref, POD, gated=True, document=await it.claim(ref)))
+            for number in range(MAX_KNOWN - 1):
+                other = replace(refs[0], uid=f"other-{number}")
+                it.reporter.tell(ClaimPrepared(other, POD, gated=True, document={"metadata": {}}))
+            before = len(server.asked)
+            for number in (1, 0):
+                it.attachments.put(attached(given(refs[number], f"nic-{number}")))
+                await it.rest()
+                await it.until_said(StatusApplied, 2 - number)
+
+            asked = [request for request in server.asked[before:] if not posting(request)]
+            assert [request.method for request in asked] == ["PATCH", "GET", "PATCH"]
+
+    finish(scene())
+
+
 def test_a_server_that_drops_the_status_is_not_fought(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
@@ -255,6 +306,6 @@ def test_a_pod_that_ends_with_its_claim_costs_no_write(tmp_path: Path) -> None:
             await it.rest(DEPARTURE_S)
             await it.until_said(ClaimGone)
 
-            assert len([request for request in server.asked if applying(request)]) == 1
+            assert len(it.said(StatusApplied)) == 1
 
     finish(scene())

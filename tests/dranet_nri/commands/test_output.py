@@ -10,7 +10,7 @@ from dra_shim.cli import main as shim
 from dranet_nri.cli import main as plugin
 from dranet_nri.commands.inventory import print_inventory
 from dranet_nri.component.findings import Finding, Severity, show_findings
-from dranet_nri.component.output import say, shown, table
+from dranet_nri.component.output import print_lines, shown, table
 from dranet_nri.inventory import Inventory
 from dranet_nri.model import Device, DeviceKey
 
@@ -69,7 +69,7 @@ def test_no_verb_prints_what_a_terminal_would_act_on(
 
 
 def test_errors_go_where_they_are_told_to(capfd: pytest.CaptureFixture[str]) -> None:
-    say("one", "two", to=sys.stderr)
+    print_lines("one", "two", to=sys.stderr)
 
     assert capfd.readouterr() == ("", "one\ntwo\n")
 

@@ -16,7 +16,7 @@ import pytest
 
 from dra_shim.kubeletplugin import sockets_of
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.log import ROOM, NonBlockingStderr
+from dranet_nri.component.log import BUFFER_BYTES, NonBlockingStderr, non_blocking_stderr
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.lock import PluginLock
@@ -37,7 +37,7 @@ contexts: [{name: it, context: {cluster: it, user: me}}]
 users: [{name: me, user: {token: secret}}]
 """
 LINE = b"x" * 999 + b"\n"
-MANY = 3 * ROOM // len(LINE)
+MANY = 3 * BUFFER_BYTES // len(LINE)
 COMMAND = """
 import sys
 from dranet_nri.component.log import configure, logger, non_blocking_stderr
@@ -80,7 +80,7 @@ def test_a_reader_that_stalls_stops_no_writer_and_is_told_how_much_it_missed(
     *kept, told = until(pipe[0], b"gap of")
 
     assert set(kept) == {LINE}
-    assert ROOM // len(LINE) <= len(kept) < MANY
+    assert BUFFER_BYTES // len(LINE) <= len(kept) < MANY
     assert told == gap(MANY - len(kept)).encode()
     outlet.write(b"and on\n")
     assert until(pipe[0], b"and on") == [b"and on\n"]
@@ -185,7 +185,7 @@ def test_what_others_write_goes_the_same_way_and_a_gap_is_a_line_of_the_log() ->
         rest = process.stderr.read()
 
     assert [line["number"] for line in kept] == list(range(len(kept)))
-    assert told["event"] == "log lines lost, nobody took them"
+    assert told["event"] == "log lines dropped, standard error was not read"
     assert (told["level"], told["lines"]) == ("warning", 20_000 - len(kept))
     assert "beside" in rest
 
@@ -224,6 +224,20 @@ def test_the_plugin_answers_hooks_while_nobody_reads_its_log(
             process.kill()
 
 
+@pytest.mark.parametrize("flag", ["--no-such-flag", "--kubeconfig=absent"])
+@pytest.mark.parametrize("program", ["dra_shim", "dranet_nri"])
+def test_a_daemon_that_cannot_start_ends_though_nobody_reads_why(
+    tmp_path: Path, pipe: tuple[int, int], program: str, flag: str
+) -> None:
+    fill(pipe[1])
+    done = subprocess.run(
+        (sys.executable, "-m", program, "run", flag),
+        cwd=tmp_path, env=ENVIRONMENT, stderr=pipe[1], check=False, timeout=120,
+    )  # fmt: skip
+
+    assert done.returncode == (1 if program == "dra_shim" and "absent" in flag else 2)
+
+
 def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple[int, int]) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     state = StatePaths(tmp_path / "state", tmp_path / "run")
@@ -250,3 +264,15 @@ def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple
         finally:
             process.kill()
     other.release()
+
+
+def test_a_standard_error_that_is_no_file_stays_as_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    captured = sys.stderr
+
+    with non_blocking_stderr():
+        assert sys.stderr is captured
+        sys.stderr.write("a line\n")
+
+    assert capsys.readouterr().err == "a line\n"

@@ -57,7 +57,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         """Put them together."""
-        self.parts = Supervisor(
+        self.workers = Supervisor(
             [self.good.part(), self.bad.part()],
             self.told.append,
             clock=self.clock,
@@ -81,7 +81,7 @@ def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
 
     async def play() -> Scene:
         stage = Scene()
-        work = asyncio.create_task(stage.parts.run())
+        work = asyncio.create_task(stage.workers.run())
         await stage.good.at_work.wait()
         await stage.bad.at_work.wait()
         await scene(stage)
@@ -96,9 +96,9 @@ def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
 def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
     async def scene(stage: Scene) -> None:
         await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
-        assert stage.parts.ailing == {"bad": "ValueError: bad news"}
+        assert stage.workers.failing == {"bad": "ValueError: bad news"}
         await stage.rested(FIRST_PAUSE_S)
-        assert stage.parts.ailing == {}
+        assert stage.workers.failing == {}
 
     stage = played(scene)
     assert [(event.name, str(event.cause), event.retry_s) for event in stage.told] == [
@@ -111,7 +111,7 @@ def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
 def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
     async def scene(stage: Scene) -> None:
         await stage.fail(None, FIRST_PAUSE_S)
-        assert stage.parts.ailing == {"bad": "RuntimeError: ended by itself"}
+        assert stage.workers.failing == {"bad": "RuntimeError: ended by itself"}
 
     played(scene)
 

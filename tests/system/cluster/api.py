@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import yaml
+
 from tests.system.cluster.pki import Identity
 
 HOST: Final = "127.0.0.1"
-DEADLINE_S: Final = 30
+DEADLINE_S: Final = 120
 Object: TypeAlias = dict[str, Any]  # a Kubernetes object as JSON
 
 
@@ -36,6 +39,7 @@ class Api:
         self._port = port
         self._context = ssl.create_default_context(cafile=ca)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._collections: dict[str, dict[str, Object]] = {}  # by API version and kind
         if isinstance(who, Identity):
             self._context.load_cert_chain(who.certificate, who.key)
         else:
@@ -57,15 +61,50 @@ class Api:
         """Replace the object at this path; return it as the server keeps it."""
         return self._request("PUT", path, body)
 
-    def delete(self, path: str) -> None:
-        """Delete the object at this path without a grace period."""
-        self._request("DELETE", path, {"gracePeriodSeconds": 0})
+    def apply(self, manifest: str, namespace: str) -> None:
+        """Apply the documents of a manifest as `kubectl apply --server-side` does.
 
-    def _request(self, method: str, path: str, body: Object | None = None) -> Object:
+        A process of kubectl takes 0.2 s of CPU time. Its own ways are tested where examples and
+        the driver's manifests are applied.
+
+        Args:
+            manifest: YAML or JSON.
+            namespace: of documents that name none.
+        """
+        for document in filter(None, yaml.safe_load_all(manifest)):
+            path = self._path_of(document, namespace)
+            query = "fieldManager=tests&force=true&fieldValidation=Strict"
+            media = {"Content-Type": "application/apply-patch+yaml"}
+            self._request("PATCH", f"{path}?{query}", document, media)
+
+    def delete(self, path: str, grace_s: int = 0) -> None:
+        """Delete the object, or all objects of the collection, at this path."""
+        self._request("DELETE", path, {"gracePeriodSeconds": grace_s})
+
+    def _path_of(self, document: Object, namespace: str) -> str:
+        version, metadata = document["apiVersion"], document["metadata"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if version not in self._collections:
+            resources = self.get(root)["resources"]
+            self._collections[version] = {
+                resource["kind"]: resource for resource in resources if "/" not in resource["name"]
+            }
+        resource = self._collections[version][document["kind"]]
+        place = metadata.get("namespace", namespace)
+        space = f"/namespaces/{place}" if resource["namespaced"] else ""
+        return f"{root}{space}/{resource['name']}/{metadata['name']}"
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Object:
         connection = HTTPSConnection(HOST, self._port, timeout=DEADLINE_S, context=self._context)
         try:
             text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, self._headers)
+            connection.request(method, path, text, {**self._headers, **(headers or {})})
             response = connection.getresponse()
             answer: Object = json.loads(response.read())
         finally:

@@ -1,4 +1,4 @@
-"""Documents that tests have kubectl apply: our class, claims for its devices, pods that list one.
+"""Documents that tests apply: our class, claims for its devices, pods that list one.
 
 What a function takes by name as `more` stands in its document as it is given.
 """
@@ -19,7 +19,7 @@ GROUP: Final = "resource.k8s.io/v1"
 
 
 def manifest(*documents: Object) -> str:
-    """Return documents as kubectl takes them."""
+    """Return documents as one manifest."""
     text: str = yaml.safe_dump_all(documents, sort_keys=False)
     return text
 

@@ -28,9 +28,8 @@ class Pods:
         wait_until("a service account for pods", lambda: self._get(account))
 
     def apply(self, manifest: str) -> None:
-        """Have kubectl apply a manifest; IMAGE in it becomes the image of the box."""
-        text = manifest.replace("IMAGE", image.NAME)
-        self._cluster.kubectl("apply", f"--namespace={self.namespace}", "--filename=-", stdin=text)
+        """Apply a manifest; IMAGE in it becomes the image of the box."""
+        self.api.apply(manifest.replace("IMAGE", image.NAME), self.namespace)
 
     def say(self, pod: str, *command: str, container: str = "main") -> str:
         """Run a command in a pod by `kubectl exec`; return what it prints."""
@@ -58,9 +57,8 @@ class Pods:
         self.wait_gone(pod)
 
     def begin_deletion(self, pod: str, *, grace_s: int = 1) -> None:
-        """Have a pod deleted. Without force, kubectl makes one second of none."""
-        force = () if grace_s else ("--force",)
-        self._kubectl("delete", "pod", pod, f"--grace-period={grace_s}", "--wait=false", *force)
+        """Begin to delete a pod; with grace_s 0 the API server forgets it at once."""
+        self.api.delete(f"{NAMESPACES}/{self.namespace}/pods/{pod}", grace_s)
 
     def wait_gone(self, pod: str) -> None:
         """Return once there is no such pod."""
@@ -93,8 +91,8 @@ class Pods:
 
     def remove(self) -> None:
         """Delete all pods, wait until they are gone, then the namespace."""
-        self._kubectl("delete", "pods", "--all", "--grace-period=1", "--wait=false")
         pods = f"{NAMESPACES}/{self.namespace}/pods"
+        self.api.delete(pods, grace_s=1)
         wait_until("all pods to be gone", lambda: not self.api.get(pods)["items"], PATIENCE_S)
         self.api.delete(f"{NAMESPACES}/{self.namespace}")
 

@@ -107,8 +107,7 @@ class Site:
 
     def create(self, namespace: str, *documents: Object) -> None:
         """Apply documents."""
-        flags = (f"--namespace={namespace}", "--filename=-")
-        self._cluster.kubectl("apply", *flags, stdin=manifest(*documents))
+        self.api.apply(manifest(*documents), namespace)
 
     def delete(self) -> None:
         """Delete all but classes; what is in namespaces goes with them, on its own.

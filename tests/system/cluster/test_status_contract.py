@@ -4,6 +4,7 @@ import pytest
 
 from tests.dra_shim.kubeapi.client_bench import Subject
 from tests.dra_shim.status.test_contract import (
+    test_a_claim_that_changed_after_prepare_read_it_is_read_again,
     test_a_device_that_is_home_is_not_ready,
     test_a_device_that_is_not_allocated_spoils_nothing,
     test_a_failure_is_said_of_the_device_and_to_the_pod,
@@ -21,6 +22,7 @@ from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.subject import RealSubject
 
 __all__ = [
+    "test_a_claim_that_changed_after_prepare_read_it_is_read_again",
     "test_a_device_that_is_home_is_not_ready",
     "test_a_device_that_is_not_allocated_spoils_nothing",
     "test_a_failure_is_said_of_the_device_and_to_the_pod",

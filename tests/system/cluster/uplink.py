@@ -22,7 +22,7 @@ from tests.system.cluster.api import HOST
 from tests.system.cluster.gateway import ADDRESS, GATEWAY, SERVICE
 
 SERVICE_PORT: Final = 443
-DEADLINE_S: Final = 20.0  # of a connection to the node
+DEADLINE_S: Final = 60.0  # of a connection to the node
 CHUNK: Final = 1 << 16
 HEAD_BYTES: Final = 1 << 12
 BACKLOG: Final = 64

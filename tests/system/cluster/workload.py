@@ -35,7 +35,6 @@ class Workload:
     def __init__(self, cluster: ControlPlane) -> None:
         self.name = f"test-{next(_numbers)}"
         self.api: Api = cluster.api()
-        self._cluster = cluster
 
     def create(self) -> None:
         """Create all; return when pods can be created and the node can have them."""
@@ -53,8 +52,8 @@ class Workload:
                 self.api.delete(f"{path}/{self.name}")
 
     def apply(self, manifest: str) -> None:
-        """Have kubectl apply a manifest, to this namespace unless it says another."""
-        self._cluster.kubectl("apply", f"--namespace={self.name}", "--filename=-", stdin=manifest)
+        """Apply a manifest, to this namespace unless it names another."""
+        self.api.apply(manifest, self.name)
 
     def pod(self, name: str) -> Object:
         """Return a pod of the namespace."""

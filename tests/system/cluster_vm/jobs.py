@@ -100,7 +100,7 @@ class Running:
         """Delete the jobs and their pods; return once all are gone."""
         space = f"--namespace={self._pods.namespace}"
         self._cluster.kubectl("delete", space, "jobs", "--all", "--cascade=orphan")
-        self._cluster.kubectl("delete", space, "pods", "--all", "--grace-period=1", "--wait=false")
+        self._pods.api.delete(f"{NAMESPACES}/{self._pods.namespace}/pods", grace_s=1)
         wait_until("all pods to be gone", lambda: not self._all(), DEADLINE_S)
 
     def names(self) -> list[str]:

@@ -111,7 +111,7 @@ class Story:
         """Delete what made the pods; return once the pods are gone, and their NICs home."""
         space = f"--namespace={self.pods.namespace}"
         self._cluster.kubectl("delete", space, CONTROLLERS, "--all", "--cascade=orphan")
-        self._cluster.kubectl("delete", space, "pods", "--all", "--grace-period=1", "--wait=false")
+        self.pods.api.delete(f"{NAMESPACES}/{self.pods.namespace}/pods", grace_s=1)
         wait_until("all pods to be gone", lambda: not self._pods(), PATIENCE_S)
         self._machine.wait_home()
 

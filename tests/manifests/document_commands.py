@@ -1,0 +1,73 @@
+"""Commands of other programs in the documents, and the flags that these programs have.
+
+`recorded_flags.json` holds the flags of each subcommand, read from its `--help`. The tier `cluster`
+compares the record with kubectl and Helm. Podman and Skopeo were recorded from Debian's packages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+RECORD: Final = Path(__file__).with_name("recorded_flags.json")
+DOCUMENTS: Final = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "SECURITY.md")),
+    *sorted((ROOT / "manifests").rglob("*.md")),
+]
+PROGRAMS: Final = ("helm", "kubectl", "podman", "skopeo")
+
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
+_INLINE = re.compile(r"`([^`]+)`")
+# A command ends at a pipe, another command or a redirection.
+_COMMAND = re.compile(rf"(?<![\w./-])(?:{'|'.join(PROGRAMS)}) (?:'[^']*'|[^'|&;>)])+")
+_FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)", re.MULTILINE)
+
+
+def commands(path: Path) -> Iterator[list[str]]:
+    """Yield the words of each command of PROGRAMS in a document, up to `--`."""
+    text = path.read_text().replace("\\\n", " ")
+    fenced = [block for language, block in _FENCED.findall(text) if language != "yaml"]
+    text = _FENCED.sub("", text)
+    inline = (" ".join(code.split()) for code in _INLINE.findall(_INDENTED.sub("", text)))
+    for line in "\n".join((*fenced, *_INDENTED.findall(text), *inline)).splitlines():
+        for command in _COMMAND.findall(line):
+            words = shlex.split(command)
+            yield words[: words.index("--")] if "--" in words else words
+
+
+def subcommand(words: list[str], recorded: dict[str, list[str]]) -> str | None:
+    """Return the longest recorded subcommand that begins a command; None: there is none."""
+    for count in (3, 2):
+        if " ".join(words[:count]) in recorded:
+            return " ".join(words[:count])
+    return None
+
+
+def flags(words: list[str]) -> set[str]:
+    """Return the flags of a command, without values."""
+    return {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
+
+
+def known_flags(subcommand: str, recorded: dict[str, list[str]]) -> set[str]:
+    """Return the flags of a recorded subcommand, with those of all commands of its program."""
+    return {*recorded[subcommand], *recorded.get(subcommand.split()[0], ())}
+
+
+def recorded_flags() -> dict[str, list[str]]:
+    """Return the record: flags by subcommand."""
+    record: dict[str, list[str]] = json.loads(RECORD.read_text())
+    return record
+
+
+def read_flags(program: Path | str, verbs: list[str]) -> list[str]:
+    """Return the flags that a program lists for a subcommand; kubectl lists common ones apart."""
+    call = (program, *verbs, "--help") if verbs else (program, "options")
+    text = subprocess.run(call, capture_output=True, text=True, check=True, timeout=60).stdout
+    return sorted({flag for match in _FLAG.findall(text) for flag in match if flag})

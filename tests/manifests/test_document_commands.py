@@ -1,0 +1,47 @@
+"""Commands of kubectl, Helm, Podman and Skopeo in the documents: subcommand and flags exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_shim.kubectl.cli import PROGRAM
+from tests.manifests.document_commands import (
+    DOCUMENTS,
+    commands,
+    flags,
+    known_flags,
+    recorded_flags,
+    subcommand,
+)
+
+RECORDED = recorded_flags()
+COMMANDS = sorted({tuple(words) for path in DOCUMENTS for words in commands(path)})
+PLUGIN = [words for words in COMMANDS if words[:2] == ("kubectl", "dranet")]
+OTHERS = [words for words in COMMANDS if words not in PLUGIN]
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_a_command_has_a_subcommand_and_flags_that_exist(words: tuple[str, ...]) -> None:
+    found = subcommand([*words], RECORDED)
+
+    assert found, "unknown subcommand, or not in recorded_flags.json"
+    assert flags([*words]) <= known_flags(found, RECORDED)
+
+
+@pytest.mark.parametrize("words", PLUGIN, ids=" ".join)
+def test_a_command_of_the_kubectl_plugin_has_a_verb_and_flags_that_exist(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb = words[2:3] or ("status",)
+    assert verb[0] in dict(PROGRAM.verbs)
+
+    with pytest.raises(SystemExit):
+        PROGRAM.main([*verb, "--help"])
+    text = capsys.readouterr().out
+    assert {flag for flag in flags([*words]) if flag not in text} == set()
+
+
+def test_the_documents_have_commands_of_each_program() -> None:
+    assert {words[0] for words in OTHERS} == {"helm", "kubectl", "podman", "skopeo"}
+    assert len(OTHERS) > 40
+    assert len(PLUGIN) > 5
