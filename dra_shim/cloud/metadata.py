@@ -1,4 +1,4 @@
-"""Metadata server client: bounded in time and size, without proxies and redirects."""
+"""Metadata server client: limited in time and size, without proxies and redirects."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,23 +17,23 @@ from dra_shim.cloud.provider import (
 )
 
 ANSWER_S: Final = 5.0
-KEPT_S: Final = 240.0  # of an answer; NICs and addresses are added while a machine runs
+KEPT_S: Final = 240.0  # seconds for which an answer is valid; NICs and addresses can be added
 MAX_ANSWER: Final = 1 << 20  # bytes
 
 
 class MetadataProvider:
-    """A Provider by a cloud's metadata server, which is asked again when its answer is old."""
+    """Provider from a metadata server, with a cache."""
 
     required = False
 
     def __init__(
         self, cloud: Cloud, server: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Create the provider; no request is sent.
 
         Args:
-            cloud: which.
-            server: its address, "" for the cloud's own.
+            cloud: the cloud.
+            server: address of the server, "" for the default of the cloud.
             clock: monotonic seconds.
         """
         self._cloud, self._server, self._clock = cloud, server or cloud.server, clock
@@ -42,11 +42,11 @@ class MetadataProvider:
 
     @property
     def name(self) -> str:
-        """Return the cloud's name."""
+        """Return the name of the cloud."""
         return self._cloud.name
 
     async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
-        """See Provider."""
+        """Implement Provider."""
         if self._described is None or self._due <= self._clock():
             self._described = await self._load()
             self._due = self._clock() + KEPT_S
@@ -64,7 +64,7 @@ class MetadataProvider:
 
 @asynccontextmanager
 async def _client(server: str) -> AsyncIterator[httpx2.AsyncClient]:
-    # A link-local address is never behind a proxy, and only there is the metadata trusted.
+    # The address is link-local: a proxy cannot reach it, and other servers are not trusted.
     async with httpx2.AsyncClient(
         base_url=server, trust_env=False, follow_redirects=False, timeout=ANSWER_S
     ) as client:

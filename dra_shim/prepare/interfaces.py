@@ -58,7 +58,7 @@ class DeviceSource(Protocol):
 class NodeSource(DeviceSource, Protocol):
     """Source of the node's devices, and of those that exclude each other."""
 
-    def rivals(self) -> Mapping[str, frozenset[str]]:
+    def conflicts(self) -> Mapping[str, frozenset[str]]:
         """Return device → those that no other pod may have beside it, by the last scan.
 
         A PF and its virtual functions and subfunctions are such.

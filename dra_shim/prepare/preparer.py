@@ -309,13 +309,13 @@ class Preparer:
         trial.doing = "the node's devices"
         devices = await trial.devices.devices({result.device[2] for result in claim.results})
         # What another driver gave away is in its pod already.
-        rivals = {} if trial.adopts else self._sources.devices.rivals()
+        conflicts = {} if trial.adopts else self._sources.devices.conflicts()
         layers: profiles.Layers = {}
         if recorded is None or not is_recorded(recorded, claim, pod.uid, self._terms):
             trial.doing = "the providers of parameters"
             layers = await self._providers.provided(claim, trial.document, devices, self._terms)
         trial.doing = "the records"
-        given = transactions.RecordInputs(devices, rivals, layers, runs=trial.adopts)
+        given = transactions.RecordInputs(devices, conflicts, layers, runs=trial.adopts)
         return await self._transact(
             lambda transaction: transactions.record(
                 transaction, claim, pod, use, given, self._terms

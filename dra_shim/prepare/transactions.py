@@ -40,7 +40,7 @@ class RecordInputs:
     """
 
     devices: Mapping[str, Device]
-    rivals: Mapping[str, frozenset[str]]
+    conflicts: Mapping[str, frozenset[str]]
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = field(default_factory=dict)
     runs: bool = False
 
@@ -71,7 +71,7 @@ def record(
     before = transaction.by_uid(claim.ref.uid)
     if before and is_recorded(before[0], claim, pod.uid, terms):
         return before[0]
-    _check_free(claim, transaction.in_use((claim.ref, pod)), given.rivals)
+    _check_free(claim, transaction.in_use((claim.ref, pod)), given.conflicts)
     holder = transaction.holder(claim.ref.uid, besides=pod.uid)
     if holder is not None:
         raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
@@ -158,7 +158,7 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
 
 
 def _check_free(
-    claim: AllocatedClaim, uses: DeviceUsage, rivals: Mapping[str, frozenset[str]]
+    claim: AllocatedClaim, uses: DeviceUsage, conflicts: Mapping[str, frozenset[str]]
 ) -> None:
     taken = [result for result in claim.results if not result.admin_access]
     held: list[str] = []
@@ -173,7 +173,7 @@ def _check_free(
         f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
         f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
         for name in (result.device[2] for result in taken)
-        for rival in sorted(rivals.get(name, ()))
+        for rival in sorted(conflicts.get(name, ()))
         if (who := uses.whole.get(rival) or uses.shares.get(rival))
     ]
     if excluded:
