@@ -1,4 +1,4 @@
-"""Observed state of a device: where it is now, and how it is set."""
+"""Observed state of a device: location and configuration."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ from dranet_nri.plan.kernel import Session
 
 
 def observe(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
-    """Return where the device is and all that it has, its RDMA devices included.
+    """Return location and configuration of the device, including its RDMA devices.
 
     Args:
         session: of the pod.
-        device: to find.
-        bare: without its configuration in the pod, which neither its restore nor a resync needs.
+        device: its record.
+        bare: without the configuration in the pod, which a restore and a resync do not need.
 
     Raises:
         KernelError: the kernel could not be read.

@@ -1,4 +1,4 @@
-"""Kernel events that call for a reconcile."""
+"""Reconcile triggers: the kernel events after which a reconcile is needed."""
 
 from collections.abc import Collection
 from typing import Final
@@ -10,16 +10,15 @@ from dranet_nri.linux.rdma.types import EventKind
 COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
 APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
 DISAPPEARING: Final = frozenset({"remove", "unbind"})
-VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, drivers/base/core.c
+VIRTUAL: Final = "/devices/virtual/"  # devices without hardware, drivers/base/core.c
 
 
 def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> bool:
-    """Whether events may be about devices of the plugin.
+    """Whether events may concern devices of the plugin.
 
-    They are in three cases. A device appears that a claim waits for: it may be back on the host.
-    An RDMA device appears: the reload of a driver gives device files other numbers. A device of a
-    pod disappears: every namespace gets the events of PCI functions and device files, but those
-    of a link are sent to its own namespace only.
+    In three cases: an awaited device appears, which may be back on the host; an RDMA device
+    appears, because a driver reload changes device numbers; a pod's PCI function or device file
+    disappears. Link events are sent to the link's namespace only, the others to all namespaces.
     """
     if any(event.action == OVERFLOW for event in events):
         return True
@@ -33,10 +32,10 @@ def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> boo
 
 
 def _may_be_missing(appeared: Collection[DeviceEvent], plugin: HookHandler) -> bool:
-    """Whether something that appeared may be what keeps a claim from being settled.
+    """Whether an unsettled claim may be waiting for a device that appeared.
 
-    Hardware may, under any name. Virtual links appear with every pod of the node: one counts only
-    if a claim that is not settled has its name.
+    Hardware counts with any name. Virtual links appear with every pod of the node: one counts only
+    if an unsettled claim has its name.
     """
     if any(event.subsystem != "net" or not event.path.startswith(VIRTUAL) for event in appeared):
         return plugin.pending() > 0

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-# Present and former names of feature groups in ethtool: the features that they stand for, as
-# patterns (*: anything). ethtool(8), -K; the kernel has the feature names only.
+# Current and former names of feature groups (ethtool(8), -K), and a pattern (*: any) of their
+# features. The kernel has names of features only.
 _GROUPS: Final = (
     ("rx", "rx-checksumming", "rx-checksum"),
     ("tx", "tx-checksumming", "tx-checksum-*"),
@@ -32,17 +32,17 @@ class Switches:
     off: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is named."""
+        """Whether there is any switch."""
         return bool(self.on or self.off)
 
     def __str__(self) -> str:
-        """Name all, those that are on first."""
+        """Return all switches as text, those that are on first."""
         words = (*(f"{name} on" for name in self.on), *(f"{name} off" for name in self.off))
         return ", ".join(words)
 
 
 def switches(states: dict[str, bool]) -> Switches:
-    """Return switches by name as such."""
+    """Return the value for a mapping of name to state."""
     on = tuple(sorted(name for name, state in states.items() if state))
     return Switches(on, tuple(sorted(name for name, state in states.items() if not state)))
 
@@ -55,7 +55,7 @@ class EthtoolConfig:
     private_flags: Switches = Switches()
 
     def __bool__(self) -> bool:
-        """Whether it asks for anything."""
+        """Whether any switch is requested."""
         return bool(self.features or self.private_flags)
 
 
@@ -64,9 +64,9 @@ class EthtoolState:
     """Offload features and private flags of a net device.
 
     Attributes:
-        features: those that can be changed, as they were asked for last ("wanted").
-        active: those that are at work, changeable or not: what a feature needs may be off.
-        private_flags: the driver's own.
+        features: changeable features, as last requested (ETHTOOL_A_FEATURES_WANTED).
+        active: features in effect; a requested one is not if a feature that it needs is off.
+        private_flags: flags of the driver.
     """
 
     features: Switches = Switches()

@@ -1,11 +1,10 @@
-"""Remedies for the errnos of the kernel: one table of sentences.
+"""Remedies for errnos of the kernel: one table of sentences.
 
 Rules:
-1. Every operation has a sentence for every errno: its own, else the general one of the errno.
-2. A sentence names a parameter of the claim only where the claim decides: in a pod, and for the
-   operation that applies the parameter.
-3. The meanings are those of the kernel's code for that request. Those of RDMA requests are in the
-   error's own text (linux/rdma/errors.py).
+1. Every operation has a sentence for every errno: a specific one, else the general one.
+2. A sentence names a parameter of the claim only in a pod, and for the operation that applies it.
+3. The meanings are those of the kernel's code for the request. RDMA errors have theirs in the
+   error's text (linux/rdma/errors.py).
 """
 
 from collections.abc import Mapping
@@ -264,7 +263,7 @@ def remedy(code: int, op: Op | None = None) -> str:
 
 
 def _own(op: Op | None) -> Mapping[int, str]:
-    """Return the sentences of the operation where it happens."""
+    """Return the sentences of the operation in its namespace."""
     match op:
         case None | MoveRdma() | RenameRdma():
             return {}
@@ -276,8 +275,8 @@ def _own(op: Op | None) -> Mapping[int, str]:
 
 
 def explained(error: KernelError, op: Op | None = None) -> str:
-    """Return the error with what to do about it."""
-    # Those of IPoIB children, which are made on the host, have the remedy as well.
+    """Return the error with its remedy."""
+    # So do errors of IPoIB children, which are created on the host.
     explains_itself = isinstance(op, MoveRdma | RenameRdma) or (
         isinstance(op, AddChild) and op.ns is Ns.HOST
     )
@@ -287,13 +286,13 @@ def explained(error: KernelError, op: Op | None = None) -> str:
 
 
 def described(error: Exception, op: Op | None = None) -> str:
-    """Return the text of an error for an Event or a record; a foreign one has its type."""
+    """Return the text of an error for an Event or a record; others than ours with their type."""
     if isinstance(error, KernelError):
         return explained(error, op)
     return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"
 
 
 def stopped_at(step: Op | str, error: DranetError, undo: tuple[str, ...] = ()) -> AttachError:
-    """Return the error of an attach that stopped at a step, which says each thing once."""
+    """Return the error of an attach that stopped at a step, without repeating the step."""
     cause = described(error, None if isinstance(step, str) else step)
     return AttachError(str(step), cause.removeprefix(f"{step}: "), undo)

@@ -1,8 +1,8 @@
 """Value rules of records, beyond the types of their fields.
 
-A record was written by another process. These rules keep a name from becoming a path, an interface
-name from becoming `conf/all`, and an address from being anything else. The *combination* of values
-was checked when the claim's parameters were parsed.
+A record is input from another process. These rules prevent a name that is a path, an interface name
+such as `all` of `conf/all`, and an address that is not one. The *combination* of values is checked
+where the claim's parameters are parsed.
 """
 
 import re
@@ -55,7 +55,7 @@ from dranet_nri.state.json_codec import WHOLE, Rules, kernel_text
 MAX_ROUTES: Final = 512  # per NIC, so that a record stays below its size limit
 MAX_U32: Final = (1 << 32) - 1
 MAX_I64: Final = (1 << 63) - 1  # of a Quantity, k8s.io/apimachinery/pkg/api/resource
-PARSED: Final = 1024  # texts known to be right; a record says the same from intent to home
+PARSED: Final = 1024  # cached valid texts; a claim's records repeat them
 
 # Directories of /proc/sys/net/*/conf/ that stand for every interface, and the loopback.
 RESERVED_NAMES: Final = frozenset({"all", "default", "lo"})
@@ -99,7 +99,7 @@ def _between(low: int, high: int) -> Callable[[int], None]:
 
 
 def kernel_name(text: str) -> None:
-    """Check what dev_valid_name of the kernel checks (net/core/dev.c), and printability."""
+    """Check an interface name as dev_valid_name does (net/core/dev.c), and that it is printable."""
     bad = any(char in "/:" or char.isspace() or not char.isprintable() for char in text)
     if bad or text in {"", ".", ".."} or len(text.encode()) > MAX_IFNAME:
         raise InvalidValueError(
@@ -108,7 +108,7 @@ def kernel_name(text: str) -> None:
 
 
 def own_name(text: str) -> None:
-    """Check an interface name that is set, or whose sysctls are written."""
+    """Check the name of a device that is renamed or whose sysctls are written."""
     kernel_name(text)
     if text in RESERVED_NAMES:
         raise InvalidValueError(f"{text!r}: is reserved and names no network device to move")

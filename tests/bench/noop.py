@@ -230,7 +230,7 @@ async def handling(hooks: HookHandler, hook: str) -> list[float]:
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
     far.setblocking(False)  # noqa: FBT003 - the socket's own signature
-    counts = hooks.attacher.meter.hooks
+    counts = hooks.attacher.metrics.hooks
 
     def answered(hook: str, _pod: Pod, outcome: Outcome, seconds: float) -> None:
         counts.answered(hook, outcome, seconds)

@@ -75,8 +75,8 @@ def lay() -> None:
 
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
     HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
-    process.AttachController = partial(AttachController, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
-    process.HookHandler = partial(HookHandler, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.AttachController = partial(AttachController, hang_timeout_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.HookHandler = partial(HookHandler, hang_wait_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

@@ -99,12 +99,12 @@ class PausedExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_live: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Say that it began and wait."""
         self.begun.set()
         assert self.go.wait(30)
-        return super().attach(pod, netns, allocations, previous, is_wanted)
+        return super().attach(pod, netns, allocations, previous, is_live)
 
 
 def pci_key(number: int) -> DeviceKey:
@@ -161,7 +161,7 @@ class Node:
         )
         self.plugin = HookHandler(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
         self.plugin.may_reject = True
-        self.plugin.moment_s = LATER  # in turn, however busy the machine
+        self.plugin.turn_s = LATER  # in turn, however busy the machine
 
     def stop(self) -> None:
         """End the plugin, however abruptly: nothing is written."""

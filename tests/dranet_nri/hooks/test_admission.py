@@ -210,7 +210,7 @@ class ThreadlessExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_live: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Fail as threading.Thread.start does."""
         raise RuntimeError("can't start new thread")

@@ -251,7 +251,7 @@ def test_refused_sandboxes_leave_no_namespace_held(node: Node) -> None:
     node.run_pod(old)
     node.kernel.fail_on(MoveLink, EBUSY)
     for number in range(3):
-        with pytest.raises(RefusedError, match="on their way back"):
+        with pytest.raises(RefusedError, match="are not restored yet"):
             node.run_pod(node.pod("web", f"try{number}"))
 
     assert node.kernel.held == {node.netns(old)}
