@@ -297,8 +297,7 @@ class Preparer:
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
         trial.doing = "the records"
-        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
-        recorded = before[0] if before else None
+        recorded = await self._recorded(claim.ref.uid)
         user = consumer_of(claim, recorded, await self._over(claim, recorded, trial))
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         trial.doing = f"pod {pod} from the API server"
@@ -321,6 +320,18 @@ class Preparer:
                 transaction, claim, pod, use, given, self._terms
             )
         )
+
+    async def _recorded(self, claim_uid: str) -> Allocation | None:
+        """Return the claim's record; transactions.record reads it again under the lock."""
+        found: tuple[Allocation, ...] | None = None
+        if self._mutex.acquire(blocking=False):  # else a transaction is at work
+            try:
+                found = self._ledger.peek(claim_uid)
+            finally:
+                self._mutex.release()
+        if found is None:
+            found = await self._transact(lambda transaction: transaction.by_uid(claim_uid))
+        return found[0] if found else None
 
     async def _over(
         self, claim: AllocatedClaim, recorded: Allocation | None, trial: _Trial

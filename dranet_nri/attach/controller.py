@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.child import remove_orphans
+from dranet_nri.attach.child import OrphanSchedule, remove_orphans
 from dranet_nri.attach.conflicts import (
     check_no_corrupt_owner,
     check_not_owned,
@@ -69,6 +69,7 @@ class AttachController:
         meter: counts.
         overseer: of all kernel work.
         holding: of pods' namespaces.
+        orphans: when to look for links of pods that are gone.
     """
 
     kernel: Kernel
@@ -88,9 +89,11 @@ class AttachController:
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     overseer: Watchdog = field(init=False)
     holding: NetnsRefs = field(init=False)
+    orphans: OrphanSchedule = field(init=False)
 
     def __post_init__(self) -> None:
         """Let kernel work be overseen, and namespaces be held no longer than it takes."""
+        self.orphans = OrphanSchedule(self.clock.boot)
         self.holding = NetnsRefs(self.kernel, self.attachments, self.clock)
         self.overseer = Watchdog(
             self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
@@ -357,6 +360,7 @@ class AttachController:
             return {device.child for record in records for device in record.devices}
 
         gone = await self.overseer.done(lambda: remove_orphans(self.kernel, known))
+        self.orphans.looked()
         if gone:
             self.log.warning("links of pods that are gone deleted", aliases=gone)
 

@@ -240,8 +240,9 @@ class HookHandler:
         for uid in self.attacher.gate.claims():
             close = partial(self._close_stray_gate, uid)
             yield Repair("gate not closed", RepairSubject(uid, uid), close)
-        strays = RepairSubject("host", "host")
-        yield Repair("orphaned links not removed", strays, self.attacher.remove_strays)
+        if self.attacher.orphans.is_due(self.attacher.attachments.all()):
+            strays = RepairSubject("host", "host")
+            yield Repair("orphaned links not removed", strays, self.attacher.remove_strays)
 
     def pending(self) -> int:
         """Return the number of claims neither restored nor attached with open gates, or unknown."""
