@@ -1,4 +1,4 @@
-"""Alibaba Cloud: the instance type, and which devices are elastic RDMA interfaces.
+"""Alibaba Cloud: instance type, and devices that are elastic RDMA interfaces.
 
 Origin: alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata (the server),
 kubernetes-sigs/dranet (the attributes).

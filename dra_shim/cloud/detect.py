@@ -1,9 +1,9 @@
-"""Cloud detection: by the firmware's strings, without a request to any server.
+"""Cloud detection by firmware strings, without a request to a server.
 
 Rules:
-1. A machine of no known cloud causes no request. Only CoreWeave, whose machines are bare metal, is
-   told by a label of the Node.
-2. A hint decides alone; metadata is then requested whatever the firmware says.
+1. On a machine outside these clouds, no request is sent. CoreWeave machines are bare metal; they
+   are detected by a label of the Node.
+2. A hint overrides the detection: metadata is then requested regardless of the firmware.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from dra_shim.cloud.provider import Cloud, Provider
 _CLOUDS: Final[Mapping[str, Cloud]] = {
     cloud.name: cloud for cloud in (GCE, AWS, AZURE, OKE, ALIBABA)
 }
-# (file below class/dmi/id, its text) → cloud.
+# (file below class/dmi/id, content) → cloud.
 _FIRMWARE: Final = (
     ("product_name", "Google Compute Engine", GCE),
     ("sys_vendor", "Amazon EC2", AWS),
@@ -36,12 +36,12 @@ _FIRMWARE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the facts of this machine come from.
+    """Sources for the detection.
 
     Attributes:
-        sysfs: where sysfs is mounted.
-        labels: returns the Node's labels.
-        servers: cloud → address of its metadata server, where it is not the cloud's own.
+        sysfs: mount point of sysfs.
+        labels: returns the labels of the Node.
+        servers: cloud → address of its metadata server, if not the default.
     """
 
     sysfs: Path
@@ -51,10 +51,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Chooses the provider of a machine.
+    """Selection of the provider of a machine.
 
     Attributes:
-        hint: a cloud's name, "" to detect it.
+        hint: name of the cloud, "" to detect it.
         webhook: the provider of --webhook-url, None without one.
     """
 
@@ -66,7 +66,7 @@ class Detection:
         """Return the provider, None if there is none.
 
         Raises:
-            CloudError: the Node's labels are not known.
+            CloudError: the labels of the Node are not known.
         """
         if self.hint == NONE:
             return None
@@ -83,7 +83,7 @@ class Detection:
 
 
 def by_firmware(sysfs: Path) -> Cloud | None:
-    """Return the cloud that the firmware names, None if it names none."""
+    """Return the cloud that the firmware identifies, None if there is none."""
     return next(
         (cloud for name, text, cloud in _FIRMWARE if _read(sysfs, name) == text),
         None,

@@ -42,7 +42,7 @@ async def _load(ask: Ask) -> Describe:
 
 
 def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return block, subblock and host of "/block/subblock/host"; nothing of any other text."""
+    """Return block, subblock and host of "/block/subblock/host"; nothing for other text."""
     parts = host.removeprefix("/").split("/", 2)
     if len(parts) != 3:
         return ()
@@ -59,7 +59,7 @@ def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, o
 
 
 def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> DeviceFacts:
-    """Return the facts of a NIC; as in dranet, none at all where its network cannot be read."""
+    """Return the facts of a NIC; none if its network cannot be parsed, as in dranet."""
     network = _NETWORK.fullmatch(text_at(nic, "network"))
     if network is None or int(network[1]) > _MAX_INTEGER:
         return DeviceFacts()

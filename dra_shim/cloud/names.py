@@ -1,6 +1,6 @@
-"""Names of clouds and the form of a webhook's URL, as flags take them.
+"""Names of clouds, and URLs of webhooks, as values of flags.
 
-The flags are parsed before the shim registers, and the providers are loaded after it.
+Flags are parsed before the shim registers; the providers are loaded after it.
 """
 
 from typing import Final
@@ -20,10 +20,10 @@ HINTS: Final = (GCE, AWS, AZURE, OKE, ALIBABA, COREWEAVE, WEBHOOK, NONE)
 
 
 def parse_hint(text: str) -> str:
-    """Return a cloud's name as HINTS has it; "" stays "".
+    """Return the name of a cloud in HINTS; "" is returned unchanged.
 
     Raises:
-        InvalidValueError: there is no such cloud.
+        InvalidValueError: the cloud is unknown.
     """
     known = {name.lower(): name for name in HINTS}
     if text and text.lower() not in known:
@@ -32,16 +32,16 @@ def parse_hint(text: str) -> str:
 
 
 def parse_url(text: str) -> str:
-    """Return the URL of a webhook; "" stays "".
+    """Return the URL of a webhook; "" is returned unchanged.
 
     Raises:
-        InvalidValueError: it is neither http(s)://HOST… nor unix:///PATH.
+        InvalidValueError: the URL is neither http(s)://HOST… nor unix:///PATH.
     """
     try:
         url = urlsplit(text)
         usable = bool(url.path if url.scheme == "unix" else url.hostname)
     except ValueError:
-        raise InvalidValueError(f"{text!r}: is no URL") from None
+        raise InvalidValueError(f"{text!r}: is not a URL") from None
     if text and not (usable and url.scheme in {"http", "https", "unix"}):
         raise InvalidValueError(
             f"{text!r}: must be http://HOST[:PORT], https://HOST[:PORT] or unix:///PATH"

@@ -1,4 +1,4 @@
-"""Oracle Cloud: where the host is in the RDMA fabric.
+"""Oracle Cloud: location of the host in the RDMA fabric.
 
 Origin: docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm (the server),
 kubernetes-sigs/dranet (the attributes).
@@ -20,7 +20,7 @@ from dra_shim.cloud.provider import (
 )
 
 _HEADERS: Final = (("Authorization", "Bearer Oracle"),)
-_MAX: Final = 60  # characters of an OCID that tell resources apart; a whole one is too long
+_MAX: Final = 60  # unique characters at the end of an OCID, which is too long for an attribute
 
 
 async def _load(ask: Ask) -> Describe:

@@ -1,10 +1,10 @@
-"""The shim process: components, supervised until it is stopped.
+"""Shim process: its workers, supervised until it is stopped.
 
 Rules:
 1. Pods wait for the registration at the kubelet, so the sockets are opened first. The other rooms,
    which take most of the start, are loaded on a thread while the kubelet is answered.
 2. At shutdown the registration at the kubelet ends first, then the calls in progress. Records,
-   slices and claim status stay; the next instance continues from there.
+   slices and claim status stay; the next instance continues from them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class ShimDaemon:
     """One shim process."""
 
     def __init__(self, settings: RunSettings, environ: Mapping[str, str]) -> None:
-        """Prepare; nothing is opened before run.
+        """Check the settings; nothing is opened before run.
 
         Raises:
             InvalidValueError: the kubelet's directory has too long a path.
@@ -53,7 +53,7 @@ class ShimDaemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         for name, why in self._settings.ignored:
-            self._log.warning("flag of dranet decides nothing here", flag=name, reason=why)
+            self._log.warning("flag of dranet has no effect", flag=name, reason=why)
         work = asyncio.create_task(self._serve(), name="serve")
         told = asyncio.create_task(stop.wait(), name="stop")
         await asyncio.wait((work, told), return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
-"""Wiring of the shim: its components, and the notifications among them.
+"""Construction of the shim: its components, and the notices among them.
 
-This module imports every room of the daemon: `process.py` loads it once the kubelet's sockets are
+This module imports all rooms of the daemon. `process.py` loads it when the kubelet's sockets are
 open.
 """
 
@@ -43,7 +43,7 @@ CHECKPOINT: Final = "dra_manager_state"  # of the kubelet, in its directory
 
 
 class Shim:
-    """One node's shim; close it when its parts have ended."""
+    """Shim of one node; call `close` when its workers have ended."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class Shim:
         sockets: Sockets,
         plugin: KubeletPlugin,
     ) -> None:
-        """Put it together; nothing is opened before a part runs.
+        """Create the components; nothing is opened before a worker runs.
 
         Args:
-            settings: how it runs.
-            environ: names the API server, for a process in a pod.
-            sockets: of the kubelet plugin.
-            plugin: at work already.
+            settings: settings of the daemon.
+            environ: environment variables with the API server, for a process in a pod.
+            sockets: sockets of the kubelet plugin.
+            plugin: the kubelet plugin, which already serves.
 
         Raises:
             InvalidValueError: a setting is not usable, or there is no access to an API server.
@@ -77,8 +77,8 @@ class Shim:
         self._log_sink = log_sink
         self._log_prepare = log_sink.of("prepare")
         self._metrics = metrics
-        heard = _both(log_sink.of("status"), metrics.status.on_status)
-        self._reporter = StatusController(api, settings.state, settings.node, heard)
+        on_status = _both(log_sink.of("status"), metrics.status.on_status)
+        self._reporter = StatusController(api, settings.state, settings.node, on_status)
         on_slices = _both(log_sink.of("slices"), metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
@@ -110,7 +110,7 @@ class Shim:
         )
 
     def close(self) -> None:
-        """Let the records go."""
+        """Close the records."""
         self._preparer.close()
 
     async def disconnect(self) -> None:
@@ -119,7 +119,7 @@ class Shim:
         await self._api.close()
 
     def parts(self) -> tuple[Worker, ...]:
-        """Return what is to be kept at work."""
+        """Return the workers, for the supervisor."""
         return (
             Worker("devices", self.devices.run),
             Worker("adoption", self._adopt),
@@ -148,7 +148,7 @@ class Shim:
         return WebServer(settings.bind_address, shown, self._log_sink.of("parts"))
 
     async def _adopt(self) -> None:
-        """Migrate claims, then wait: a worker does not end."""
+        """Migrate claims, then wait, because a worker does not return."""
         with self._preparer.adopting():
             await self._adoption.run()
         await asyncio.Event().wait()
@@ -192,8 +192,8 @@ def _check_expressions(settings: RunSettings) -> None:
 
 
 def _both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:
-    def hear(notice: N) -> None:
+    def notify(notice: N) -> None:
         one(notice)
         other(notice)
 
-    return hear
+    return notify

@@ -85,7 +85,7 @@ def driver_resources(
     node: str,
     devices: Iterable[Device],
     shared: frozenset[str] = frozenset(),
-    ills: Mapping[str, str] | None = None,
+    unhealthy: Mapping[str, str] | None = None,
     physical: Mapping[str, str] | None = None,
     near: Near | None = None,
     memo: Memo | None = None,
@@ -106,7 +106,7 @@ def driver_resources(
     consumed, counters = _functions(ordered, shared, physical or {})
 
     def offer(device: Device) -> SliceDevice:
-        state = (device.name in shared, (ills or {}).get(device.name, ""))
+        state = (device.name in shared, (unhealthy or {}).get(device.name, ""))
         draws = consumed.get(device.name, ())
         return memo.kept(
             (_offer, node, device.name, *state),
@@ -117,7 +117,7 @@ def driver_resources(
     return DriverResources(tuple(map(offer, ordered)), counters)
 
 
-def rivals_of(
+def conflicts_of(
     devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
 ) -> Mapping[str, frozenset[str]]:
     """Return device name -> names of those that no other pod may have beside it.

@@ -46,7 +46,7 @@ class NodeInventory:
     excluded: tuple[tuple[str, str], ...] = ()
     shared: frozenset[str] = frozenset()
     given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    ills: Mapping[str, str] = field(default_factory=dict)
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
     physical: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
 

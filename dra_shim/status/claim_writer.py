@@ -29,7 +29,7 @@ from dra_shim.status import notices
 from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
 from dra_shim.status.text import stamp_of
 from dra_shim.status.workqueue import ClaimItem, ClaimQueue, Devices
-from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, ObjectRef
 
@@ -41,20 +41,9 @@ class ClaimWriter:
     """Writes the status of claims."""
 
     def __init__(
-        self,
-        api: ApiClient,
-        node: str,
-        notify: notices.Notify,
-        timing: LoopClock = REAL,
+        self, api: ApiClient, node: str, notify: notices.Notify, timing: LoopClock
     ) -> None:
-        """Prepare; run does the work.
-
-        Args:
-            api: the server.
-            node: the node's name.
-            notify: called with each event; must not raise.
-            timing: what it goes by.
-        """
+        """Prepare; run does the work. Arguments are those of StatusController."""
         self._api = api
         self._node = node
         self._notify = notify

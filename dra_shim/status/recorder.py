@@ -29,7 +29,7 @@ from dra_shim.status.correlator import MAX_WAITING, EventCorrelator, PendingEven
 from dra_shim.status.events import counted, new_event
 from dra_shim.status.reasons import EventSpec
 from dranet_nri.component.backoff import Backoff
-from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.clock import LoopClock, Wakeup
 
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
@@ -40,20 +40,9 @@ class EventRecorder:
     """Posts events."""
 
     def __init__(
-        self,
-        api: ApiClient,
-        node: str,
-        notify: notices.Notify,
-        timing: LoopClock = REAL,
+        self, api: ApiClient, node: str, notify: notices.Notify, timing: LoopClock
     ) -> None:
-        """Prepare; run does the work.
-
-        Args:
-            api: the server.
-            node: the node's name.
-            notify: called with each event; must not raise.
-            timing: what it goes by.
-        """
+        """Prepare; run does the work. Arguments are those of StatusController."""
         self._api = api
         self._node = node
         self._notify = notify

@@ -139,7 +139,6 @@ def _function(
     limit = 0 if physical else folder.number(f"{address}/sriov_totalvfs")
     return PciFunction(
         address=address,
-        base_class=int(modalias["base"], 16),
         driver=driver,
         numa_node=folder.number(f"{address}/numa_node", -1),
         root=next((part for part in path if _ROOT.fullmatch(part)), ""),

@@ -17,7 +17,6 @@ class PciFunction:
 
     Attributes:
         address: "dddd:bb:dd.f", lower case.
-        base_class: first byte of the class code; 2 is a network controller.
         driver: name of the bound kernel driver, "" if none is bound.
         numa_node: -1 where the firmware has none.
         root: first part of its path, the root complex ("pci0000:8c").
@@ -30,7 +29,6 @@ class PciFunction:
     """
 
     address: str
-    base_class: int
     driver: str
     numa_node: int = -1
     root: str = ""

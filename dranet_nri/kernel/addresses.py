@@ -24,7 +24,6 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import FOREVER, Address, DetectedAddress
 
 RTM_NEWADDR: Final = 20
-RTM_DELADDR: Final = 21
 RTM_GETADDR: Final = 22
 NLM_F_EXCL_CREATE: Final = 0x600
 

@@ -1,4 +1,4 @@
-"""Offload features and private flags of a link, over the kernel's generic netlink family "ethtool".
+"""Offload features, private flags and driver settings of a link: the netlink family "ethtool".
 
 Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7.
 Feature numbers differ between kernels, so other modules use names. Every attach reads features:
@@ -7,14 +7,16 @@ names and the family's number are requested once, and sets are bit masks.
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from errno import ENOENT, EOPNOTSUPP
 from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.driver_settings import GROUPS, decoded, encoded, read_rss, write_rss
 from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk
 from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers
-from dranet_nri.model import EthtoolState, Switches, switches
+from dranet_nri.model import DriverSetting, EthtoolState, SettingGroup, Switches, switches
 
 NETLINK_GENERIC: Final = 16
 GENL_ID_CTRL: Final = 16
@@ -65,24 +67,51 @@ class Ethtool:
             KernelError: the kernel is older than 4.20; the socket is closed.
         """
         demand_answers(sock)
+        self._socket = sock
         self._netlink = NetlinkSocket(sock)
 
     def close(self) -> None:
         """Close the socket. Idempotent."""
         self._netlink.close()
 
-    def state(self, what: str, index: int) -> EthtoolState | None:
+    def state(self, what: str, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
         """Return what the link of that index has, None from a kernel without features.
+
+        Args:
+            what: how errors call it.
+            index: of the link.
+            groups: the driver settings to read besides (SettingGroup).
 
         Raises:
             KernelError: ENODEV, there is no such link; or the kernel refused.
         """
         try:
-            return self._state(what, index)
+            state = self._state(what, index)
         except KernelError as error:
             if error.code in {ENOENT, EOPNOTSUPP}:
                 return None  # Linux 5.5 and older have no such family, 5.6 no features in it
             raise
+        if not groups:
+            return state
+        return replace(
+            state,
+            settings=tuple(
+                setting
+                for group in GROUPS
+                if group in groups
+                for setting in self._settings(what, index, group)
+            ),
+            rss=read_rss(self._socket, what, index) if SettingGroup.RSS in groups else None,
+        )
+
+    def _settings(self, what: str, index: int, group: SettingGroup) -> tuple[DriverSetting, ...]:
+        try:
+            found = self._ask(what, GROUPS[group].get, _header(index))
+        except KernelError as error:
+            if error.code != EOPNOTSUPP:
+                raise
+            return ()  # the driver has none of the group, or the kernel no such message
+        return tuple(decoded(group, found))
 
     def _state(self, what: str, index: int) -> EthtoolState:
         names = _once("features", self._feature_names)
@@ -132,6 +161,24 @@ class Ethtool:
             KernelError: the driver refused.
         """
         self._set(what, PRIVFLAGS_SET, index, A_PRIVFLAGS_FLAGS, wanted)
+
+    def set_driver(self, what: str, index: int, settings: tuple[DriverSetting, ...]) -> None:
+        """Set driver settings of one group.
+
+        Raises:
+            KernelError: the driver refused.
+        """
+        group = SettingGroup(settings[0].group)
+        body = _GENERIC.pack(GROUPS[group].set, 1, 0) + _header(index, OMIT_REPLY)
+        self._netlink.do(what, self._family(), 0, body + encoded(group, settings))
+
+    def set_rss(self, what: str, index: int, table: tuple[int, ...]) -> None:
+        """Set the indirection table of receive-side scaling, () for the driver's default.
+
+        Raises:
+            KernelError: the driver refused.
+        """
+        write_rss(self._socket, what, index, table)
 
     def _private_flags(self, what: str, index: int) -> Switches:
         try:

@@ -23,7 +23,6 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Rule
 
 RTM_NEWRULE: Final = 32
-RTM_DELRULE: Final = 33
 RTM_GETRULE: Final = 34
 NLM_F_EXCL_CREATE: Final = 0x600
 FIB_RULE_INVERT: Final = 0x2

@@ -38,6 +38,7 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -228,10 +229,10 @@ class NetlinkSession:
         """Return the places that routes of the pod have, and the name of each one's link."""
         return self._space(Ns.POD, "dump routes of the pod").taken_slots(but)
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
-        """Return offload features and private flags of a link, None before Linux 5.7."""
+    def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
+        """Return features, private flags and driver settings of a link, None before Linux 5.7."""
         what = f"read ethtool features of link {index} in {ns}"
-        return self._space(ns, what).ethtool.state(what, index)
+        return self._space(ns, what).ethtool.state(what, index, groups)
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
         """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege."""
@@ -306,6 +307,10 @@ class NetlinkSession:
                 space.ethtool.set_features(what, index, features, strict=strict)
             case SetPrivateFlags(_, name, flags):
                 space.ethtool.set_private_flags(what, space.index(what, name), flags)
+            case SetDriver(_, name, settings):
+                space.ethtool.set_driver(what, space.index(what, name), settings)
+            case SetRss(_, name, table):
+                space.ethtool.set_rss(what, space.index(what, name), table)
             case _:
                 _apply_by_name(space, what, op)
 

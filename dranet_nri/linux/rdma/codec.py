@@ -37,15 +37,13 @@ GROUP_NOTIFY: Final = 4
 
 DEV_INDEX: Final = 1
 DEV_NAME: Final = 2
-PORT_INDEX: Final = 3  # of a device: how many ports it has
-CAP_FLAGS: Final = 4
+PORT_INDEX: Final = 3
 FW_VERSION: Final = 5
 NODE_GUID: Final = 6
 SYS_IMAGE_GUID: Final = 7
 SUBNET_PREFIX: Final = 8
 LID: Final = 9
 SM_LID: Final = 10
-LMC: Final = 11
 PORT_STATE: Final = 12
 PORT_PHYS_STATE: Final = 13
 DEV_NODE_TYPE: Final = 14
@@ -56,9 +54,7 @@ DEV_PROTOCOL: Final = 67
 NET_NS_FD: Final = 68
 CHARDEV_TYPE: Final = 69
 CHARDEV_NAME: Final = 70
-CHARDEV_ABI: Final = 71
 CHARDEV: Final = 72
-SYS_PRIVILEGED_QKEY: Final = 96
 PARENT_NAME: Final = 100
 EVENT_TYPE: Final = 102
 SYS_MONITOR_MODE: Final = 103
@@ -160,10 +156,8 @@ def decode_device(body: bytes) -> RdmaDevice:
         node_type=NODE_TYPES.get(u8(attrs.get(DEV_NODE_TYPE)), UNKNOWN),
         node_guid=_guid(attrs.get(NODE_GUID)),
         sys_image_guid=_guid(attrs.get(SYS_IMAGE_GUID)),
-        port_count=u32(attrs.get(PORT_INDEX)),
         protocol=text(attrs.get(DEV_PROTOCOL)),
         fw_version=text(attrs.get(FW_VERSION)),
-        cap_flags=u64(attrs.get(CAP_FLAGS)),
         parent=text(attrs.get(PARENT_NAME)),
     )
 
@@ -185,9 +179,7 @@ def decode_port(body: bytes) -> RdmaPort:
         netdev=text(attrs.get(NDEV_NAME)),
         lid=u32(attrs.get(LID)),
         sm_lid=u32(attrs.get(SM_LID)),
-        lmc=u8(attrs.get(LMC)),
         subnet_prefix=_guid(attrs.get(SUBNET_PREFIX)),
-        cap_flags=u64(attrs.get(CAP_FLAGS)),
     )
 
 
@@ -204,7 +196,6 @@ def decode_system(body: bytes) -> RdmaSystem:
     return RdmaSystem(
         mode=_MODES[told],
         monitor=u8(attrs.get(SYS_MONITOR_MODE)) != 0,
-        privileged_qkey=u8(attrs.get(SYS_PRIVILEGED_QKEY)) != 0,
     )
 
 
@@ -222,7 +213,6 @@ def decode_char_device(kind: CharDevKind, body: bytes) -> CharDev:
         # huge_encode_dev, linux/kdev_t.h: 12 bits of major amid 20 of minor.
         major=number >> 8 & 0xFFF,
         minor=number & 0xFF | number >> 12 & 0xFFF00,
-        abi=u64(attrs.get(CHARDEV_ABI)),
     )
 
 

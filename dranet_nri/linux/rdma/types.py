@@ -51,7 +51,6 @@ class RdmaDevice:
         node_type: "CA", "RNIC", "switch", … ; "<unknown>" for a newer kernel's.
         node_guid: "0c42:a103:0065:5a1e".
         sys_image_guid: in the same form; the same for all devices of one card.
-        port_count: ports are numbered from 1.
         protocol: "ib", "roce", "iw", "usnic", "opa", "" where the driver has none (EFA).
         fw_version: "" where the driver has none.
         parent: name of the RDMA device whose sub-device it is, "" if none.
@@ -62,10 +61,8 @@ class RdmaDevice:
     node_type: str = ""
     node_guid: str = ""
     sys_image_guid: str = ""
-    port_count: int = 0
     protocol: str = ""
     fw_version: str = ""
-    cap_flags: int = 0
     parent: str = ""
 
 
@@ -78,7 +75,7 @@ class RdmaPort:
         port: 1 and up.
         state: "ACTIVE", "DOWN", "INIT", …; phys_state: "LinkUp", "Disabled", …
         netdev_index, netdev: its net device, 0 and "" where it has none in this namespace.
-        lid, sm_lid, lmc, subnet_prefix, cap_flags: of InfiniBand ports; 0 and "" elsewhere.
+        lid, sm_lid, subnet_prefix: of InfiniBand ports; 0 and "" elsewhere.
     """
 
     index: int
@@ -90,9 +87,7 @@ class RdmaPort:
     netdev: str = ""
     lid: int = 0
     sm_lid: int = 0
-    lmc: int = 0
     subnet_prefix: str = ""
-    cap_flags: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +96,10 @@ class RdmaSystem:
 
     Attributes:
         monitor: the kernel announces what happens to RDMA devices (Linux 6.12 and later).
-        privileged_qkey: users without CAP_NET_RAW may take privileged Q_Keys.
     """
 
     mode: RdmaMode
     monitor: bool = False
-    privileged_qkey: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +108,12 @@ class CharDev:
 
     Attributes:
         name: below /dev/infiniband ("uverbs0").
-        abi: version of its interface.
     """
 
     kind: CharDevKind
     name: str
     major: int
     minor: int
-    abi: int = 0
 
     @property
     def path(self) -> str:

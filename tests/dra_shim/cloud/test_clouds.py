@@ -108,7 +108,7 @@ def test_a_nic_of_gce_may_have_no_aliases() -> None:
 def test_metadata_that_is_no_json_is_an_error() -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": "<html>"}
 
-    with pytest.raises(CloudError, match=r"GCE metadata: .*than JSON: '<html>'"):
+    with pytest.raises(CloudError, match=r"GCE metadata: .*valid JSON: '<html>'"):
         facts(GCE, answers, NIC)
 
 

@@ -197,8 +197,8 @@ def test_devices_have_the_facts_before_they_are_published_first() -> None:
 
         directory = CloudDirectory(choose, lambda: changes.append(None), notices.append)
         work = asyncio.create_task(directory.run())
-        assert await directory.learned([DEVICE])
-        assert not await directory.learned([DEVICE])
+        assert await directory.update_devices([DEVICE])
+        assert not await directory.update_devices([DEVICE])
         work.cancel()
         return directory.enriched(DEVICE)
 
@@ -217,11 +217,11 @@ def test_without_a_provider_nothing_is_waited_for() -> None:
 
         directory = CloudDirectory(choose, lambda: None, lambda _: None)
         work = asyncio.create_task(directory.run())
-        learned = await directory.learned([DEVICE])
+        update_devices = await directory.update_devices([DEVICE])
         work.cancel()
         assert directory.enriched(DEVICE) is DEVICE
         assert directory.parameters(DEVICE) == ("", {})
-        return learned
+        return update_devices
 
     assert not asyncio.run(asyncio.wait_for(scene(), 4))
 
@@ -244,7 +244,7 @@ def test_the_last_answer_counts_while_the_server_is_away(monkeypatch: pytest.Mon
 
         directory = CloudDirectory(choose, lambda: None, on_notice)
         work = asyncio.create_task(directory.run())
-        await directory.learned([DEVICE])
+        await directory.update_devices([DEVICE])
         script.replies.clear()
         await failed.wait()
         work.cancel()

@@ -120,7 +120,7 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
     cloud.CloudFound(""): ("info", "no cloud provider", {}),
     cloud.CloudFound("aws"): ("info", "cloud provider", {"cloud": "aws"}),
     cloud.CloudFailed(CloudError("list slices: no answer"), 1.23): (
-        "warning", "cloud provider does not answer; what it said last counts", LATE,
+        "warning", "cloud provider does not answer; its last answer remains valid", LATE,
     ),
     migration.MigrationFinished(0): ("debug", "no claims to migrate", {}),
     migration.MigrationFinished(0, ("no",)): ("info", "claims migrated", {"claims": 0}),

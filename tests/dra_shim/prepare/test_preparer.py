@@ -267,7 +267,7 @@ def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
 
     assert (first.error, len(first.devices)) == ("", 1)
     assert second.error.startswith("claim spec.devices.config[0].opaque.parameters.interface.mtu: ")
-    assert third.error == "claim ai/gone: does not exist any more; delete the pod"
+    assert third.error == "claim ai/gone: does not exist; delete the pod"
     assert [type(notice) for notice in bench.notices].count(PrepareFailed) == 2
     assert bench.record(bad) is None
 
@@ -362,12 +362,12 @@ def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> 
 def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
-    (judged,) = asyncio.run(bench.preparer.standing())
+    (judged,) = asyncio.run(bench.preparer.record_states())
     unprepare(bench, claim)
     bench.prepare(claim)
 
     assert not asyncio.run(bench.preparer.drop(judged.record))
-    (now,) = asyncio.run(bench.preparer.standing())
+    (now,) = asyncio.run(bench.preparer.record_states())
     assert now.record == judged.record
     assert asyncio.run(bench.preparer.drop(now.record))
     assert bench.record(claim) is None

@@ -190,13 +190,13 @@ def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
     before: Mapping[str, list[str]] = {}
     for present, tainted in history:
         names = [f"nic-{index:03d}" for index in sorted(present)]
-        ills = {f"nic-{index:03d}" for index in tainted}
-        parts = laid_out(NODE, resources(*names, taints=ills), before)
+        unhealthy = {f"nic-{index:03d}" for index in tainted}
+        parts = laid_out(NODE, resources(*names, taints=unhealthy), before)
         before = again(parts)
 
         assert sorted(name for part in before.values() for name in part) == names
         assert all(part == sorted(part) for part in before.values())
-        assert laid_out(NODE, resources(*names, taints=ills), before) == parts
+        assert laid_out(NODE, resources(*names, taints=unhealthy), before) == parts
         for part in parts:
             limit = MAX_ADVANCED if any(device.taints for device in part.offers) else MAX_DEVICES
             assert len(part.offers) <= limit

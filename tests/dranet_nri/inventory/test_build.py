@@ -223,7 +223,7 @@ def test_a_single_port_may_have_any_number() -> None:
 
 def test_a_device_without_net_device_has_the_rdma_devices_of_its_function() -> None:
     rdma = RdmaDeviceFacts("erdma_0", "pci", PF, PF)
-    facts = HostFacts((function(base_class=0, driver="erdma"),), rdma=(rdma,))
+    facts = HostFacts((function(driver="erdma"),), rdma=(rdma,))
 
     (device,) = inventory_from_facts(facts).devices
 

@@ -193,7 +193,7 @@ def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> N
     ],
 )
 def test_a_function_that_never_gets_a_net_device_says_why(driver: str, reason: str) -> None:
-    assert function_hazard(PciFunction("0000:01:00.0", 2, driver)) == reason
+    assert function_hazard(PciFunction("0000:01:00.0", driver)) == reason
 
 
 def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
