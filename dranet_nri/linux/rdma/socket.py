@@ -54,17 +54,6 @@ class RdmaSocket:
             raise
         return codec.decode_device(body)
 
-    def find_device(self, what: str, name: str) -> RdmaDevice:
-        """Return the device of that name.
-
-        Raises:
-            KernelError: ENODEV, there is none here.
-        """
-        for device in map(codec.decode_device, self._netlink.dump(what, codec.GET, b"")):
-            if device.name == name:
-                return device
-        raise KernelError(what, ENODEV, f"no RDMA device {name} in this namespace")
-
     def ports(self, what: str, index: int) -> tuple[RdmaPort, ...]:
         """Return the ports of the device with that index, from 1 on.
 
