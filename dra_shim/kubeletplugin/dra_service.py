@@ -1,4 +1,4 @@
-"""DRA service: the gRPC side of Prepare and Unprepare, in each version."""
+"""DRA service: gRPC handlers of Prepare and Unprepare, in each version."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ if TYPE_CHECKING:  # registration does not wait for the room
 
 
 class Driver(Protocol):
-    """The implementation of the calls; neither method may raise."""
+    """Implementation of the calls; no method may raise."""
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
     ) -> "Mapping[str, PrepareResult]":
-        """Return an answer for each claim UID, before limit_s seconds are over."""
+        """Return a result for each claim UID within limit_s seconds."""
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
-        """Return for each claim UID what is wrong, "" for success."""
+        """Return an error for each claim UID, "" for success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Service:
     """One gRPC service.
 
     Attributes:
-        advertised: what GetInfo says of it.
-        end: called before the server ends, which else waits for calls that never end.
+        advertised: its name in GetInfo.
+        end: called before the server ends, which would otherwise wait for endless calls.
     """
 
     advertised: str
@@ -53,7 +53,7 @@ class Service:
 
 
 def dra_services(driver: Driver) -> tuple[Service, ...]:
-    """Return the DRA plugin's services, the newest first, which is the one a kubelet prefers."""
+    """Return the DRA plugin's services, the newest first, because the kubelet prefers the first."""
     return tuple(_dra_service(driver, version) for version in VERSIONS)
 
 
@@ -90,5 +90,5 @@ async def _unprepare(
     driver: Driver, request: NodeUnprepareResourcesRequest, _: object
 ) -> NodeUnprepareResourcesResponse:
     claims, bad = claims_from(request.claims)
-    # What can have no record has none, and an error would keep its pod from ending.
+    # An invalid claim has no record, and an error would keep its pod Terminating.
     return unprepare_response({**dict.fromkeys(bad, ""), **await driver.unprepare(claims)})

@@ -1,4 +1,4 @@
-"""The kubelet's messages as values. v1 and v1beta1 have the same bytes except for a share's id."""
+"""The kubelet's messages as values. v1 and v1beta1 differ only in the share id."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ if TYPE_CHECKING:  # registration does not wait for the room
 
 @dataclass(frozen=True, slots=True)
 class DraVersion:
-    """One version of the kubelet's calls.
+    """One version of the DRA service.
 
     Attributes:
-        advertised: what GetInfo says of it.
-        service: what calls go to.
-        with_shares: whether devices have a share's id.
+        advertised: its name in GetInfo.
+        service: its gRPC name.
+        with_shares: whether devices have a share id.
     """
 
     advertised: str
@@ -51,7 +51,7 @@ VERSIONS: Final = (
 
 
 def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[str, str]]:
-    """Return the claims that are asked for, and by UID what is wrong with those that are none."""
+    """Return the claims of a request, and the error of each invalid one by UID."""
     good: dict[str, ObjectRef] = {}
     bad: dict[str, str] = {}
     for message in messages:
@@ -69,13 +69,7 @@ def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[
 def prepare_response(
     answers: "Mapping[str, PrepareResult]", version: DraVersion, refused: Mapping[str, str]
 ) -> NodePrepareResourcesResponse:
-    """Return the answer to NodePrepareResources, with an entry for each claim UID.
-
-    Args:
-        answers: by claim UID.
-        version: that the kubelet speaks.
-        refused: errors of other claims, by UID.
-    """
+    """Return the response to NodePrepareResources, with an entry for each claim UID."""
     claims = {uid: NodePrepareResourceResponse(error=error) for uid, error in refused.items()}
     for uid, answer in answers.items():
         devices = [_device(device, version) for device in answer.devices]
@@ -84,7 +78,7 @@ def prepare_response(
 
 
 def unprepare_response(errors: Mapping[str, str]) -> NodeUnprepareResourcesResponse:
-    """Return the answer to NodeUnprepareResources, with an entry for each claim UID."""
+    """Return the response to NodeUnprepareResources, with an entry for each claim UID."""
     return NodeUnprepareResourcesResponse(
         claims={uid: NodeUnprepareResourceResponse(error=error) for uid, error in errors.items()}
     )

@@ -308,7 +308,8 @@ def _target(
             network=made.network,
             child=made.child,
         )
-    observed = observe(session, replace(device, rdma_name=wanted.config.rdma.name or ""))
+    named = replace(device, rdma_name=wanted.config.rdma.name or "")
+    observed = observe(session, named, wanted.config.ethtool.groups)
     if observed.unclear:
         raise RefusedError(why_unclear(device.device, observed.unclear))
     if observed.pod is None and not waits_for_name(observed.host, device.snapshot):

@@ -52,8 +52,12 @@ from dranet_nri.model.config import (
 )
 from dranet_nri.model.ethtool import (
     FEATURE_ALIASES,
+    DriverSetting,
     EthtoolConfig,
     EthtoolState,
+    RssConfig,
+    RssState,
+    SettingGroup,
     Switches,
     switches,
 )
@@ -143,6 +147,7 @@ __all__ = [
     "DetectedAddress",
     "Device",
     "DeviceKey",
+    "DriverSetting",
     "Edits",
     "EthtoolConfig",
     "EthtoolState",
@@ -176,8 +181,11 @@ __all__ = [
     "Rlimit",
     "Route",
     "RouteConfig",
+    "RssConfig",
+    "RssState",
     "Rule",
     "RuleConfig",
+    "SettingGroup",
     "Switches",
     "Sysctl",
     "TcxProgram",

@@ -98,8 +98,13 @@ class Session(Protocol):
             KernelError: a dump failed; E2BIG: more routes than the limit.
         """
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
-        """Return offload features and private flags of a link, None before Linux 5.7.
+    def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
+        """Return features, private flags and driver settings of a link, None before Linux 5.7.
+
+        Args:
+            ns: where it is.
+            index: of the link.
+            groups: the driver settings to read (SettingGroup), which some drivers read slowly.
 
         Raises:
             KernelError: ENODEV, there is no link of that index.

@@ -23,6 +23,7 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
 )
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
@@ -366,6 +367,8 @@ Op = (
     | SetSysctl
     | SetFeatures
     | SetPrivateFlags
+    | SetDriver
+    | SetRss
     | MoveRdma
     | RenameRdma
     | AddChild

@@ -34,6 +34,7 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
+from dranet_nri.plan.driver_settings import plan_driver
 from dranet_nri.plan.offloads import plan_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -208,6 +209,7 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
         *_leave_master(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
         *plan_offloads(network.features, network.private_flags, observed.host),
+        *plan_driver(network.driver, network.rss_table, observed.host),
         *_disable_ebpf(network, observed.host),
         *drop_altnames(Ns.HOST, link, network.name, observed.taken_pod_names),
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
@@ -269,7 +271,7 @@ def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
 
 def _require_no_ethtool(network: PodNetwork, link: Link) -> None:
     """Refuse ethtool settings for a link that the kernel recreates in the pod."""
-    if network.features or network.private_flags:
+    if network.features or network.private_flags or network.driver or network.rss_table:
         raise RefusedError(
             f"ethtool for device {link.name}: the kernel recreates this IPoIB interface when its"
             " RDMA device moves to the pod, and features cannot be set there; remove ethtool"

@@ -21,6 +21,7 @@ from dranet_nri.model import (
     Addressing,
     AddressMode,
     ChildConfig,
+    DriverSetting,
     InterfaceConfig,
     IpvlanConfig,
     IpvlanMode,
@@ -36,6 +37,7 @@ from dranet_nri.model import (
     Sysctl,
     VrfConfig,
 )
+from dranet_nri.plan.driver_settings import rss_table_of_claim, settings_of_claim
 from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_detection
 from dranet_nri.plan.offloads import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
@@ -63,6 +65,8 @@ class PodNetwork:
     """Desired configuration of a device in the pod.
 
     Attributes:
+        driver: settings of its driver.
+        rss_table: indirection table of receive-side scaling, () to keep the host's.
         disable_ebpf: disable the host's tc and TCX programs of the device.
         inherited: unclaimed addresses, routes, rules and neighbours.
         warnings: warnings for the claim status, one line each.
@@ -81,6 +85,8 @@ class PodNetwork:
     neighbours: tuple[Neighbour, ...] = ()
     features: Switches = Switches()
     private_flags: Switches = Switches()
+    driver: tuple[DriverSetting, ...] = ()
+    rss_table: tuple[int, ...] = ()
     disable_ebpf: bool = False
     inherited: frozenset[Inherited] = frozenset()
     warnings: tuple[str, ...] = ()
@@ -130,6 +136,8 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
         neighbours=(*neighbours, *of_host.neighbours),
         features=features_of(config.ethtool, host),
         private_flags=private_flags_of(config.ethtool, host),
+        driver=settings_of_claim(config.ethtool, host),
+        rss_table=rss_table_of_claim(config.ethtool, host),
         disable_ebpf=bool(config.interface.disable_ebpf),
         inherited=of_host.values - frozenset[Inherited](rules),
         warnings=of_host.left_out,

@@ -47,6 +47,7 @@ from typing import Final
 
 from dranet_nri.errors import AttachError, DranetError, KernelError
 from dranet_nri.model import Ns
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -123,6 +124,8 @@ _NO_WAY: Final = (
 )
 _NO_BPF: Final = "the plugin lacks CAP_BPF or CAP_SYS_ADMIN; run it as manifests/ has it"
 _UNLOADED: Final = "the program is no longer loaded; what loaded it must attach it again"
+_DRIVER_LOST: Final = "the driver does not take the value that it had; set it by hand (ethtool)"
+_RSS_LOST: Final = "the driver does not take the table that it had; set it by hand (ethtool -X)"
 _ADD_AGAIN: Final = "add it by hand once that is solved"
 OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
     AddAddress: {
@@ -161,6 +164,8 @@ OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
         EOPNOTSUPP: "the device does not take the setting in this state; set it by hand",
     },
     SetFeatures: {EOPNOTSUPP: "the driver does not switch that feature any more; see ethtool -k"},
+    SetDriver: {EINVAL: _DRIVER_LOST, EOPNOTSUPP: _DRIVER_LOST},
+    SetRss: {EINVAL: _RSS_LOST, EOPNOTSUPP: _RSS_LOST},
     DetachTcx: {EPERM: _NO_BPF},
     DisableTcx: {EPERM: _NO_BPF},
     AttachTcx: {EPERM: _NO_BPF, ENOENT: _UNLOADED},
@@ -252,6 +257,15 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
     SetPrivateFlags: {
         EOPNOTSUPP: "the driver has no such flag; remove it from ethtool.privateFlags",
     },
+    SetDriver: {
+        EINVAL: "the driver does not take the value; change it in ethtool, or remove it",
+        EOPNOTSUPP: "the driver does not take one of the settings; remove it from ethtool",
+        ERANGE: "the value is out of the range of the device; change it in ethtool",
+    },
+    SetRss: {
+        EINVAL: "the driver does not take the distribution; change ethtool.rss, or remove it",
+        EOPNOTSUPP: "the driver does not change the distribution; remove ethtool.rss",
+    },
     DetachTcx: {EPERM: _NO_BPF},
     DisableTcx: {EPERM: _NO_BPF},
 }
@@ -269,6 +283,8 @@ def _own(op: Op | None) -> Mapping[int, str]:
             return {}
         case MoveLink():
             where = op.target
+        case SetFeatures(strict=claimed) | SetDriver(claimed=claimed) | SetRss(claimed=claimed):
+            where = Ns.POD if claimed else Ns.HOST  # set on the host, for the pod or for itself
         case _:
             where = op.ns
     return (OF_POD if where is Ns.POD else OF_HOST).get(type(op), {})

@@ -43,6 +43,7 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
+from dranet_nri.plan.driver_settings import restore_driver
 from dranet_nri.plan.offloads import restore_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -191,6 +192,8 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         ops += _attach_tcx(name, before.tcx, now.tcx)
     ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
     ops += restore_offloads(before, now, name)
+    if before.ethtool is not None and now.ethtool is not None:
+        ops += restore_driver(before.ethtool, now.ethtool, name)
     present = {*now.link.altnames, *taken}
     ops += (
         AddAltname(Ns.HOST, name, altname)

@@ -24,6 +24,7 @@ from dranet_nri.model import (
     ContainerClaim,
     Device,
     DeviceKey,
+    DriverSetting,
     EthtoolState,
     InterfaceConfig,
     IpoibConfig,
@@ -39,6 +40,8 @@ from dranet_nri.model import (
     RdmaLink,
     Route,
     RouteConfig,
+    RssConfig,
+    RssState,
     Rule,
     RuleConfig,
     Switches,
@@ -190,6 +193,7 @@ _sysctl_key = _matches(r"[a-z0-9_]{1,64}", "a sysctl of one interface")
 _alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias that we give")
 _guid = _matches(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", "a GUID like 0c42:a103:0065:5a1e")
 _switch = _matches(r"[ -~]{1,31}", "a name as ethtool shows it")
+_setting = _matches(r"[a-z]{1,16}\.[A-Za-z]{1,32}", "a driver setting like rings.rx")
 _hex = _matches(r"([0-9a-f]{2}){0,1024}", "bytes in hex")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
@@ -267,6 +271,9 @@ RULES: Final[Rules] = {
     NetworkConfig: {WHOLE: _few_routes},
     Switches: {"on": _switch, "off": _switch},
     EthtoolState: {"active": _switch},
+    DriverSetting: {"name": _setting, "value": _u32, "maximum": _u32},
+    RssConfig: {"equal": _u32, "weights": _u32},
+    RssState: {"table": _u32, "queues": _u32},
     Link: {
         "index": _u32,
         "name": kernel_name,
