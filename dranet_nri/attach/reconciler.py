@@ -71,8 +71,9 @@ class Reconciler:
         for uid in self.attacher.gate.claims():
             close = partial(self._close_stray_gate, uid)
             yield Repair("gate not closed", RepairSubject(uid, uid), close)
-        strays = RepairSubject("host", "host")
-        yield Repair("orphaned links not removed", strays, self.attacher.remove_orphaned_links)
+        if self.attacher.orphans.is_due(self.attacher.attachments.all()):
+            host = RepairSubject("host", "host")
+            yield Repair("orphaned links not removed", host, self.attacher.remove_orphaned_links)
 
     def pending(self) -> int:
         """Return the number of unsettled claims, plus one while an allocation cannot be read."""
