@@ -93,7 +93,7 @@ FIELD: Final = (
     Break(
         "a kernel that reports no parents makes every device unknown at attach",
         _HOST,
-        "parents = {} if told else sysfs_parents(sys_root, links)",
+        "parents = {} if has_parents else sysfs_parents(sys_root, links)",
         "parents: Parents = {}",
         f"{_TEST_HOST}::test_where_the_kernel_tells_no_parent_sysfs_does",
     ),
