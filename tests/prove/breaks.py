@@ -176,7 +176,7 @@ _FAIL_CLOSED: Final = (
     Break(
         "the gate opens for a sandbox that ended during its attach",
         _ATTACHER,
-        "if pod.sandbox_id in self.live:  # else the pod's next sandbox would use this spec",
+        "if pod.sandbox_id in self.live:",
         "if True:",
         f"{_TEST_GATE_ORDER}::test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach",
     ),
