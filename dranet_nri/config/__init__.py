@@ -15,6 +15,7 @@ device_rules.py    parameters that a device or node cannot apply; warnings
 clashes.py         names and addresses that several devices of a pod cannot share
 encode.py          NetworkConfig → canonical JSON
 merge.py           the entries of a claim that apply to a request, merged
+policy.py          the `policy` of a class: what its claims may set
 provided.py        those of a cloud or a profile below them
 """
 
