@@ -273,6 +273,13 @@ class CheckpointTransaction:
         record = self._store.get(claim_uid)
         return (record,) if record is not None else ()
 
+    def peek(self, claim_uid: str) -> tuple[Allocation, ...] | None:
+        """Return what by_uid returns, without the lock; None before the first transaction."""
+        if self._opened is None:
+            return None
+        self._opened.store.refresh()
+        return self.by_uid(claim_uid)
+
     def record(self, allocations: Sequence[Allocation]) -> None:
         """Write all records or none.
 

@@ -1,6 +1,6 @@
-"""The verb `explain`: whether claims can be met, and why a device is or is not chosen.
+"""Command `explain`: whether claims can be allocated, and why a device is or is not selected.
 
-It changes nothing.
+The command is read-only.
 """
 
 import argparse
@@ -61,7 +61,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument(
         "files",
         nargs="*",
@@ -99,7 +99,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_node_flags(parser)
     add_cluster_flags(parser)
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="show every check of every device"
+        "-v", "--verbose", action="store_true", help="show all checks of all devices"
     )
     add_output_flag(parser)
     add_state_flags(parser)
@@ -132,10 +132,10 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the decision and its reasons; return 0 if the claims can be met, else 1.
+    """Print the decision and its reasons; return 0 if the claims can be allocated, otherwise 1.
 
     Raises:
-        DranetError: says what is wrong with the files, or with the cluster.
+        DranetError: the files are invalid, or the cluster cannot be read.
         OSError: the records or the inventory cannot be read.
     """
     given = files_below([*args.files, *args.claim])
@@ -166,7 +166,7 @@ def explain_all(
 
 
 def answer(args: argparse.Namespace, found: Sequence[Explanation]) -> int:
-    """Print explanations; return 0 if all claims can be met, else 1."""
+    """Print explanations; return 0 if all claims can be allocated, otherwise 1."""
     if not show_document(args.output, lambda: _document(found)):
         for explanation in found:
             print_lines(*lines_of(explanation, verbose=args.verbose))

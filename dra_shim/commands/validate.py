@@ -1,4 +1,4 @@
-"""The verb `validate`: checks manifests before they are applied to a cluster."""
+"""Command `validate`: checks manifests before they are applied to a cluster."""
 
 import argparse
 import sys
@@ -28,7 +28,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE",
         help="ResourceClaims, ResourceClaimTemplates, DeviceClasses, ResourceSlices, Pods and what "
@@ -39,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a line for each document that is right and, on standard error, for each error.
+    """Print a line for each valid document and, on standard error, for each error.
 
     Raises:
         ConfigError: a directory has no manifest.

@@ -46,7 +46,7 @@ class NodeOptions:
         azure_size: Azure VM size of this node, "" if unknown.
         sysfs: mount point of a sysfs of this network namespace.
         rescan_s: seconds between full scans.
-        patience_s: seconds after which a scan is reported as hung.
+        hang_timeout_s: seconds after which a scan is reported as hung.
     """
 
     choice: DeviceSelection = field(default_factory=DeviceSelection)

@@ -63,7 +63,7 @@ class LiveHost:
 
     def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
         """Implement Host."""
-        return self._scanner.scan(whole=full, insight=tcx)
+        return self._scanner.scan(whole=full, privileged_facts=tcx)
 
     @contextmanager
     def listening(self, request_scan: ScanRequest, notify: Notify) -> Iterator[None]:
@@ -118,7 +118,7 @@ class EventListener:
 
     def on_events(self, events: tuple[Event, ...]) -> None:
         """Request a scan if one of the events is relevant."""
-        if self.scanner.hear(events):
+        if self.scanner.invalidate(events):
             self.request_scan()
 
     def on_error(self, name: str, error: KernelError | OSError) -> None:

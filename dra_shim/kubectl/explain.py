@@ -52,7 +52,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="only this node; by default the pod's own, or the first that "
                         "can meet the claims")  # fmt: skip
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="show every check of every device"
+        "-v", "--verbose", action="store_true", help="show all checks of all devices"
     )
     add_source_flags(parser)
     add_output_flag(parser)

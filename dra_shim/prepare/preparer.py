@@ -301,8 +301,7 @@ class Preparer:
 
     async def _record(self, claim: AllocatedClaim, attempt: _Attempt) -> Allocation:
         attempt.waiting_for = "the records"
-        before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
-        recorded = before[0] if before else None
+        recorded = await self._recorded(claim.ref.uid)
         user = consumer_of(claim, recorded, await self._ended_pods(claim, recorded, attempt))
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         attempt.waiting_for = f"pod {pod} from the API server"
@@ -325,6 +324,13 @@ class Preparer:
                 transaction, claim, pod, use, given, self._terms
             )
         )
+
+    async def _recorded(self, uid: str) -> Allocation | None:
+        """Return the claim's record; transactions.record reads it again under the lock."""
+        found = transactions.peek(self._checkpoint, self._mutex, uid)
+        if found is None:
+            found = await self._transact(lambda transaction: transaction.by_uid(uid))
+        return next(iter(found), None)
 
     async def _ended_pods(
         self, claim: AllocatedClaim, recorded: Allocation | None, attempt: _Attempt

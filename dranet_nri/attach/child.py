@@ -6,8 +6,10 @@ Rules:
    them: it gets the network only, with a warning.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
 
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
 from dranet_nri.component.threads import set_step
@@ -18,6 +20,7 @@ from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     AllocatedDevice,
     AttachedDevice,
+    Attachment,
     ChildConfig,
     Device,
     IpoibConfig,
@@ -31,6 +34,9 @@ from dranet_nri.plan.identity import RdmaIdentity, device_identity, why_unclear
 from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.pod_network import PodNetwork, child_network
+
+PERIOD_S: Final = 30.0  # between two looks for orphaned links on a node without children
+WATCHED_S: Final = 120.0  # after the last child; the kernel ends a namespace within seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,37 @@ def _parent(
             f" {state.link.name} is none; remove interface.type"
         )
     return state
+
+
+@dataclass(slots=True)
+class OrphanSchedule:
+    """Times to look for orphaned links: a look costs a netlink dump.
+
+    A round of reconciliation looks while a pod has a child or had one just now, else sometimes: a
+    link that was made by an earlier instance appears when the kernel ends its namespace.
+
+    Attributes:
+        clock: seconds since boot.
+    """
+
+    clock: Callable[[], float]
+    _due: float = -inf
+    _watched_until: float = -inf
+
+    def is_due(self, records: Iterable[Attachment]) -> bool:
+        """Whether to look now.
+
+        Args:
+            records: all attachment records.
+        """
+        now = self.clock()
+        if any(device.child for record in records for device in record.devices):
+            self._watched_until = now + WATCHED_S
+        return now >= self._due or now < self._watched_until
+
+    def looked(self) -> None:
+        """Note that all orphaned links of now are gone."""
+        self._due = self.clock() + PERIOD_S
 
 
 def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.child import remove_orphans
+from dranet_nri.attach.child import OrphanSchedule, remove_orphans
 from dranet_nri.attach.conflicts import (
     check_no_corrupt_owner,
     check_not_owned,
@@ -68,6 +68,7 @@ class AttachController:
         hang_timeout_s: seconds after which a kernel call is reported as hung.
         watchdog: runs all kernel work.
         netns_refs: references to the pods' namespaces.
+        orphans: times to look for orphaned links.
     """
 
     kernel: Kernel
@@ -87,9 +88,11 @@ class AttachController:
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     watchdog: Watchdog = field(init=False)
     netns_refs: NetnsRefs = field(init=False)
+    orphans: OrphanSchedule = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the watchdog and the namespace references."""
+        self.orphans = OrphanSchedule(self.clock.boot)
         self.netns_refs = NetnsRefs(self.kernel, self.attachments, self.clock)
         self.watchdog = Watchdog(
             self.attachments, self.clock, self.log, self.hang_timeout_s, self.metrics.work
@@ -358,6 +361,7 @@ class AttachController:
             return {device.child for record in records for device in record.devices}
 
         gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, known))
+        self.orphans.looked()
         if gone:
             self.log.warning("orphaned links deleted", aliases=gone)
 

@@ -11,11 +11,13 @@ from typing import Final, assert_never
 
 import structlog
 
+from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.metrics import GIVING
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
@@ -135,9 +137,11 @@ class NriDaemon:
             vm_handlers=settings.vm_handlers,
             allocation=allocations.get,
         )
-        return HookHandler(
-            attacher, allocations, logger("plugin"), self._schedule.request_now, boot_id()
+        log, schedule = logger("plugin"), self._schedule
+        of_pods = PodAllocations(
+            allocations, kernel, log, schedule.request_now, schedule.request_soon, boot_id()
         )
+        return HookHandler(attacher, of_pods, Reconciler(attacher, of_pods, log), log)
 
     def _clear(self, gate: Gate, attachments: AttachmentRecords) -> None:
         """Remove gate files of a crash; a failure blocks no other work."""
@@ -167,7 +171,7 @@ class NriDaemon:
         rdma = RdmaListener(
             self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_lost
         )
-        loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
+        loop.add_reader(plugin.allocations.reader.fileno(), plugin.allocations.refresh)
         loop.add_reader(events.fileno(), self._devices_changed, events, rdma, plugin)
         rdma.follow()
         try:
@@ -182,7 +186,7 @@ class NriDaemon:
                 for worker in workers:
                     worker.cancel()
         finally:
-            loop.remove_reader(plugin.allocations.fileno())
+            loop.remove_reader(plugin.allocations.reader.fileno())
             loop.remove_reader(events.fileno())
             rdma.close()
 
@@ -197,12 +201,12 @@ class NriDaemon:
         """Schedule a reconcile soon after events."""
         found = tuple(events.pending())
         rdma.follow()
-        if needs_reconcile(found, plugin):
+        if needs_reconcile(found, plugin.reconciler):
             self._schedule.note_kernel_event()
 
     def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
-        if {event.kind for event in events} & COMING_OR_GOING and plugin.has_rdma():
+        if {event.kind for event in events} & COMING_OR_GOING and plugin.reconciler.has_rdma():
             self._schedule.note_kernel_event()
 
     def _rdma_lost(self, error: KernelError) -> None:
@@ -261,6 +265,6 @@ class NriDaemon:
 
 def _count(plugin: HookHandler, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
     """Count a hook; one of a pod without claims that was queued counts as noop."""
-    if outcome == "success" and not plugin.has_claims(pod.uid):
+    if outcome == "success" and not plugin.allocations.has(pod.uid):
         outcome = "noop"
     plugin.attacher.metrics.hooks.answered(hook, outcome, seconds)

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent
-from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.linux.rdma.types import EventKind
 
 COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
@@ -13,7 +13,7 @@ DISAPPEARING: Final = frozenset({"remove", "unbind"})
 VIRTUAL: Final = "/devices/virtual/"  # devices without hardware, drivers/base/core.c
 
 
-def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> bool:
+def needs_reconcile(events: Collection[DeviceEvent], reconciler: Reconciler) -> bool:
     """Whether events may concern devices of the plugin.
 
     In three cases: an awaited device appears, which may be back on the host; an RDMA device
@@ -25,23 +25,23 @@ def needs_reconcile(events: Collection[DeviceEvent], plugin: HookHandler) -> boo
     appeared = [event for event in events if event.action in APPEARING]
     gone = {event.name for event in events if event.action in DISAPPEARING}
     return (
-        _may_be_missing(appeared, plugin)
-        or (any(event.subsystem == "infiniband" for event in appeared) and plugin.has_rdma())
-        or plugin.has_any(gone)
+        _may_be_missing(appeared, reconciler)
+        or (any(event.subsystem == "infiniband" for event in appeared) and reconciler.has_rdma())
+        or reconciler.has_any(gone)
     )
 
 
-def _may_be_missing(appeared: Collection[DeviceEvent], plugin: HookHandler) -> bool:
+def _may_be_missing(appeared: Collection[DeviceEvent], reconciler: Reconciler) -> bool:
     """Whether an unsettled claim may be waiting for a device that appeared.
 
     Hardware counts with any name. Virtual links appear with every pod of the node: one counts only
     if an unsettled claim has its name.
     """
     if any(event.subsystem != "net" or not event.path.startswith(VIRTUAL) for event in appeared):
-        return plugin.pending() > 0
+        return reconciler.pending() > 0
     names = {event.name for event in appeared}
     return any(
         device.device.key.name in names or device.pod_name in names
-        for attachment in plugin.unsettled()
+        for attachment in reconciler.unsettled()
         for device in attachment.devices
     )

@@ -1,4 +1,4 @@
-"""The device inventory: the node's publishable network devices, their names and attributes."""
+"""Device inventory: the node's publishable network devices, their names and attributes."""
 
 from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, NUMA_NODE
 from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget

@@ -36,7 +36,7 @@ IFA_FLAGS: Final = 8
 IFA_RT_PRIORITY: Final = 9
 IFA_PROTO: Final = 11
 
-IFA_F_TEMPORARY: Final = 0x01  # IPv6 privacy address; the bit says "secondary" for IPv4
+IFA_F_TEMPORARY: Final = 0x01  # IPv6 privacy address; IFA_F_SECONDARY for IPv4
 IFA_F_NODAD: Final = 0x02
 IFA_F_OPTIMISTIC: Final = 0x04
 IFA_F_DADFAILED: Final = 0x08
@@ -62,9 +62,9 @@ _LIFETIMES: Final = struct.Struct("=II")  # struct ifa_cacheinfo: preferred, val
 def dump_addresses(
     netlink: RtnetlinkSocket, where: str, index: int, name: str
 ) -> tuple[Address, ...]:
-    """Return the link's addresses in an order that makes the same list when they are added again.
+    """Return the link's addresses in the order in which adding them restores the list.
 
-    The kernel puts an IPv6 address before those of its scope that are there.
+    The kernel puts a new IPv6 address before the others of its scope.
     """
     what = f"dump addresses of {name} in {where}"
     bodies = netlink.dump(what, RTM_GETADDR, _HEADER.pack(0, 0, 0, 0, index))
@@ -108,7 +108,7 @@ def _address(body: bytes, name: str) -> Address:
     if IFA_CACHEINFO in attrs:
         preferred, valid = fixed(_LIFETIMES, attrs[IFA_CACHEINFO])
     flags = u32(attrs.get(IFA_FLAGS), flags)
-    told = SETTABLE | IFA_F_TEMPORARY if family == AF_INET6 else SETTABLE
+    kept = SETTABLE | IFA_F_TEMPORARY if family == AF_INET6 else SETTABLE
     label = text(attrs.get(IFA_LABEL))
     return Address(
         cidr=f"{local}/{length}",
@@ -118,7 +118,7 @@ def _address(body: bytes, name: str) -> Address:
         label=label if label != name else "",
         valid_s=valid,
         preferred_s=preferred,
-        flags=flags & told,
+        flags=flags & kept,
         proto=u8(attrs.get(IFA_PROTO)),
         metric=u32(attrs.get(IFA_RT_PRIORITY)),
     )
@@ -128,7 +128,7 @@ def add_address(netlink: RtnetlinkSocket, what: str, index: int, address: Addres
     """Add an address to the link.
 
     Raises:
-        KernelError: EEXIST, the link has the address with another prefix length or peer.
+        KernelError: EEXIST: the link has the address with another prefix length or peer.
     """
     try:
         netlink.do(what, RTM_NEWADDR, NLM_F_EXCL_CREATE, _request(index, address))

@@ -1,8 +1,8 @@
 """Offload features, private flags and driver settings of a link: the netlink family "ethtool".
 
 Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7.
-Feature numbers differ between kernels, so other modules use names. Every attach reads features:
-names and the family's number are requested once, and sets are bit masks.
+Feature numbers differ between kernels, so other modules use names. Every attach reads features, so
+names and the family's number are requested once, and bit sets are requested as masks.
 """
 
 import socket
@@ -47,21 +47,21 @@ _U16: Final = struct.Struct("=H")
 _U32: Final = struct.Struct("=I")
 
 T = TypeVar("T")
-_told: dict[str, object] = {}  # what a kernel tells alike as long as it runs
+_cache: dict[str, object] = {}  # answers that are constant while a kernel runs
 
 
-def _once(what: str, ask: Callable[[], T]) -> T:
-    """Return what the kernel said when it was asked first."""
-    if what not in _told:
-        _told[what] = ask()
-    return _told[what]  # type: ignore[return-value]  # each has one asker
+def _once(what: str, request: Callable[[], T]) -> T:
+    """Return the answer to a request that is sent once per process."""
+    if what not in _cache:
+        _cache[what] = request()
+    return _cache[what]  # type: ignore[return-value]  # each key has one caller
 
 
 class Ethtool:
-    """A socket of one namespace for the family."""
+    """Socket of the family in one namespace."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Take an open socket of NETLINK_GENERIC over.
+        """Take over an open socket of NETLINK_GENERIC.
 
         Raises:
             KernelError: the kernel is older than 4.20; the socket is closed.
@@ -75,15 +75,15 @@ class Ethtool:
         self._netlink.close()
 
     def state(self, what: str, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
-        """Return what the link of that index has, None from a kernel without features.
+        """Return features, flags and settings of the link, None from a kernel without features.
 
         Args:
-            what: how errors call it.
-            index: of the link.
-            groups: the driver settings to read besides (SettingGroup).
+            what: name of the operation in errors.
+            index: ifindex of the link.
+            groups: driver settings to read in addition (SettingGroup).
 
         Raises:
-            KernelError: ENODEV, there is no such link; or the kernel refused.
+            KernelError: ENODEV: the link does not exist; or the kernel refused.
         """
         try:
             state = self._state(what, index)
@@ -134,13 +134,13 @@ class Ethtool:
         """Switch features of a link.
 
         Args:
-            what: how errors call it.
-            index: of the link.
-            wanted: what shall be on and off.
-            strict: whether each must be at work, or not, afterwards: one may need another.
+            what: name of the operation in errors.
+            index: ifindex of the link.
+            wanted: features to switch on and off.
+            strict: require that each is active or inactive afterwards: one may depend on another.
 
         Raises:
-            KernelError: the kernel refused; EOPNOTSUPP, the device takes one only with another.
+            KernelError: the kernel refused; EOPNOTSUPP: a feature did not change.
         """
         self._set(what, FEATURES_SET, index, A_FEATURES_WANTED, wanted)
         if not strict:
@@ -155,7 +155,7 @@ class Ethtool:
             raise KernelError(what, EOPNOTSUPP, detail)
 
     def set_private_flags(self, what: str, index: int, wanted: Switches) -> None:
-        """Switch flags of the driver's own.
+        """Switch private flags of the driver.
 
         Raises:
             KernelError: the driver refused.
@@ -203,7 +203,7 @@ class Ethtool:
         return number
 
     def _feature_names(self) -> tuple[tuple[int, str], ...]:
-        """Return the bit and the name of every feature of this kernel, sorted by name."""
+        """Return bit and name of every feature of this kernel, sorted by name."""
         asked = attribute(A_STRINGSET_ID, _U32.pack(ETH_SS_FEATURES))
         body = attribute(A_HEADER | NESTED, b"") + attribute(
             A_STRSET_STRINGSETS | NESTED, attribute(A_STRINGSETS_STRINGSET | NESTED, asked)
@@ -236,12 +236,12 @@ def _bit(name: str, *, on: bool) -> bytes:
 
 
 def _mask(words: bytes) -> int:
-    """Return a set that came as 32-bit words, the lowest first."""
+    """Return a bit set from its 32-bit words, the lowest first."""
     return sum(word << 32 * place for place, (word,) in enumerate(_U32.iter_unpack(words)))
 
 
 def _named(bitset: bytes) -> dict[str, bool]:
-    """Return the bits of a set by name; one without a mask lists those only that are on."""
+    """Return name -> state of a bit set; one without a mask lists only bits that are on."""
     found = attributes(bitset)
     listed = A_BITSET_NOMASK in found
     states: dict[str, bool] = {}

@@ -105,8 +105,10 @@ class TelemetryWriter:
         self._metrics.state.update(
             self.plugin.attacher.attachments.all(),
             serving=self.status().synchronized,
-            pending=self.plugin.pending(),
-            unusable=sum(broken.in_the_way for broken in self.plugin.allocations.broken.values()),
+            pending=self.plugin.reconciler.pending(),
+            unusable=sum(
+                broken.in_the_way for broken in self.plugin.allocations.reader.broken.values()
+            ),
             hung=len(self._metrics.work.hung),
         )
         text = self._metrics.text()

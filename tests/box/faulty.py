@@ -20,6 +20,7 @@ from typing import Final
 
 from dranet_nri import cli
 from dranet_nri.attach.controller import AttachController
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.daemon import process
 from dranet_nri.errors import KernelError
 from dranet_nri.hooks.handler import HookHandler
@@ -76,7 +77,7 @@ def lay() -> None:
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
     HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
     process.AttachController = partial(AttachController, hang_timeout_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
-    process.HookHandler = partial(HookHandler, hang_wait_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.Reconciler = partial(Reconciler, hang_wait_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

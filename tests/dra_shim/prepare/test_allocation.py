@@ -127,7 +127,7 @@ def test_a_claim_that_takes_one_device_and_looks_at_another_is_one_pods(
 ) -> None:
     with pytest.raises(RefusedError, match="is used by 2 pods"):
         consumer_of(claim(*results, users=TWO), None)
-    with pytest.raises(RefusedError, match="is on the host's network"):
+    with pytest.raises(RefusedError, match="is on the host network"):
         requested_use(HOST, claim(*results), POD)
 
 
@@ -171,7 +171,7 @@ def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
         (None, "the one with UID p1 does not exist any more"),
         (replace(USE, uid="p9"), "the one with UID p1 does not exist any more"),
         (replace(USE, refers=False), "claim ai/nics is reserved for it, but it has none such"),
-        (HOST, "is on the host's network"),
+        (HOST, "is on the host network"),
     ],
 )
 def test_a_pod_that_cannot_have_the_claim_is_refused(use: PodUse | None, words: str) -> None:

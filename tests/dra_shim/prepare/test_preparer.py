@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import (
     ClaimPrepared,
     ClaimUnprepared,
@@ -65,6 +66,26 @@ def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Ben
         )
     )
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
+
+
+def test_a_claim_is_looked_up_without_a_transaction_once_the_records_are_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.prepare(bench.cluster.add("first", "u1", "a"))
+    claim = bench.cluster.add("nics", "u2", "b")
+    enter, begun = CheckpointTransaction.__enter__, []
+
+    def counted(transaction: CheckpointTransaction) -> CheckpointTransaction:
+        begun.append(transaction)
+        return enter(transaction)
+
+    monkeypatch.setattr(CheckpointTransaction, "__enter__", counted)
+    first = bench.prepare(claim)
+    again = bench.prepare(claim)
+
+    assert first == again
+    assert len(begun) == 2
+    assert bench.record(claim) is not None
 
 
 def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench) -> None:

@@ -53,10 +53,6 @@ def test_a_device_is_looked_up_by_index() -> None:
     assert device.node_guid == device.sys_image_guid
 
 
-def test_a_device_is_found_by_name() -> None:
-    assert replayed("found").find_device("find rxe1", "rxe1") == recorded_rxe1()
-
-
 def test_a_port_tells_its_state_and_net_device() -> None:
     assert replayed("ports").ports("dump ports of rxe0", 0) == (
         RdmaPort(0, "rxe0", 1, "ACTIVE", "LinkUp", netdev_index=7, netdev="ens1"),
@@ -90,7 +86,6 @@ def test_a_change_that_the_kernel_makes_returns(name: str) -> None:
     ("name", "code", "words"),
     [
         ("no-device", ENODEV, "look at rxe9: ENODEV (no RDMA device has index 99"),
-        ("not-found", ENODEV, "find rxe9: ENODEV (no RDMA device rxe9 in this namespace)"),
         ("no-ports", ENODEV, "dump ports of rxe9: ENODEV (no RDMA device has index 99"),
         ("uverbs-of-nobody", ENODEV, "no RDMA device has index 99"),
         ("umad-of-no-port", EINVAL, "find umad: EINVAL (the device has no such port)"),

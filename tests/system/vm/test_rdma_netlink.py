@@ -90,7 +90,7 @@ def within(nsfd: int, ask: Callable[[RdmaSocket], T]) -> T:
 
 def device(session: RdmaSocket, name: str) -> RdmaDevice:
     """Return the device of that name."""
-    return session.find_device(f"find {name}", name)
+    return next(device for device in session.devices(f"find {name}") if device.name == name)
 
 
 def words(device: str, file: str) -> str:
