@@ -26,7 +26,7 @@ _PREFIX: Final = re.compile("[0-9a-f]{2}(:[0-9a-f]{2}){0,19}")
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ClaimPolicy:
     """What claims may set; None does not bound it.
 
     Attributes:
@@ -42,12 +42,12 @@ class Policy:
     mac_prefixes: tuple[str, ...] | None = None
 
 
-def read_policy(node: Node) -> Policy:
+def read_policy(node: Node) -> ClaimPolicy:
     """Return the policy of the block."""
     fields = without_blank(node.fields(POLICY_FIELDS), "name")
     if "name" not in fields:
         node.complain("needs name; add it")
-    return Policy(
+    return ClaimPolicy(
         given(fields, "name", Node.text) or "",
         given(fields, "fields", lambda found: tuple(filter(None, map(_field, found.items())))),
         given(fields, "addresses", _networks),
@@ -55,7 +55,9 @@ def read_policy(node: Node) -> Policy:
     )
 
 
-def policy_violations(policy: Policy, parameters: Mapping[str, object], path: str) -> Iterator[str]:
+def policy_violations(
+    policy: ClaimPolicy, parameters: Mapping[str, object], path: str
+) -> Iterator[str]:
     """Yield a violation for each value of a claim that the policy forbids.
 
     Args:
