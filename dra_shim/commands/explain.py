@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from dra_shim.checkpoint.transaction import observe
 from dra_shim.commands.cluster import add_cluster_flags, read_cluster
+from dra_shim.commands.cross_check import title_of
 from dra_shim.commands.documents import files_below, read_files
 from dra_shim.commands.explanation import Explanation, document_of, lines_of
-from dra_shim.commands.together import title_of
 from dra_shim.pool import near_in, node_inventory
 from dra_shim.resourceapi import (
     DeviceClass,
@@ -303,8 +303,8 @@ def _supply(
     known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
-    own = supply_of(stock, node_name(args.node or node))
+    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    own = supply_of(offered, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
     return replace(own, pools=tuple(ordered))

@@ -97,7 +97,7 @@ class Grant:
 def allocate(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    stock: NodeInventory,
+    inventory: NodeInventory,
     node: str,
     *,
     new_uid: Callable[[], str],
@@ -108,7 +108,7 @@ def allocate(
     Args:
         claims: claims of one pod, in the pod's order.
         classes: device classes by name.
-        stock: the node's devices, those in use, and what the inventory leaves out.
+        inventory: the node's devices, those in use, and what the inventory leaves out.
         node: the pool's name.
         new_uid: gives each share of a device its id.
         first_valid_config: dranet's order of configurations, see `select_config`.
@@ -118,9 +118,9 @@ def allocate(
         SelectorError: a selector is no CEL, or fails on a device that was tried.
         ConfigError: the configuration that applies to a chosen device is not valid for it.
     """
-    devices = {device.name: device for device in stock.devices}
+    devices = {device.name: device for device in inventory.devices}
     results: list[list[AllocatedDevice]] = [[] for _ in claims]
-    for grant in choose(claims, classes, supply_of(stock, node), new_uid=new_uid):
+    for grant in choose(claims, classes, supply_of(inventory, node), new_uid=new_uid):
         claim, device = claims[grant.claim], devices[grant.offer.name]
         config = NetworkConfig()
         if not grant.admin_access:  # else whoever has the device configures it

@@ -61,20 +61,25 @@ def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]
     return replace(supply, in_use=in_use, shares=shares)
 
 
-def supply_of(stock: NodeInventory, node: str) -> CandidatePools:
+def supply_of(inventory: NodeInventory, node: str) -> CandidatePools:
     """Return a node's own devices as the pool that this driver publishes."""
     resources = driver_resources(
-        node, stock.devices, stock.shared, stock.unhealthy, stock.physical, stock.near
+        node,
+        inventory.devices,
+        inventory.shared,
+        inventory.unhealthy,
+        inventory.physical,
+        inventory.near,
     )
     return CandidatePools(
         (Pool(DRIVER_NAME, node, resources.offers, resources.counters),),
-        {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
-        stock.excluded,
+        {(DRIVER_NAME, node, name): who for name, who in inventory.in_use.items()},
+        inventory.excluded,
         {
             (DRIVER_NAME, node, name): {
                 capacity: Fraction(value) for capacity, value in amounts.items()
             }
-            for name, amounts in stock.given.items()
+            for name, amounts in inventory.given.items()
         },
     )
 
