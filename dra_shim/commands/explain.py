@@ -152,11 +152,11 @@ def main(args: argparse.Namespace) -> int:
 def explain_all(
     args: argparse.Namespace, asked: Sequence[Document], documents: Sequence[Document]
 ) -> list[Explanation]:
-    """Return the explanation for each pod that is asked about; without a pod, for the claims.
+    """Return the explanation of each pod; without pods, of the claims.
 
     Args:
         args: with the flags of this verb.
-        asked: the pods, or the claims.
+        asked: documents with the pods or claims.
         documents: these and all others.
 
     Raises:
@@ -181,7 +181,7 @@ def _document(found: Sequence[Explanation]) -> dict[str, object]:
 def _beside(
     asked: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
 ) -> tuple[Document, ...]:
-    """Return the documents besides those that are asked about; a file counts before the cluster."""
+    """Return the other documents; files have precedence over the cluster."""
     known = {_identity(document) for document in (*asked, *others)} - {None}
     return (*others, *(document for document in cluster if _identity(document) not in known))
 
@@ -201,7 +201,7 @@ def _identity(document: Document) -> tuple[type, str] | None:
 def _pods(
     asked: Sequence[Document], documents: Sequence[Document]
 ) -> list[tuple[str, tuple[NamedClaim, ...]]]:
-    """Return title and claims of each pod that is asked about; without a pod, of the claims."""
+    """Return title and claims of each pod; without pods, those of the claims."""
     workloads = [document for document in asked if isinstance(document, Workload)]
     if not workloads:
         return [("", _claims(asked))]
@@ -284,7 +284,7 @@ def _explained(
 
 
 def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[ResourceClaim]:
-    """Yield the claims that have devices; one that is asked about is taken to have none yet."""
+    """Yield the claims that have devices, without those to explain."""
     for document in documents:
         if isinstance(document, ResourceClaim) and document.taken and _label(document) not in own:
             yield document
