@@ -27,7 +27,7 @@ from dra_shim.prepare.events import (
     ProfileReleaseFailed,
     UnprepareFailed,
 )
-from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
+from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, PodSource
 from dra_shim.prepare.orphans import OrphanCollector
 from dra_shim.prepare.preparer import Preparer, PrepareResult, Sources
 from dra_shim.prepare.profiles import ProfileReleaser, Providers, Turn
@@ -38,7 +38,6 @@ __all__ = [
     "ClaimSource",
     "ClaimUnprepared",
     "DeviceSource",
-    "NodeSource",
     "NotYetError",
     "Notice",
     "Notify",

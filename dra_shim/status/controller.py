@@ -110,7 +110,6 @@ class StatusController:
             self._judge(known)
             if record is None:
                 del self._known[uid]
-                self._delays.forget(uid)
                 self._superseded.pop(uid, None)
         self._alarm.wake()
 

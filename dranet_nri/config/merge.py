@@ -1,11 +1,11 @@
-"""Merge of a claim's configuration entries for one request.
+"""Merge of a claim's configuration entries, per request.
 
 Rules:
 1. An entry applies if it is for this driver and names the request, its main request, or no request.
-2. Later entries win: the class first, then the claim. Within one origin, an entry that names the
-   subrequest ("req/sub") wins over one that names the main request or none.
-3. Interface fields merge one by one, and an explicit zero or false counts. Lists (addresses,
-   routes, rules, neighbors) replace: an entry with a list replaces the whole list.
+2. Later entries take precedence: the class first, then the claim. Within one origin, an entry for
+   the subrequest ("req/sub") takes precedence over one for the main request or for all.
+3. Interface fields merge one by one; an explicit zero or false is a value. A list (addresses,
+   routes, rules, neighbors) replaces the whole list.
 4. An entry without parameters is ignored.
 5. Each entry must be valid alone, and so must the merged result.
 """
@@ -35,10 +35,10 @@ class ConfigEntry:
     """One entry of `config`.
 
     Attributes:
-        driver: whose parameters these are.
-        parameters: the JSON object, not yet validated; empty ones say nothing.
-        requests: requests it is for ("req" or "req/sub"); empty for all.
-        path: where the parameters stand, put in front of each violation.
+        driver: driver of the parameters.
+        parameters: the JSON object, not validated; an empty one has no effect.
+        requests: its requests ("req" or "req/sub"); empty for all.
+        path: path of the parameters, a prefix of each violation.
     """
 
     source: ConfigSource
@@ -59,14 +59,14 @@ def select_config(
     """Return the configuration of one request ("req" or "req/sub").
 
     Args:
-        entries: all entries of the claim's allocation, the class's and the claim's, in their order.
+        entries: all entries of the claim's allocation, of class and claim, in order.
         request: name as in the allocation result.
-        first_valid_wins: dranet's order: the first entry that applies is taken alone, so that the
-            class beats the claim and nothing is merged. As with dranet, empty parameters count as
+        first_valid_wins: dranet's rule: only the first entry that applies is used, so that the
+            class takes precedence and nothing is merged. As in dranet, empty parameters count as
             an entry, and one for "req" does not apply to "req/sub".
 
     Raises:
-        ConfigError: an entry that applies is not valid, or the merged whole is not.
+        ConfigError: an entry that applies, or the merged result, is invalid.
     """
     ours = [entry for entry in entries if entry.driver == DRIVER_NAME]
     if first_valid_wins:
@@ -102,7 +102,7 @@ def _precedence(entry: ConfigEntry, request: str) -> tuple[bool, bool]:
 
 
 def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Return one object with the fields of both; above wins, objects merge, null gives nothing."""
+    """Return the union of both objects: `above` takes precedence, objects merge, null is absent."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
