@@ -180,11 +180,11 @@ def _allocated(
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
     known, uses = transaction.known_devices(), transaction.in_use()
-    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
-        stock,
+        offered,
         node_name(args.node),
         new_uid=lambda: str(uuid4()),
         first_valid_config=args.first_valid_config,

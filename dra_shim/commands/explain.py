@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from dra_shim.checkpoint.transaction import observe
 from dra_shim.commands.cluster import add_cluster_flags, read_cluster
+from dra_shim.commands.cross_check import title_of
 from dra_shim.commands.documents import files_below, read_files
 from dra_shim.commands.explanation import Explanation, document_of, lines_of
-from dra_shim.commands.together import title_of
 from dra_shim.pool import near_in, node_inventory
 from dra_shim.resourceapi import (
     DeviceClass,
@@ -152,11 +152,11 @@ def main(args: argparse.Namespace) -> int:
 def explain_all(
     args: argparse.Namespace, asked: Sequence[Document], documents: Sequence[Document]
 ) -> list[Explanation]:
-    """Return the explanation for each pod that is asked about; without a pod, for the claims.
+    """Return the explanation of each pod; without pods, of the claims.
 
     Args:
         args: with the flags of this verb.
-        asked: the pods, or the claims.
+        asked: documents with the pods or claims.
         documents: these and all others.
 
     Raises:
@@ -181,7 +181,7 @@ def _document(found: Sequence[Explanation]) -> dict[str, object]:
 def _beside(
     asked: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
 ) -> tuple[Document, ...]:
-    """Return the documents besides those that are asked about; a file counts before the cluster."""
+    """Return the other documents; files have precedence over the cluster."""
     known = {_identity(document) for document in (*asked, *others)} - {None}
     return (*others, *(document for document in cluster if _identity(document) not in known))
 
@@ -201,7 +201,7 @@ def _identity(document: Document) -> tuple[type, str] | None:
 def _pods(
     asked: Sequence[Document], documents: Sequence[Document]
 ) -> list[tuple[str, tuple[NamedClaim, ...]]]:
-    """Return title and claims of each pod that is asked about; without a pod, of the claims."""
+    """Return title and claims of each pod; without pods, those of the claims."""
     workloads = [document for document in asked if isinstance(document, Workload)]
     if not workloads:
         return [("", _claims(asked))]
@@ -284,7 +284,7 @@ def _explained(
 
 
 def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[ResourceClaim]:
-    """Yield the claims that have devices; one that is asked about is taken to have none yet."""
+    """Yield the claims that have devices, without those to explain."""
     for document in documents:
         if isinstance(document, ResourceClaim) and document.taken and _label(document) not in own:
             yield document
@@ -303,8 +303,8 @@ def _supply(
     known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
-    own = supply_of(stock, node_name(args.node or node))
+    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    own = supply_of(offered, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
     return replace(own, pools=tuple(ordered))

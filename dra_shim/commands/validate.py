@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import Final
 
+from dra_shim.commands.cross_check import CrossCheck, cross_check, title_of
 from dra_shim.commands.documents import files_below, read_text, title_of_file
-from dra_shim.commands.together import CrossCheck, cross_check, title_of
 from dra_shim.resourceapi import (
     DeviceClass,
     Document,

@@ -7,7 +7,7 @@ allocation.py    record and response of a claim, computed from server, pod and n
 transactions.py  transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim
 profiles.py      parameters of cloud and profile, and their release
-turns.py         locks of claims, and the tasks that prepare them
+claim_locks.py   locks of claims, and the tasks that prepare them
 orphans.py       orphaned records, and pods that wait for the claim of an earlier pod
 """
 

@@ -8,14 +8,17 @@ Rules:
    routes, rules, neighbors) replaces the whole list.
 4. An entry without parameters is ignored.
 5. Each entry must be valid alone, and so must the merged result.
+6. A claim entry must keep the policy of each class entry (see policy).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.config.json_cursor import Node, Violations
 from dranet_nri.config.network import parse_network_config
+from dranet_nri.config.policy import POLICY, policy_violations, read_policy
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
@@ -80,6 +83,7 @@ def select_config(
         if first_valid_wins and not broken:
             chosen = [chosen[index]]
             break
+    violations += () if violations else _forbidden(chosen)
     if violations:
         raise ConfigError(violations)
     ordered = sorted(chosen, key=lambda entry: _precedence(entry, request))
@@ -95,6 +99,23 @@ def _violations(entry: ConfigEntry) -> tuple[str, ...]:
     except ConfigError as error:
         return error.violations
     return ()
+
+
+def _forbidden(chosen: Sequence[ConfigEntry]) -> Iterator[str]:
+    """Yield what claim entries set against the policies of class entries."""
+    policies = [
+        read_policy(Node(entry.parameters[POLICY], POLICY, Violations()))
+        for entry in chosen
+        if entry.source is ConfigSource.CLASS and entry.parameters.get(POLICY) is not None
+    ]
+    for entry in chosen:
+        if entry.source is not ConfigSource.CLAIM:
+            continue
+        if entry.parameters.get(POLICY) is not None:
+            where = f"{entry.path}.{POLICY}" if entry.path else POLICY
+            yield f"{where}: only a DeviceClass can have a policy; remove it"
+        for policy in policies:
+            yield from policy_violations(policy, entry.parameters, entry.path)
 
 
 def _precedence(entry: ConfigEntry, request: str) -> tuple[bool, bool]:

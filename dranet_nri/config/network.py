@@ -26,6 +26,7 @@ from dranet_nri.config.fields import (
 from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
 from dranet_nri.config.json_text import load_json
 from dranet_nri.config.link import read_link
+from dranet_nri.config.policy import POLICY, read_policy
 from dranet_nri.config.rdma import read_rdma
 from dranet_nri.config.scalars import (
     IpAddress,
@@ -103,7 +104,8 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 
 
 def _network(node: Node) -> NetworkConfig:
-    fields = without_blank(node.fields((*TOP_FIELDS, "profile")), "profile")
+    fields = without_blank(node.fields((*TOP_FIELDS, "profile"), (POLICY,)), "profile")
+    given(fields, POLICY, read_policy)  # checked here, applied by the merge
     read_interface = partial(_interface, has_rules="rules" in fields)
     interface = given(fields, "interface", read_interface) or InterfaceConfig()
     ethtool = given(fields, ETHTOOL, read_ethtool) or EthtoolConfig()

@@ -74,6 +74,7 @@ TABLES: Final = {
         name: field_table(known) for name, known in fields.TOP_FIELDS.items() if name != "interface"
     },
     "interface": field_table(fields.INTERFACE_FIELDS),
+    "policy": field_table(fields.POLICY_FIELDS),
     "attributes-standard": attribute_table(attribute_names.STANDARD),
     "attributes-every-device": attribute_table(attribute_names.EVERY_DEVICE),
     "attributes-rdma": attribute_table(attribute_names.WITH_RDMA),
