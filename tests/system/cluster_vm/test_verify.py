@@ -36,12 +36,9 @@ spec:
 POD = f"""
 kind: Pod
 spec:
-  dnsPolicy: None # there is no DNS: PyTorch would wait for each answer
-  dnsConfig: {{nameservers: [127.0.0.1]}}
   containers:
   - name: programs
     image: {image.JOBS}
-    env: [{{name: COLLECTIVES_MAXIMUM, value: 1M}}]
     volumeMounts: [{{name: programs, mountPath: /usr, readOnly: true}}]
   volumes: [{{name: programs, hostPath: {{path: /srv/usr}}}}]
 """
