@@ -183,6 +183,16 @@ def test_a_healthy_report_is_one_line() -> None:
     assert len(as_text(LINES[:1], verbose=True)) == 4
 
 
+def test_durations_are_in_the_verbose_report_and_in_the_document() -> None:
+    slow = replace(LINES[1], seconds=12.34)
+
+    heading, row, *_ = as_text([slow, LINES[0]], verbose=True)
+
+    assert (heading.split()[-1], row.split()[-1]) == ("SECONDS", "12.3")
+    assert "SECONDS" not in as_text([slow], verbose=False)[0]
+    assert as_document([slow])["checks"][0]["seconds"] == 12.3
+
+
 def test_the_report_as_a_document() -> None:
     report = as_document(LINES)
 
