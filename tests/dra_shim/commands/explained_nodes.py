@@ -24,9 +24,7 @@ def nd_h100() -> str:
 def a4_highgpu() -> str:
     """Return slices of an a4-highgpu-8g node, in v1beta1."""
     roots = [f"pci0000:{0x10 + 32 * (i // 2):02x}" for i in range(8)]
-    gpus = [
-        _gpu(i, f"0000:{0x10 + 16 * i:02x}:00.0", roots[i], "NVIDIA B200") for i in range(8)
-    ]
+    gpus = [_gpu(i, f"0000:{0x10 + 16 * i:02x}:00.0", roots[i], "NVIDIA B200") for i in range(8)]
     nics = [
         _nic(i, f"0000:{0x11 + 16 * i:02x}:00.0", numa=i // 4, name=f"gpu{i}rdma0", root=roots[i])
         for i in range(8)
