@@ -218,8 +218,8 @@ def test_all_bars_have_defaults() -> None:
     assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in of_one_nic)
 
 
-# Written by hand as FACTS_SCRIPT prints it: no machine of the tests has InfiniBand. Names and rates are those of
-# a VM of Azure.
+# Written by hand as FACTS_SCRIPT prints it: no machine of the tests has InfiniBand. Names and
+# rates are those of a VM of Azure.
 INFINIBAND = """memlock unlimited
 link ib0 1 2044 20:00:08:f8:fe:80 200000
 rdma mlx5_0 4: ACTIVE 200 Gb/sec (4X HDR)
