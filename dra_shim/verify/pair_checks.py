@@ -102,9 +102,11 @@ class PairChecks:
                 return
             yield passed("pkey", source.name, target.name)
         if source.nic.address and target.nic.address:
-            lines = list(self._reach(source, target))
-            yield from lines
-            if any(line.outcome is Outcome.FAILED for line in lines):
+            reached = True
+            for line in self._reach(source, target):
+                reached &= line.outcome is not Outcome.FAILED
+                yield line
+            if not reached:
                 yield _skipped("rates", source, target, "the NICs do not reach each other")
                 return
             yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
