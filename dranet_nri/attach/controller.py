@@ -69,6 +69,8 @@ class AttachController:
         meter: counts.
         overseer: of all kernel work.
         holding: of pods' namespaces.
+        locks: of devices, one job at a time.
+        on_attached: called with the record of each claim that was attached.
     """
 
     kernel: Kernel
@@ -80,11 +82,12 @@ class AttachController:
     wake: Callable[[], None]
     clock: Clock
     allocation: Callable[[str], Allocation | None]
+    on_attached: Callable[[Attachment], None] = lambda _: None
     stuck_s: float = HUNG_S
     vm_handlers: tuple[str, ...] = VM_HANDLERS
     meter: PluginMetrics = field(default_factory=PluginMetrics)
     live: Sandboxes = field(default_factory=Sandboxes)
-    _locks: DeviceLocks = field(default_factory=DeviceLocks)
+    locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     overseer: Watchdog = field(init=False)
     holding: NetnsRefs = field(init=False)
@@ -136,7 +139,7 @@ class AttachController:
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         names = self._device_names(claims)
         late = LongWait(self.stuck_s, partial(self._tell_waiting, pod))
-        async with self.meter.work.attaching(), self._locks.of(names, late):
+        async with self.meter.work.attaching(), self.locks.of(names, late):
             # What is in the pod stays out of it: another claim's failure must not undo it.
             claims = tuple(
                 allocation for allocation in claims if not self.is_attached(allocation, pod)
@@ -184,6 +187,7 @@ class AttachController:
             if pod.sandbox_id in self.live:  # else the pod's next one would find its spec
                 self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
+            self.on_attached(attachment)
 
     def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
         previous = self._records()
@@ -260,7 +264,7 @@ class AttachController:
 
     async def detach(self, attachment: Attachment) -> None:
         """Restore one claim's devices, as far as possible now; not if attached meanwhile."""
-        async with self._locks.of(device.device.name for device in attachment.devices):
+        async with self.locks.of(device.device.name for device in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
                 return  # Another sandbox's attach came first and took over.
@@ -302,7 +306,7 @@ class AttachController:
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
             allocation = None
-        async with self._locks.of(device.device.name for device in attachment.devices):
+        async with self.locks.of(device.device.name for device in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
             current = await self.overseer.done(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from dranet_nri.attach.leases import release_lease
 from dranet_nri.attach.observation import observe
 from dranet_nri.errors import KernelError
 from dranet_nri.model import AttachedDevice, Attachment
@@ -85,6 +86,7 @@ class Restorer:
 
         Such a beginning is tried twice: a net device that it makes is restored at once.
         """
+        release_lease(session, device)
         failed: Refused = []
         wanted = self._at_home(device)
         beginnings, cut = 0, True

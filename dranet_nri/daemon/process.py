@@ -17,11 +17,13 @@ from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.metrics import GIVING
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.records import AttachmentRecords
+from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger, trace_of
+from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
 from dranet_nri.daemon.triggers import COMING_OR_GOING, needs_reconcile
 from dranet_nri.errors import KernelError
@@ -125,6 +127,7 @@ class NriDaemon:
                     settings.node_addresses, settings.uplinks, settings.include, settings.parents
                 ),
                 settings.slaac_s,
+                settings.dhcp_s,
             ),
             attachments=attachments,
             gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),
@@ -156,6 +159,8 @@ class NriDaemon:
         )
         ask = partial(plugin.attacher.overseer.done, privileged.read_privileged_facts)
         lookout = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, ask)
+        leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.is_wanted))
+        plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
         events = DeviceEvents()
         rdma = RdmaListener(
@@ -170,6 +175,7 @@ class NriDaemon:
                     tasks.create_task(pulse.run(), name="pulse"),
                     tasks.create_task(lookout.run(), name="lookout"),
                     tasks.create_task(self._repair(plugin), name="repair"),
+                    tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_when_told(connection, stop), name="stop"),
                 )
                 await connection.run()

@@ -295,12 +295,12 @@ class HookHandler:
         if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not record.is_away):
             if self.allocations.is_missing(uid):
                 self.attacher.attachments.remove(uid)
-        elif not self._is_wanted(record):
+        elif not self.is_wanted(record):
             await self.attacher.detach(record)
         elif record.phase is Phase.ATTACHED:
             await self.attacher.verify(record, self.allocations.get(uid))
 
-    def _is_wanted(self, record: Attachment) -> bool:
+    def is_wanted(self, record: Attachment) -> bool:
         """Whether the sandbox is live: its namespace is, and the runtime, once asked, lists it.
 
         What is attached stays without its allocation; what is half done is restored.

@@ -17,6 +17,7 @@ from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel import addresses, child, links, neighbours, rate, rdma, routes, rules
+from dranet_nri.kernel.dhcp import DhcpSocket
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
@@ -39,6 +40,7 @@ from dranet_nri.model import (
     TcxProgram,
 )
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -215,6 +217,11 @@ class NetlinkSession:
         space = self._space(Ns.POD, what)
         return addresses.dump_detected(space.netlink, what, space.index(what, name))
 
+    def dhcp(self, name: str) -> DhcpSocket:
+        """Return a port for DHCP messages on the pod's link of that name."""
+        what = f"open a socket for DHCP on {name} in the pod"
+        return DhcpSocket(self._space(Ns.POD, what).fd, what, name)
+
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""
         return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
@@ -352,7 +359,16 @@ def _apply_by_index(
 def _apply_by_name(
     space: Namespace,
     what: str,
-    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour | LimitRate,
+    op: SetLink
+    | SetUp
+    | AddAltname
+    | SetMaster
+    | AddAddress
+    | LeaseAddress
+    | DropAddress
+    | AddRoute
+    | AddNeighbour
+    | LimitRate,
 ) -> None:
     netlink = space.netlink
     index = space.index(what, op.name)
@@ -370,6 +386,10 @@ def _apply_by_name(
             links.set_master(netlink, what, index, master)
         case AddAddress():
             addresses.add_address(netlink, what, index, op.address)
+        case LeaseAddress():
+            addresses.put_address(netlink, what, index, op.address)
+        case DropAddress():
+            addresses.del_address(netlink, what, index, op.cidr)
         case AddRoute():
             routes.add_route(
                 netlink,

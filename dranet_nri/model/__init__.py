@@ -57,6 +57,7 @@ from dranet_nri.model.ethtool import (
     Switches,
     switches,
 )
+from dranet_nri.model.lease import Lease
 from dranet_nri.model.names import (
     DRIVER_NAME,
     MAX_IFNAME,
@@ -151,6 +152,7 @@ __all__ = [
     "IpoibState",
     "IpvlanConfig",
     "IpvlanMode",
+    "Lease",
     "Link",
     "LinkState",
     "MacvlanConfig",

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from dranet_nri.model.config import InterfaceConfig, NetworkConfig
+from dranet_nri.model.lease import Lease
 from dranet_nri.model.network import DeviceKey, LinkState
 from dranet_nri.model.rdma import RdmaLink
 
@@ -185,6 +186,7 @@ class AttachedDevice:
         warnings: what the pod should know, one line each.
         child: alias of the link that is made for the pod on this device, "" if none is.
         made_by: the parameters of that link; None if there is none.
+        lease: of its address, where a DHCP server gave that.
         share_id: of a share of a multi-allocation device, which stays on the host; "" if it is
             the pod's alone.
         home: verified on the host and restored.
@@ -206,6 +208,7 @@ class AttachedDevice:
     warnings: tuple[str, ...] = ()
     child: str = ""
     made_by: InterfaceConfig | None = None
+    lease: Lease | None = None
     share_id: str = ""
     home: bool = False
 

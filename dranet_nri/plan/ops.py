@@ -22,6 +22,7 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
 )
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
@@ -359,6 +360,8 @@ Op = (
     | SetMaster
     | AddVrf
     | AddAddress
+    | LeaseAddress
+    | DropAddress
     | AddRoute
     | AddRule
     | AddNeighbour
