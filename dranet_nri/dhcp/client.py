@@ -157,7 +157,9 @@ class DhcpClient:
                 DhcpMessageType.ACK,
             ) if _is_usable(message) and message.lease_s:
                 return self._acknowledged(message, source_mac)
-            case ClientState.REQUESTING, DhcpMessageType.NAK if message.server == self._offer.server:
+            case ClientState.REQUESTING, DhcpMessageType.NAK if (
+                message.server == self._offer.server
+            ):
                 self.state, self._pause = ClientState.SELECTING, FIRST_RESEND_S
                 self.due = now + self._pause
                 return ()
@@ -174,7 +176,9 @@ class DhcpClient:
         self.due, self._sent = now + self._pause, now
         self._pause = min(self._pause * 2, MAX_RESEND_S)
         self._requests += 1
-        message = DhcpMessage(DhcpMessageType.REQUEST, self.xid, self.mac, secs=int(now - self._began))
+        message = DhcpMessage(
+            DhcpMessageType.REQUEST, self.xid, self.mac, secs=int(now - self._began)
+        )
         lease = self.lease
         if lease is not None:
             address = lease.address.partition("/")[0]

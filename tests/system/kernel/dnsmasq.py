@@ -1,7 +1,6 @@
 """A DHCP server of Debian at the other end of a host's NICs."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

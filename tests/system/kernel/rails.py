@@ -60,13 +60,17 @@ class Rails:
             )
             assert self.kernel.hold(self._netns(number))
         self.journal = Journal()
-        self._executor = PlanExecutor(self.kernel, self.journal, clock, RdmaOptions(), dhcp_s=DHCP_S)
+        self._executor = PlanExecutor(
+            self.kernel, self.journal, clock, RdmaOptions(), dhcp_s=DHCP_S
+        )
 
     def on_wire(self, *words: str) -> "subprocess.Popen[str]":
         """Start a program at the other end of the NICs, whose links there are pnic0, pnic1, …."""
         return run_inside(
             self._wire,
-            lambda: subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT),
+            lambda: subprocess.Popen(
+                words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            ),
         )
 
     def session(self, pod: int = 0) -> NetlinkSession:
@@ -135,7 +139,9 @@ class Rails:
         allocation = Allocation(ObjectRef("default", uid, uid), owner, devices, "nonce", "boot")
         netns = self._netns(pod)
         sandbox = Pod(f"sandbox-{pod}", owner.uid, "default", "web", netns.path)
-        (record,) = self._executor.attach(sandbox, netns, (allocation,), {uid: before} if before else {})
+        (record,) = self._executor.attach(
+            sandbox, netns, (allocation,), {uid: before} if before else {}
+        )
         return record
 
     def rate(self, record: Attachment, pod: int = 0) -> int:

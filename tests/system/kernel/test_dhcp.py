@@ -109,7 +109,9 @@ def test_a_lease_is_renewed_by_its_server_and_rebound_by_any(tmp_path: Path) -> 
             lease = lease_of(record)
             assert lease.address.partition("/")[0] in server.until("DHCPREQUEST")
             assert (lease.address, lease.since_s) == (first.address, clock.boot())
-            assert f"valid_lft {LEASE_S}sec" in address_of(host) or "valid_lft 119sec" in address_of(host)
+            assert f"valid_lft {LEASE_S}sec" in address_of(
+                host
+            ) or "valid_lft 119sec" in address_of(host)
 
 
 def test_a_lease_that_no_server_extends_ends_and_the_pod_gets_another_one(tmp_path: Path) -> None:
@@ -153,7 +155,9 @@ def test_an_address_that_a_server_withdraws_leaves_the_pod(tmp_path: Path) -> No
             lost = extended(host, record, clock)
 
         assert lost.failure is not None
-        assert f"the DHCP server {SERVER} withdrew {lease_of(record).address}" in lost.failure.message
+        assert (
+            f"the DHCP server {SERVER} withdrew {lease_of(record).address}" in lost.failure.message
+        )
         assert "inet" not in address_of(host)
 
 
