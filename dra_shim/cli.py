@@ -19,6 +19,7 @@ PROGRAM: Final = Program(
         ("verify", "measure the network that pods get by claims; creates pods and deletes them"),
         ("release", "take an allocation back; changes the node"),
     ),
+    daemons=("run",),
 )
 
 

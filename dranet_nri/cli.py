@@ -20,6 +20,7 @@ PROGRAM: Final = Program(
         ("healthz", "say whether the plugin on this node is alive, for exec probes"),
         ("run", "serve as the node's NRI plugin"),
     ),
+    daemons=("run",),
 )
 
 

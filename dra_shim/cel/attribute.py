@@ -1,7 +1,7 @@
-"""An attribute in dranet's --filter: a struct with declared members, of which one is set.
+"""Attribute of dranet's --filter: a struct with declared members, of which one is set.
 
-Members are those of DeviceAttribute of k8s.io/api/resource/v1, by their names in Go. An unset one
-reads as zero, and has() is false of it.
+Members have the Go names of DeviceAttribute in k8s.io/api/resource/v1. A member that is not set
+reads as zero, and has() returns false for it.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from dranet_nri.model import AttributeValue
 
-STRUCT: Final = "v1.DeviceAttribute"  # as the errors of dranet's compiler call it
+STRUCT: Final = "v1.DeviceAttribute"  # the name in error messages of dranet's compiler
 MEMBERS: Final = {
     "StringValue": FieldDescriptorProto.TYPE_STRING,
     "IntValue": FieldDescriptorProto.TYPE_INT64,
@@ -25,7 +25,7 @@ MEMBERS: Final = {
 
 @cache
 def descriptors() -> DescriptorPool:
-    """Return the pool that has the struct, for the CEL library."""
+    """Return the descriptor pool with the struct, for the CEL library."""
     package, _, name = STRUCT.partition(".")
     file = FileDescriptorProto(name="attribute.proto", package=package, syntax="proto3")
     struct = file.message_type.add(name=name)
@@ -45,7 +45,7 @@ def descriptors() -> DescriptorPool:
 
 
 def attribute(value: AttributeValue, numbers: tuple[int, ...] = ()) -> Message:
-    """Return the struct of a value; numbers are its IntValues, where it has some."""
+    """Return the struct of a value; numbers are its IntValues, if it is a list."""
     struct = GetMessageClass(descriptors().FindMessageTypeByName(STRUCT))
     lists = {"IntValues": numbers} if numbers else {}
     match value:

@@ -1,9 +1,9 @@
-"""The CEL environment of Kubernetes' device selectors, on top of cel-expr-python.
+"""CEL environment of Kubernetes device selectors, on top of cel-expr-python.
 
 Rules:
 1. The CEL library is imported on first use, so that a process without expressions does not load it.
-2. Only the functions of Kubernetes are declared, or an expression would pass here and fail there.
-   Not declared: url, ip and cidr, and indexOf of lists.
+2. Only functions that Kubernetes provides are declared. With others, an expression would pass here
+   and fail in the scheduler. Missing: url, ip, cidr, and indexOf of lists.
 """
 
 import re
@@ -28,7 +28,7 @@ from dra_shim.cel.values import (
     version_part,
 )
 
-# (result type, parameter types, function); the table below says whether it is a member.
+# (result type, parameter types, function); _METHODS are members, _FUNCTIONS are not.
 Overload = tuple[str, tuple[str, ...], Callable[..., object]]
 
 
@@ -36,7 +36,7 @@ class CelType(Protocol):
     """A type of the CEL library."""
 
     def name(self) -> str:
-        """Return its name in capitals, "ERROR" for that of a failed evaluation."""
+        """Return the name in capitals; "ERROR" is the type of a failed evaluation."""
 
 
 class CelValue(Protocol):
@@ -46,24 +46,28 @@ class CelValue(Protocol):
         """Return its type."""
 
     def value(self) -> object:
-        """Return it as a Python value; of a failure, its message."""
+        """Return the Python value; after a failure, the error message."""
 
 
 class CompiledExpression(Protocol):
     """A compiled expression."""
 
     def return_type(self) -> CelType:
-        """Return the type found while compiling."""
+        """Return the type that the compiler derived."""
 
     def eval(self, *, data: Mapping[str, object]) -> CelValue:
-        """Evaluate with these variables."""
+        """Evaluate the expression with these variables."""
 
 
 class Environment(Protocol):
-    """Variables and functions an expression may use."""
+    """Variables and functions that an expression may use."""
 
     def compile(self, expression: str) -> CompiledExpression:
-        """Compile, or raise RuntimeError with the library's text."""
+        """Compile an expression.
+
+        Raises:
+            RuntimeError: with the error message of the library.
+        """
 
 
 _EXTENSIONS: Final = "\n- name: ".join(
@@ -101,10 +105,10 @@ def filter_environment() -> Environment:
 
 
 def with_empty_domains(expression: str) -> str:
-    """Return the expression with device.attributes[X] and device.capacity[X] never failing.
+    """Return the expression with lookups in device.attributes and device.capacity that cannot fail.
 
-    Kubernetes gives a domain without attributes as an empty map. CEL has no map with a default
-    here, so the lookup becomes optional: [?X].orValue({}).
+    Kubernetes provides a domain without attributes as an empty map. The library has no map with a
+    default value, so the lookup becomes optional: [?X].orValue({}).
     """
     out: list[str] = []
     closers: list[str] = []
@@ -119,7 +123,7 @@ def with_empty_domains(expression: str) -> str:
             closers.append(".orValue({})" if looked_up and code[0] != "." else "")
             out.append("?" if closers[-1] else "")
         elif text == "?" and code[3] == "[" and closers[-1]:
-            out[-1] = closers[-1] = ""  # already optional, and used as such
+            out[-1] = closers[-1] = ""  # already optional
         elif text == "]":
             out.append(closers.pop())
         code = [*code[1:], text]
@@ -167,18 +171,18 @@ def _find_all(text: str, pattern: str) -> list[str]:
 
 
 def _has(items: Sequence[object], value: object) -> bool:
-    """Whether a list has a value; of an attribute that is one value, whether it is that."""
+    """Return whether a list contains a value; a scalar attribute counts as a list of one value."""
     return any(_is(element, value) for element in items)
 
 
 def _is(one: object, other: object) -> bool:
-    return type(one) is type(other) and one == other  # to Python true is 1
+    return type(one) is type(other) and one == other  # in Python, True == 1
 
 
 _VALUE: Final = "map<string, dyn>"  # a quantity or a version
 _PAIR: Final = (_VALUE, _VALUE)
 _TEXT: Final = ("string",)
-# The library finds no function for a value of any type: `includes` is written out for each.
+# The library has no overload for a value of any type, so `includes` is declared for each type.
 _SCALARS: Final = ("bool", "int", "string", _VALUE)
 
 _FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {

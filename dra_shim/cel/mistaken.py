@@ -1,4 +1,4 @@
-"""Selectors that never match: in the language of --filter, or with misspelt attributes."""
+"""Detection of selectors that never match: syntax of --filter, or misspelt attributes."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -22,7 +22,7 @@ _VALUE: Final = re.compile(
 
 
 def filter_language(expression: str) -> str:
-    """Return how a selector says what stands here as in --filter, "" if nothing does."""
+    """Return the remedy for an expression that uses the syntax of --filter, or ""."""
     if found := _KEY.search(expression):
         right = f'device.attributes["{found[1]}"].{found[2]}'
     elif found := _IN.search(expression):
@@ -35,16 +35,17 @@ def filter_language(expression: str) -> str:
 
 
 def unknown_attributes(expression: str) -> Iterator[str]:
-    """Yield what is wrong with the names of attributes that an expression asks for."""
+    """Yield an error for each unknown attribute name in an expression."""
     for table, name in names_in(expression):
         if table == "attributes":
             yield from unknown_attribute(name)
 
 
 def unknown_attribute(name: str) -> Iterator[str]:
-    """Yield what is wrong with a qualified name: this driver has none such, or it is misspelt.
+    """Yield an error for a qualified name that this driver does not publish.
 
-    Of the domain of Kubernetes others may publish more; only what is close to a name is told.
+    Other drivers may publish attributes in the domain of Kubernetes, so in that domain only names
+    that resemble a known one are reported.
     """
     domain, _, identifier = name.partition("/")
     if name in ATTRIBUTE_NAMES or domain not in {DRIVER_NAME, _STANDARD}:
@@ -56,11 +57,11 @@ def unknown_attribute(name: str) -> Iterator[str]:
 
 
 def close_to(identifier: str, published: Collection[str]) -> str:
-    """Return ' (did you mean "x"?)' for an identifier that no device of this driver has, or ''.
+    """Return ' (did you mean "x"?)' for an identifier that no device has, or ''.
 
     Args:
-        identifier: that a device lacks.
-        published: qualified names of those that it has.
+        identifier: name without domain, which the device lacks.
+        published: qualified names of the attributes that the device has.
     """
     known = {name.rpartition("/")[2] for name in (*ATTRIBUTE_NAMES, *published)}
     return "" if identifier in known else did_you_mean(identifier, sorted(known))
@@ -73,6 +74,6 @@ def _identifiers(domain: str) -> list[str]:
 
 
 def _elsewhere(identifier: str) -> str:
-    """Return the standard attribute of that name, for selectors that use it in dranet's domain."""
+    """Return the standard attribute with this name, for selectors that use dranet's domain."""
     name = f"{_STANDARD}/{identifier}"
     return f' (did you mean "{name}"?)' if name in ATTRIBUTE_NAMES else ""

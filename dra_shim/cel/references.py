@@ -1,4 +1,4 @@
-"""References of an expression to device fields, so that a message can show their values."""
+"""References of an expression to fields of a device, for messages that show their values."""
 
 import re
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _LOOKUP: Final = re.compile(
 
 
 def names_in(expression: str) -> tuple[tuple[str, str], ...]:
-    """Return ("attributes" or "capacity", qualified name), or ("driver", "") and such, each once.
+    """Return each reference once: ("attributes" or "capacity", qualified name), or ("driver", "").
 
-    Only what is written out is found: `device.attributes["d"].x` and `["d"]["x"]`.
+    Only literal references are found: `device.attributes["d"].x` and `device.attributes["d"]["x"]`.
     """
     return tuple(dict.fromkeys(_found(expression)))
 

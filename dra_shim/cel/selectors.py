@@ -1,12 +1,11 @@
 """Device selectors as the scheduler evaluates them, and dranet's inventory filter.
 
 Rules:
-1. A selector is true or false for a device, or it fails; a failure is not false, because it
-   stops the scheduler.
-2. A domain that no attribute has is an empty map; an unknown id in it is a failure, as in
-   Kubernetes.
-3. The default filter is evaluated here: most nodes have no other expression, and the library, which
-   is loaded for the first one, takes 8 MiB.
+1. A selector is true or false for a device, or it fails. A failure is not false: it stops the
+   allocation in the scheduler.
+2. A domain without attributes is an empty map; an unknown id in it is a failure, as in Kubernetes.
+3. Python code evaluates the default filter. Most nodes have no other expression, and the CEL
+   library, which is loaded for the first one, takes 8 MiB.
 """
 
 import re
@@ -30,19 +29,19 @@ from dra_shim.cel.mistaken import (
 )
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
-from dranet_nri.inventory import DEFAULT_FILTER, NUMA_NODE
-from dranet_nri.model import AttributeValue, Device, Version
+from dranet_nri.inventory import NUMA_NODE
+from dranet_nri.model import DEFAULT_FILTER, AttributeValue, Device, Version
 
 Near = Mapping[int, tuple[int, ...]]
-_VETH: Final = ("dra.net/type", "veth")  # what DEFAULT_FILTER drops
+_VETH: Final = ("dra.net/type", "veth")  # excluded by DEFAULT_FILTER
 
 _FILTER_HELP: Final = (
     f"write it as in {DEFAULT_FILTER!r}; an attribute has {', '.join(MEMBERS)}, each of its own "
     "type"
 )
 
-MAX_FILTERS: Final = 8  # compiled and kept
-MAX_KEPT: Final = 2048  # devices of which it is remembered whether a filter keeps them
+MAX_FILTERS: Final = 8  # compiled expressions that are cached
+MAX_KEPT: Final = 2048  # filter results that are cached
 MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/resource
 
 _COMPILE_ERROR: Final = re.compile(
@@ -53,11 +52,11 @@ _ERROR_CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
 class SelectorError(DranetError):
-    """An expression cannot be compiled, or fails on a device.
+    """A CEL expression cannot be compiled, or its evaluation on a device fails.
 
     Attributes:
-        expression: the text as the user wrote it.
-        reason: what is wrong and what to do.
+        expression: the text of the user.
+        reason: the error and its remedy.
     """
 
     def __init__(self, expression: str, reason: str) -> None:
@@ -68,23 +67,23 @@ class SelectorError(DranetError):
 
 
 class SelectorTarget(Protocol):
-    """A device as a selector sees it."""
+    """A device to which a selector is applied."""
 
     @property
     def driver(self) -> str:
-        """Return the name of its driver."""
+        """Return the name of the driver."""
 
     @property
     def name(self) -> str:
-        """Return its name, for messages."""
+        """Return the device name, for messages."""
 
     @property
     def attributes(self) -> tuple[tuple[str, OneOrMore], ...]:
-        """Return (name, value) pairs; a name without a domain is of the driver's."""
+        """Return (name, value) pairs; a name without a domain has that of the driver."""
 
     @property
     def amounts(self) -> tuple[tuple[str, Fraction], ...]:
-        """Return (name, amount) pairs of its capacity, named like attributes."""
+        """Return (name, amount) pairs of the capacity, named like attributes."""
 
     @property
     def shared(self) -> bool:
@@ -99,10 +98,11 @@ class Selector:
     _program: CompiledExpression
 
     def matches(self, device: SelectorTarget) -> bool:
-        """Return whether a device is selected.
+        """Return whether the selector matches a device.
 
         Raises:
-            SelectorError: the expression fails on this device; the scheduler would give up.
+            SelectorError: the expression fails on this device, which stops the allocation in the
+                scheduler.
         """
         result = self._program.eval(data=_activation(device))
         value = result.value()
@@ -122,10 +122,10 @@ class Selector:
 
 
 def compile_selector(expression: str) -> Selector:
-    """Return the selector of one CEL expression over `device`.
+    """Return the selector for a CEL expression over `device`.
 
     Raises:
-        SelectorError: too long, not CEL, names unknown things, or cannot give a boolean.
+        SelectorError: the expression is too long, not valid CEL, or cannot be boolean.
     """
     if len(expression.encode(errors="surrogatepass")) > MAX_EXPRESSION:
         raise SelectorError(
@@ -141,17 +141,18 @@ def compile_selector(expression: str) -> Selector:
 def filter_devices(
     expression: str, devices: Sequence[Device], near: Near | None = None
 ) -> tuple[Device, ...]:
-    """Return the devices that dranet's `--filter` keeps; all of them without an expression.
+    """Return the devices for which dranet's `--filter` is not false.
 
-    The expression sees `attributes`, a map from qualified name to a struct with StringValue,
-    IntValue, BoolValue and VersionValue, and the lists StringValues and so on, of which one is set.
-    True keeps, anything else drops, a failure keeps.
+    The expression has the variable `attributes`: a map from qualified name to a struct with
+    StringValue, IntValue, BoolValue and VersionValue, and their lists (StringValues and so on). A
+    device is kept if the result is true or the evaluation fails. Without an expression all are
+    kept.
 
     Args:
-        expression: what is asked of each device.
-        devices: those there are.
-        near: NUMA node -> the list that is published for it; None where no lists are. The node
-            itself is IntValue all the same.
+        expression: the CEL expression, "" for none.
+        devices: the devices to filter.
+        near: NUMA node -> the published list of nodes; None if lists are off. IntValue is the node
+            itself in either case.
 
     Raises:
         SelectorError: the expression cannot be compiled.
@@ -165,12 +166,12 @@ def filter_devices(
 def matching_devices(
     expression: str, devices: Sequence[Device], near: Near | None = None
 ) -> tuple[Device, ...]:
-    """Return the devices on which an expression in the language of `--filter` is true.
+    """Return the devices for which an expression of the `--filter` language is true.
 
-    One that it fails on, as for want of an attribute, is none of them; nor is any without one.
+    A device on which the evaluation fails, for example for a missing attribute, does not match.
 
     Args:
-        expression, devices, near: see filter_devices.
+        expression, devices, near: see filter_devices; "" matches no device.
 
     Raises:
         SelectorError: the expression cannot be compiled.
@@ -181,7 +182,7 @@ def matching_devices(
 
 
 def numa_list(value: object, near: Near) -> tuple[int, ...]:
-    """Return what is published for a NUMA node: it first, those as near as can be; () for none."""
+    """Return the published list for a NUMA node: the node, then the nearest nodes; () if none."""
     return near.get(value, (value,)) if isinstance(value, int) else ()
 
 
@@ -190,7 +191,7 @@ def _judged(
 ) -> tuple[tuple[Device, bool | None], ...]:
     if expression == DEFAULT_FILTER:
         return tuple((device, _VETH not in device.attributes) for device in devices)
-    _filter(expression)  # though there be no device
+    _filter(expression)  # also without devices
     return tuple((device, _verdict(expression, device, _kinds(device), _nodes(device, near)))
                  for device in devices)  # fmt: skip
 
@@ -208,7 +209,7 @@ def _filter(expression: str) -> CompiledExpression:
 
 
 def _kinds(device: Device) -> tuple[type, ...]:
-    """Return the types of a device's attributes: to Python true and 1 are the same."""
+    """Return the types of a device's attributes: part of the cache key, because True == 1."""
     return tuple(type(value) for _, value in device.attributes)
 
 
@@ -216,7 +217,7 @@ def _kinds(device: Device) -> tuple[type, ...]:
 def _verdict(
     expression: str, device: Device, _: tuple[type, ...], nodes: tuple[int, ...]
 ) -> bool | None:
-    """Return what an expression says of a device, None where it fails.
+    """Return the value of an expression for a device, None if the evaluation fails.
 
     Cached: an evaluation takes 40 µs, and most devices do not change between scans.
     """
@@ -260,7 +261,7 @@ def _known(value: AttributeValue) -> object:
 
 
 def _file(domains: dict[str, dict[str, object]], name: str, value: object, driver: str) -> None:
-    """Put a value under its domain; a name with the driver's own domain beats one without."""
+    """Put a value under its domain; a name with the driver's domain overrides one without."""
     domain, _, identifier = name.rpartition("/")
     known = domains.setdefault(domain or driver, {})
     if domain or identifier not in known:

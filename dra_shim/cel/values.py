@@ -1,7 +1,7 @@
-"""Quantities and semantic versions in CEL, with the operations that Kubernetes allows.
+"""Quantities and semantic versions in CEL, with the operations of Kubernetes.
 
-They are tagged maps in canonical form, {"quantity": "3/2"} and {"semver": "1.2.3-rc.1"}, so that
-`==` compares their meaning. A ValueError becomes a failure of the expression.
+A value is a tagged map in canonical form, {"quantity": "3/2"} or {"semver": "1.2.3-rc.1"}, so that
+`==` compares the meaning. A ValueError becomes a failure of the expression.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final
 from dranet_nri.model import AttributeValue
 
 Tagged = Mapping[str, str]
-OneOrMore = AttributeValue | tuple[AttributeValue, ...]  # an attribute, as slices have it
+OneOrMore = AttributeValue | tuple[AttributeValue, ...]  # an attribute of a slice
 
 _QUANTITY: Final = "quantity"
 _SEMVER: Final = "semver"
@@ -23,12 +23,12 @@ _SUFFIXES: Final = {
     **{suffix: Fraction(10) ** (3 * power) for power, suffix in enumerate(["", *"kMGTPE"])},
     **{f"{suffix}i": Fraction(2) ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
 }
-# Two digits of exponent are more than a Quantity can hold, and keep the arithmetic small.
+# A Quantity never needs more than two digits of exponent; this bounds the arithmetic.
 _QUANTITY_FORM: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?:[eE](?P<exponent>[+-]?[0-9]{1,2})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
 )
-MAX_QUANTITY: Final = 1000  # characters; far more than a Quantity holds, far less than costs time
+MAX_QUANTITY: Final = 1000  # characters; more than any Quantity needs, few enough to parse quickly
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _WORD: Final = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _SEMVER_FORM: Final = re.compile(
@@ -38,7 +38,7 @@ _SEMVER_FORM: Final = re.compile(
 
 
 def quantity(text: str) -> Tagged:
-    """Return the quantity that text spells, such as "10Gi", "500m" or "1.5e3"."""
+    """Return the quantity of a text such as "10Gi", "500m" or "1.5e3"."""
     form = _quantity_form(text)
     if form is None:
         raise ValueError(f'"{text[:MAX_QUANTITY]}" is not a quantity such as 10Gi, 500m or 1.5')
@@ -54,21 +54,21 @@ def _quantity_form(text: str) -> re.Match[str] | None:
 
 
 def parse_amount(text: str) -> Fraction:
-    """Return the exact amount that text spells.
+    """Return the exact amount of a quantity's text.
 
     Raises:
-        ValueError: text is no quantity.
+        ValueError: the text is not a quantity.
     """
     return amount(quantity(text))
 
 
 def tagged(value: Fraction) -> Tagged:
-    """Return an amount as CEL carries it."""
+    """Return an amount as a CEL value."""
     return {_QUANTITY: str(value)}
 
 
 def show_amount(value: Fraction) -> str:
-    """Return an amount for messages, with the suffix that makes it shortest."""
+    """Return an amount for messages, with the shortest suffix."""
     texts = [
         f"{value / unit}{suffix}"
         for suffix, unit in _SUFFIXES.items()
@@ -78,13 +78,13 @@ def show_amount(value: Fraction) -> str:
 
 
 def _approximate(value: Fraction) -> str:
-    """Return six digits of an amount, which a float may be too small for."""
+    """Return an amount with six digits; it may be too small for a float."""
     six = Context(prec=6).divide(Decimal(value.numerator), Decimal(value.denominator))
     return f"{six.normalize():g}"
 
 
 def semver(text: str) -> Tagged:
-    """Return the semantic version that text spells; build metadata plays no part in comparing."""
+    """Return the semantic version of a text; comparisons ignore build metadata."""
     form = _SEMVER_FORM.fullmatch(text)
     if form is None:
         raise ValueError(f'"{text}" is not a semantic version such as 1.2.3')
@@ -92,7 +92,7 @@ def semver(text: str) -> Tagged:
 
 
 def loose_semver(text: str, normalize: object) -> Tagged:
-    """Return the version; normalize drops a leading v and zeros, and fills up to three numbers."""
+    """Return the version; normalize removes a leading v and zeros, and adds missing numbers."""
     if not normalize:
         return semver(text)
     core, *tail = re.split(r"(?=[-+])", text.removeprefix("v"), maxsplit=1)
@@ -101,12 +101,12 @@ def loose_semver(text: str, normalize: object) -> Tagged:
 
 
 def is_quantity(text: str) -> bool:
-    """Whether text spells a quantity."""
+    """Return whether the text is a quantity."""
     return _quantity_form(text) is not None
 
 
 def is_semver(text: str, normalize: object = None) -> bool:
-    """Whether text spells a version."""
+    """Return whether the text is a semantic version."""
     try:
         loose_semver(text, normalize)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The checkpoint: the allocation records of this node, read and written."""
+"""Checkpoint: the allocation records of this node."""

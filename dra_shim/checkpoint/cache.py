@@ -1,4 +1,4 @@
-"""Device ownership by the records of both processes: allocated, or not restored yet."""
+"""Device ownership from the records of both processes: allocated, or not restored yet."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,23 +10,23 @@ from dranet_nri.state.records import NodeRecords
 
 
 class RecordCache(NodeRecords):
-    """The records of both processes, and the devices in them."""
+    """Cache of the records of both processes."""
 
     def __init__(self, state: StatePaths) -> None:
         """See NodeRecords."""
         super().__init__(state.allocations, state.attachments)
 
     def take_in(self) -> None:
-        """Read what changed, so that the descriptors are readable no longer.
+        """Read changed records, so that the inotify descriptors are no longer readable.
 
-        What cannot be read now is tried again with the next question.
+        A record that cannot be read now is read again at the next call.
         """
         for reader in (self.allocations, self.attachments):
             with suppress(StateError, OSError):
                 reader.refresh()
 
     def devices(self) -> dict[str, Device]:
-        """Return the devices by name, with the facts of when they were given away.
+        """Return the devices of all records by name, with their facts at allocation.
 
         Raises:
             StateError: a record cannot be read now.
@@ -38,10 +38,10 @@ class RecordCache(NodeRecords):
         return {device.name: device for device in self._devices()}
 
     def failing(self) -> dict[str, str]:
-        """Return of devices that the plugin could not bring back into their pod, by name, why not.
+        """Return the devices that the plugin could not attach to their pod again: name → reason.
 
-        What is at home was refused, or undone, which may be the pod's fault. Of a share nobody
-        knows: what one pod does not get, others may have.
+        A restored device was refused or undone, possibly because of the pod. A shared device is not
+        included, because other pods may still use it.
         """
         return {
             device.device.name: record.failure.message
@@ -52,7 +52,7 @@ class RecordCache(NodeRecords):
         }
 
     def _devices(self) -> Iterator[Device]:
-        """Yield them, the shim's own records last, without adminAccess, which only observes."""
+        """Yield all devices, those of allocation records last; without adminAccess."""
         for attachment in self.attachments.records():
             yield from (device.device for device in attachment.devices if device.touched)
         for allocation in self.allocations.records():

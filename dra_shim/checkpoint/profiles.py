@@ -1,8 +1,8 @@
-"""Profile records: what a profile provider gave to claims, and must be given back.
+"""Profile records: profiles that a provider gave to claims, until they are released.
 
 Rules:
-1. A record is written before the provider is asked, and removed after the provider answered that it
-   took everything back. So a crash leaves a record too many, never one too few.
+1. A record is written before the request to the provider, and removed after the provider confirmed
+   the release. So a crash can leave a record too many, never one too few.
 2. A record whose claim has no allocation record is due for release.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from dra_shim.cloud import ProviderDeviceId
+from dra_shim.cloud.provider import ProviderDeviceId
 from dranet_nri.component.files import FileSystem, KernelFileSystem, read_record_bytes, remove, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import ObjectRef, parse_uid
@@ -26,11 +26,11 @@ _SUFFIX: Final = ".json"
 
 @dataclass(frozen=True, slots=True)
 class ProfileUse:
-    """One device's profile.
+    """Profile of one device.
 
     Attributes:
-        config: JSON of the parameters that were sent.
-        answer: JSON of the parameters that came back, "" until then.
+        config: JSON of the parameters in the request.
+        answer: JSON of the parameters in the response, "" before it.
     """
 
     device: ProviderDeviceId
@@ -41,19 +41,19 @@ class ProfileUse:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRecord:
-    """What a claim has of the profile provider."""
+    """Profiles of one claim."""
 
     claim: ObjectRef
     uses: tuple[ProfileUse, ...] = ()
 
     def use(self, device: str, profile: str) -> ProfileUse | None:
-        """Return a device's use of a profile, None if there is none."""
+        """Return the profile of a device, None if there is none."""
         return next(
             (use for use in self.uses if (use.device.name, use.profile) == (device, profile)), None
         )
 
     def with_use(self, use: ProfileUse) -> "ProfileRecord":
-        """Return the record with a use in place of that of the same device and profile."""
+        """Return the record with a profile added, in place of that of the same device and name."""
         others = [
             other for other in self.uses if other is not self.use(use.device.name, use.profile)
         ]
@@ -64,10 +64,10 @@ _CODEC: Final[Codec] = codec_of(ProfileRecord, {})
 
 
 class ProfileStore:
-    """The directory of profile records; one thread at a time."""
+    """Directory of profile records, for one thread at a time."""
 
     def __init__(self, directory: Path, fs: FileSystem | None = None) -> None:
-        """Name the directory; it is made with the first record."""
+        """Set the directory; it is created with the first record."""
         self._directory = directory
         self._fs = fs or KernelFileSystem()
 
@@ -91,8 +91,8 @@ class ProfileStore:
         """Return the record of a claim, None if there is none.
 
         Raises:
-            StateCorruptError: it is not a record.
-            OSError: it cannot be read.
+            StateCorruptError: the file is not a valid record.
+            OSError: the file cannot be read.
         """
         name = f"{parse_uid(uid)}{_SUFFIX}"
         try:
@@ -110,17 +110,17 @@ class ProfileStore:
         """Write a record, durably.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         body = cast("Mapping[str, object]", _CODEC.to_json(record))
         save(self._fs, self._path(record.claim.uid), json.dumps({"version": 1, **body}).encode())
 
     def remove(self, uid: str) -> None:
-        """Remove the record of a claim; fine if there is none.
+        """Remove the record of a claim, if there is one.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: the file cannot be removed.
         """
         if self._directory.is_dir():
             remove(self._fs, self._path(uid))
@@ -141,7 +141,7 @@ def _decoded(name: str, data: bytes) -> ProfileRecord:
     try:
         document = json.loads(data.decode(), object_pairs_hook=json_object)
         if not isinstance(document, dict) or document.pop("version", None) != 1:
-            raise StateCorruptError(f"{name}: is no profile record of version 1")
+            raise StateCorruptError(f"{name}: is not a profile record of version 1")
         return cast("ProfileRecord", _CODEC.from_json(document))
     except (ValueError, RecursionError, CodecError) as error:
         raise StateCorruptError(f"{name}: {error}") from None

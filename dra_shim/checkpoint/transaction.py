@@ -1,10 +1,10 @@
-"""Checkpoint transactions: allocation records, read and written under the lock.
+"""Checkpoint transactions: allocation records, read and written under a lock.
 
 Rules:
 1. A transaction that reads in order to write holds the lock from the first read to the last write.
-2. Several records are written all or none, after any failure and any signal.
-3. A device is in use as long as a record allocates it, or the plugin has not restored it: also one
-   of which an attach failed, and then its undoing.
+2. Several records are written all or none, also after a failure or a signal.
+3. A device is in use while a record allocates it or the plugin has not restored it, including a
+   device whose attach failed and could not be undone.
 """
 
 import errno
@@ -30,7 +30,8 @@ from dranet_nri.state.store import AllocationStore
 
 _LOCK: Final = ".lock"
 _HELD_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-_NONCE_DIGITS: Final = 16  # 64 bits of the UID: a stale CDI spec of a namesake must not fit
+# 64 bits of the UID, so that a stale CDI spec of another claim never matches
+_NONCE_DIGITS: Final = 16
 _HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -40,18 +41,18 @@ class UnwritableError(OSError):
 
     Attributes:
         filename: the state directory.
-        strerror: why not, and at which file if the kernel's refusal was of one.
+        strerror: the error, with the file if the kernel named one.
     """
 
     def __str__(self) -> str:
-        """Say it with the remedy."""
+        """Return the error with its remedy."""
         remedy = "make room there" if self.errno in _FULL else "make it writable"
         return f"state directory {self.filename}: cannot be written: {self.strerror}; {remedy}"
 
 
 @contextmanager
 def writing(state: StatePaths) -> Iterator[None]:
-    """Say of what fails meanwhile where that was.
+    """Convert an OSError in the block to one that names the state directory.
 
     Raises:
         UnwritableError: in place of another OSError.
@@ -65,32 +66,34 @@ def writing(state: StatePaths) -> Iterator[None]:
 
 
 class CheckpointTransaction:
-    """The records while the lock is held; use it as a context manager, one thread at a time."""
+    """Records under the lock; a context manager, for one thread at a time."""
 
     def __init__(
         self, state: StatePaths, *, fs: FileSystem | None = None, keep: bool = False
     ) -> None:
-        """Name the directories; nothing is opened yet.
+        """Set the directories; nothing is opened yet.
 
         Args:
-            state: where records are.
-            fs: writes them.
-            keep: stay open between transactions, so that each reads only what changed; until close.
+            state: locations of the records.
+            fs: file operations.
+            keep: whether directories stay open between transactions, so that each reads only
+                changed records; then call `close`.
         """
         self._state = state
         self._fs = fs
         self._keep = keep
         self._lock = OperationLock(state.directory / _LOCK)
         self._opened: _Opened | None = None
-        self._stale = True  # the plugin's records, which are read when they are asked for
+        self._stale = True  # attachment records, read on first use
 
     def __enter__(self) -> Self:
-        """Take the lock and read the records; the plugin's are read when they are asked for.
+        """Take the lock and read the allocation records; attachment records are read on first use.
 
         Raises:
-            StateError: inotify is not to be had.
-            UnwritableError: the directory cannot be made or written.
-            OSError: it cannot be read; what asks for the plugin's records raises it, too.
+            StateError: inotify is not available.
+            UnwritableError: the directory cannot be created or written.
+            OSError: the directory cannot be read. Methods that read attachment records raise it
+                too.
         """
         with writing(self._state):
             self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -111,13 +114,13 @@ class CheckpointTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release the lock; kept directories stay open, except after an OSError."""
+        """Release the lock; directories stay open with `keep`, except after an OSError."""
         if not self._keep or isinstance(error, OSError):
             self.close()
         self._lock.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Close what stayed open. Idempotent."""
+        """Close directories that stayed open. Idempotent."""
         if self._opened is not None:
             self._opened.store.close()
             self._opened.attachments.close()
@@ -139,7 +142,7 @@ class CheckpointTransaction:
 
     @property
     def _attachments(self) -> AttachmentReader:
-        """The plugin's records, as they are in this transaction."""
+        """Return the attachment records of this transaction."""
         assert self._opened is not None, "only inside a transaction"
         if self._stale:
             self._opened.attachments.refresh()
@@ -152,24 +155,24 @@ class CheckpointTransaction:
         return self._state.allocations
 
     def damages(self) -> tuple[CorruptSummary, ...]:
-        """Return the records that cannot be used, ordered by claim UID."""
+        """Return the corrupt records, ordered by claim UID."""
         return of_allocations(self._store)
 
     def moved_aside(self, claim_uid: str) -> Path | None:
-        """Return where a claim's record was moved since it was opened, None if it was not."""
+        """Return the path of a claim's quarantined record, None if it was not quarantined."""
         return self._store.moved_aside.get(claim_uid)
 
     def recorded(self, claim: ObjectRef, pod: ObjectRef) -> Allocation | None:
-        """Return the claim's record if it is this pod's; None if there is none.
+        """Return the claim's record for this pod, None if there is none.
 
-        A claim without a UID goes by its name.
+        A claim without a UID is looked up by name.
 
         Raises:
-            RefusedError: the claim is another pod's, its name another claim's, or the plugin has
-                devices of it in another pod.
+            RefusedError: the record is for another pod, the name is that of another claim, or the
+                plugin has devices of the claim in another pod.
         """
         broken = self._store.broken.get(claim.uid)
-        if broken is not None and broken.in_place:  # one that was moved aside can't be lost
+        if broken is not None and broken.in_place:  # a quarantined record cannot be lost
             raise RefusedError(
                 f"claim {claim}: its record cannot be used: {broken.error}; "
                 f"dra-shim release --claim-uid {claim.uid} moves it aside"
@@ -197,18 +200,19 @@ class CheckpointTransaction:
         return None
 
     def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> DeviceUsage:
-        """Return the owners of devices.
+        """Return the owners of all devices.
 
         Args:
-            besides: a claim whose record does not count, and the pod it is for now: what that pod
-                has by it does not count either, what another pod still has by it does.
+            besides: (claim UID, pod UID). The record of this claim is ignored, and so is the pod's
+                attachment of it, but not an attachment of the claim to another pod.
         """
         return _in_use(self._store.records(), self._attachments.records(), besides)
 
     def holds(self, claim_uid: str) -> bool:
-        """Whether the plugin has a device of a claim in a pod, or its record of it is unreadable.
+        """Return whether the plugin has a device of the claim in a pod, or its record is
+        unreadable.
 
-        What it moved aside it does not go by any more.
+        A quarantined attachment record is ignored.
         """
         attached = self._attachments.get(claim_uid)
         if attached is not None:
@@ -217,13 +221,13 @@ class CheckpointTransaction:
         return broken is not None and broken.in_place
 
     def holder(self, claim_uid: str, besides: str) -> ObjectRef | None:
-        """Return the pod that the plugin has devices of a claim in, None if there is none.
+        """Return the pod to which devices of the claim are attached, None if there is none.
 
-        The CDI spec of the claim may be that pod's, and its ids are those of the next pod.
+        The CDI spec of the claim may be that of this pod, and the next pod has the same CDI ids.
 
         Args:
-            claim_uid: of the claim.
-            besides: UID of a pod that does not count.
+            claim_uid: UID of the claim.
+            besides: UID of a pod that is ignored.
         """
         held = self._attachments.get(claim_uid)
         if held is None or held.pod.uid == besides or not (held.holds_devices and held.devices):
@@ -235,14 +239,14 @@ class CheckpointTransaction:
         return self._store.records()
 
     def known_devices(self) -> tuple[Device, ...]:
-        """Return the devices that records give away, with the facts of when they were allocated."""
+        """Return the devices of all records, with their facts at allocation."""
         return _devices(self._store.records())
 
     def addresses(self, besides: str = "") -> tuple[str, ...]:
-        """Return the addresses that records give to pods, in CIDR notation.
+        """Return the addresses that records assign to pods, in CIDR notation.
 
         Args:
-            besides: UID of a claim whose record does not count.
+            besides: UID of a claim whose record is ignored.
         """
         return tuple(
             cidr
@@ -257,7 +261,7 @@ class CheckpointTransaction:
         return self._store.by_pod(pod_uid)
 
     def named(self, namespace: str, name: str) -> tuple[Allocation, ...]:
-        """Return the record of a claim by its name, none or one."""
+        """Return the record of a claim by its name; at most one."""
         return tuple(
             record
             for record in self._store.records()
@@ -265,17 +269,24 @@ class CheckpointTransaction:
         )
 
     def by_uid(self, claim_uid: str) -> tuple[Allocation, ...]:
-        """Return the record of a claim by its UID, none or one."""
+        """Return the record of a claim by its UID; at most one."""
         record = self._store.get(claim_uid)
         return (record,) if record is not None else ()
 
+    def peek(self, claim_uid: str) -> tuple[Allocation, ...] | None:
+        """Return what by_uid returns, without the lock; None before the first transaction."""
+        if self._opened is None:
+            return None
+        self._opened.store.refresh()
+        return self.by_uid(claim_uid)
+
     def record(self, allocations: Sequence[Allocation]) -> None:
-        """Write all records, or leave everything as it was.
+        """Write all records or none.
 
         Raises:
-            InvalidValueError: a record breaks the rules of records.
-            StateError: what stands in a record's place must not be lost.
-            UnwritableError: writing failed.
+            InvalidValueError: a record is invalid.
+            StateError: a file in the place of a record must not be overwritten.
+            UnwritableError: a write failed.
         """
         before: dict[str, Allocation | None] = {}
         with writing(self._state), _signals_held():
@@ -288,10 +299,10 @@ class CheckpointTransaction:
                 raise
 
     def forget(self, claim_uid: str) -> None:
-        """Remove a claim's record; one that cannot be used is moved aside.
+        """Remove a claim's record; a corrupt record is quarantined.
 
         Raises:
-            UnwritableError: removing failed.
+            UnwritableError: the removal failed.
         """
         with writing(self._state):
             self._store.remove(claim_uid)
@@ -305,11 +316,11 @@ class CheckpointTransaction:
 
 
 def nonce_for(claim_uid: str) -> str:
-    """Return the last part of a claim's CDI ids: 16 hexadecimal digits, the same at each call.
+    """Return the last part of a claim's CDI ids: 16 hexadecimal digits, derived from the UID.
 
-    A kubelet of the releases up to 1.34.4, 1.35.4 and 1.36.3 appends what Prepare answers to its
-    checkpoint (kubernetes issue 140471): another id would be added to the one before, and no
-    spec would resolve that one any more.
+    Kubelets up to 1.34.4, 1.35.4 and 1.36.3 append the CDI ids of each Prepare response to their
+    checkpoint (kubernetes issue 140471). A different id would be added to the previous one, which
+    no CDI spec resolves any more.
     """
     return hashlib.sha256(claim_uid.encode()).hexdigest()[:_NONCE_DIGITS]
 
@@ -317,14 +328,14 @@ def nonce_for(claim_uid: str) -> str:
 def observe(
     state: StatePaths, counted: Collection[str] = ()
 ) -> tuple[tuple[Device, ...], DeviceUsage]:
-    """Return `known_devices` and `in_use` of the records, without lock and without writing.
+    """Return `known_devices` and `in_use` of the records, without the lock; nothing is written.
 
     Args:
-        state: where records are.
-        counted: claims, as namespace/name, of which the caller knows what their shares consume.
+        state: locations of the records.
+        counted: claims (namespace/name) whose shares the caller counts.
 
     Raises:
-        StateError: inotify is not to be had.
+        StateError: inotify is not available.
         OSError: a directory cannot be read.
     """
     with NodeRecords(state.allocations, state.attachments) as node:
@@ -334,7 +345,7 @@ def observe(
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """The directories of records, the shim's and the plugin's."""
+    """Open directories of the allocation and attachment records."""
 
     store: AllocationStore
     attachments: AttachmentReader
@@ -381,7 +392,7 @@ def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Delay a signal that would end the process until the records are whole."""
+    """Delay signals that end the process until all records are written."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_SIGNALS)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Alibaba Cloud: the instance type, and which devices are elastic RDMA interfaces.
+"""Alibaba Cloud: instance type, and devices that are elastic RDMA interfaces.
 
 Origin: alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata (the server),
 kubernetes-sigs/dranet (the attributes).
@@ -6,6 +6,7 @@ kubernetes-sigs/dranet (the attributes).
 
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -33,4 +34,4 @@ async def _load(ask: Ask) -> Describe:
     return describe
 
 
-ALIBABA: Final = Cloud("ALIBABA", "http://100.100.100.200", _load)
+ALIBABA: Final = Cloud(names.ALIBABA, "http://100.100.100.200", _load)

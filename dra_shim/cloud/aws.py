@@ -1,17 +1,18 @@
-"""Amazon EC2: which EFA device belongs to which group of Neuron devices.
+"""Amazon EC2: groups of EFA and Neuron devices.
 
-An EFA device and the Neuron devices beside it have equal `resource.aws.com/devicegroupN_id`, where
-N is the number of Neuron devices in the group. The identifier of a group is the start of a SHA-256
-of the PCI addresses of its EFA devices, so that both drivers compute the same.
+An EFA device and its neighbouring Neuron devices have the same `resource.aws.com/devicegroupN_id`,
+where N is the number of Neuron devices in the group. The id of a group is the start of a SHA-256 of
+the PCI addresses of its EFA devices, so that the drivers of both kinds compute the same id.
 
 Origin: docs.aws.amazon.com, EC2 user guide, "Retrieve instance metadata" (the server);
-aws-neuron/connected-device-maps-over-efa-for-neuron (the layout of the machines, the identifiers).
+aws-neuron/connected-device-maps-over-efa-for-neuron (layout of the machines, ids).
 """
 
 import hashlib
 from collections.abc import Mapping
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -25,7 +26,7 @@ from dra_shim.cloud.provider import (
 
 _LIFETIME_S: Final = "21600"
 _SIZES: Final = (4, 8, 16)
-# PCI address (without domain 0000) of the EFA device of each Neuron device, in the devices' order.
+# PCI address (without domain 0000) of the EFA device of each Neuron device, by device number.
 _TRN1: Final = (
     "10:1a.0 10:1a.0 a0:1a.0 a0:1a.0 20:19.0 20:19.0 90:19.0 90:19.0"
     " 20:1a.0 20:1a.0 90:1a.0 90:1a.0 10:19.0 10:19.0 a0:19.0 a0:19.0"
@@ -65,10 +66,10 @@ async def _load(ask: Ask) -> Describe:
 
 
 def device_groups(layout: list[str]) -> Mapping[str, DeviceFacts]:
-    """Return the facts of each EFA device by its PCI address.
+    """Return the facts of each EFA device by PCI address.
 
     Args:
-        layout: address of the EFA device of each Neuron device, in the devices' order.
+        layout: address of the EFA device of each Neuron device, by device number.
     """
     found: dict[str, DeviceFacts] = {}
     for index, address in enumerate(layout):
@@ -82,4 +83,4 @@ def device_groups(layout: list[str]) -> Mapping[str, DeviceFacts]:
     return found
 
 
-AWS: Final = Cloud("AWS", "http://169.254.169.254", _load)
+AWS: Final = Cloud(names.AWS, "http://169.254.169.254", _load)

@@ -1,7 +1,7 @@
 """Azure: VM size, placement, and source-based routing for each NIC.
 
-dranet also looks for an IPv6 gateway by interface name; the kernel of the pod learns that gateway
-from router advertisements, so no IPv6 route is made here.
+dranet also searches an IPv6 gateway by interface name. The kernel in the pod gets this gateway from
+router advertisements, so no IPv6 route is added here.
 
 Origin: learn.microsoft.com/azure/virtual-machines/instance-metadata-service (the server),
 kubernetes-sigs/dranet (attributes, table numbers).
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -27,7 +28,7 @@ from dra_shim.cloud.provider import (
 
 _HEADERS: Final = (("Metadata", "true"),)
 _QUERY: Final = "?api-version=2025-11-11&format=json"
-_FIRST_TABLE: Final = 100  # that of the first NIC
+_FIRST_TABLE: Final = 100  # routing table of the first NIC
 
 
 async def _load(ask: Ask) -> Describe:
@@ -63,11 +64,11 @@ def _of_nic(node: DeviceFacts, nic: object, table: int) -> DeviceFacts:
 
 
 def _routing(network: IPv4Network, table: int) -> Mapping[str, object]:
-    gateway = str(network.network_address + 1)  # Azure reserves it for the router
+    gateway = str(network.network_address + 1)  # Azure reserves this address for the router
     return {
         "rules": [{"source": str(network), "table": table}],
         "routes": [{"destination": "0.0.0.0/0", "gateway": gateway, "table": table}],
     }
 
 
-AZURE: Final = Cloud("AZURE", "http://169.254.169.254", _load)
+AZURE: Final = Cloud(names.AZURE, "http://169.254.169.254", _load)

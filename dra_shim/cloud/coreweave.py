@@ -1,4 +1,4 @@
-"""CoreWeave: the fabric by the labels of the Node, for there is no metadata server.
+"""CoreWeave: the fabric from labels of the Node, because there is no metadata server.
 
 Origin: docs.coreweave.com, "Node labels"; kubernetes-sigs/dranet (the attributes).
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_shim.cloud.provider import Described, DeviceFacts, ProviderDeviceId, texts
 
-CLUSTER: Final = "cks.coreweave.com/cluster"  # a label of every Node there
+CLUSTER: Final = "cks.coreweave.com/cluster"  # present on each CoreWeave Node
 _BACKEND: Final = "backend.coreweave.cloud"
 _LABELS: Final = {
     "coreweave.dra.net/fabricFlavor": f"{_BACKEND}/flavor",
@@ -28,10 +28,10 @@ Labels = Callable[[], Awaitable[Mapping[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class CoreWeave:
-    """A Provider.
+    """Provider of CoreWeave.
 
     Attributes:
-        labels: returns the Node's labels; raises CloudError while they are not known.
+        labels: returns the labels of the Node; raises CloudError if they are not known.
     """
 
     labels: Labels
@@ -39,7 +39,7 @@ class CoreWeave:
     required: bool = False
 
     async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
-        """See Provider."""
+        """Implement Provider."""
         labels = await self.labels()
         node = texts({name: labels.get(label, "") for name, label in _LABELS.items()})
         return Described(
@@ -48,7 +48,7 @@ class CoreWeave:
 
 
 def _leaf(device: ProviderDeviceId, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the leaf switch that a device is expected to be connected to."""
+    """Return the leaf switch to which a device should be connected."""
     keys = (f"{_BACKEND}/neighbors.expected.{name}.device" for name in device.rdma)
     found = next((labels[key] for key in keys if labels.get(key)), "")
     return (("coreweave.dra.net/leafSwitch", found),) if found else ()

@@ -1,9 +1,9 @@
-"""Cloud detection: by the firmware's strings, without a request to any server.
+"""Cloud detection by firmware strings, without a request to a server.
 
 Rules:
-1. A machine of no known cloud causes no request. Only CoreWeave, whose machines are bare metal, is
-   told by a label of the Node.
-2. A hint decides alone; metadata is then requested whatever the firmware says.
+1. On a machine outside these clouds, no request is sent. CoreWeave machines are bare metal; they
+   are detected by a label of the Node.
+2. A hint overrides the detection: metadata is then requested regardless of the firmware.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,14 @@ from dra_shim.cloud.azure import AZURE
 from dra_shim.cloud.coreweave import CLUSTER, CoreWeave, Labels
 from dra_shim.cloud.gce import GCE
 from dra_shim.cloud.metadata import MetadataProvider
+from dra_shim.cloud.names import COREWEAVE, NONE, WEBHOOK
 from dra_shim.cloud.oke import OKE
 from dra_shim.cloud.provider import Cloud, Provider
-from dranet_nri.errors import InvalidValueError
 
-NONE: Final = "NONE"
-WEBHOOK: Final = "webhook"
-COREWEAVE: Final = "CKS"
 _CLOUDS: Final[Mapping[str, Cloud]] = {
     cloud.name: cloud for cloud in (GCE, AWS, AZURE, OKE, ALIBABA)
 }
-HINTS: Final = (*_CLOUDS, COREWEAVE, WEBHOOK, NONE)
-# (file below class/dmi/id, its text) → cloud.
+# (file below class/dmi/id, content) → cloud.
 _FIRMWARE: Final = (
     ("product_name", "Google Compute Engine", GCE),
     ("sys_vendor", "Amazon EC2", AWS),
@@ -38,26 +34,14 @@ _FIRMWARE: Final = (
 )
 
 
-def parse_hint(text: str) -> str:
-    """Return a cloud's name as HINTS has it; "" stays "".
-
-    Raises:
-        InvalidValueError: there is no such cloud.
-    """
-    known = {name.lower(): name for name in HINTS}
-    if text and text.lower() not in known:
-        raise InvalidValueError(f"{text!r}: must be one of {', '.join(HINTS)}")
-    return known.get(text.lower(), "")
-
-
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the facts of this machine come from.
+    """Sources for the detection.
 
     Attributes:
-        sysfs: where sysfs is mounted.
-        labels: returns the Node's labels.
-        servers: cloud → address of its metadata server, where it is not the cloud's own.
+        sysfs: mount point of sysfs.
+        labels: returns the labels of the Node.
+        servers: cloud → address of its metadata server, if not the default.
     """
 
     sysfs: Path
@@ -67,10 +51,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Chooses the provider of a machine.
+    """Selection of the provider of a machine.
 
     Attributes:
-        hint: a cloud's name, "" to detect it.
+        hint: name of the cloud, "" to detect it.
         webhook: the provider of --webhook-url, None without one.
     """
 
@@ -82,7 +66,7 @@ class Detection:
         """Return the provider, None if there is none.
 
         Raises:
-            CloudError: the Node's labels are not known.
+            CloudError: the labels of the Node are not known.
         """
         if self.hint == NONE:
             return None
@@ -99,7 +83,7 @@ class Detection:
 
 
 def by_firmware(sysfs: Path) -> Cloud | None:
-    """Return the cloud that the firmware names, None if it names none."""
+    """Return the cloud that the firmware identifies, None if there is none."""
     return next(
         (cloud for name, text, cloud in _FIRMWARE if _read(sysfs, name) == text),
         None,

@@ -1,9 +1,9 @@
-"""Cloud directory: the provider's facts of all devices, kept current in the background.
+"""Cloud directory: facts of all devices from the provider, refreshed in the background.
 
 Rules:
-1. A scan never waits for a provider, but for the first publication, which waits a few seconds so
-   that a restart does not take attributes away for a moment.
-2. While a provider does not answer, its last answer counts.
+1. A scan never waits for a provider. Only the first publication waits, for a few seconds, so that a
+   restart does not remove attributes temporarily.
+2. If a provider does not answer, its last answer remains valid.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.model import Device
 
-FIRST_S: Final = 5.0  # for the first answer
-AGAIN_S: Final = 300.0  # NICs and addresses are added while a machine runs
+FIRST_S: Final = 5.0  # seconds for the first answer
+AGAIN_S: Final = 300.0  # seconds; NICs and addresses are added while a machine runs
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
 _NOTHING: Final = DeviceFacts()
@@ -35,7 +35,7 @@ Choose = Callable[[], Awaitable[Provider | None]]
 
 @dataclass(frozen=True, slots=True)
 class CloudFound(LogNotice):
-    """The provider was chosen; "" if there is none."""
+    """A provider was selected; "" if there is none."""
 
     name: str
 
@@ -48,10 +48,10 @@ class CloudFound(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class CloudFailed(LogNotice):
-    """The provider does not answer; its last answer counts."""
+    """The provider does not answer; its last answer remains valid."""
 
     log = LogLine(
-        "warning", "cloud provider does not answer; what it said last counts", limited=True
+        "warning", "cloud provider does not answer; its last answer remains valid", limited=True
     )
     error: CloudError
     retry_s: float
@@ -61,7 +61,7 @@ CloudNotice = CloudFound | CloudFailed
 
 
 class CloudDirectory:
-    """Facts of the node's devices by one provider."""
+    """Facts of the node's devices from one provider."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class CloudDirectory:
         changed: Callable[[], None],
         notify: Callable[[CloudNotice], None],
     ) -> None:
-        """Prepare; run does the work.
+        """Create the directory; `run` sends requests.
 
         Args:
-            choose: returns the provider, None if this is no cloud.
+            choose: returns the provider, None outside a cloud.
             changed: called when facts changed; must not raise.
-            notify: called with what happens; must not raise.
+            notify: called with notices; must not raise.
         """
         self._choose, self._changed, self._notify = choose, changed, notify
         self._provider: Provider | None = None
@@ -85,15 +85,15 @@ class CloudDirectory:
         self._waited = False
 
     def enriched(self, device: Device) -> Device:
-        """Return a device with what is known of it."""
+        """Return a device with the known attributes."""
         facts = self._known.get(identity_of(device))
         return enriched(device, facts) if facts else device
 
     def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
-        """Return the provider's name and its parameters for a device.
+        """Return the name of the provider and its parameters for a device.
 
         Raises:
-            CloudError: Prepare must wait for them, and they are not known yet.
+            CloudError: Prepare must wait, because they are not known yet.
         """
         identity = identity_of(device)
         facts = self._known.get(identity)
@@ -106,10 +106,10 @@ class CloudDirectory:
         name = self._provider.name if self._provider else ""
         return name, (facts or _NOTHING).parameters
 
-    async def learned(self, devices: Iterable[Device]) -> bool:
-        """Tell which devices there are, and return whether facts of them came meanwhile.
+    async def update_devices(self, devices: Iterable[Device]) -> bool:
+        """Set the devices, and return whether new facts arrived since the last call.
 
-        Only the first call waits, and not for long.
+        Only the first call waits, for a short time.
         """
         before = self._known
         wanted = frozenset(map(identity_of, devices))
@@ -122,7 +122,7 @@ class CloudDirectory:
         return self._known is not before
 
     async def run(self) -> None:
-        """Keep the facts current until cancelled."""
+        """Refresh the facts until cancelled."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             self._news.clear()
@@ -138,7 +138,7 @@ class CloudDirectory:
                 continue
             backoff.reset()
             await _within(AGAIN_S, self._news)
-        await asyncio.Event().wait()  # a part has no end
+        await asyncio.Event().wait()  # a worker never returns
 
     async def _chosen(self) -> Provider | None:
         if self._provider is None:
@@ -161,7 +161,7 @@ class CloudDirectory:
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
-    """Wait for an event, not for longer."""
+    """Wait for an event for a limited time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -41,7 +42,7 @@ async def _load(ask: Ask) -> Describe:
 
 
 def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return block, subblock and host of "/block/subblock/host"; nothing of any other text."""
+    """Return block, subblock and host of "/block/subblock/host"; nothing for other text."""
     parts = host.removeprefix("/").split("/", 2)
     if len(parts) != 3:
         return ()
@@ -58,7 +59,7 @@ def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, o
 
 
 def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> DeviceFacts:
-    """Return the facts of a NIC; as in dranet, none at all where its network cannot be read."""
+    """Return the facts of a NIC; none if its network cannot be parsed, as in dranet."""
     network = _NETWORK.fullmatch(text_at(nic, "network"))
     if network is None or int(network[1]) > _MAX_INTEGER:
         return DeviceFacts()
@@ -76,4 +77,4 @@ def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> Device
     )
 
 
-GCE: Final = Cloud("GCE", "http://169.254.169.254", _load)
+GCE: Final = Cloud(names.GCE, "http://169.254.169.254", _load)

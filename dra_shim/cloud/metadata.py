@@ -1,4 +1,4 @@
-"""Metadata server client: bounded in time and size, without proxies and redirects."""
+"""Metadata server client: limited in time and size, without proxies and redirects."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,23 +17,23 @@ from dra_shim.cloud.provider import (
 )
 
 ANSWER_S: Final = 5.0
-KEPT_S: Final = 240.0  # of an answer; NICs and addresses are added while a machine runs
+KEPT_S: Final = 240.0  # seconds for which an answer is valid; NICs and addresses can be added
 MAX_ANSWER: Final = 1 << 20  # bytes
 
 
 class MetadataProvider:
-    """A Provider by a cloud's metadata server, which is asked again when its answer is old."""
+    """Provider from a metadata server, with a cache."""
 
     required = False
 
     def __init__(
         self, cloud: Cloud, server: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Create the provider; no request is sent.
 
         Args:
-            cloud: which.
-            server: its address, "" for the cloud's own.
+            cloud: the cloud.
+            server: address of the server, "" for the default of the cloud.
             clock: monotonic seconds.
         """
         self._cloud, self._server, self._clock = cloud, server or cloud.server, clock
@@ -42,11 +42,11 @@ class MetadataProvider:
 
     @property
     def name(self) -> str:
-        """Return the cloud's name."""
+        """Return the name of the cloud."""
         return self._cloud.name
 
     async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
-        """See Provider."""
+        """Implement Provider."""
         if self._described is None or self._due <= self._clock():
             self._described = await self._load()
             self._due = self._clock() + KEPT_S
@@ -64,7 +64,7 @@ class MetadataProvider:
 
 @asynccontextmanager
 async def _client(server: str) -> AsyncIterator[httpx2.AsyncClient]:
-    # A link-local address is never behind a proxy, and only there is the metadata trusted.
+    # The address is link-local: a proxy cannot reach it, and other servers are not trusted.
     async with httpx2.AsyncClient(
         base_url=server, trust_env=False, follow_redirects=False, timeout=ANSWER_S
     ) as client:
@@ -81,15 +81,20 @@ async def _answer(client: httpx2.AsyncClient, question: Question, name: str) -> 
                 return ""
             if reply.status_code != httpx2.codes.OK:
                 raise CloudError(f"{what}: answered {reply.status_code}")
-            return await _body(reply, what)
+            return await read_body(reply, what, MAX_ANSWER)
     except httpx2.HTTPError as error:
         raise CloudError(f"{what}: {str(error) or type(error).__name__}") from error
 
 
-async def _body(reply: httpx2.Response, what: str) -> str:
+async def read_body(reply: httpx2.Response, what: str, limit: int) -> str:
+    """Return the body of an answer, which errors call by `what`.
+
+    Raises:
+        CloudError: it has more than limit bytes.
+    """
     body = b""
     async for part in reply.aiter_bytes():
         body += part
-        if len(body) > MAX_ANSWER:
-            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
+        if len(body) > limit:
+            raise CloudError(f"{what}: answered more than {limit} bytes")
     return body.decode(errors="replace")

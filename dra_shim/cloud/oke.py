@@ -1,4 +1,4 @@
-"""Oracle Cloud: where the host is in the RDMA fabric.
+"""Oracle Cloud: location of the host in the RDMA fabric.
 
 Origin: docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm (the server),
 kubernetes-sigs/dranet (the attributes).
@@ -6,6 +6,7 @@ kubernetes-sigs/dranet (the attributes).
 
 from typing import Final
 
+from dra_shim.cloud import names
 from dra_shim.cloud.provider import (
     Ask,
     Cloud,
@@ -19,7 +20,7 @@ from dra_shim.cloud.provider import (
 )
 
 _HEADERS: Final = (("Authorization", "Bearer Oracle"),)
-_MAX: Final = 60  # characters of an OCID that tell resources apart; a whole one is too long
+_MAX: Final = 60  # unique characters at the end of an OCID, which is too long for an attribute
 
 
 async def _load(ask: Ask) -> Describe:
@@ -46,4 +47,4 @@ def _unique(ocid: str) -> str:
     return ocid.rpartition(".")[2][-_MAX:]
 
 
-OKE: Final = Cloud("OKE", "http://169.254.169.254", _load)
+OKE: Final = Cloud(names.OKE, "http://169.254.169.254", _load)

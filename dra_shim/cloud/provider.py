@@ -1,10 +1,10 @@
-"""The cloud protocol: a device's identity goes in, its attributes and parameters come out.
+"""Cloud provider protocol: attributes and parameters for the identity of a device.
 
 Rules:
-1. An attribute of a cloud never replaces one that the node itself found: a selector by `dra.net/`
-   names decides which device is moved.
-2. Text is cut to the API's 64 bytes, and attributes of a cloud are dropped before a device has more
-   than the API allows.
+1. An attribute of a cloud never replaces one from the node, because selectors on `dra.net/` names
+   decide which device is moved.
+2. Strings are cut to the 64 bytes of the API. Cloud attributes are dropped first if a device has
+   more attributes than the API allows.
 """
 
 import json
@@ -22,21 +22,21 @@ _NO_PARAMETERS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class CloudError(DranetError):
-    """A cloud provider cannot answer, or its answer cannot be used."""
+    """The cloud provider does not answer, or its answer is unusable."""
 
     kind = "cloud"
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderDeviceId:
-    """How providers know a device; what is unknown is "".
+    """Identity of a device for providers; unknown fields are "".
 
     Attributes:
-        name: of the device in the slice.
-        interface: of its net device on the host.
+        name: device name in the slice.
+        interface: name of its net device on the host.
         mac: colon-hex, lower case.
-        pci: address of its function.
-        driver: of that function.
+        pci: address of its PCI function.
+        driver: driver of the PCI function.
         rdma: names of its RDMA devices.
     """
 
@@ -50,11 +50,11 @@ class ProviderDeviceId:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a provider says about one device.
+    """Facts of a provider about one device.
 
     Attributes:
-        attributes: (qualified name, value), the most useful first.
-        parameters: NetworkConfig as JSON, not yet validated.
+        attributes: (qualified name, value), most useful first.
+        parameters: NetworkConfig as JSON, not validated.
     """
 
     attributes: tuple[tuple[str, AttributeValue], ...] = ()
@@ -66,11 +66,11 @@ Describe = Callable[[ProviderDeviceId], DeviceFacts]
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A provider's answer.
+    """Answer of a provider.
 
     Attributes:
-        facts: of the devices that it knows.
-        failure: why it could not be asked about others, "" if it could.
+        facts: facts of the known devices.
+        failure: error for the other devices, "" if there is none.
     """
 
     facts: Mapping[ProviderDeviceId, DeviceFacts]
@@ -81,7 +81,7 @@ class Provider(Protocol):
     """Source of facts about devices.
 
     Attributes:
-        name: as --cloud-provider-hint has it.
+        name: value of --cloud-provider-hint.
         required: Prepare waits for the facts of a device.
     """
 
@@ -94,18 +94,18 @@ class Provider(Protocol):
         """Return the facts of devices.
 
         Raises:
-            CloudError: the provider cannot answer now.
+            CloudError: the provider does not answer now.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to a metadata server.
+    """Request to a metadata server.
 
     Attributes:
-        path: below the server's address, with the query.
-        headers: (name, value).
-        optional: a 404 is answered "".
+        path: path and query.
+        headers: (name, value) pairs.
+        optional: a 404 is the answer "".
     """
 
     path: str
@@ -122,9 +122,9 @@ class Cloud:
     """A cloud with a metadata server.
 
     Attributes:
-        name: as --cloud-provider-hint has it.
+        name: value of --cloud-provider-hint.
         server: address of the metadata server.
-        load: asks the server, and returns how devices are described.
+        load: sends the requests, and returns a function that describes a device.
     """
 
     name: str
@@ -141,11 +141,11 @@ def read_json(text: str, what: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        raise CloudError(f"{what}: answered something else than JSON: {text[:60]!r}") from None
+        raise CloudError(f"{what}: answered no valid JSON: {text[:60]!r}") from None
 
 
 def member(document: object, *path: str | int) -> object:
-    """Return what is at a path of keys and list indices, None if there is nothing."""
+    """Return the value at a path of keys and list indices, None if there is none."""
     for key in path:
         if isinstance(key, str) and isinstance(document, Mapping):
             document = document.get(key)
@@ -157,23 +157,23 @@ def member(document: object, *path: str | int) -> object:
 
 
 def text_at(document: object, *path: str | int) -> str:
-    """Return the text at a path, "" if there is none."""
+    """Return the string at a path, "" if there is none."""
     found = member(document, *path)
     return found if isinstance(found, str) else ""
 
 
 def texts(pairs: Mapping[str, str]) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return attributes of text without the empty ones."""
+    """Return string attributes without the empty ones."""
     return tuple((name, text) for name, text in pairs.items() if text)
 
 
 def bare_mac(mac: str) -> str:
-    """Return a MAC's hex digits: clouds separate the bytes differently."""
+    """Return the hex digits of a MAC; clouds use different separators."""
     return mac.replace(":", "").replace("-", "").lower()
 
 
 def identity_of(device: Device) -> ProviderDeviceId:
-    """Return how providers know a device."""
+    """Return the identity of a device for providers."""
     return ProviderDeviceId(
         device.name,
         device.key.name,
@@ -185,7 +185,7 @@ def identity_of(device: Device) -> ProviderDeviceId:
 
 
 def enriched(device: Device, facts: DeviceFacts) -> Device:
-    """Return the device with the provider's attributes beside its own."""
+    """Return the device with the attributes of the provider added."""
     own = dict(device.attributes)
     given = [name for name, _ in facts.attributes if name not in own]
     added = {

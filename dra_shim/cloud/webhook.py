@@ -1,9 +1,9 @@
-"""Webhook: a provider of the administrator's own, for devices and for profiles, over HTTP.
+"""Webhook: a provider of the administrator for devices and profiles, over HTTP.
 
 Rules:
-1. Requests have the fields of both of dranet's releases: `claim_uid`, and `claim` with the whole
-   claim, so that a server of either kind understands them.
-2. Every answer is bounded in time and size. The caller retries.
+1. Requests have the fields of both dranet releases: `claim_uid`, and `claim` with the whole claim,
+   so that servers for either release work.
+2. Each answer is limited in time and size. The caller retries.
 
 Origin: kubernetes-sigs/dranet, "Custom Webhook Providers" (paths, fields, status codes).
 """
@@ -16,58 +16,42 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from dra_shim.cloud.metadata import read_body
 from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
-from dra_shim.resourceapi.names import parse_qualified
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
+from dranet_nri.model.api_names import parse_qualified
 
-ANSWER_S: Final = 10.0  # of dranet's client
+ANSWER_S: Final = 10.0  # seconds, as in dranet
 MAX_ANSWER: Final = 256 << 10  # bytes
-KEPT_S: Final = 60.0  # of an answer about a device
+KEPT_S: Final = 60.0  # seconds for which the facts of a device are valid
 AT_ONCE: Final = 8
-_DENIED: Final = frozenset({400, 401, 403, 404, 405, 410, 413, 422})  # the same request fails again
+# a retry of the same request would fail again
+_DENIED: Final = frozenset({400, 401, 403, 404, 405, 410, 413, 422})
 _MAX_INTEGER: Final = 2**63
 
 
 class DeniedError(CloudError):
-    """The webhook refuses the request; the same request would be refused again."""
+    """The webhook refuses the request; a retry would be refused again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a webhook says that it provides."""
+    """Features that a webhook provides."""
 
     cloud: bool
     profiles: bool
 
 
-def parse_url(text: str) -> str:
-    """Return the URL of a webhook; "" stays "".
-
-    Raises:
-        InvalidValueError: it is neither http(s)://HOST… nor unix:///PATH.
-    """
-    try:
-        url = urlsplit(text)
-        usable = bool(url.path if url.scheme == "unix" else url.hostname)
-    except ValueError:
-        raise InvalidValueError(f"{text!r}: is no URL") from None
-    if text and not (usable and url.scheme in {"http", "https", "unix"}):
-        raise InvalidValueError(
-            f"{text!r}: must be http://HOST[:PORT], https://HOST[:PORT] or unix:///PATH"
-        )
-    return text
-
-
 class Webhook:
-    """One webhook server; close it at the end."""
+    """Client of one webhook server; call `close` at the end."""
 
     def __init__(self, url: str, *, answer_s: float = ANSWER_S) -> None:
-        """Prepare; nothing is opened yet.
+        """Create the client; no connection is opened.
 
         Args:
             url: see parse_url; not "".
-            answer_s: seconds that an answer may take as a whole.
+            answer_s: timeout of a request, in seconds.
         """
         parts = urlsplit(url)
         socket = parts.path if parts.scheme == "unix" else None
@@ -81,14 +65,14 @@ class Webhook:
         )
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._client.aclose()
 
     async def capabilities(self) -> Capabilities:
-        """Return what the server provides.
+        """Return the features of the server.
 
         Raises:
-            CloudError: it does not answer.
+            CloudError: the server does not answer.
         """
         found = await self._answer("GET", "/health", None)
         return Capabilities(
@@ -99,7 +83,7 @@ class Webhook:
         """Return the attributes and parameters of a device.
 
         Raises:
-            CloudError: the server does not answer, or with an attribute that is none.
+            CloudError: the server does not answer, or returns an invalid attribute.
         """
         named = _named(device, device.interface or device.name)
         attributes = await self._answer("POST", "/GetDeviceAttributes", named)
@@ -113,13 +97,13 @@ class Webhook:
         uid: str,
         config: Mapping[str, object],
     ) -> Mapping[str, object]:
-        """Return the parameters of a profile for a device; asking again returns the same.
+        """Return the parameters of a profile for a device. Idempotent.
 
         Args:
-            device: which.
+            device: the device.
             claim: the ResourceClaim.
-            uid: of the claim.
-            config: parameters of class, claim and cloud; they name the profile.
+            uid: UID of the claim.
+            config: parameters of class, claim and cloud, with the name of the profile.
 
         Raises:
             DeniedError: the profile does not exist, or the claim may not have it.
@@ -136,10 +120,10 @@ class Webhook:
     async def release(
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None:
-        """Give back what a profile gave.
+        """Release a profile.
 
         Raises:
-            CloudError: it is not known whether it was given back; ask again.
+            CloudError: the result is unknown; call again.
         """
         asked = {
             "device": _named(device, device.name), "claim_uid": claim.uid, "config": config,
@@ -153,7 +137,7 @@ class Webhook:
         try:
             async with asyncio.timeout(self._answer_s):
                 async with self._client.stream(method, path, json=body) as reply:
-                    text = await _body(reply, what)
+                    text = await read_body(reply, what, MAX_ANSWER)
         except (TimeoutError, httpx2.HTTPError) as error:
             raise CloudError(f"{what}: {str(error) or 'no answer in time'}") from error
         if reply.status_code != httpx2.codes.OK:
@@ -167,15 +151,6 @@ class Webhook:
         if not isinstance(found, Mapping):
             raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")
         return found
-
-
-async def _body(reply: httpx2.Response, what: str) -> str:
-    body = b""
-    async for part in reply.aiter_bytes():
-        body += part
-        if len(body) > MAX_ANSWER:
-            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
-    return body.decode(errors="replace")
 
 
 def _named(device: ProviderDeviceId, name: str) -> dict[str, str]:
@@ -207,19 +182,19 @@ def _attribute(entry: tuple[str, object]) -> tuple[str, AttributeValue]:
 
 
 class WebhookProvider:
-    """A Provider by a webhook, which is asked once about each device, and again after a while."""
+    """Provider from a webhook, with a cache for each device."""
 
     name = "webhook"
     required = True
 
     def __init__(self, webhook: Webhook) -> None:
-        """Prepare; nothing is asked yet."""
+        """Create the provider; no request is sent."""
         self._webhook = webhook
         self._known: dict[ProviderDeviceId, tuple[float, DeviceFacts]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
-        """See Provider."""
+        """Implement Provider."""
         if not (await self._webhook.capabilities()).cloud:
             return Described({device: DeviceFacts() for device in devices})
         now = asyncio.get_running_loop().time()
@@ -236,7 +211,7 @@ class WebhookProvider:
         )
 
     async def _ask(self, device: ProviderDeviceId) -> str:
-        """Learn about a device; return why not, "" after success."""
+        """Request the facts of a device; return the error, "" after success."""
         async with self._turns:
             try:
                 facts = await self._webhook.facts(device)

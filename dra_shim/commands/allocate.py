@@ -34,8 +34,7 @@ from dranet_nri.component.output import add_output_flag, print_lines, show_docum
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
-from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
+from dranet_nri.model import DEFAULT_FILTER, AllocatedDevice, Allocation, ObjectRef
 from dranet_nri.state.lock import PluginLock
 
 EXAMPLES: Final = (

@@ -49,8 +49,7 @@ from dranet_nri.component.output import add_output_flag, print_lines, show_docum
 from dranet_nri.config import SameConfig, clashes, did_you_mean, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
-from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import DEFAULT_FILTER, DRIVER_NAME
 
 Claim = ResourceClaim | ResourceClaimTemplate
 

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from dra_shim.settings.run import add_run_flags, settings_from
-from dranet_nri.component.log import configure, non_blocking_stderr
+from dranet_nri.component.log import configure
 
 EXAMPLES: Final = (
     "run",
@@ -30,7 +30,6 @@ def main(args: argparse.Namespace) -> int:
     from dra_shim.daemon.process import ShimDaemon
 
     settings = settings_from(args)
-    with non_blocking_stderr():
-        configure(json=settings.log_json, verbose=settings.verbose)
-        asyncio.run(ShimDaemon(settings, os.environ).run())
+    configure(json=settings.log_json, verbose=settings.verbose)
+    asyncio.run(ShimDaemon(settings, os.environ).run())
     return 0

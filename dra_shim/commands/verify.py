@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from dra_shim.commands.documents import read_text
 from dra_shim.verify.bars import BARS, parse_bars
-from dra_shim.verify.documents import PodRequirements, nodes_of
+from dra_shim.verify.collectives import program_text
+from dra_shim.verify.documents import PodRequirements, base_pod, nodes_of
 from dra_shim.verify.kubectl import Kubectl
 from dra_shim.verify.matrix import draw
 from dra_shim.verify.measure import Course, measure
@@ -20,10 +22,13 @@ from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.errors import InvalidValueError
 
+IMAGE: Final = "docker.io/library/ubuntu:24.04"
+IMAGE_WITH_TORCH: Final = "nvcr.io/nvidia/pytorch:25.08-py3"
 EXAMPLES: Final = (
     "verify",
     "verify --full --svg matrix.svg",
     "verify --nodes node-a,node-b --nics 1 --bar write=380",
+    "verify --collectives --gpus 8",
 )
 
 
@@ -46,9 +51,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="GPUs that a pod claims besides")  # fmt: skip
     parser.add_argument("--gpu-class", default="gpu.nvidia.com", metavar="CLASS",
                         help="DeviceClass of the GPUs")  # fmt: skip
-    parser.add_argument("--image", default="docker.io/library/ubuntu:24.04",
+    parser.add_argument("--image", default="",
                         help="image with iproute2, ping, iperf3, rping and perftest, or with "
-                        "apt-get to install them")  # fmt: skip
+                        f"apt-get to install them; by default {IMAGE}, with --collectives "
+                        f"{IMAGE_WITH_TORCH}")  # fmt: skip
+    parser.add_argument("--pod", metavar="FILE", default="",
+                        help="a Pod with what the pods need besides on this cloud: volumes, "
+                        "environment, tolerations; by default its image is used too")  # fmt: skip
+    parser.add_argument("--collectives", action="store_true",
+                        help="also measure all-gather and all-reduce over all pods: by NCCL with "
+                        "--gpus, else by gloo on the CPUs")  # fmt: skip
     parser.add_argument("--bar", action="append", default=[], metavar="NAME=NUMBER",
                         help=f"another bar than the default; may be repeated. {bars}")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
@@ -71,7 +83,8 @@ def main(args: argparse.Namespace) -> int:
         InvalidValueError: a flag has no usable value.
     """
     pace = FULL if args.full else QUICK
-    course = Course(parse_bars(args.bar), pace, args.full, args.exclusive)
+    ranks = max(args.gpus, 1) if args.collectives else 0
+    course = Course(parse_bars(args.bar), pace, args.full, args.exclusive, ranks)
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
@@ -96,7 +109,7 @@ def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
             f"--nodes: a measurement needs two, and there is {found}: name a node twice for two "
             "pods on it, or check that the driver runs (`kubectl get resourceslices`)"
         )
-    wanted = PodRequirements(args.image, args.device_class, args.nics, args.gpu_class, args.gpus)
+    wanted = _requirements(args)
     start = time.monotonic()
 
     def progress(text: str) -> None:
@@ -104,3 +117,17 @@ def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
 
     with running_pods(kubectl, namespace, nodes, wanted, args.timeout, progress) as workers:
         return measure(workers, kubectl, course, progress)
+
+
+def _requirements(args: argparse.Namespace) -> PodRequirements:
+    """Return what a pod of the verification is.
+
+    Raises:
+        ConfigError: the file of --pod cannot be read, or has no Pod with one container.
+    """
+    base = base_pod(read_text(args.pod)) if args.pod else {}
+    default = IMAGE_WITH_TORCH if args.collectives else IMAGE
+    return PodRequirements(
+        args.image or ("" if base else default), args.device_class, args.nics, args.gpu_class,
+        args.gpus, program_text() if args.collectives else "", base,
+    )  # fmt: skip

@@ -1,1 +1,1 @@
-"""The process `dra-shim run`: wiring, sources and log."""
+"""Process of `dra-shim run`: construction, API server sources and log."""

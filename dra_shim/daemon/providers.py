@@ -1,10 +1,12 @@
-"""Wiring of the providers: the cloud's facts of devices, and profiles of the webhook."""
+"""Construction of the providers: facts from the cloud, and profiles of the webhook."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from dra_shim.checkpoint.profiles import ProfileStore
-from dra_shim.cloud import CloudDirectory, CloudNotice, Detection, Machine, Provider
+from dra_shim.cloud.detect import Detection, Machine
+from dra_shim.cloud.directory import CloudDirectory, CloudNotice
+from dra_shim.cloud.provider import Provider
 from dra_shim.cloud.webhook import Webhook, WebhookProvider
 from dra_shim.prepare import (
     ClaimUnprepared,
@@ -25,7 +27,7 @@ class ProviderParts:
     """Providers of one node.
 
     Attributes:
-        clouds: facts of devices.
+        clouds: facts of devices from the cloud.
         providers: parameters for Prepare.
     """
 
@@ -38,15 +40,15 @@ class ProviderParts:
         notify: Callable[[CloudNotice], None],
         sysfs: Path = SYSFS,
     ) -> None:
-        """Put them together; nothing is asked before a worker runs.
+        """Create the providers; no request is sent before a worker runs.
 
         Args:
-            settings: which providers.
-            state: where records are.
-            labels: returns the Node's labels; raises CloudError.
+            settings: the selected providers.
+            state: locations of the records.
+            labels: returns the labels of the Node; raises CloudError.
             changed: called when facts of devices changed.
-            notify: called with what happens to the cloud provider.
-            sysfs: where sysfs is mounted.
+            notify: called with notices of the cloud provider.
+            sysfs: mount point of sysfs.
         """
         self._webhook = Webhook(settings.webhook) if settings.webhook else None
         described: Provider | None = WebhookProvider(self._webhook) if self._webhook else None
@@ -58,12 +60,12 @@ class ProviderParts:
         self._releaser: ProfileReleaser | None = None
 
     async def release(self, in_turn: Turn, notify: Notify) -> None:
-        """Give back what profiles gave, until cancelled."""
+        """Release profiles until cancelled."""
         self._releaser = ProfileReleaser(self._store, self._profiles, in_turn, notify)
         await self._releaser.run()
 
     def on_prepare(self, notice: Notice) -> None:
-        """Release soon what an ended claim has."""
+        """Schedule the release of an ended claim's profiles."""
         if isinstance(notice, ClaimUnprepared | OrphanRemoved) and self._releaser is not None:
             self._releaser.wake()
 

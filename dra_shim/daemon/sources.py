@@ -1,4 +1,4 @@
-"""API server sources: claims, pods and the Node for the node's devices, without a cache."""
+"""API server sources: claims, pods and the Node, read without a cache."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
-from dra_shim.cloud import CloudError
+from dra_shim.cloud.provider import CloudError
 from dra_shim.kubeapi import (
     CLAIM,
     NODE,
@@ -23,31 +23,31 @@ from dra_shim.prepare import ApiUnavailableError, NotYetError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
-ADDRESSES_S: Final = 5.0  # for the answer; the scan waits for it
+ADDRESSES_S: Final = 5.0  # seconds; a scan waits for the answer
 
 
 class ServerSource:
     """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
 
     def __init__(self, api: ApiClient, *, addresses_s: float = ADDRESSES_S) -> None:
-        """Read from this server; a request for a Node's addresses has this timeout."""
+        """Use this client; a request for addresses of a Node has this timeout in seconds."""
         self._api = api
         self._addresses_s = addresses_s
 
     async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
-        """See ClaimSource."""
+        """Implement ClaimSource."""
         return await self._read(CLAIM, ref)
 
     async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
-        """See PodSource."""
+        """Implement PodSource."""
         return await self._read(POD, ref)
 
     async def addresses(self, node: str) -> frozenset[str]:
-        """Return the addresses by which a Node is reached; see AddressSource.
+        """Return the addresses of a Node; see AddressSource.
 
         Raises:
-            UnavailableError: the server cannot answer now, or has no such Node.
-            NotYetError: it will not; says which right is missing.
+            UnavailableError: the server does not answer now, or has no such Node.
+            NotYetError: the server refuses; names the missing right.
         """
         try:
             async with asyncio.timeout(self._addresses_s):
@@ -85,17 +85,18 @@ class ServerSource:
             return None
         except NoAnswerError as error:
             raise ApiUnavailableError(str(error), error.after_s) from error
-        except (RejectedError, NotServedError) as error:  # so says one that has just started, too
+        # a server that has just started answers this too
+        except (RejectedError, NotServedError) as error:
             raise NotYetError(str(error)) from error
         except ApiError as error:
             raise RefusedError(str(error)) from error
 
 
 def _addresses(node: Mapping[str, object]) -> Iterator[str]:
-    """Yield the first IP address of each type and family of a Node, as inet_ntop(3) writes them.
+    """Yield the first IP address of each type and family of a Node, in the form of inet_ntop(3).
 
-    The first is what the kubelet and the API server go by (status.hostIPs, preferred address
-    types). Some clouds list those of all NICs, also of such as are for pods.
+    Kubelet and API server use the first one (status.hostIPs, preferred address types). Some clouds
+    list the addresses of all NICs, including those for pods.
     """
     seen: set[tuple[str, int]] = set()
     status = node.get("status")

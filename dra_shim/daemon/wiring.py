@@ -1,15 +1,22 @@
-"""Wiring of the shim: its components, and the notifications among them."""
+"""Construction of the shim: its components, and the notices among them.
+
+This module imports all rooms of the daemon. `process.py` loads it when the kubelet's sockets are
+open.
+"""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from dra_shim.cel import SelectorError, filter_devices
 from dra_shim.daemon.log_sink import LogSink
 from dra_shim.daemon.providers import ProviderParts
 from dra_shim.daemon.sources import ServerSource
 from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions
-from dra_shim.kubeapi import ApiClient
-from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, health_services
+from dra_shim.kubeapi import ApiClient, connect, rest_config_of
+from dra_shim.kubeletplugin import KubeletPlugin, Sockets
+from dra_shim.kubeletplugin import Notice as KubeletNotice
 from dra_shim.migration.controller import MigrationController
 from dra_shim.migration.devices import PreviousDevices
 from dra_shim.prepare import (
@@ -25,8 +32,10 @@ from dra_shim.settings.run import RunSettings
 from dra_shim.status import StatusController
 from dra_shim.web import HealthChecks, MeteredDriver, Metrics, PluginSigns, WebServer, pages
 from dranet_nri.component.supervisor import Worker, WorkerFailed
+from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import boot_id
-from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
+from dranet_nri.inventory import parse_vm_size
+from dranet_nri.model import Device, ObjectRef
 
 N = TypeVar("N")
 
@@ -34,32 +43,42 @@ CHECKPOINT: Final = "dra_manager_state"  # of the kubelet, in its directory
 
 
 class Shim:
-    """One node's shim; close it when its parts have ended."""
+    """Shim of one node; call `close` when its workers have ended."""
 
     def __init__(
         self,
         settings: RunSettings,
-        choice: DeviceSelection,
+        environ: Mapping[str, str],
         sockets: Sockets,
-        api: ApiClient,
-        log_sink: LogSink,
+        plugin: KubeletPlugin,
     ) -> None:
-        """Put it together; nothing is opened before a part runs.
+        """Create the components; nothing is opened before a worker runs.
 
         Args:
-            settings: how it runs.
-            choice: which devices are offered.
-            sockets: of the kubelet plugin.
-            api: the server.
-            log_sink: writes all notices.
+            settings: settings of the daemon.
+            environ: environment variables with the API server, for a process in a pod.
+            sockets: sockets of the kubelet plugin.
+            plugin: the kubelet plugin, which already serves.
+
+        Raises:
+            InvalidValueError: a setting is not usable, or there is no access to an API server.
         """
+        access = rest_config_of(settings.kubeconfig, environ)
+        choice = DeviceSelection(
+            settings.filter, settings.shared, settings.include, settings.exclude,
+            settings.numa_lists, settings.uplinks, settings.move_ipoib, settings.parents,
+        )  # fmt: skip
+        _check_expressions(settings)
+        parse_vm_size(settings.azure_size)
+        self._api = api = ApiClient(connect(access))
+        log_sink = LogSink(time.monotonic)
         metrics = Metrics()
         self._settings = settings
         self._log_sink = log_sink
         self._log_prepare = log_sink.of("prepare")
         self._metrics = metrics
-        heard = _both(log_sink.of("status"), metrics.status.on_status)
-        self._reporter = StatusController(api, settings.state, settings.node, heard)
+        on_status = _both(log_sink.of("status"), metrics.status.on_status)
+        self._reporter = StatusController(api, settings.state, settings.node, on_status)
         on_slices = _both(log_sink.of("slices"), metrics.server.on_slices)
         self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
@@ -67,10 +86,10 @@ class Shim:
             settings.providers,
             settings.state,
             lambda: self._source.labels(settings.node),
-            lambda: self._devices.rescan(),
+            lambda: self.devices.rescan(),
             log_sink.of("node"),
         )
-        self._devices = NodeDevices(
+        self.devices = NodeDevices(
             NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
             settings.state,
             settings.node,
@@ -80,11 +99,8 @@ class Shim:
             clouds=self._providers.clouds,
         )
         self._preparer = self._new_preparer()
-        driver = MeteredDriver(self._preparer, metrics.calls)
-        services = (*dra_services(driver), *health_services(self._devices))
-        on_kubelet = _both(log_sink.of("kubelet"), metrics.calls.on_kubelet)
-        self._plugin = KubeletPlugin(DRIVER_NAME, sockets, services, on_kubelet)
-        self._web = self._web_at(sockets)
+        self.driver = MeteredDriver(self._preparer, metrics.calls)
+        self._web = self._web_at(sockets, plugin)
         checkpoint = settings.kubelet_root / CHECKPOINT
         self._orphan_collector = OrphanCollector(
             self._source, self._preparer, checkpoint, self._on_prepare
@@ -94,18 +110,18 @@ class Shim:
         )
 
     def close(self) -> None:
-        """Let the records go."""
+        """Close the records."""
         self._preparer.close()
 
     async def disconnect(self) -> None:
-        """Close connections to providers."""
+        """Close the connections to the API server and to providers."""
         await self._providers.close()
+        await self._api.close()
 
     def parts(self) -> tuple[Worker, ...]:
-        """Return what is to be kept at work."""
+        """Return the workers, for the supervisor."""
         return (
-            Worker("devices", self._devices.run),
-            Worker("kubelet", self._plugin.run),
+            Worker("devices", self.devices.run),
             Worker("adoption", self._adopt),
             Worker("slices", self._publish),
             Worker("status", self._reporter.run),
@@ -120,14 +136,19 @@ class Shim:
         self._log_sink.of("parts")(notice)
         self._metrics.node.on_part(notice)
 
-    def _web_at(self, sockets: Sockets) -> WebServer:
+    def on_kubelet(self, notice: KubeletNotice) -> None:
+        """Report the state of the sockets and the registration."""
+        self._log_sink.of("kubelet")(notice)
+        self._metrics.calls.on_kubelet(notice)
+
+    def _web_at(self, sockets: Sockets, plugin: KubeletPlugin) -> WebServer:
         settings, metrics = self._settings, self._metrics
-        checks = HealthChecks.of(sockets, self._plugin, lambda: metrics.server.published)
+        checks = HealthChecks.of(sockets, plugin, lambda: metrics.server.published)
         shown = pages(metrics, PluginSigns(settings.state.run), checks)
         return WebServer(settings.bind_address, shown, self._log_sink.of("parts"))
 
     async def _adopt(self) -> None:
-        """Migrate claims, then wait: a worker does not end."""
+        """Migrate claims, then wait, because a worker does not return."""
         with self._preparer.adopting():
             await self._adoption.run()
         await asyncio.Event().wait()
@@ -142,7 +163,7 @@ class Shim:
     def _new_preparer(self) -> Preparer:
         settings = self._settings
         return Preparer(
-            Sources(self._source, self._source, self._devices),
+            Sources(self._source, self._source, self.devices),
             settings.state,
             PrepareSettings(settings.node, boot_id(), settings.first_valid_config),
             self._on_prepare,
@@ -153,7 +174,7 @@ class Shim:
         self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
     ) -> Mapping[str, PrepareResult]:
         """Record claims whose devices may sit in pods that another driver gave them to."""
-        return await self._preparer.adopt(claims, PreviousDevices(self._devices, before))
+        return await self._preparer.adopt(claims, PreviousDevices(self.devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
         self._log_prepare(notice)
@@ -162,9 +183,17 @@ class Shim:
         self._providers.on_prepare(notice)
 
 
+def _check_expressions(settings: RunSettings) -> None:
+    for flag, expression in (("--filter", settings.filter), ("--shared", settings.shared)):
+        try:
+            filter_devices(expression, ())
+        except SelectorError as error:
+            raise InvalidValueError(f"{flag}: {error}") from error
+
+
 def _both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:
-    def hear(notice: N) -> None:
+    def notify(notice: N) -> None:
         one(notice)
         other(notice)
 
-    return hear
+    return notify

@@ -1,11 +1,11 @@
 """Discovery: the devices of this node, watched.
 
 snapshot.py        devices to publish and their health, from facts, records and settings
-schedule.py        when to scan
-notices.py         events of this room
+schedule.py        times of scans
+notices.py         notices of this room
 host.py            kernel events and scans
-tcx.py             TCX facts that the plugin wrote
-node_addresses.py  addresses by which the cluster reaches the node
+tcx.py             TCX facts from the plugin
+node_addresses.py  addresses of the Node
 scanner.py         one scan, joined with the records
 reporter.py        differences between snapshots; health reports
 controller.py      the loop

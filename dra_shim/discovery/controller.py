@@ -1,9 +1,11 @@
-"""The discovery controller: publishes devices, answers Prepare, and reports health to the kubelet.
+"""Discovery controller: publishes devices, and reports them to Prepare and their health to the
+kubelet.
 
 Rules:
-1. An event causes a scan, and the scan reads the state. The event loop never waits for the kernel.
-2. Published devices stay published while the node cannot be scanned; after a while their health is
-   unknown everywhere.
+1. An event triggers a scan, and the scan reads the state. The event loop never waits for the
+   kernel.
+2. If the node cannot be scanned, published devices stay published. After some time the health of
+   all devices is unknown.
 """
 
 import asyncio
@@ -30,8 +32,9 @@ from dranet_nri.errors import DranetError
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.model import Device
 
-RESCAN_S: Final = 60.0  # dranet's --inventory-max-poll-interval; InfiniBand announces no port state
-HUNG_S: Final = 10.0  # a scan takes a fraction of a second
+# seconds, as dranet's --inventory-max-poll-interval; InfiniBand port states cause no event
+RESCAN_S: Final = 60.0
+HUNG_S: Final = 10.0  # seconds; a scan takes a fraction of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +42,22 @@ class NodeOptions:
     """Options of a node's scans.
 
     Attributes:
-        choice: which devices are offered.
-        azure_size: Azure's name of this node's size, "" if unknown.
-        sysfs: where a sysfs of this network namespace is mounted.
+        choice: the selection of published devices.
+        azure_size: Azure VM size of this node, "" if unknown.
+        sysfs: mount point of a sysfs of this network namespace.
         rescan_s: seconds between full scans.
-        patience_s: seconds of a scan after which it is reported as hung.
+        hang_timeout_s: seconds after which a scan is reported as hung.
     """
 
     choice: DeviceSelection = field(default_factory=DeviceSelection)
     azure_size: str = ""
     sysfs: Path = SYSFS
     rescan_s: float = RESCAN_S
-    patience_s: float = HUNG_S
+    hang_timeout_s: float = HUNG_S
 
 
 class NodeDevices:
-    """Watches the node: a NodeSource and a HealthSource."""
+    """Devices of the node, kept current: a NodeSource and a HealthSource."""
 
     def __init__(
         self,
@@ -69,67 +72,70 @@ class NodeDevices:
         clouds: CloudFacts | None = None,
         timing: LoopClock = REAL,
     ) -> None:
-        """Prepare; run does the work.
+        """Create the controller; `run` scans the node.
 
         Args:
-            options: of the scans.
-            state: where records are.
-            node: its name, and its pool's.
+            options: options of the scans.
+            state: locations of the records.
+            node: name of the node and of its pool.
             addresses: source of the addresses of Nodes.
             offer: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
-            host: to scan, None for this node.
-            clouds: what a cloud provider knows of devices, None for nothing.
-            timing: what it goes by.
+            host: the host to scan, None for this node.
+            clouds: facts from a cloud provider, None for none.
+            timing: clock and timers.
 
         Raises:
             SelectorError: an expression of the options cannot be compiled.
-            InvalidValueError: nothing is known of the size.
+            InvalidValueError: the size is unknown.
         """
         options.choice.check()
         self._state, self._notify = state, notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
-        reach = NodeAddresses(addresses, node, timing.clock)
-        self._eyes = NodeScanner(
-            self._host, reach, options.choice, options.patience_s, notify, state.run,
+        node_addresses = NodeAddresses(addresses, node, timing.clock)
+        self._scanner = NodeScanner(
+            self._host, node_addresses, options.choice, options.hang_timeout_s, notify, state.run,
             clouds or NoCloud(),
         )  # fmt: skip
-        self._teller = HealthReporter(offer, notify, timing.clock())
-        self._clock, self._alarm = timing.clock, Wakeup(timing)
-        self._rescan_s, self._pace = options.rescan_s, ScanSchedule(options.rescan_s)
-        self._turn = asyncio.Lock()
-        self._begun = self._whole = 0  # number of scans, and of the last full scan
-        self._held: RecordCache | None = None
+        self._reporter = HealthReporter(offer, notify, timing.clock())
+        self._clock, self._wakeup = timing.clock, Wakeup(timing)
+        self._rescan_s, self._schedule = options.rescan_s, ScanSchedule(options.rescan_s)
+        self._scan_lock = asyncio.Lock()
+        self._scans = self._last_full_scan = 0  # number of scans, and of the last full scan
+        self._records_cache: RecordCache | None = None
         self._listening = asyncio.Event()
 
     async def run(self) -> None:
-        """Watch until cancelled; may be called again when it ended.
+        """Watch the node until cancelled; may be called again afterwards.
 
         Raises:
             KernelError: the kernel's events cannot be received.
-            StateError: inotify is not to be had.
+            StateError: inotify is not available.
             OSError: the records cannot be read, or no events can be received.
         """
         with (
             RecordCache(self._state) as held,
-            self._host.listening(self._stir, self._notify),
+            self._host.listening(self._request_scan, self._notify),
             ExitStack() as stack,
         ):
             for fileno in held.filenos():
-                stack.enter_context(closing(DeferredReader(fileno, partial(self._recorded, held))))
-            self._pace = ScanSchedule(self._rescan_s)  # earlier events were not received
-            self._held = held
+                stack.enter_context(
+                    closing(DeferredReader(fileno, partial(self._on_records, held)))
+                )
+            # events before this point were not received
+            self._schedule = ScanSchedule(self._rescan_s)
+            self._records_cache = held
             self._listening.set()
             try:
                 while True:
-                    await self._alarm.until(lambda: self._pace.due)
-                    await self._look_if_due()
+                    await self._wakeup.until(lambda: self._schedule.due)
+                    await self._scan_if_due()
             finally:
-                self._held = None
+                self._records_cache = None
                 self._listening.clear()
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-        """See DeviceSource.
+        """Implement DeviceSource.
 
         Raises:
             DranetError: the node's addresses were never known.
@@ -137,68 +143,68 @@ class NodeDevices:
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """
-        if not self._teller.view.there.keys() >= set(names):
-            await self._look_again()
-        known = self._teller.view.there
+        if not self._reporter.view.allocatable.keys() >= set(names):
+            await self._scan_again()
+        known = self._reporter.view.allocatable
         return {name: known[name] for name in names if name in known}
 
-    def rivals(self) -> Mapping[str, frozenset[str]]:
-        """See NodeSource."""
-        return self._teller.view.rivals
+    def conflicts(self) -> Mapping[str, frozenset[str]]:
+        """Implement NodeSource."""
+        return self._reporter.view.conflicts
 
     async def health(self, seen: int | None) -> HealthReport:
-        """See HealthSource."""
-        return await self._teller.health(seen)
+        """Implement HealthSource."""
+        return await self._reporter.health(seen)
 
     # ------------------------------------------------------------------- when
 
     def rescan(self) -> None:
-        """Schedule a scan soon; what a provider knows has changed."""
-        self._stir()
+        """Request a scan, because facts of a provider changed."""
+        self._request_scan()
 
-    def _stir(self) -> None:
-        """Schedule a scan soon."""
-        self._pace.news(self._clock())
-        self._alarm.wake()
+    def _request_scan(self) -> None:
+        """Request a scan."""
+        self._schedule.request(self._clock())
+        self._wakeup.wake()
 
-    def _recorded(self, held: RecordCache) -> None:
+    def _on_records(self, held: RecordCache) -> None:
         held.take_in()
-        self._stir()
+        self._request_scan()
 
     # ------------------------------------------------------------------ scanning
 
-    async def _look_if_due(self) -> None:
-        async with self._turn:
-            if self._pace.due <= self._clock():
+    async def _scan_if_due(self) -> None:
+        async with self._scan_lock:
+            if self._schedule.due <= self._clock():
                 with suppress(DranetError, OSError):  # reported by _look, which schedules a retry
-                    await self._look(whole=False)
+                    await self._scan(full=False)
 
-    async def _look_again(self) -> None:
-        """Schedule a full scan, unless one begins after now."""
-        wanted = self._begun + 1
-        async with self._turn:
-            if self._whole < wanted:
-                await self._look(whole=True)
+    async def _scan_again(self) -> None:
+        """Run a full scan, unless one begins after this call."""
+        wanted = self._scans + 1
+        async with self._scan_lock:
+            if self._last_full_scan < wanted:
+                await self._scan(full=True)
 
-    async def _look(self, *, whole: bool) -> None:
+    async def _scan(self, *, full: bool) -> None:
         held = await self._records()
-        self._begun += 1
-        whole = self._pace.begin(self._clock()) or whole
+        self._scans += 1
+        full = self._schedule.begin(self._clock()) or full
         try:
-            view = await self._eyes.see(held, whole=whole)
+            view = await self._scanner.scan(held, full=full)
         except (DranetError, OSError) as error:
-            self._notify(notices.ScanFailed(error, self._pace.failed(self._clock())))
-            self._alarm.wake()
-            self._teller.doubt(error, self._clock())
+            self._notify(notices.ScanFailed(error, self._schedule.failed(self._clock())))
+            self._wakeup.wake()
+            self._reporter.scan_failed(error, self._clock())
             raise
         now = self._clock()
-        self._pace.ended(now, whole=whole)
-        if whole:
-            self._whole = self._begun
-        self._teller.show(view, now)
+        self._schedule.ended(now, full=full)
+        if full:
+            self._last_full_scan = self._scans
+        self._reporter.publish(view, now)
 
     async def _records(self) -> RecordCache:
-        """Return the records; wait until they are open."""
-        while self._held is None:
+        """Return the cache of records; wait until it is open."""
+        while self._records_cache is None:
             await self._listening.wait()
-        return self._held
+        return self._records_cache

@@ -1,4 +1,4 @@
-"""The node's kernel: its events, and scans of its current state."""
+"""Host access: kernel events, and scans of the current state."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -19,29 +19,29 @@ from dranet_nri.inventory import HostFacts
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from dranet_nri.state.tcx import PrivilegedFacts
 
-Stir = Callable[[], None]
+ScanRequest = Callable[[], None]
 
 
 class Host(Protocol):
     """A node that can be scanned."""
 
-    def listening(self, stir: Stir, notify: Notify) -> AbstractContextManager[None]:
-        """Call stir, on the running event loop, whenever something may have changed, until exit.
+    def listening(self, request_scan: ScanRequest, notify: Notify) -> AbstractContextManager[None]:
+        """Call request_scan on the running event loop after each relevant event, until exit.
 
         Raises:
             KernelError, OSError: no events can be received.
         """
 
-    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
-        """Return what there is now. It may block; one thread at a time.
+    def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
+        """Return the current facts. May block; one thread at a time.
 
         Args:
-            whole: read everything; else what no event made stale may be reused.
-            insight: the plugin's current facts.
+            full: read everything; otherwise facts without an event since the last scan are reused.
+            tcx: current facts from the plugin.
 
         Raises:
             KernelError: the kernel refused.
-            OSError: it cannot be scanned now.
+            OSError: the node cannot be scanned now.
         """
 
 
@@ -49,43 +49,45 @@ class LiveHost:
     """The node of this process."""
 
     def __init__(self, sysfs: Path = SYSFS, azure_size: str = "") -> None:
-        """Prepare; nothing is opened yet.
+        """Create the scanner; nothing is opened yet.
 
         Args:
-            sysfs: where a sysfs of this network namespace is mounted.
-            azure_size: Azure's name of this node's size, "" if unknown.
+            sysfs: mount point of a sysfs of this network namespace.
+            azure_size: Azure VM size of this node, "" if unknown.
 
         Raises:
-            InvalidValueError: nothing is known of the size.
+            InvalidValueError: the size is unknown.
         """
         self._sysfs = sysfs
         self._scanner = Scanner(sysfs, azure_size)
 
-    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
-        """See Host."""
-        return self._scanner.scan(whole=whole, insight=insight)
+    def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
+        """Implement Host."""
+        return self._scanner.scan(whole=full, privileged_facts=tcx)
 
     @contextmanager
-    def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
-        """See Host."""
+    def listening(self, request_scan: ScanRequest, notify: Notify) -> Iterator[None]:
+        """Implement Host."""
         with ExitStack() as stack:
-            listener = EventListener(stack, self._scanner, stir, notify)
-            rdma = RdmaListener(self._sysfs, listener.take, partial(listener.lose, "RDMA events"))
+            listener = EventListener(stack, self._scanner, request_scan, notify)
+            rdma = RdmaListener(
+                self._sysfs, listener.on_events, partial(listener.on_error, "RDMA events")
+            )
             stack.callback(rdma.close)
-            listener.hear("rtnetlink", stack.enter_context(closing(open_events())))
-            listener.hear("uevents", DeviceEvents(), rdma.follow)
+            listener.add("rtnetlink", stack.enter_context(closing(open_events())))
+            listener.add("uevents", DeviceEvents(), rdma.follow)
             rdma.follow()
             yield
 
 
 class Source(Protocol):
-    """Events of one kind, for a poller."""
+    """Source of events of one kind, for a poller."""
 
     def fileno(self) -> int:
-        """Return what becomes readable."""
+        """Return the file descriptor to poll."""
 
     def pending(self) -> Iterable[Event]:
-        """Return the events that are there now.
+        """Return the events that are pending.
 
         Raises:
             KernelError, OSError: no more events can be received.
@@ -94,42 +96,44 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EventListener:
-    """Listens to sources of events until the stack unwinds."""
+    """Sources of events on the event loop, until the exit stack unwinds."""
 
     stack: ExitStack
     scanner: Scanner
-    stir: Stir
+    request_scan: ScanRequest
     notify: Notify
 
-    def hear(self, name: str, source: Source, after: Callable[[], None] = lambda: None) -> None:
-        """Request a scan for the source's events; a source that fails is closed, with a full scan.
+    def add(self, name: str, source: Source, after: Callable[[], None] = lambda: None) -> None:
+        """Request a scan for events of a source; a source that fails is closed, with a full scan.
 
         Args:
-            name: how people call it.
-            source: of events.
-            after: done each time when they are taken.
+            name: name of the source in messages.
+            source: the source.
+            after: called after each batch of events.
         """
-        reader = DeferredReader(source.fileno(), lambda: self._heard(name, source, after, reader))
+        reader = DeferredReader(
+            source.fileno(), lambda: self._on_readable(name, source, after, reader)
+        )
         self.stack.callback(reader.close)
 
-    def take(self, events: tuple[Event, ...]) -> None:
-        """Request a scan if one of the events may be relevant."""
-        if self.scanner.hear(events):
-            self.stir()
+    def on_events(self, events: tuple[Event, ...]) -> None:
+        """Request a scan if one of the events is relevant."""
+        if self.scanner.invalidate(events):
+            self.request_scan()
 
-    def lose(self, name: str, error: KernelError | OSError) -> None:
-        """Report that a source has failed, and request a full scan."""
+    def on_error(self, name: str, error: KernelError | OSError) -> None:
+        """Report that a source failed, and request a full scan."""
         self.notify(EventSourceLost(name, error))
-        self.take((NetEvent(NetEventKind.LOST),))
+        self.on_events((NetEvent(NetEventKind.LOST),))
 
-    def _heard(
+    def _on_readable(
         self, name: str, source: Source, after: Callable[[], None], reader: DeferredReader
     ) -> None:
         try:
             events: tuple[Event, ...] = tuple(source.pending())
         except (KernelError, OSError) as error:
             reader.close()
-            self.lose(name, error)
+            self.on_error(name, error)
             return
-        self.take(events)
+        self.on_events(events)
         after()

@@ -1,8 +1,8 @@
-"""Node addresses: the addresses by which the cluster reaches the node, which mark its uplinks.
+"""Node addresses: the addresses of the Node object, which identify its uplinks.
 
 Rules:
-1. No device is published before they are known, or the node's own NIC might be.
-2. They are requested again at intervals. While the server does not answer, the last answer counts.
+1. No device is published before the addresses are known, because it might be an uplink.
+2. They are requested at intervals. If the server does not answer, the last answer remains valid.
 """
 
 from collections.abc import Callable
@@ -11,37 +11,37 @@ from typing import Final, Protocol
 
 from dranet_nri.errors import DranetError
 
-AGAIN_S: Final = 300.0  # as often as a kubelet reports a Node that is as it was
-RETRY_S: Final = 60.0  # after no answer, or while the cloud has not set the addresses
+AGAIN_S: Final = 300.0  # seconds, as often as a kubelet reports an unchanged Node
+RETRY_S: Final = 60.0  # seconds after an error, or until the cloud has set the addresses
 
 
 class AddressSource(Protocol):
     """Source of the addresses of Nodes."""
 
     async def addresses(self, node: str) -> frozenset[str]:
-        """Return the addresses of the Node of that name, as inet_ntop(3) writes them.
+        """Return the addresses of a Node, in the form of inet_ntop(3).
 
-        It answers within seconds, because a scan of the node waits for it.
+        Returns within seconds, because a scan of the node waits for the result.
 
         Raises:
-            DranetError: they are not known now.
+            DranetError: the addresses are not available.
         """
 
 
 class NodeAddresses:
-    """Asks for one node.
+    """Addresses of one node, cached.
 
     Attributes:
         node: its name.
     """
 
     def __init__(self, source: AddressSource, node: str, clock: Callable[[], float]) -> None:
-        """Prepare to ask.
+        """Create the cache; no request is sent.
 
         Args:
-            source: of the addresses.
-            node: its name.
-            clock: seconds that only go up.
+            source: source of the addresses.
+            node: name of the node.
+            clock: monotonic seconds.
         """
         self._source = source
         self.node = node
@@ -50,10 +50,10 @@ class NodeAddresses:
         self._due = -inf
 
     async def addresses(self) -> frozenset[str]:
-        """Return the node's addresses; one caller at a time.
+        """Return the addresses of the node, for one caller at a time.
 
         Raises:
-            DranetError: they are not known now, and never were.
+            DranetError: the addresses were never known.
         """
         if self._known is None or self._due <= self._clock():
             try:

@@ -1,6 +1,6 @@
-"""One scan of the node: host facts joined with the records read before and after.
+"""One scan of the node: host facts joined with the records read before and after it.
 
-A device that moves between host and pod meanwhile is in one of the two readings, or in the scan.
+A device that moves between host and pod during a scan is in one of the two readings or in the scan.
 """
 
 from collections.abc import Iterable
@@ -20,24 +20,24 @@ from dranet_nri.model import Device
 
 
 class CloudFacts(Protocol):
-    """What a cloud provider knows of devices."""
+    """Facts from a cloud provider about devices."""
 
     def enriched(self, device: Device) -> Device:
-        """Return a device with what is known of it."""
+        """Return a device with the known attributes."""
 
-    async def learned(self, devices: Iterable[Device]) -> bool:
-        """Tell which devices there are; return whether more is known since."""
+    async def update_devices(self, devices: Iterable[Device]) -> bool:
+        """Set the devices; return whether new facts arrived."""
 
 
 class NoCloud:
-    """The facts of a machine in no cloud."""
+    """Facts outside a cloud: none."""
 
     def enriched(self, device: Device) -> Device:
-        """Return the device as it is."""
+        """Return the device unchanged."""
         return device
 
-    async def learned(self, devices: Iterable[Device]) -> bool:  # noqa: ARG002
-        """Learn nothing."""
+    async def update_devices(self, devices: Iterable[Device]) -> bool:  # noqa: ARG002
+        """Return that there are no new facts."""
         return False
 
 
@@ -47,55 +47,58 @@ class NodeScanner:
     def __init__(
         self,
         host: Host,
-        reach: NodeAddresses,
+        node_addresses: NodeAddresses,
         choice: DeviceSelection,
-        patience_s: float,
+        hang_timeout_s: float,
         notify: Notify,
         plugin: Path,
         clouds: CloudFacts,
     ) -> None:
-        """Prepare a scanner; nothing is scanned yet.
+        """Create the scanner; nothing is scanned yet.
 
         Args:
-            host: to scan.
-            reach: source of the node's addresses.
-            choice: which devices are offered.
-            patience_s: seconds of a scan after which it is reported as hung.
-            notify: called then; must not raise.
-            plugin: its directory, where it says what only a privileged process sees.
-            clouds: what a cloud provider knows of devices.
+            host: the host to scan.
+            node_addresses: addresses of the Node.
+            choice: the selection of published devices.
+            hang_timeout_s: seconds after which a scan is reported as hung.
+            notify: called for a hung scan; must not raise.
+            plugin: directory of the plugin, with facts that need privileges.
+            clouds: facts from a cloud provider.
         """
         self._host = host
-        self._reach = reach
+        self._node_addresses = node_addresses
         self._choice = choice
         self._clouds = clouds
-        self._uplinks: Uplinks | None = None  # as they were seen last
+        self._uplinks: Uplinks | None = None  # by the last scan
         self._memo = Memo()
-        self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
-        self._told = TcxSource(plugin, notify)
-        self._patience = HangTimeout(patience_s, lambda doing: notify(ScanHung(doing, patience_s)))
+        # functions, by the last scan that found their RDMA device
+        self._had_rdma: dict[str, Device] = {}
+        self._tcx = TcxSource(plugin, notify)
+        self._hang_timeout = HangTimeout(
+            hang_timeout_s, lambda doing: notify(ScanHung(doing, hang_timeout_s))
+        )
 
-    async def see(self, held: RecordCache, *, whole: bool) -> NodeSnapshot:
-        """Return what there is now, with what records give to pods.
+    async def scan(self, held: RecordCache, *, full: bool) -> NodeSnapshot:
+        """Return a snapshot of the node, with the devices that records assign to pods.
 
         Args:
             held: the records.
-            whole: read everything; see Host.
+            full: read everything; see Host.
 
         Raises:
-            DranetError: the node's addresses were never known.
+            DranetError: the addresses of the Node were never known.
             KernelError: the node cannot be scanned.
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """
-        addresses = await self._reach.addresses()
+        addresses = await self._node_addresses.addresses()
         before = held.devices()
-        look = partial(self._host.look, whole=whole, insight=self._told.insight())
-        facts = await in_thread(look, self._patience)
+        scan = partial(self._host.scan, full=full, tcx=self._tcx.facts())
+        facts = await in_thread(scan, self._hang_timeout)
         known = tuple((before | held.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._choice.uplinks)
         self._had_rdma |= with_rdma(known)
-        node, had = self._reach.node, dict(self._had_rdma)
+        node, had = self._node_addresses.node, dict(self._had_rdma)
         seen = partial(
             snapshot_of,
             *(node, facts, known, self._choice, self._uplinks, held.failing(), had),
@@ -103,7 +106,7 @@ class NodeScanner:
             self._memo,
         )
         view = await in_thread(seen)
-        if await self._clouds.learned(view.there.values()):
+        if await self._clouds.update_devices(view.allocatable.values()):
             view = await in_thread(seen)
-        self._had_rdma |= with_rdma(view.there.values())
+        self._had_rdma |= with_rdma(view.allocatable.values())
         return view

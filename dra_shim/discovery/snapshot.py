@@ -1,14 +1,15 @@
 """Node snapshot: devices to publish and their health, from facts, records and settings.
 
 Rules:
-1. Devices that pods have stay as they were last scanned, as long as a record says so.
-2. Safety comes before settings: a device that the inventory excludes cannot be included, except one
-   that only a heuristic withholds (a name, a tunnel's kind, policy routing). A device that a pod
-   has stays if it only lost its driver.
-3. The health of a device that is not visible, in a pod, is unknown, unless the plugin failed to
-   attach it: then the kubelet gets the plugin's message. It is tainted for visible facts only.
-4. The administrator's filter applies to publishing. A device that was allocated before the filter,
-   or the device, changed is prepared all the same, as dranet does.
+1. A device in a pod keeps the facts of its last scan while a record assigns it.
+2. Safety has precedence over settings. A device that the inventory excludes cannot be included,
+   unless only a heuristic excludes it (a name, a kind of tunnel, policy routing). A device in a pod
+   stays published if it lost only its driver.
+3. The health of a device in a pod is unknown, because it is not visible, unless the plugin failed
+   to attach it: then the kubelet gets the message of the plugin. Taints come from visible facts
+   only.
+4. The administrator's filter applies to publishing. A device that was allocated before the filter
+   or the device changed is prepared nevertheless, as in dranet.
 """
 
 from collections import Counter
@@ -29,16 +30,15 @@ from dra_shim.pool import (
     DeviceHealth,
     DeviceUsage,
     DriverResources,
+    conflicts_of,
     driver_resources,
     near_of,
     node_inventory,
     physical_functions,
-    rivals_of,
     unhealthy_reasons,
     with_shared,
 )
 from dranet_nri.inventory import (
-    DEFAULT_FILTER,
     HostFacts,
     Inventory,
     Memo,
@@ -48,38 +48,38 @@ from dranet_nri.inventory import (
     pci_device_name,
 )
 from dranet_nri.inventory.names import interface_device_name, port_device_name
-from dranet_nri.model import Device, is_representor
+from dranet_nri.model import DEFAULT_FILTER, Device, is_representor
 
-AWAY: Final = "in a pod: its link cannot be seen from the node"
+AWAY: Final = "in a pod: its link is not visible on the node"
 NOBODY: Final[Mapping[str, Device]] = MappingProxyType({})
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WORDS: Final[Mapping[str, str]] = {
-    NO_CARRIER: "its link is up and has no carrier",
-    NO_INTERFACE: "its interface is not on the host: its driver, or another namespace, has it",
-    NO_DRIVER: "no driver for the network is bound to its PCI function: load it again",
-    NO_RDMA: "its RDMA device is gone: load its driver again; shall it have none, restart the pod"
-    " of the driver here",
-    PORT_DOWN: "no InfiniBand port of it is active",
-    VANISHED: "its PCI function is gone",
+    NO_CARRIER: "its link is up without carrier",
+    NO_INTERFACE: "its interface is not on the host: it is with its driver or in another namespace",
+    NO_DRIVER: "no network driver is bound to its PCI function: load the driver",
+    NO_RDMA: "its RDMA device is missing: load its driver; if the NIC needs none, restart the"
+    " DaemonSet pod on this node",
+    PORT_DOWN: "none of its InfiniBand ports is active",
+    VANISHED: "its PCI function is missing",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSelection:
-    """The administrator's choice of published devices.
+    """Selection of published devices by the administrator.
 
-    Patterns are of the shell's kind (`*`, `?`, `[…]`) and are held against the names that a device
-    has: its own, its interface's, its PCI address, those of its RDMA devices.
+    Patterns are shell patterns (`*`, `?`, `[…]`). They match the names of a device: the device
+    name, the name of its interface, its PCI address, and the names of its RDMA devices.
 
     Attributes:
-        filter: CEL, dranet's `--filter`; "" for all.
-        shared: the same for those that several claims may have at once; "" for none.
-        include: a device must match one of them, if there are any.
-        exclude: a device must match none of them.
-        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        filter: CEL expression of dranet's `--filter`; "" for all devices.
+        shared: CEL expression of devices that several claims may have; "" for none.
+        include: a device must match one of these patterns, if there are any.
+        exclude: a device must match none of these patterns.
+        uplinks: patterns of the uplinks, none to detect them by routes.
         numa_lists: NUMA nodes are published as lists.
-        move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
-        parents: patterns of interfaces that stay on the node, and of which pods get children.
+        move_ipoib: IPoIB interfaces move with their devices; False: they stay on the node.
+        parents: patterns of interfaces that stay on the node and get children in pods.
     """
 
     filter: str = DEFAULT_FILTER
@@ -99,29 +99,29 @@ class DeviceSelection:
 
 @dataclass(frozen=True, slots=True)
 class NodeSnapshot:
-    """Snapshot of the node: devices to publish, their health, and those withheld.
+    """Snapshot of the node: devices to publish, their health, and excluded devices.
 
     Attributes:
-        devices: those that are offered, by name.
-        goods: the same for the publisher.
-        ills: device → its unhealthy reason, one word.
-        health: of all of them, sorted by name.
-        left_out: (name, why) of what is not offered.
-        hardware: names of those among them that are PCI functions, or on one, or have RDMA.
-        dropped: why → how many others the administrator's choice drops.
-        there: those that may be given away, offered or not, by name.
-        rivals: device → those of `there` that no other pod may have beside it.
+        devices: published devices by name.
+        resources: the same, for the publisher.
+        unhealthy: device → its unhealthy reason, one word.
+        health: health of the published devices, sorted by name.
+        excluded: (name, reason) of devices that are not published.
+        hardware: names of excluded devices that are PCI functions, or on one, or have RDMA.
+        dropped: reason → number of other devices that the selection excludes.
+        allocatable: devices that Prepare may assign, published or not, by name.
+        conflicts: device → those of `allocatable` that no other pod may have at the same time.
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
     resources: DriverResources = field(default_factory=DriverResources)
-    ills: Mapping[str, str] = field(default_factory=dict)
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
     health: tuple[DeviceHealth, ...] = ()
-    left_out: tuple[tuple[str, str], ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
     hardware: frozenset[str] = frozenset()
     dropped: Mapping[str, int] = field(default_factory=dict)
-    there: Mapping[str, Device] = field(default_factory=dict)
-    rivals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    allocatable: Mapping[str, Device] = field(default_factory=dict)
+    conflicts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def rdma(self) -> int:
@@ -140,18 +140,18 @@ def snapshot_of(
     enrich: Callable[[Device], Device] = lambda device: device,
     memo: Memo | None = None,
 ) -> NodeSnapshot:
-    """Return what is there.
+    """Return the snapshot of a scan.
 
     Args:
-        node: its name, and its pool's.
-        facts: of a scan.
-        known: devices that records give to pods, as they were then.
-        choice: what is wanted.
-        uplinks: of the same facts; None where the facts are complete.
-        failing: device → why its pod doesn't have it, though it should.
-        had_rdma: functions by name, as they were when their RDMA device was seen last.
-        enrich: adds what a cloud provider knows of a device.
-        memo: of the scans of this node, None to compute everything.
+        node: name of the node and of its pool.
+        facts: facts of the scan.
+        known: devices that records assign to pods, with their facts at allocation.
+        choice: the selection of published devices.
+        uplinks: uplinks by the same facts; None if the facts are complete.
+        failing: device → reason why it is not in its pod.
+        had_rdma: functions by name, by the last scan that found their RDMA device.
+        enrich: adds the attributes of a cloud provider.
+        memo: cache of this node's scans, None to compute everything.
 
     Raises:
         SelectorError: an expression cannot be compiled.
@@ -176,34 +176,34 @@ def snapshot_of(
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {device.name: device for device in stock.devices if device.name not in unwanted}
     missed = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
-    ills = {**missed, **unhealthy_reasons(facts, devices.values())}
-    troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
+    unhealthy = {**missed, **unhealthy_reasons(facts, devices.values())}
+    troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in unhealthy.items()}}
     away = _away(facts, devices, {device.name for device in known})
-    left_out = (*stock.excluded, *unwanted.items())
-    hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
-    chosen = set(left_out) - set(inventory.excluded)
+    excluded = (*stock.excluded, *unwanted.items())
+    hardware = _hardware(facts, (*inventory.devices, *known)) & dict(excluded).keys()
+    chosen = set(excluded) - set(inventory.excluded)
     there = with_shared(merge_known(inventory, known), choice.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,
-        driver_resources(node, devices.values(), stock.shared, ills, physical, near, memo),
-        ills,
+        driver_resources(node, devices.values(), stock.shared, unhealthy, physical, near, memo),
+        unhealthy,
         tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
-        tuple(sorted(left_out)),
+        tuple(sorted(excluded)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
         {device.name: device for device in there},
-        rivals_of(there, stock.shared, physical),
+        conflicts_of(there, stock.shared, physical),
     )
 
 
 def _as_with_rdma(
     inventory: Inventory, had: Mapping[str, Device]
 ) -> tuple[Inventory, frozenset[str]]:
-    """Return functions whose RDMA device is gone as they were with it, and the names of these.
+    """Return functions whose RDMA device is missing with their previous facts, and their names.
 
-    Its driver is being reloaded, or another namespace has it: without that memory a pod that was
-    to have RDMA would start without.
+    The driver is being reloaded, or the RDMA device is in another namespace. Without this, a pod
+    that needs RDMA would start without it.
     """
     without_rdma = {
         device.name: had[device.name]
@@ -215,7 +215,7 @@ def _as_with_rdma(
 
 
 def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:
-    """Return the functions among the devices that have RDMA, by name."""
+    """Return the functions that have RDMA, by name."""
     return {device.name: device for device in devices if device.key.pci and device.rdma_devices}
 
 
@@ -232,7 +232,7 @@ def _unwanted(devices: Sequence[Device], choice: DeviceSelection) -> Iterator[tu
 def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
     """Return the device names of the node's hardware, published or not.
 
-    The representors of a NIC's switch are none: no pod needs them, and there are hundreds.
+    Representors of an eswitch are not included: no pod needs them, and there can be hundreds.
     """
     real = [
         netdev
@@ -249,13 +249,13 @@ def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
 
 
 def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
-    """Return the first pattern that one of the names matches, "" if none does but that itself."""
+    """Return the first pattern that matches one of the names, "" if there is none."""
     hits = (pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names))
     return next(hits, "")
 
 
 def _away(facts: HostFacts, devices: Mapping[str, Device], known: Collection[str]) -> set[str]:
-    """Return the devices that records give to pods and of which nothing is to be seen here."""
+    """Return the devices that records assign to pods and that are not visible on the host."""
     netdevs = {(netdev.link.bus, netdev.link.parent, netdev.link.name) for netdev in facts.netdevs}
     rdma = {rdma_device.name for rdma_device in facts.rdma}
     held = (devices[name] for name in known if name in devices)

@@ -1,4 +1,4 @@
-"""TCX facts that the plugin wrote, because the shim lacks the capability to read them."""
+"""TCX facts from the plugin, because the shim lacks the capability to read them."""
 
 from pathlib import Path
 
@@ -9,22 +9,21 @@ from dranet_nri.state.tcx import PrivilegedFacts
 
 
 class TcxSource:
-    """Reads what the plugin of this node wrote last."""
+    """Reader of the plugin's TCX file."""
 
     def __init__(self, run: Path, notify: Notify) -> None:
-        """Prepare; nothing is read yet.
+        """Create the reader; nothing is read yet.
 
         Args:
-            run: the plugin's directory.
-            notify: called when the plugin's file cannot be read, once for each reason; must not
-                raise.
+            run: directory of the plugin.
+            notify: called when the file cannot be read, once for each reason; must not raise.
         """
         self._run, self._notify = run, notify
         self._insight = PrivilegedFacts()
         self._trouble = ""
 
-    def insight(self) -> PrivilegedFacts:
-        """Return what the plugin sees; the last that was read, if nothing can be now."""
+    def facts(self) -> PrivilegedFacts:
+        """Return the facts of the file; those of the last successful read if it cannot be read."""
         trouble = ""
         try:
             self._insight = tcx.load(self._run)

@@ -1,12 +1,12 @@
-"""Kubernetes API client: few kinds, plain documents, so that unknown fields survive.
+"""Kubernetes API client for a few kinds, with plain documents, so that unknown fields survive.
 
 errors.py       errors of requests
 requests.py     requests as values: paths, queries, bodies
 responses.py    responses as values: objects, lists, events, errors
 rest_config.py  address and credentials of the server, from token_file.py or kubeconfig.py
-connect.py      the HTTP client of a server
-client.py       requests sent
-informer.py     a copy of some objects, kept by list and watch
+connect.py      HTTP client of a server
+client.py       API client
+informer.py     copy of some objects, by list and watch
 """
 
 from dra_shim.kubeapi.client import ApiClient

@@ -1,10 +1,10 @@
-"""API client: requests sent to an API server, with a bounded time.
+"""API client: requests to an API server, limited in time and size.
 
 Rules:
 1. The client does not retry; the caller decides. Only a token is read again.
-2. Every answer is bounded, in time and in size. A watch may be silent for minutes, and so may a
-   connection between two requests; keep-alive checks that the server is still there.
-3. The served version of a group is requested once, and again when it is gone.
+2. Each response is limited in time and in size. A watch can be silent for minutes, and so can a
+   connection between two requests; TCP keep-alive detects a dead server.
+3. The served version of an API group is requested once, and again after an error.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ from dra_shim.kubeapi.responses import (
     read_versions,
 )
 
-ANSWER_S: Final = 60.0  # the server itself gives up after that (--request-timeout)
-WATCH_MARGIN_S: Final = 30.0  # a watch may end that much later than announced
-MAX_REPLY: Final = 16 << 20  # bytes; read, it takes six to twenty times that
+ANSWER_S: Final = 60.0  # seconds; the server's own limit (--request-timeout)
+WATCH_MARGIN_S: Final = 30.0  # seconds by which a watch may end later than requested
+MAX_REPLY: Final = 16 << 20  # bytes; parsed, it takes six to twenty times that
 MAX_EVENT: Final = 8 << 20  # bytes; etcd holds objects of 1.5 MiB
 
 _NO_QUERY: Final[Mapping[str, str]] = {}
@@ -51,9 +51,9 @@ class KeepAlive:
     """TCP keep-alive of a silent connection (tcp(7)), in seconds.
 
     Attributes:
-        after_s: of silence, before it is asked first.
-        every_s: before it is asked again.
-        times: asked in vain, it is dead.
+        after_s: silence before the first probe.
+        every_s: interval of probes.
+        times: number of unanswered probes after which the connection is dead.
     """
 
     after_s: int
@@ -61,11 +61,11 @@ class KeepAlive:
     times: int
 
 
-PULSE: Final = KeepAlive(30, 15, 4)  # dead within 90 s, where a watch's own time is up to 630 s
+PULSE: Final = KeepAlive(30, 15, 4)  # dead within 90 s; a watch lasts up to 630 s
 
 
 class ApiClient:
-    """An API server."""
+    """Client of an API server."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class ApiClient:
         margin_s: float = WATCH_MARGIN_S,
         pulse: KeepAlive = PULSE,
     ) -> None:
-        """Prepare; nothing is opened.
+        """Create the client; no connection is opened.
 
         Args:
-            http: a client of the server; see connect.connect.
-            answer_s: how long an answer may take as a whole; a watch has its own time.
-            margin_s: how long after that a watch may still be silent.
+            http: HTTP client of the server; see connect.connect.
+            answer_s: timeout of a request; a watch has its own.
+            margin_s: seconds after its own limit for which a watch may be silent.
             pulse: TCP keep-alive of each connection.
         """
         self._http = http
@@ -90,11 +90,11 @@ class ApiClient:
         self._versions: dict[str, str] = {"": "v1", REVIEW.group: "v1"}
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._http.aclose()
 
     async def version(self, kind: Kind) -> str:
-        """Return the version in which documents of a kind are, both ways.
+        """Return the API version of documents of a kind, for requests and responses.
 
         Raises:
             NotServedError: the server has no supported version.
@@ -102,8 +102,8 @@ class ApiClient:
         """
         known = self._versions.get(kind.group)
         if known is None:
-            asked = requests.discovery(kind.group)
-            known = read_versions(asked, await self._reply(asked), kind.group)
+            request = requests.discovery(kind.group)
+            known = read_versions(request, await self._reply(request), kind.group)
             self._versions[kind.group] = known
         return known
 
@@ -111,9 +111,9 @@ class ApiClient:
         """Return an object.
 
         Raises:
-            NotFoundError: there is none of that name.
-            UnavailableError: the server cannot answer now.
-            ApiError: it will not.
+            NotFoundError: there is no object of this name.
+            UnavailableError: the server does not answer now.
+            ApiError: the server refuses.
         """
         place = await self._place(kind, namespace, name)
         return await self._object(kind, requests.getting(place))
@@ -124,9 +124,9 @@ class ApiClient:
         """Return all objects of a kind.
 
         Args:
-            kind: which.
+            kind: the kind.
             fields: field selector.
-            since: "" for the newest state, "0" for any that the server has at hand.
+            since: "" for the newest state, "0" for any state in the server's cache.
 
         Raises:
             ApiError: see get.
@@ -134,20 +134,20 @@ class ApiClient:
         return await self._listing(kind, requests.listing(await self._place(kind), fields, since))
 
     async def pages(self, kind: Kind, limit: int) -> AsyncGenerator[ObjectList, None]:
-        """Yield all objects of a kind, at most limit at a time, all as they were at first.
+        """Yield all objects of a kind in the state of the first page, at most limit per request.
 
-        Where so many are too large to be read at once, fewer are asked for from then on.
+        If a page is too large, smaller pages are requested from then on.
 
         Raises:
-            ExpiredError: the server no longer has the first page's state; list again.
-            TooLargeError: one is too large.
+            ExpiredError: the server no longer has the state of the first page; list again.
+            TooLargeError: one object is too large.
             ApiError: see get.
         """
         rest = ""
         while True:
-            asked = requests.paging(await self._place(kind), limit, rest)
+            request = requests.paging(await self._place(kind), limit, rest)
             try:
-                page = await self._listing(kind, asked)
+                page = await self._listing(kind, request)
             except TooLargeError:
                 if limit == 1:
                     raise
@@ -161,30 +161,30 @@ class ApiClient:
     async def watch(
         self, kind: Kind, fields: Mapping[str, str], since: str, seconds: int
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Yield what changes after a state, until the server ends it.
+        """Yield changes after a state, until the server ends the watch.
 
-        Close the iterator (contextlib.aclosing) when you leave it early.
+        Close the iterator (contextlib.aclosing) to leave it early.
 
         Args:
-            kind: which.
+            kind: the kind.
             fields: field selector.
-            since: resourceVersion of a listing or an event.
-            seconds: how long the server shall go on.
+            since: resourceVersion of a list or an event.
+            seconds: requested length of the watch.
 
         Raises:
-            ExpiredError: the server no longer has that state; list again.
-            UnavailableError: the connection broke, or fell silent.
+            ExpiredError: the server no longer has this state; list again.
+            UnavailableError: the connection broke, or was silent for too long.
             ApiError: see get.
         """
-        asked = requests.watching(await self._place(kind), fields, since, seconds)
-        patience = httpx2.Timeout(seconds + self._margin_s, connect=self._http.timeout.connect)
+        request = requests.watching(await self._place(kind), fields, since, seconds)
+        timeout_s = httpx2.Timeout(seconds + self._margin_s, connect=self._http.timeout.connect)
         try:
-            async with self._sent(asked, patience) as response:
+            async with self._sent(request, timeout_s) as response:
                 if response.status_code != 200:
-                    raise failure(asked, await _whole(asked, response))
-                async with aclosing(_lines(asked, response)) as lines:
+                    raise failure(request, await _whole(request, response))
+                async with aclosing(_lines(request, response)) as lines:
                     async for line in lines:
-                        yield read_event(asked, line)
+                        yield read_event(request, line)
         except NotServedError:
             self._forget(kind)
             raise
@@ -192,25 +192,25 @@ class ApiClient:
     async def create(
         self, kind: Kind, document: Document, namespace: str = "", *, dry_run: bool = False
     ) -> Object:
-        """Create an object, or with dry_run only see what would be; return it as it is now.
+        """Create an object, or validate it with dry_run; return the server's version of it.
 
         Raises:
-            ConflictError: there is one of that name.
-            InvalidError: the server does not take it.
+            ConflictError: an object of this name exists.
+            InvalidError: the server rejects the object.
             ApiError: see get.
         """
         place = await self._place(kind, namespace)
-        asked = requests.creating(place, document, dry_run=dry_run)
+        request = requests.creating(place, document, dry_run=dry_run)
         called = replace(place, name=name_of(document))
-        return await self._object(kind, replace(asked, subject=str(called)))
+        return await self._object(kind, replace(request, subject=str(called)))
 
     async def replace(self, kind: Kind, document: Document, namespace: str = "") -> Object:
-        """Replace an object, in the state that the document names; return it as it is now.
+        """Replace an object in the state of the document; return the server's version of it.
 
         Raises:
-            ConflictError: it is in another state.
-            NotFoundError: it is gone.
-            InvalidError: the server does not take it.
+            ConflictError: the object has another state.
+            NotFoundError: the object does not exist.
+            InvalidError: the server rejects the object.
             ApiError: see get.
         """
         place = await self._place(kind, namespace, name_of(document))
@@ -219,11 +219,11 @@ class ApiClient:
     async def delete(
         self, kind: Kind, name: str, uid: str, version: str = "", namespace: str = ""
     ) -> None:
-        """Delete the object of that name, UID and, if given, state.
+        """Delete the object with this name, UID and, if given, state.
 
         Raises:
-            ConflictError: it is another one, or in another state.
-            NotFoundError: it is gone.
+            ConflictError: the object has another UID or state.
+            NotFoundError: the object does not exist.
             ApiError: see get.
         """
         place = await self._place(kind, namespace, name)
@@ -232,15 +232,15 @@ class ApiClient:
     async def apply(
         self, kind: Kind, document: Document, manager: str, namespace: str = "", part: str = ""
     ) -> Object:
-        """Apply a document on the server's side as one of several managers; return the object.
+        """Apply a document by server-side apply as one of several managers; return the object.
 
-        What this manager applied before and leaves out now goes. A metadata.uid in the document
-        must be the object's.
+        Fields that this manager applied before and omits now are removed. A metadata.uid in the
+        document must be that of the object.
 
         Raises:
-            ConflictError: it is another object.
-            NotFoundError: a part of an object that is gone.
-            InvalidError: the server does not take it.
+            ConflictError: the object has another UID.
+            NotFoundError: a subresource of an object that does not exist.
+            InvalidError: the server rejects the document.
             ApiError: see get.
         """
         place = await self._place(kind, namespace, name_of(document), part)
@@ -255,59 +255,61 @@ class ApiClient:
         if kind.group:
             self._versions.pop(kind.group, None)
 
-    async def _listing(self, kind: Kind, asked: ApiRequest) -> ObjectList:
+    async def _listing(self, kind: Kind, request: ApiRequest) -> ObjectList:
         try:
-            return read_listing(asked, await self._reply(asked))
+            return read_listing(request, await self._reply(request))
         except NotServedError:
             self._forget(kind)
             raise
 
-    async def _object(self, kind: Kind, asked: ApiRequest) -> Object:
+    async def _object(self, kind: Kind, request: ApiRequest) -> Object:
         try:
-            return read_object(asked, await self._reply(asked))
+            return read_object(request, await self._reply(request))
         except NotServedError:
             self._forget(kind)
             raise
 
-    async def _reply(self, asked: ApiRequest) -> ApiResponse:
+    async def _reply(self, request: ApiRequest) -> ApiResponse:
         try:
             async with (
                 asyncio.timeout(self._answer_s),
-                self._sent(asked, self._http.timeout) as response,
+                self._sent(request, self._http.timeout) as response,
             ):
-                return await _whole(asked, response)
+                return await _whole(request, response)
         except TimeoutError as error:
-            raise UnavailableError(str(asked), f"no answer within {self._answer_s:g} s") from error
+            raise UnavailableError(
+                str(request), f"no answer within {self._answer_s:g} s"
+            ) from error
 
     @asynccontextmanager
     async def _sent(
-        self, asked: ApiRequest, patience: httpx2.Timeout
+        self, request: ApiRequest, timeout_s: httpx2.Timeout
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request; what fails of the connection meanwhile is an UnavailableError."""
+        """Send a request; a connection error in the block becomes an UnavailableError."""
         host = self._http.base_url.host
-        headers = {"Accept": requests.JSON, "Content-Type": asked.content_type}
+        headers = {"Accept": requests.JSON, "Content-Type": request.content_type}
         try:
             async with self._http.stream(
-                asked.method,
-                asked.path,
-                params=asked.query,
-                content=asked.body,
+                request.method,
+                request.path,
+                params=request.query,
+                content=request.body,
                 headers=headers,
-                timeout=patience,
+                timeout=timeout_s,
             ) as response:
-                _look_after(response, self._pulse)
+                _set_keep_alive(response, self._pulse)
                 yield response
         except httpx2.ReadTimeout as error:
-            raise UnavailableError(str(asked), f"{host} fell silent") from error
+            raise UnavailableError(str(request), f"{host} fell silent") from error
         except httpx2.HTTPError as error:
             reason = f"no connection to {host}: {str(error) or type(error).__name__}"
-            raise UnavailableError(str(asked), reason) from error
+            raise UnavailableError(str(request), reason) from error
         except (CredentialsError, OSError) as error:
-            raise UnavailableError(str(asked), str(error)) from error
+            raise UnavailableError(str(request), str(error)) from error
 
 
-def _look_after(response: httpx2.Response, pulse: KeepAlive) -> None:
-    """Have the kernel end the response's connection when its other end is gone without a word."""
+def _set_keep_alive(response: httpx2.Response, pulse: KeepAlive) -> None:
+    """Set TCP keep-alive, so that the kernel ends a connection whose peer is gone."""
     stream = response.extensions["network_stream"]
     found: TransportSocket = stream.get_extra_info("socket")
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, pulse.after_s)
@@ -316,23 +318,23 @@ def _look_after(response: httpx2.Response, pulse: KeepAlive) -> None:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-async def _whole(asked: ApiRequest, response: httpx2.Response) -> ApiResponse:
+async def _whole(request: ApiRequest, response: httpx2.Response) -> ApiResponse:
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
         if len(body) > MAX_REPLY:
-            raise TooLargeError(str(asked), f"the answer is larger than {MAX_REPLY >> 20} MiB")
+            raise TooLargeError(str(request), f"the answer is larger than {MAX_REPLY >> 20} MiB")
     headers = {name.lower(): value for name, value in response.headers.items()}
     return ApiResponse(response.status_code, bytes(body), headers)
 
 
-async def _lines(asked: ApiRequest, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a watch; what comes after the last end of line is half an event."""
+async def _lines(request: ApiRequest, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a watch; an incomplete last line is half an event and is dropped."""
     rest = b""
     async for piece in response.aiter_bytes():
         *lines, rest = (rest + piece).split(b"\n")
         if len(rest) > MAX_EVENT:
-            raise UnavailableError(str(asked), f"an event is larger than {MAX_EVENT >> 20} MiB")
+            raise UnavailableError(str(request), f"an event is larger than {MAX_EVENT >> 20} MiB")
         for line in lines:
             if line.strip():
                 yield line

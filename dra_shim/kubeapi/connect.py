@@ -1,4 +1,4 @@
-"""Connection to the API server: the REST configuration of the flags, and its HTTP client."""
+"""Connection to the API server: REST configuration of the flags, and HTTP client."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from dra_shim.kubeapi.rest_config import RestConfig, in_cluster
 from dranet_nri.errors import InvalidValueError
 
 CONNECT_S: Final = 10.0
-READ_S: Final = 30.0  # without a byte; a watch has its own
+READ_S: Final = 30.0  # seconds without a byte; a watch has its own limit
 # The server closes a connection after 90 s without a request (k8s.io/apiserver pkg/server,
 # secure_serving.go). A new one takes a TLS handshake, which a pod's start would wait for.
 LIMITS: Final = httpx2.Limits(
@@ -20,10 +20,10 @@ AGENT: Final = "dra-shim"
 
 
 def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:
-    """Return the configuration of a kubeconfig, or without one that of this pod.
+    """Return the configuration of a kubeconfig, or that of this pod.
 
     Raises:
-        InvalidValueError: there is none, or it cannot be used.
+        InvalidValueError: there is no configuration, or it cannot be used.
     """
     if kubeconfig is None:
         return in_cluster(environ)
@@ -34,10 +34,10 @@ def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestC
 
 
 def connect(access: RestConfig) -> httpx2.AsyncClient:
-    """Return a client of the server; it connects at the first request.
+    """Return an HTTP client of the server; it connects at the first request.
 
     Raises:
-        InvalidValueError: the server is no URL.
+        InvalidValueError: the server is not a URL.
     """
     try:
         client = httpx2.AsyncClient(

@@ -1,13 +1,13 @@
 """API errors: failed requests to an API server.
 
 ApiError                the request, the reason and the remedy
-├── UnavailableError    no answer, or one for later (408, 429, 5xx): worth another try
-├── RejectedError       the server does not accept the credentials (401), or forbids it (403)
-├── NotFoundError       there is no such object, or its namespace is being deleted
+├── UnavailableError    no response, or a request to retry (408, 429, 5xx)
+├── RejectedError       the server rejects the credentials (401) or forbids the request (403)
+├── NotFoundError       the object does not exist, or its namespace is being deleted
 ├── NotServedError      the server has no supported version of the kind
-├── ConflictError       the object changed or exists already, or is another one
+├── ConflictError       the object changed, exists already, or has another UID
 ├── ExpiredError        the resource version is too old: list again
-└── InvalidError        the server refuses the object; names the fields
+└── InvalidError        the server rejects the object; names the fields
 
 CredentialsError        no request was sent, because there are no credentials
 """
@@ -22,10 +22,10 @@ class ApiError(DranetError):
     """A request failed.
 
     Attributes:
-        subject: what was asked: "update ResourceSlice node-1-dra.net-0".
-        reason: why it failed, in the server's words where it said any.
-        remedy: what to do, "" where nothing but waiting helps.
-        after_s: seconds that the server asked to wait before a retry, 0.0 if it did not say.
+        subject: the request: "update ResourceSlice node-1-dra.net-0".
+        reason: the error, with the server's message if there is one.
+        remedy: the remedy, "" if only a retry can help.
+        after_s: seconds of Retry-After, 0.0 if there is none.
     """
 
     kind = "api"
@@ -33,7 +33,7 @@ class ApiError(DranetError):
     def __init__(
         self, subject: str, reason: str, remedy: str = "", *, after_s: float = 0.0
     ) -> None:
-        """Keep the facts; the text is one line of the first three."""
+        """Store the attributes; the text is one line of subject, reason and remedy."""
         super().__init__(f"{subject}: {reason}{f'; {remedy}' if remedy else ''}")
         self.subject = subject
         self.reason = reason
@@ -42,33 +42,33 @@ class ApiError(DranetError):
 
 
 class CredentialsError(DranetError):
-    """There is no token to present, now."""
+    """There is no token to send now."""
 
 
 class UnavailableError(ApiError):
-    """No answer, or one for later."""
+    """No response, or a request to retry."""
 
     kind = "unavailable"
 
 
 class TooLargeError(UnavailableError):
-    """The answer is larger than what is read at once."""
+    """The response exceeds the size limit."""
 
 
 class RejectedError(ApiError):
-    """The server refuses the credentials or the permission, not the content."""
+    """The server rejects the credentials or the permission, not the content."""
 
     kind = "rejected"
 
 
 class NotFoundError(ApiError):
-    """There is no such object, nor can there be one: its namespace is being deleted."""
+    """The object does not exist, or cannot exist because its namespace is being deleted."""
 
     kind = "not_found"
 
 
 class NotServedError(ApiError):
-    """The server does not have that kind of object in a supported version."""
+    """The server does not serve the kind in a supported version."""
 
     kind = "not_served"
 
@@ -80,24 +80,24 @@ class ConflictError(ApiError):
 
 
 class ExpiredError(ApiError):
-    """The server does not have the requested resource version any more."""
+    """The server no longer has the requested resource version."""
 
     kind = "expired"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One field that the server does not take: "spec.devices[3].name", and the rule."""
+    """One rejected field, such as "spec.devices[3].name", and the rule."""
 
     field: str
     message: str
 
 
 class InvalidError(ApiError):
-    """The server does not take what was sent.
+    """The server rejects the content.
 
     Attributes:
-        causes: the fields, where the server named them.
+        causes: the rejected fields, if the server names them.
     """
 
     kind = "invalid"

@@ -1,8 +1,8 @@
 """Informer: the objects of a kind on the server, listed once and then watched.
 
-A watch that the server ends continues where it was. After an error, or a watch without any message
-(not even a bookmark), all objects are listed again: the server may have been restored to an earlier
-state (etcd from a backup), and a watch from a later one gets no events then, and no error.
+A watch that the server ends is continued. After an error, or after a watch without any message (not
+even a bookmark), all objects are listed again: the server may have been restored to an earlier
+state (etcd backup), and then a watch from a later state gets neither events nor an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,19 +16,20 @@ from dra_shim.kubeapi.responses import Object, WatchEvent, WatchEventType, name_
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.clock import REAL, LoopClock
 
-WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
-FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
+# seconds of a watch, up to twice that, so that watches do not end at the same time
+WATCH_S: Final = 300
+FIRST_PAUSE_S: Final = 0.5  # seconds after an error, or a watch without a message; doubles
 LONGEST_PAUSE_S: Final = 60.0
 _ANY: Final = "0"  # state will do for a list: the watch goes on from it
 _NEWEST: Final = ""
 
 
 class Informer:
-    """A copy of what the server has.
+    """Copy of objects on the server.
 
     Attributes:
-        objects: by name; empty until the first list is there.
-        complete: whether a list is there.
+        objects: by name; empty before the first list.
+        complete: whether the first list is complete.
     """
 
     def __init__(
@@ -40,15 +41,15 @@ class Informer:
         trouble: Callable[[ApiError, float], None],
         timing: LoopClock = REAL,
     ) -> None:
-        """Prepare; run does the work.
+        """Create the informer; `run` sends requests.
 
         Args:
-            api: the server.
-            kind: without namespaces.
+            api: the API client.
+            kind: a kind without namespaces.
             fields: field selector.
-            changed: called when objects is another than before, or may be.
-            trouble: called with the error, and the seconds until the retry.
-            timing: what it goes by.
+            changed: called when objects changed, or may have changed.
+            trouble: called with an error, and the seconds until the retry.
+            timing: clock and timers.
         """
         self.objects: dict[str, Object] = {}
         self.complete = False
@@ -60,10 +61,10 @@ class Informer:
         self._sleep = timing.sleep
         self._random = timing.random
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
-        self._since = ""  # the state we have, "" for none
+        self._since = ""  # current resourceVersion, "" for none
 
     async def run(self) -> NoReturn:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         state = _ANY
         while True:
             pause_s = 0.0
@@ -90,7 +91,7 @@ class Informer:
         self._changed()
 
     async def _watch(self) -> bool:
-        """Apply events until the server ends the watch; say whether there were any."""
+        """Apply events until the server ends the watch; return whether there were any."""
         told = False
         seconds = WATCH_S + int(WATCH_S * self._random())
         watched = self._api.watch(self._kind, self._fields, self._since, seconds)

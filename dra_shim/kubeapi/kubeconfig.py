@@ -1,4 +1,4 @@
-"""Kubeconfig access, read by lightkube, which verifies its server and runs its plugins too."""
+"""Kubeconfig access, read by lightkube, which verifies the server and runs credential plugins."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -16,15 +16,15 @@ from dranet_nri.errors import InvalidValueError
 
 
 def from_kubeconfig(path: Path, context: str = "") -> RestConfig:
-    """Return the access that a kubeconfig gives.
+    """Return the access of a kubeconfig.
 
     Args:
         path: the file.
-        context: of the file, "" for its current one.
+        context: name of the context, "" for the current one.
 
     Raises:
-        InvalidValueError: it is no kubeconfig, the context is not in it, or what it names cannot
-            be used.
+        InvalidValueError: the file is not a kubeconfig, has no such context, or its credentials
+            cannot be used.
     """
     config = _read(path, context)
     user = config.user or User()
@@ -43,7 +43,7 @@ def _read(path: Path, context: str) -> SingleConfig:
         chosen = KubeConfig.from_file(path).get(context or None)
     except ConfigError as error:
         raise InvalidValueError(f"--kubeconfig {path}: {error}") from error
-    except Exception as error:  # whatever the library trips over is the file's fault
+    except Exception as error:  # any error of the library is caused by the file
         raise InvalidValueError(f"--kubeconfig {path}: not a kubeconfig: {error!r}") from error
     assert chosen is not None, "without a default there is a context or an error"
     return chosen
@@ -58,7 +58,7 @@ def _auth_of(user: User, config: SingleConfig) -> httpx2.Auth | None:
 
 
 class _Plugin(ExecAuth):
-    """The token that a credential plugin prints; asked again when the server does not know it."""
+    """Token of a credential plugin, requested again when the server rejects it."""
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -66,7 +66,7 @@ class _Plugin(ExecAuth):
         """Send a request with the token.
 
         Raises:
-            CredentialsError: the plugin gives none.
+            CredentialsError: the plugin returns no token.
         """
         flow = super().async_auth_flow(request)
         try:

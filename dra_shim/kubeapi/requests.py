@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
-VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {  # those we can speak, the best first
+VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {  # supported versions, the best first
     "": ("v1",),
     RESOURCE_GROUP: ("v1", "v1beta2", "v1beta1"),
 }
@@ -28,35 +28,32 @@ class Kind:
     """A kind of object.
 
     Attributes:
-        plural: as it stands in paths.
+        plural: name in paths.
         group: "" for the core group.
     """
 
     name: str
     plural: str
     group: str = ""
-    namespaced: bool = True
 
 
-NODE: Final = Kind("Node", "nodes", namespaced=False)
+NODE: Final = Kind("Node", "nodes")
 POD: Final = Kind("Pod", "pods")
 EVENT: Final = Kind("Event", "events")
 CLAIM: Final = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP)
-CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, namespaced=False)
+CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP)
 TEMPLATE: Final = Kind("ResourceClaimTemplate", "resourceclaimtemplates", RESOURCE_GROUP)
-SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, namespaced=False)
-REVIEW: Final = Kind(
-    "SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io", namespaced=False
-)
+SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP)
+REVIEW: Final = Kind("SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPath:
-    """One object, or without a name all of its kind.
+    """Path of one object, or without a name of all objects of its kind.
 
     Attributes:
-        version: of its group's API ("v1beta2").
-        namespace: "" for all, or where the kind has none.
+        version: version of its API group ("v1beta2").
+        namespace: "" for all namespaces, or for a kind without namespaces.
         part: subresource ("status"), "" for the object itself.
     """
 
@@ -68,12 +65,12 @@ class ObjectPath:
 
     @property
     def api_version(self) -> str:
-        """Return group/version, as documents have it."""
+        """Return group/version, as in documents."""
         return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
 
     @property
     def path(self) -> str:
-        """Return the path, without a slash in front: a server may be below a path of its own."""
+        """Return the path without a leading slash, because the server can have a base path."""
         root = "apis" if self.kind.group else "api"
         space = ["namespaces", self.namespace] if self.namespace else []
         parts = [*space, self.kind.plural, self.name, self.part]
@@ -81,7 +78,7 @@ class ObjectPath:
         return f"{root}/{self.api_version}/{tail}"
 
     def __str__(self) -> str:
-        """Say it as people do: "ResourceClaim ai/fast status"."""
+        """Return the name for messages: "ResourceClaim ai/fast status"."""
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return " ".join(part for part in (self.kind.name, name, self.part) if part)
 
@@ -91,9 +88,9 @@ class ApiRequest:
     """One request.
 
     Attributes:
-        verb: as RBAC calls it ("get", "update").
-        subject: what it is about, for people ("ResourceSlice node-1").
-        resource: as RBAC calls it ("resourceclaims/status").
+        verb: verb of RBAC ("get", "update").
+        subject: the object, for messages ("ResourceSlice node-1").
+        resource: resource of RBAC ("resourceclaims/status").
     """
 
     verb: str
@@ -106,45 +103,45 @@ class ApiRequest:
     content_type: str = JSON
 
     def __str__(self) -> str:
-        """Say what it asks for: "update ResourceSlice node-1"."""
+        """Return the request for messages: "update ResourceSlice node-1"."""
         return f"{self.verb} {self.subject}"
 
 
 def discovery(group: str) -> ApiRequest:
-    """Ask which versions of a group there are."""
+    """Return a request for the versions of a group."""
     return ApiRequest("get", f"API group {group}", group, "GET", f"apis/{group}")
 
 
 def getting(place: ObjectPath) -> ApiRequest:
-    """Ask for one object."""
+    """Return a request for one object."""
     return _request("get", "GET", place)
 
 
 def listing(place: ObjectPath, fields: Mapping[str, str], since: str = "") -> ApiRequest:
-    """Ask for all objects of a kind.
+    """Return a request for all objects of a kind.
 
     Args:
-        place: without a name.
+        place: path without a name.
         fields: field selector.
-        since: "" for the newest state, "0" for any that the server has at hand.
+        since: "" for the newest state, "0" for any state in the server's cache.
     """
     query = {"fieldSelector": _selector(fields), "resourceVersion": since}
     return _request("list", "GET", place, query)
 
 
 def paging(place: ObjectPath, limit: int, rest: str = "") -> ApiRequest:
-    """Ask for some objects of a kind, of the newest state: any other is given whole.
+    """Return a request for one page of a kind, of the newest state; other states are not paged.
 
     Args:
-        place: without a name.
-        limit: how many at most.
-        rest: what the page before said of where it ended, "" for the first page.
+        place: path without a name.
+        limit: largest number of objects.
+        rest: continue token of the previous page, "" for the first page.
     """
     return _request("list", "GET", place, {"limit": str(limit), "continue": rest})
 
 
 def watching(place: ObjectPath, fields: Mapping[str, str], since: str, seconds: int) -> ApiRequest:
-    """Ask for changes after a state, bookmarks included, for that many seconds."""
+    """Return a request for changes after a state, with bookmarks, for this number of seconds."""
     query = {
         "watch": "true",
         "allowWatchBookmarks": "true",
@@ -156,25 +153,25 @@ def watching(place: ObjectPath, fields: Mapping[str, str], since: str, seconds: 
 
 
 def creating(place: ObjectPath, document: Document, *, dry_run: bool = False) -> ApiRequest:
-    """Ask to create an object; the place has its namespace, the document its name."""
+    """Return a request to create an object; the path has its namespace, the document its name."""
     query = {"dryRun": "All" if dry_run else ""}
     return _request("create", "POST", place, query, _body(place, document))
 
 
 def replacing(place: ObjectPath, document: Document) -> ApiRequest:
-    """Ask to replace an object; its metadata.resourceVersion, if any, must still be true."""
+    """Return a request to replace an object in the state of metadata.resourceVersion, if given."""
     return _request("update", "PUT", place, body=_body(place, document))
 
 
 def deleting(place: ObjectPath, uid: str, version: str = "") -> ApiRequest:
-    """Ask to delete the object with that UID and, if given, in that state."""
+    """Return a request to delete the object with this UID and, if given, this state."""
     preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
     return _request("delete", "DELETE", place, body=_encoded(options))
 
 
 def applying(place: ObjectPath, document: Document, manager: str) -> ApiRequest:
-    """Ask for a server-side apply: what this manager applied before and leaves out now goes."""
+    """Return a server-side apply: fields that this manager omits now are removed."""
     query = {"fieldManager": manager, "force": "true"}
     return _request("patch", "PATCH", place, query, _body(place, document), APPLY)
 
@@ -201,6 +198,6 @@ def _body(place: ObjectPath, document: Document) -> bytes:
 
 
 def _encoded(document: Document) -> bytes:
-    """Return JSON that is YAML too: no pairs of escapes, and no character that YAML forbids."""
+    """Return JSON that is YAML too: no surrogate pairs, and no character that YAML forbids."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -1,6 +1,6 @@
 """API responses: objects, lists, events, and Status documents that describe an error.
 
-Rule: any bytes become a value or one of this package's errors.
+Rule: any bytes become a value or an error of this package.
 """
 
 import json
@@ -22,8 +22,8 @@ from dra_shim.kubeapi.errors import (
 )
 from dra_shim.kubeapi.requests import VERSIONS, ApiRequest
 
-MAX_WAIT_S: Final = 600.0  # more than that no server is believed
-MAX_QUOTE: Final = 300  # characters of a server's words in a message
+MAX_WAIT_S: Final = 600.0  # upper limit of Retry-After, in seconds
+MAX_QUOTE: Final = 300  # characters of a server's message
 _UNKNOWN: Final = "the server does not know our token; check the service account or --kubeconfig"
 
 Object = dict[str, object]
@@ -40,10 +40,10 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """Objects of a kind, and the state in which they were.
+    """Objects of a kind, and the state of the list.
 
     Attributes:
-        rest: where to go on, "" if these are all.
+        rest: continue token, "" for the last page.
     """
 
     items: tuple[Object, ...]
@@ -52,27 +52,27 @@ class ObjectList:
 
 
 class WatchEventType(StrEnum):
-    """One watch event."""
+    """Type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
-    BOOKMARK = "BOOKMARK"  # nothing happened up to the object's resourceVersion
+    BOOKMARK = "BOOKMARK"  # bookmark: no change up to the object's resourceVersion
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change; the object is as it was after it, or last was."""
+    """One change, with the object after it, or its last state."""
 
     change: WatchEventType
     object: Object
 
 
 def read_object(request: ApiRequest, reply: ApiResponse) -> Object:
-    """Return the object of a reply.
+    """Return the object of a response.
 
     Raises:
-        ApiError: the server says what is wrong, or nothing that makes sense.
+        ApiError: the server reports an error, or the response is not valid.
     """
     if not 200 <= reply.status < 300:
         raise failure(request, reply)
@@ -80,7 +80,7 @@ def read_object(request: ApiRequest, reply: ApiResponse) -> Object:
 
 
 def read_listing(request: ApiRequest, reply: ApiResponse) -> ObjectList:
-    """Return the objects of a reply.
+    """Return the objects of a response.
 
     Raises:
         ApiError: see read_object.
@@ -89,7 +89,7 @@ def read_listing(request: ApiRequest, reply: ApiResponse) -> ObjectList:
     items = document.get("items") or []
     version = version_of(document)
     if not isinstance(items, list) or not version:
-        raise _senseless(request, reply.body)
+        raise _not_kubernetes(request, reply.body)
     rest = str(_metadata(document).get("continue") or "")
     return ObjectList(tuple(item for item in items if isinstance(item, dict)), version, rest)
 
@@ -116,16 +116,16 @@ def read_versions(request: ApiRequest, reply: ApiResponse, group: str) -> str:
 
 
 def read_event(request: ApiRequest, line: bytes) -> WatchEvent:
-    """Return one line of a watch.
+    """Return the event in one line of a watch.
 
     Raises:
         ExpiredError: the watch cannot continue; list again.
-        ApiError: the server says what is wrong, or nothing that makes sense.
+        ApiError: the server reports an error, or the line is not valid.
     """
     document = _decoded(request, line)
     inner = document.get("object")
     if not isinstance(inner, dict):
-        raise _senseless(request, line)
+        raise _not_kubernetes(request, line)
     kind = document.get("type")
     if kind == "ERROR":
         code = inner.get("code")
@@ -133,11 +133,11 @@ def read_event(request: ApiRequest, line: bytes) -> WatchEvent:
     try:
         return WatchEvent(WatchEventType(str(kind)), inner)
     except ValueError:
-        raise _senseless(request, line) from None
+        raise _not_kubernetes(request, line) from None
 
 
 def failure(request: ApiRequest, reply: ApiResponse) -> ApiError:
-    """Return the error that a reply stands for."""
+    """Return the error of a response."""
     try:
         status = _decoded(request, reply.body)
     except ApiError:
@@ -171,12 +171,12 @@ def _decoded(request: ApiRequest, body: bytes) -> Object:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise _senseless(request, body)
+        raise _not_kubernetes(request, body)
     return document
 
 
-def _senseless(request: ApiRequest, body: bytes) -> UnavailableError:
-    """Something answered that is no API server, or not yet: a proxy, a load balancer."""
+def _not_kubernetes(request: ApiRequest, body: bytes) -> UnavailableError:
+    """Return the error for a response of another server: a proxy, a load balancer."""
     shown = body[:40].decode(errors="replace")
     return UnavailableError(
         str(request), f"the answer is not Kubernetes' ({shown!r})", "check the server's address"
@@ -220,14 +220,14 @@ def _failure(
             return UnavailableError(subject, said, after_s=_wait_s(headers, details))
     causes = _causes(details)
     if any(cause.field == "metadata.uid" for cause in causes):
-        return ConflictError(subject, said)  # how an apply to a namesake is refused
+        return ConflictError(subject, said)  # error of an apply to an object with another UID
     return InvalidError(subject, said, causes=causes)
 
 
 def _permission(request: ApiRequest, words: str) -> str:
-    """Return what to do about a 403: not only rights are missing, policies refuse with it as well.
+    """Return the remedy of a 403: a missing right, or a policy.
 
-    The words for a right are those of apiserver's endpoints/handlers/responsewriters.
+    The text of a missing right is that of apiserver's endpoints/handlers/responsewriters.
     """
     grant = f"grant {request.verb} on {request.resource} to the service account"
     if f" cannot {request.verb} " in words:
@@ -243,13 +243,13 @@ def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:
 
 
 def _is_ending(details: Mapping[str, object]) -> bool:
-    """Whether a namespace takes nothing new, for it is being deleted (api/core/v1)."""
+    """Return whether a namespace accepts no objects because it is being deleted (api/core/v1)."""
     causes = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
     return any(entry.get("reason") == "NamespaceTerminating" for entry in causes)
 
 
 def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
-    """Return how long the server asks to be left alone, in seconds; 0.0 if it does not say."""
+    """Return the seconds of Retry-After, 0.0 if there is none."""
     told = headers.get("retry-after") or details.get("retryAfterSeconds") or 0
     try:
         seconds = float(str(told))

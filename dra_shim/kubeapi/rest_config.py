@@ -19,9 +19,9 @@ class RestConfig:
     """Address and credentials of an API server.
 
     Attributes:
-        server: its URL.
-        tls: the trusted CA, and the client certificate if there is one.
-        auth: source of the credentials; None for none, or for the certificate.
+        server: URL of the server.
+        tls: trusted CA, and the client certificate if there is one.
+        auth: source of the token; None without one.
     """
 
     server: str
@@ -33,7 +33,8 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> R
     """Return the configuration of this pod's service account.
 
     Raises:
-        InvalidValueError: this is no pod, or its service account's files cannot be used.
+        InvalidValueError: the process is not in a pod, or the files of the service account cannot
+            be used.
     """
     host = environ.get("KUBERNETES_SERVICE_HOST", "")
     port = environ.get("KUBERNETES_SERVICE_PORT", "")

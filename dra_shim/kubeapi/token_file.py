@@ -11,15 +11,15 @@ Identity = tuple[int, int, int, int, int]
 
 
 class TokenFile(httpx2.Auth):
-    """Presents the token that a file has now.
+    """Sends the current token of a file.
 
-    A kubelet puts a new token in the place of a service account's when 80 % of its life are over.
-    Each request asks whether the file is another one (stat, 2 µs); it is read only then, and when
-    the server does not know the token.
+    A kubelet replaces the token of a service account after 80 % of its lifetime. Each request
+    checks by stat (2 µs) whether the file changed; the file is read only then, and when the server
+    rejects the token.
     """
 
     def __init__(self, path: Path) -> None:
-        """Prepare; nothing is read before the first request."""
+        """Set the path; nothing is read before the first request."""
         self._path = path
         self._seen: Identity | None = None
         self._token = ""
@@ -27,10 +27,10 @@ class TokenFile(httpx2.Auth):
     def auth_flow(
         self, request: httpx2.Request
     ) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Send a request, and once more where the token that was refused is not the file's.
+        """Send a request, and once more if the rejected token is not that of the file.
 
         Raises:
-            CredentialsError: there is no token, and there was none before.
+            CredentialsError: there is no token, and never was.
         """
         sent = self._current()
         request.headers["Authorization"] = f"Bearer {sent}"
@@ -44,7 +44,7 @@ class TokenFile(httpx2.Auth):
             yield request
 
     def _current(self) -> str:
-        """Return the file's token, or the last one it had where it cannot be read."""
+        """Return the file's token, or the last one if the file cannot be read."""
         try:
             self._refresh()
         except (OSError, ValueError) as error:

@@ -4,9 +4,9 @@ sockets.py        paths and names of the sockets
 instance_lock.py  one instance per node
 messages.py       the kubelet's messages as values
 dra_service.py    Prepare and Unprepare
-health.py         the health of devices, as a stream
+health.py         health of devices, as a stream
 registration.py   registration at the kubelet
-grpc_server.py    a server on a socket that may be removed or replaced
+grpc_server.py    a server on a socket that can be removed or replaced
 plugin.py         both sockets and the registration, kept in place
 self_probe.py     a self-test through the sockets
 """

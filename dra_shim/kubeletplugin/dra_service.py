@@ -1,9 +1,9 @@
-"""DRA service: the gRPC side of Prepare and Unprepare, in each version."""
+"""DRA service: gRPC handlers of Prepare and Unprepare, in each version."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import grpc
 
@@ -20,20 +20,22 @@ from dra_shim.kubeletplugin.messages import (
     prepare_response,
     unprepare_response,
 )
-from dra_shim.prepare import PrepareResult
 from dranet_nri.model import ObjectRef
+
+if TYPE_CHECKING:  # registration does not wait for the room
+    from dra_shim.prepare import PrepareResult
 
 
 class Driver(Protocol):
-    """The implementation of the calls; neither method may raise."""
+    """Implementation of the calls; no method may raise."""
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> Mapping[str, PrepareResult]:
-        """Return an answer for each claim UID, before limit_s seconds are over."""
+    ) -> "Mapping[str, PrepareResult]":
+        """Return a result for each claim UID within limit_s seconds."""
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
-        """Return for each claim UID what is wrong, "" for success."""
+        """Return an error for each claim UID, "" for success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class Service:
     """One gRPC service.
 
     Attributes:
-        advertised: what GetInfo says of it.
-        end: called before the server ends, which else waits for calls that never end.
+        advertised: its name in GetInfo.
+        end: called before the server ends, which would otherwise wait for endless calls.
     """
 
     advertised: str
@@ -51,7 +53,7 @@ class Service:
 
 
 def dra_services(driver: Driver) -> tuple[Service, ...]:
-    """Return the DRA plugin's services, the newest first, which is the one a kubelet prefers."""
+    """Return the DRA plugin's services, the newest first, because the kubelet prefers the first."""
     return tuple(_dra_service(driver, version) for version in VERSIONS)
 
 
@@ -81,15 +83,12 @@ async def _prepare(
     call: "grpc.aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse]",
 ) -> NodePrepareResourcesResponse:
     claims, bad = claims_from(request.claims)
-    answers = await driver.prepare(claims, call.time_remaining())
-    return prepare_response(
-        {**answers, **{uid: PrepareResult(error=error) for uid, error in bad.items()}}, version
-    )
+    return prepare_response(await driver.prepare(claims, call.time_remaining()), version, bad)
 
 
 async def _unprepare(
     driver: Driver, request: NodeUnprepareResourcesRequest, _: object
 ) -> NodeUnprepareResourcesResponse:
     claims, bad = claims_from(request.claims)
-    # What can have no record has none, and an error would keep its pod from ending.
+    # An invalid claim has no record, and an error would keep its pod Terminating.
     return unprepare_response({**dict.fromkeys(bad, ""), **await driver.unprepare(claims)})

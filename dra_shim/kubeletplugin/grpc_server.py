@@ -1,11 +1,10 @@
-"""gRPC server on a Unix socket that may be removed or replaced.
+"""gRPC server on a Unix socket that can be removed or replaced.
 
 Rules:
-1. A server never removes a socket that is not its own. gRPC unlinks by name when a server ends,
-   also the socket of a successor; so a name that may pass to a successor is created by a rename,
-   and gRPC has only a temporary name of the socket.
-2. A socket that is renamed replaces any file of that name: a client that connects finds a server at
-   every moment.
+1. A server removes only its own socket. gRPC unlinks by name when a server ends, even if the socket
+   of that name belongs to a successor. So a name that a successor may take is created by a rename,
+   and gRPC uses only the temporary name.
+2. A renamed socket replaces any file of that name, so that a client always finds a server.
 """
 
 import os
@@ -27,7 +26,7 @@ class GrpcServer:
     """One server on one socket."""
 
     def __init__(self, path: Path, server: grpc.aio.Server) -> None:
-        """See `opened`, which makes one."""
+        """Use `opened` to create a server."""
         self.path = path
         self._server = server
         self._identity = (-1, -1, -1)
@@ -36,21 +35,21 @@ class GrpcServer:
     async def opened(
         cls, path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, follows: bool
     ) -> Self:
-        """Return a server at work on a socket of that name, whatever had the name before.
+        """Return a running server on a socket of this name, in place of any file of this name.
 
         Args:
-            path: of the socket.
-            handlers: of the services.
-            follows: another server of the shim may still have the name, and end later. Not where a
-                kubelet watches every new name: a draft's makes it log errors.
+            path: path of the socket.
+            handlers: handlers of the services.
+            follows: another server of the shim may still have the name, and end later. Not for a
+                directory that a kubelet watches: it logs errors for temporary names.
 
         Raises:
-            SocketError: the directory is not there, or takes no socket.
+            SocketError: the directory does not exist, or cannot contain a socket.
         """
         server = grpc.aio.server()
         server.add_generic_rpc_handlers(handlers)
         listener = cls(path, server)
-        # As long as the shortest name, "dra.sock", so that no path becomes too long by it.
+        # Not longer than the shortest name, "dra.sock", so that the path never becomes too long.
         bound = path.with_name(_DRAFT + secrets.token_hex(2)[:3]) if follows else path
         try:
             for stale in path.parent.glob(f"{_DRAFT}???") if follows else (path,):
@@ -68,20 +67,20 @@ class GrpcServer:
         return listener
 
     def is_there(self) -> bool:
-        """Whether the socket still has its name."""
+        """Return whether the socket still has its name."""
         try:
             return _identity(self.path) == self._identity
         except OSError:
             return False
 
     def remove(self) -> None:
-        """Remove the socket's name, if it is this server's; connections stay open."""
+        """Remove the name of the socket, if it is that of this server; connections stay open."""
         if self.is_there():
-            with suppress(OSError):  # the server ends all the same
+            with suppress(OSError):  # the server ends anyway
                 self.path.unlink()
 
     async def close(self, grace_s: float) -> None:
-        """Remove the socket, take no more calls, and end those that last longer than grace_s."""
+        """Remove the socket, stop accepting calls, and cancel calls that exceed grace_s."""
         self.remove()
         await self._server.stop(grace_s)
 
@@ -99,6 +98,6 @@ def _bind(server: grpc.aio.Server, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    """Return the identity of a file, which a later file with the same inode does not have."""
+    """Return the identity of a file, different from that of a later file with the same inode."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_mtime_ns

@@ -1,7 +1,7 @@
-"""Device health, streamed to the kubelet, which shows it in the pods' status (KEP-4680).
+"""Device health, streamed to the kubelet, which shows it in the status of pods (KEP-4680).
 
 Rules:
-1. Each message names all devices: one that is missing counts as unknown after a while.
+1. Each message contains all devices: the kubelet regards a missing one as unknown after some time.
 2. Changes are sent at once, and unchanged health again before the kubelet's timeout.
 """
 
@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
@@ -24,23 +24,25 @@ from dra_shim._gen.dra_health_v1_pb2 import (
 )
 from dra_shim._gen.dra_health_v1_pb2 import DeviceHealth as HealthMessage
 from dra_shim.kubeletplugin.dra_service import Service
-from dra_shim.pool.health_report import HealthReport, HealthSource
 
-REFRESH_S: Final = 10.0  # the kubelet keeps a state for 30 s (DefaultHealthTimeout)
-MAX_MESSAGE: Final = 1024  # characters; the kubelet cuts what is longer
+if TYPE_CHECKING:  # registration does not wait for the room
+    from dra_shim.pool.health_report import HealthReport, HealthSource
+
+REFRESH_S: Final = 10.0  # seconds; the kubelet keeps a state for 30 s (DefaultHealthTimeout)
+MAX_MESSAGE: Final = 1024  # characters; the kubelet truncates longer messages
 _STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
 
 
 def health_services(
-    source: HealthSource,
+    source: "HealthSource",
     *,
     refresh_s: float = REFRESH_S,
     wall: Callable[[], float] = time.time,
 ) -> tuple[Service, ...]:
-    """Return the health services; both versions have the same bytes.
+    """Return the health services; both versions have the same wire format.
 
     Args:
-        source: the health of the devices.
+        source: source of the health of devices.
         refresh_s: seconds after which an unchanged report is sent again.
         wall: Unix seconds.
     """
@@ -67,18 +69,18 @@ def health_services(
 
 @dataclass(slots=True)
 class _Streams:
-    """Open streams; `waiting` has the next report of each, `over` ends the present ones."""
+    """Open streams; `waiting` has the next report of each, `over` ends the current ones."""
 
-    source: HealthSource
+    source: "HealthSource"
     refresh_s: float
     wall: Callable[[], float]
-    waiting: set[asyncio.Task[HealthReport]] = field(default_factory=set)
+    waiting: "set[asyncio.Task[HealthReport]]" = field(default_factory=set)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(
         self, _request: NodeWatchResourcesRequest, _call: object
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
-        """Stream reports until the kubelet or the shim ends."""
+        """Stream reports until the kubelet or the shim ends the call."""
         seen: int | None = None
         over = self.over
         while not over.is_set():
@@ -88,7 +90,7 @@ class _Streams:
                 report = await news
             except asyncio.CancelledError:
                 if over.is_set():
-                    return  # gRPC leaves a call open whose task is cancelled
+                    return  # gRPC leaves a call open if its task is cancelled
                 raise
             finally:
                 self.waiting.discard(news)
@@ -102,14 +104,14 @@ class _Streams:
         for news in self.waiting:
             news.cancel()
 
-    async def _next(self, seen: int | None) -> HealthReport:
+    async def _next(self, seen: int | None) -> "HealthReport":
         try:
             return await asyncio.wait_for(self.source.health(seen), self.refresh_s)
         except TimeoutError:
             return await self.source.health(None)
 
 
-def _response(report: HealthReport, now_s: int) -> NodeWatchResourcesResponse:
+def _response(report: "HealthReport", now_s: int) -> NodeWatchResourcesResponse:
     return NodeWatchResourcesResponse(
         devices=[
             HealthMessage(

@@ -20,16 +20,16 @@ async def only_instance(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[None]:
-    """Own the lock in the context; wait for the end of the present owner.
+    """Own the lock in the context; wait until the current owner ends.
 
     Args:
-        lock: file that is locked, in the driver's directory, which is made if need be.
-        who: one line that names this instance to a second one.
-        waiting: called with the line of the one that has it, whenever it changes.
-        sleep: waits that many seconds.
+        lock: lock file in the driver's directory, which is created if it is missing.
+        who: one line that identifies this instance.
+        waiting: called with the line of the owner, whenever it changes.
+        sleep: waits this number of seconds.
 
     Raises:
-        SocketError: the directory cannot be made.
+        SocketError: the directory cannot be created.
         OSError: the lock cannot be opened.
     """
     make_data_directory(lock.parent)

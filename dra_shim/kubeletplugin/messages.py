@@ -1,8 +1,8 @@
-"""The kubelet's messages as values. v1 and v1beta1 have the same bytes except for a share's id."""
+"""The kubelet's messages as values. v1 and v1beta1 differ only in the share id."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dra_shim._gen import dra_v1_pb2, dra_v1beta1_pb2
 from dra_shim._gen.dra_v1_pb2 import (
@@ -13,20 +13,22 @@ from dra_shim._gen.dra_v1_pb2 import (
     NodeUnprepareResourcesResponse,
 )
 from dra_shim._gen.dra_v1_pb2 import Device as DeviceMessage
-from dra_shim.prepare import PreparedDevice, PrepareResult
-from dra_shim.resourceapi import parse_label, parse_subdomain
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef, parse_uid
+from dranet_nri.model.api_names import parse_label, parse_subdomain
+
+if TYPE_CHECKING:  # registration does not wait for the room
+    from dra_shim.prepare import PreparedDevice, PrepareResult
 
 
 @dataclass(frozen=True, slots=True)
 class DraVersion:
-    """One version of the kubelet's calls.
+    """One version of the DRA service.
 
     Attributes:
-        advertised: what GetInfo says of it.
-        service: what calls go to.
-        with_shares: whether devices have a share's id.
+        advertised: its name in GetInfo.
+        service: its gRPC name.
+        with_shares: whether devices have a share id.
     """
 
     advertised: str
@@ -49,7 +51,7 @@ VERSIONS: Final = (
 
 
 def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[str, str]]:
-    """Return the claims that are asked for, and by UID what is wrong with those that are none."""
+    """Return the claims of a request, and the error of each invalid one by UID."""
     good: dict[str, ObjectRef] = {}
     bad: dict[str, str] = {}
     for message in messages:
@@ -65,27 +67,24 @@ def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[
 
 
 def prepare_response(
-    answers: Mapping[str, PrepareResult], version: DraVersion
+    answers: "Mapping[str, PrepareResult]", version: DraVersion, refused: Mapping[str, str]
 ) -> NodePrepareResourcesResponse:
-    """Return the answer to NodePrepareResources, with an entry for each claim UID."""
-    return NodePrepareResourcesResponse(
-        claims={
-            uid: NodePrepareResourceResponse(
-                devices=[_device(device, version) for device in answer.devices], error=answer.error
-            )
-            for uid, answer in answers.items()
-        }
-    )
+    """Return the response to NodePrepareResources, with an entry for each claim UID."""
+    claims = {uid: NodePrepareResourceResponse(error=error) for uid, error in refused.items()}
+    for uid, answer in answers.items():
+        devices = [_device(device, version) for device in answer.devices]
+        claims[uid] = NodePrepareResourceResponse(devices=devices, error=answer.error)
+    return NodePrepareResourcesResponse(claims=claims)
 
 
 def unprepare_response(errors: Mapping[str, str]) -> NodeUnprepareResourcesResponse:
-    """Return the answer to NodeUnprepareResources, with an entry for each claim UID."""
+    """Return the response to NodeUnprepareResources, with an entry for each claim UID."""
     return NodeUnprepareResourcesResponse(
         claims={uid: NodeUnprepareResourceResponse(error=error) for uid, error in errors.items()}
     )
 
 
-def _device(device: PreparedDevice, version: DraVersion) -> DeviceMessage:
+def _device(device: "PreparedDevice", version: DraVersion) -> DeviceMessage:
     return DeviceMessage(
         request_names=[device.request],
         pool_name=device.pool,

@@ -25,15 +25,15 @@ from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_direc
 from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.notice import LogLine, LogNotice
 
-WATCH_S: Final = 10.0  # between two checks of our sockets
-PATIENCE_S: Final = 60.0  # for the kubelet's answer before the socket is recreated; doubles
-LONGEST_PATIENCE_S: Final = 600.0
-GRACE_S: Final = 5.0  # for calls at work when a server ends
+WATCH_S: Final = 10.0  # seconds between two checks of the sockets
+ANSWER_S: Final = 60.0  # seconds for the kubelet's answer, before the socket is recreated; doubles
+LONGEST_ANSWER_S: Final = 600.0
+GRACE_S: Final = 5.0  # seconds for running calls when a server ends
 
 
 @dataclass(frozen=True, slots=True)
 class SocketReplaced(LogNotice):
-    """A socket was created again; reason says why.
+    """A socket was created again; reason has the cause.
 
     Attributes:
         forgotten: the kubelet has to register it again; it finds the service's socket by name.
@@ -64,9 +64,9 @@ class PluginStatus:
     """State of the registration and its sockets.
 
     Attributes:
-        registered: whether the kubelet accepted the plugin, by its last answer.
-        reason: why it did not, "" if it did, or has said nothing yet.
-        trouble: why a socket cannot be served, "" if both are.
+        registered: whether the kubelet accepted the last registration.
+        reason: the kubelet's error, "" if there is none.
+        trouble: error of a socket, "" if both are served.
     """
 
     registered: bool = False
@@ -75,7 +75,7 @@ class PluginStatus:
 
 
 class KubeletPlugin:
-    """Keeps a driver known to the kubelet for as long as it runs."""
+    """Two sockets of a driver and its registration, kept in place."""
 
     def __init__(
         self,
@@ -101,26 +101,34 @@ class KubeletPlugin:
         self._status = PluginStatus()
         self._sockets = sockets
         self._services = tuple(services)
-        self._registration_handlers = [registration_handler(info, self._told)]
+        self._registration_handlers = [registration_handler(info, self._on_registration)]
         self._notify = notify
         self._clock = clock
         self._sleep = sleep
         self._service: GrpcServer | None = None
         self._registration: GrpcServer | None = None
-        self._since = 0.0  # when we began to wait for the kubelet's word
-        self._unheard = 0  # sockets in a row that the kubelet did not register
+        self._since = 0.0  # when the wait for the kubelet's answer began
+        self._unanswered = 0  # sockets in a row that the kubelet did not register
+        self._tried = asyncio.Event()
+
+    async def tried(self) -> None:
+        """Wait until the sockets are open, or could not be opened for the first time."""
+        await self._tried.wait()
 
     @property
     def status(self) -> PluginStatus:
-        """How things are now."""
+        """Return the current state."""
         return self._status
 
     async def run(self) -> None:
-        """Serve until cancelled, then be gone from the kubelet's registry; may be called again."""
+        """Serve until cancelled, then remove the plugin from the kubelet's registry; may be called
+        again.
+        """
         try:
             async with asyncio.TaskGroup() as closing:
                 while True:
-                    await self._tend(closing)
+                    await self._check(closing)
+                    self._tried.set()
                     await self._sleep(WATCH_S)
         finally:
             await self._end()
@@ -136,11 +144,11 @@ class KubeletPlugin:
         if service is not None:
             await service.close(GRACE_S)
 
-    async def _tend(self, closing: asyncio.TaskGroup) -> None:
+    async def _check(self, closing: asyncio.TaskGroup) -> None:
         """Repair the sockets; a replaced service ends in `closing`."""
         try:
-            await self._tend_service(closing)
-            await self._tend_registration()
+            await self._check_service(closing)
+            await self._check_registration()
         except SocketError as error:
             if str(error) != self._status.trouble:
                 self._notify(SocketFailed(str(error)))
@@ -148,7 +156,7 @@ class KubeletPlugin:
         else:
             self._status = replace(self._status, trouble="")
 
-    async def _tend_service(self, closing: asyncio.TaskGroup) -> None:
+    async def _check_service(self, closing: asyncio.TaskGroup) -> None:
         old = self._service
         if old is not None and old.is_there():
             return
@@ -160,12 +168,12 @@ class KubeletPlugin:
             self._notify(SocketReplaced(str(path), "it was gone"))
             closing.create_task(old.close(GRACE_S))
 
-    async def _tend_registration(self) -> None:
+    async def _check_registration(self) -> None:
         old = self._registration
         there = old is not None and old.is_there()
         waited_s = self._clock() - self._since
-        patience_s = backoff_s(self._unheard, PATIENCE_S, LONGEST_PATIENCE_S)
-        if there and (self._status.registered or waited_s < patience_s):
+        timeout_s = backoff_s(self._unanswered, ANSWER_S, LONGEST_ANSWER_S)
+        if there and (self._status.registered or waited_s < timeout_s):
             return
         if old is not None:
             await old.close(0)
@@ -176,17 +184,17 @@ class KubeletPlugin:
             reason = late if there else "it was gone"
             self._notify(SocketReplaced(path, reason, forgotten=True))
         if there:
-            self._unheard += 1
+            self._unanswered += 1
         self._status = replace(self._status, registered=False)
         self._registration = await GrpcServer.opened(
             self._sockets.registration, self._registration_handlers, follows=False
         )
         self._since = self._clock()
 
-    def _told(self, word: RegistrationResult) -> None:
-        """Take in the kubelet's word; after a bad one a better may follow by itself."""
-        self._status = replace(self._status, registered=not word.reason, reason=word.reason)
+    def _on_registration(self, result: RegistrationResult) -> None:
+        """Store the result of a registration; a success can follow an error."""
+        self._status = replace(self._status, registered=not result.reason, reason=result.reason)
         self._since = self._clock()
-        if not word.reason:
-            self._unheard = 0
-        self._notify(word)
+        if not result.reason:
+            self._unanswered = 0
+        self._notify(result)

@@ -1,8 +1,8 @@
 """Registration service: GetInfo for the kubelet, and the result of the registration.
 
 Rules:
-1. GetInfo answers from constants: the kubelet waits one second.
-2. The result is always accepted: before 1.36 a kubelet that gets an error never tries again.
+1. GetInfo returns constants, because the kubelet waits only one second.
+2. The result is always accepted: a kubelet before 1.36 that gets an error never retries.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ PLUGIN_TYPE: Final = "DRAPlugin"
 
 @dataclass(frozen=True, slots=True)
 class RegistrationResult(LogNotice):
-    """The result of a registration; reason says why the kubelet refused, "" if it did not."""
+    """Result of a registration; reason is the kubelet's error, "" after success."""
 
     reason: str = ""
 
@@ -39,20 +39,20 @@ class RegistrationResult(LogNotice):
 
 
 def plugin_info(driver: str, endpoint: Path, advertised: Sequence[str]) -> PluginInfo:
-    """Return what GetInfo says."""
+    """Return the GetInfo response."""
     return PluginInfo(
         type=PLUGIN_TYPE, name=driver, endpoint=str(endpoint), supported_versions=advertised
     )
 
 
 def registration_handler(
-    info: PluginInfo, told: Callable[[RegistrationResult], None]
+    info: PluginInfo, on_result: Callable[[RegistrationResult], None]
 ) -> grpc.GenericRpcHandler:
     """Return the registration service.
 
     Args:
-        info: what GetInfo says.
-        told: called with each result; must not raise, nor block.
+        info: the GetInfo response.
+        on_result: called with each result; must neither raise nor block.
     """
 
     async def get_info(_request: InfoRequest, _call: object) -> PluginInfo:
@@ -60,7 +60,7 @@ def registration_handler(
 
     async def notify(status: RegistrationStatus, _call: object) -> RegistrationStatusResponse:
         said = " ".join(status.error.split()) or "the kubelet gave no reason"
-        told(RegistrationResult("" if status.plugin_registered else said))
+        on_result(RegistrationResult("" if status.plugin_registered else said))
         return RegistrationStatusResponse()
 
     return grpc.method_handlers_generic_handler(

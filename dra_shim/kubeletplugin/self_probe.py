@@ -1,4 +1,4 @@
-"""Self-probe: requests as the kubelet's, sent through the names of the sockets."""
+"""Self-probe: requests like those of the kubelet, sent through the names of the sockets."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,8 @@ from dra_shim._gen.pluginregistration_v1_pb2 import InfoRequest, PluginInfo
 from dra_shim.kubeletplugin.messages import VERSIONS
 from dra_shim.kubeletplugin.registration import SERVICE
 
-TIMEOUT_S: Final = 5.0  # for each answer
-# gRPC keeps connections for a process, also one that failed, which is not tried again for a second.
+TIMEOUT_S: Final = 5.0  # seconds for each response
+# gRPC shares connections in a process, and retries a failed one only after a second.
 _OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 R = TypeVar("R")
@@ -24,10 +24,10 @@ class _Message(Protocol):
 
 
 async def probe(registration: Path, timeout_s: float = TIMEOUT_S) -> str:
-    """Return what is wrong, "" if a kubelet would get its answers.
+    """Return an error, "" if a kubelet would get its responses.
 
     It calls GetInfo at the registration socket, and NodePrepareResources without claims at the
-    endpoint named there, in each version. Each answer may take timeout_s seconds.
+    endpoint of that response, in each version. Each call has a timeout of timeout_s seconds.
     """
     try:
         info = await _called(

@@ -1,7 +1,7 @@
 """Paths and names of the two kubelet sockets.
 
-The kubelet finds the one in its registry, and connects to the other by the path that it reads
-there; both paths must be the same for the kubelet and for the shim.
+The kubelet finds one in its registry, and connects to the other by the path in the GetInfo
+response. Both paths must be the same for the kubelet and for the shim.
 """
 
 import base64
@@ -14,19 +14,19 @@ from typing import Final
 
 from dranet_nri.errors import DranetError, InvalidValueError
 
-MAX_PATH: Final = 107  # bytes of a socket's path: sun_path of sys/un.h less its final zero
+MAX_PATH: Final = 107  # bytes of a socket path: sun_path of sys/un.h without the final zero
 DATA_MODE: Final = 0o750
-_INSTANCE_HASH: Final = 8  # bytes of it in a short name
+_INSTANCE_HASH: Final = 8  # bytes of the hash in a short name
 _WHOLE_HASH: Final = 16
 
 
 class SocketError(DranetError):
-    """A socket cannot be served; says why, and what to do."""
+    """A socket cannot be served; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Paths of the sockets, and of the lock that keeps a second instance from using them."""
+    """Paths of the sockets, and of the lock that excludes a second instance."""
 
     registration: Path
     service: Path
@@ -34,15 +34,15 @@ class Sockets:
 
 
 def sockets_of(root: Path, driver: str, instance: str = "") -> Sockets:
-    """Return the paths, shortened where a name would be too long for a socket.
+    """Return the paths, with shorter names if a path would be too long for a socket.
 
     Args:
         root: the kubelet's directory (--root-dir).
-        driver: its name.
-        instance: UID of the pod where the pods of an update overlap, else "".
+        driver: name of the driver.
+        instance: UID of the pod if pods overlap during an update, otherwise "".
 
     Raises:
-        InvalidValueError: even the shortest name makes too long a path.
+        InvalidValueError: the path is too long even with the shortest name.
     """
     data = root / "plugins" / driver
     return Sockets(
@@ -53,10 +53,10 @@ def sockets_of(root: Path, driver: str, instance: str = "") -> Sockets:
 
 
 def make_data_directory(path: Path) -> None:
-    """Make the driver's directory in the kubelet's, if need be.
+    """Create the driver's directory in the kubelet's directory if it is missing.
 
     Raises:
-        SocketError: it cannot be made; most often because the kubelet's is elsewhere.
+        SocketError: it cannot be created, usually because the kubelet uses another directory.
     """
     try:
         path.mkdir(mode=DATA_MODE, exist_ok=True)

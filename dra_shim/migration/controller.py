@@ -1,19 +1,19 @@
 """Migration controller: claims that a previous driver, such as dranet, prepared on this node.
 
-A kubelet does not prepare claims of running pods again. Without a record their NICs would have no
-owner: not published, not restored when the pods end, and refused to containers that are restarted.
+A kubelet does not prepare claims of running pods again. Without a record, their NICs would have no
+owner: not published, not restored when the pods end, and refused to restarted containers.
 
 Rules:
-1. It runs before the node's devices are published again: the previous driver's slices may be the
-   only description of a device in a pod. So they are read first, and kept.
-2. Publishing does not wait for ever. Until a claim has its record its devices are not published,
-   because they are not on the host, and the scheduler respects the claim's allocation.
-3. Once is enough. The search runs when the shim first serves a node, and when slices exist that it
-   did not write, or none: a kubelet deletes the slices of a driver that is not running. Otherwise
-   nothing is listed.
-4. A cluster's claims are too many for one list. They are read in pages, and this node's are kept.
-5. A refusal may pass: rights are granted later, and an orphaned record is collected. While a claim
-   has no record, the known facts are kept, and it is retried without another list.
+1. It runs before the node's devices are published again, because the previous driver's slices can
+   be the only description of a device in a pod. So these slices are read first, and kept.
+2. Publishing waits only for a limited time. Until a claim has its record, its devices are not
+   published, because they are not on the host, and the scheduler respects the claim's allocation.
+3. The search runs once: when the shim first serves a node, and when slices exist that it did not
+   write, or none exist (a kubelet deletes the slices of a driver that is not running).
+4. The claims of a cluster are too many for one list. They are read in pages, and those of this node
+   are kept.
+5. A refusal can be temporary: a right is granted later, or an orphaned record is collected. While a
+   claim has no record, the known facts are kept, and the claim is retried without another list.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,13 +42,13 @@ from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
-PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that when it is read
-PATIENCE_S: Final = 60.0  # of publishing, once it is known what was published before
-FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
+PAGE: Final = 100  # claims per page; one takes some 15 KB, and six times that when it is parsed
+PATIENCE_S: Final = 60.0  # seconds by which publishing waits, after the previous slices are known
+FIRST_PAUSE_S: Final = 1.0  # seconds before a retry; doubles
 LONGEST_PAUSE_S: Final = 30.0
-FIRST_LASTING_S: Final = 30.0  # after a refusal of us, which somebody must do something about
+FIRST_LASTING_S: Final = 30.0  # seconds after a refusal, which an operator must resolve
 LONGEST_LASTING_S: Final = 300.0
-REFUSED_S: Final = 300.0  # before claims that were refused are tried again
+REFUSED_S: Final = 300.0  # seconds before refused claims are retried
 
 Prepare = Callable[
     [Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mapping[str, PrepareResult]]
@@ -101,16 +101,16 @@ class MigrationController:
         notify: Callable[[Notice], None],
         timing: LoopClock = REAL,
     ) -> None:
-        """Prepare; run does the work.
+        """Create the controller; `run` searches.
 
         Args:
-            api: the server.
-            node: this node's name.
-            state: where it is noted that it was done.
-            prepare: records claims whose devices may be known from before only; answers for
-                those that a pod has still.
+            api: the API client.
+            node: name of this node.
+            state: location of the marker that the search is complete.
+            prepare: records claims whose devices may be known only from slices; returns results for
+                those that a pod still has.
             notify: called with the result, and with refusals when they change; must not raise.
-            timing: what it goes by.
+            timing: clock and timers.
         """
         self._api = api
         self._node = node
@@ -119,15 +119,16 @@ class MigrationController:
         self._notify = notify
         self._timing = timing
         self._alarm = Wakeup(timing)
-        self._slices: Sequence[Document] | None = None  # of the previous driver; ours replace them
-        self._left: _Left | None = None
+        # slices of the previous driver, before they are replaced
+        self._slices: Sequence[Document] | None = None
+        self._left: _Unmigrated | None = None
         self._publish_at = inf
         lasting_s = FIRST_LASTING_S, LONGEST_LASTING_S
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random, lasting_s)
         self._lasting = False  # the last failure
 
     async def run(self) -> None:
-        """Return when it is done, need not be, or cannot be noted."""
+        """Search until the result is complete, not needed, or cannot be recorded."""
         self._backoff.reset()
         while True:
             try:
@@ -147,7 +148,7 @@ class MigrationController:
         self._let_publish(-inf)
 
     def _pause_s(self, error: ApiError) -> float:
-        """Return the seconds to wait; a server that starts gives no answer, then a refusal."""
+        """Return the seconds to wait; a server that starts gives no answer, then refuses."""
         lasting = not isinstance(error, UnavailableError | ExpiredError)
         if lasting is not self._lasting:
             self._lasting = lasting
@@ -155,7 +156,7 @@ class MigrationController:
         return self._backoff.next_s(lasting=lasting, at_least_s=error.after_s)
 
     async def awaited(self) -> None:
-        """Return when publishing may begin: what can be done is, or it takes too long."""
+        """Wait until publishing may begin: records exist, or the time limit is over."""
         await self._alarm.until(lambda: self._publish_at)
 
     def _let_publish(self, at: float) -> None:
@@ -163,33 +164,34 @@ class MigrationController:
         self._alarm.wake()
 
     async def _adopt(self) -> bool:
-        """Have claims recorded that are not yet; say whether none is left."""
+        """Have claims recorded that have no record; return whether none is left."""
         if self._left is None:
             before = await self._before()
             ours = [is_own(self._node, name_of(document)) for document in before]
             if self._state.adopted.exists() and ours and all(ours):
                 return True
-            self._state.adopted.unlink(missing_ok=True)  # soon all slices are ours again
-            left = _Left.of(await self._claims(), before)
+            # soon all slices are those of this driver again
+            self._state.adopted.unlink(missing_ok=True)
+            left = _Unmigrated.of(await self._claims(), before)
         else:
             left = replace(self._left, claims=await self._still_used(self._left.claims))
         answers = await self._prepare(left.claims, left.known) if left.claims else {}
         errors = {claim: answers[claim.uid].error for claim in left.claims if claim.uid in answers}
         refused = {claim: error for claim, error in errors.items() if error}
-        told = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
+        reported = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
         recorded = len(errors) - len(refused)
-        if recorded or told != left.told:
-            self._notify(MigrationFinished(recorded, told))
-            for reason in told:
+        if recorded or reported != left.reported:
+            self._notify(MigrationFinished(recorded, reported))
+            for reason in reported:
                 self._notify(ClaimNotMigrated(reason))
-        self._slices, self._left = None, _Left(tuple(refused), left.known, told)
+        self._slices, self._left = None, _Unmigrated(tuple(refused), left.known, reported)
         self._let_publish(-inf)
-        if not refused:  # otherwise the next start searches again
+        if not refused:  # without it the next start would search again
             self._state.adopted.touch()
         return not refused
 
     async def _before(self) -> Sequence[Document]:
-        """Return the node's slices as they were before the first publication."""
+        """Return the node's slices before the first publication."""
         if self._slices is None:
             fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
             self._slices = (await self._api.list(SLICE, fields)).items
@@ -197,7 +199,7 @@ class MigrationController:
         return self._slices
 
     async def _claims(self) -> Sequence[PreviousClaim]:
-        """Return this node's claims, of one state of the server."""
+        """Return the claims of this node, in one state of the server."""
         found: list[PreviousClaim] = []
         async with aclosing(self._api.pages(CLAIM, PAGE)) as pages:
             async for page in pages:
@@ -205,7 +207,7 @@ class MigrationController:
         return found
 
     async def _still_used(self, claims: Sequence[ObjectRef]) -> tuple[ObjectRef, ...]:
-        """Return those of the claims that pods of this node have still."""
+        """Return the claims that pods of this node still have."""
         found: list[ObjectRef] = []
         for claim in claims:
             with suppress(NotFoundError):
@@ -215,7 +217,7 @@ class MigrationController:
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
+class _Unmigrated:
     """Migrated claims without a record.
 
     Attributes:
@@ -226,7 +228,7 @@ class _Left:
 
     claims: tuple[ObjectRef, ...]
     known: Mapping[str, Device]
-    told: tuple[str, ...] | None = None
+    reported: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, claims: Sequence[PreviousClaim], before: Sequence[Document]) -> Self:

@@ -1,12 +1,12 @@
-"""Devices of a previous driver: facts about those that it gave to pods.
+"""Devices of a previous driver: facts about devices that it assigned to pods.
 
 Rules:
-1. A device with its interface on the host is described by the scan, whatever was published.
-2. Of a PCI function whose interface is in a pod a scan shows the function alone. The published
-   device has the rest.
-3. dranet publishes such a function without its interface, and its slices do not outlive it for
-   long. The claim's status then has the interface's name in the pod: that is its name on the host,
-   unless the claim renamed it. Without either the device would count as one without interface.
+1. A device with its interface on the host is described by the scan, not by published facts.
+2. If the interface of a PCI function is in a pod, a scan finds only the function. The published
+   device has the remaining facts.
+3. dranet publishes such a function without its interface, and its slices are deleted soon after it
+   ends. The claim's status has the interface's name in the pod, which is its name on the host
+   unless the claim renamed it. Without either, the device would count as one without an interface.
 """
 
 import re
@@ -37,11 +37,11 @@ Attributes = Mapping[str, AttributeValue]
 
 @dataclass(frozen=True, slots=True)
 class PreviousClaim:
-    """A claim that has devices of this driver in this node's pool, and pods to use them.
+    """A claim with devices of this driver in this node's pool, and pods that use them.
 
     Attributes:
         ref: the claim.
-        devices: their facts in the claim, by name, without those that it only observes.
+        devices: their facts in the claim, by name, without devices with adminAccess.
     """
 
     ref: ObjectRef
@@ -49,15 +49,15 @@ class PreviousClaim:
 
 
 class PreviousDevices:
-    """A DeviceSource that adds the facts that a previous driver published."""
+    """DeviceSource that adds the facts of a previous driver."""
 
     def __init__(self, source: DeviceSource, before: Mapping[str, Device]) -> None:
-        """Ask source first."""
+        """Use the facts of source first."""
         self._source = source
         self._before = before
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-        """See DeviceSource."""
+        """Implement DeviceSource."""
         found = await self._source.devices(names)
         known = [
             _placed(self._before[name], found.get(name)) for name in names if name in self._before
@@ -67,7 +67,7 @@ class PreviousDevices:
 
 
 def _placed(before: Device, live: Device | None) -> Device:
-    """Return a device of before with the place that the node sees: few functions are the parent."""
+    """Return a previous device with the location that the node reports."""
     if live is None:
         return before
     interface = before.attribute(_INTERFACE)
@@ -75,29 +75,31 @@ def _placed(before: Device, live: Device | None) -> Device:
 
 
 def claims_of_node(documents: Sequence[Document], node: str) -> tuple[PreviousClaim, ...]:
-    """Return the claims with devices of this driver in this node's pool, and pods to use them."""
+    """Return the claims with devices of this driver in this node's pool, and pods that use them."""
     found: list[PreviousClaim] = []
     for document in documents:
         try:
             claim = read_allocated(document)
-        except ConfigError:  # the previous driver cannot have written it
+        except ConfigError:  # the previous driver cannot have prepared it
             continue
         own = [result for result in claim.results if result.device[:2] == (DRIVER_NAME, node)]
         if own and any(consumer.resource == "pods" for consumer in claim.consumers):
-            told = _network_data(document, node)
+            published_data = _network_data(document, node)
             devices = {
-                result.device[2]: _told(claim, result, told.get(result.device[2], {}))
+                result.device[2]: _facts_of_claim(
+                    claim, result, published_data.get(result.device[2], {})
+                )
                 for result in own
             }
             found.append(PreviousClaim(claim.ref, devices))
     return tuple(found)
 
 
-def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attributes:
-    """Return the facts of a device in a claim, by whose name it is found in the pod.
+def _facts_of_claim(claim: AllocatedClaim, result: Result, network: Document) -> Attributes:
+    """Return the facts of a device in a claim, with its interface name.
 
     Args:
-        claim: the one that has it.
+        claim: the claim.
         result: the device.
         network: its networkData in the claim's status.
     """
@@ -105,18 +107,22 @@ def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attribute
     if result.admin_access:
         return {}
     given = ""
-    with suppress(ConfigError):  # Its Prepare says so.
+    with suppress(ConfigError):  # Prepare reports the violations.
         # dranet's order, because dranet set the interface's name.
         config = select_config(claim.configs, result.request, first_valid_wins=True)
         given = config.interface.name or ""
-    told = {_INTERFACE: network.get("interfaceName") or given, _MAC: network.get("hardwareAddress")}
+    published_data = {
+        _INTERFACE: network.get("interfaceName") or given,
+        _MAC: network.get("hardwareAddress"),
+    }
     if given and not _PCI_NAME.fullmatch(name):
-        del told[_INTERFACE]  # a virtual device has its name by its interface's on the host
-    return {key: value for key, value in told.items() if value and isinstance(value, str)}
+        # a virtual device has its name by its interface's on the host
+        del published_data[_INTERFACE]
+    return {key: value for key, value in published_data.items() if value and isinstance(value, str)}
 
 
 def _network_data(claim: Document, node: str) -> dict[str, Document]:
-    """Return the networkData of a claim's status for a node's devices, by name."""
+    """Return the networkData of a claim's status for the node's devices, by name."""
     return {
         str(entry.get("device")): _object(entry.get("networkData"))
         for entry in _objects(_object(claim.get("status")).get("devices"))
@@ -127,22 +133,22 @@ def _network_data(claim: Document, node: str) -> dict[str, Document]:
 def previous_devices(
     claims: Sequence[PreviousClaim], slices: Sequence[Document]
 ) -> dict[str, Device]:
-    """Return the devices of claims by name, from slices and claims; slices take precedence."""
+    """Return the devices of claims by name, from slices and claims; slices have precedence."""
     published = devices_of_slices(slices)
-    told: dict[str, dict[str, AttributeValue]] = {}
+    published_data: dict[str, dict[str, AttributeValue]] = {}
     for claim in claims:
         for name, attributes in claim.devices.items():
-            told.setdefault(name, {}).update(attributes)
+            published_data.setdefault(name, {}).update(attributes)
     return {
         name: published_device(
             name, {**attributes, **dict(published[name].attributes if name in published else ())}
         )
-        for name, attributes in told.items()
+        for name, attributes in published_data.items()
     }
 
 
 def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
-    """Return the devices of slices by name, in whichever version; what is odd says nothing."""
+    """Return the devices of slices by name, in any version; invalid entries are ignored."""
     return {
         str(device.get("name")): published_device(str(device.get("name")), dict(_facts(device)))
         for document in documents
@@ -151,7 +157,7 @@ def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
 
 
 def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Device:
-    """Return a device as it is published; its location may be known from its name alone."""
+    """Return a published device; its location may follow only from its name."""
     said = {_qualified(key): value for key, value in attributes.items()}
     place = _PCI_NAME.fullmatch(name)
     if place:
@@ -167,7 +173,7 @@ def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Dev
 
 
 def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
-    """Yield name and value of a device's attributes; v1beta1 has them one level deeper."""
+    """Yield name and value of a device's attributes; in v1beta1 they are nested."""
     attributes = _object(_object(device.get("basic", device)).get("attributes"))
     for name, entry in attributes.items():
         match entry:
@@ -175,7 +181,8 @@ def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
                 yield name, Version(text)
             case {"bool": bool(value)} | {"int": int(value)} | {"string": str(value)}:
                 yield name, value
-            case {"ints": [int(value), *_]} if name == NUMA_NODE:  # it comes first (KEP-6072)
+            # the first value is the node (KEP-6072)
+            case {"ints": [int(value), *_]} if name == NUMA_NODE:
                 yield name, value
 
 
@@ -192,5 +199,5 @@ def _object(value: object) -> Document:
 
 
 def _qualified(name: str) -> str:
-    """Return an attribute's whole name; a driver's own may be published without its domain."""
+    """Return the qualified name of an attribute; the driver's own can lack the domain."""
     return name if "/" in name else f"{DRIVER_NAME}/{name}"

@@ -1,9 +1,9 @@
-"""Device pool: the node's devices as a scheduler sees them, published or not.
+"""Device pool: the node's devices for the scheduler, published or not.
 
-health.py         devices that are unhealthy
-health_report.py  the health of the published devices, for the kubelet
+health.py         unhealthy devices and their reasons
+health_report.py  health of the published devices, for the kubelet
 build.py          devices, taints, capacities, counters of PFs and their VFs
-stock.py          devices that may be allocated, and their owners
+stock.py          allocatable devices, and their owners
 """
 
 from dra_shim.pool.build import (
@@ -11,10 +11,10 @@ from dra_shim.pool.build import (
     UNHEALTHY,
     DriverResources,
     Feature,
+    conflicts_of,
     driver_resources,
     near_of,
     physical_functions,
-    rivals_of,
     without,
 )
 from dra_shim.pool.health import (
@@ -52,13 +52,13 @@ __all__ = [
     "HealthReport",
     "HealthSource",
     "NodeInventory",
+    "conflicts_of",
     "derived_key",
     "driver_resources",
     "near_in",
     "near_of",
     "node_inventory",
     "physical_functions",
-    "rivals_of",
     "unhealthy_reasons",
     "with_shared",
     "without",

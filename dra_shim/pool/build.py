@@ -1,11 +1,12 @@
-"""Pool builder: the node's devices as they are published to the scheduler.
+"""Pool builder: the node's devices as they are published.
 
 Rules:
-1. An unhealthy device is tainted, and its pod never evicted: the pod may still use it.
-2. A PF and its VFs and subfunctions exclude each other: a pod with the PF controls all of them.
-   The PF consumes as many `functions` of its counter set as there are, each of them one.
-3. With list attributes, a NUMA node is published as one: it, then those at the least distance, as
-   many as fit. A server without lists gets the node alone.
+1. An unhealthy device is tainted, and its pod is never evicted, because it may still use the
+   device.
+2. A PF and its VFs and subfunctions exclude each other, because a pod with the PF controls all of
+   them. The PF consumes all `functions` of its counter set, each of the others one.
+3. With list attributes, a NUMA node is published as a list: the node, then the nearest nodes, as
+   many as the limit allows. A server without lists gets only the node.
 4. A device that several claims may have has its link speed as capacity, in bits per second. The
    scheduler accounts for it, and a child is limited to its share (dranet_nri/plan/rate.py). A
    request without capacity gets a share without a limit.
@@ -41,7 +42,7 @@ from dranet_nri.model import BANDWIDTH, DRIVER_NAME, AttributeValue, Device
 UNHEALTHY: Final = "dra.net/unhealthy"
 FUNCTIONS: Final = "functions"
 MAX_VALUES: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice
-MAX_COUNTERS: Final = 512  # kept: two of each PF
+MAX_COUNTERS: Final = 512  # cached counters: two for each PF
 
 _SPEED: Final = "dra.net/linkSpeed"  # Mbit/s
 _MEGABIT: Final = Fraction(10**6)
@@ -49,7 +50,7 @@ _ON_PF: Final = "auxiliary"  # the bus of subfunctions
 
 
 class Feature(StrEnum):
-    """A feature that a server may lack, by its feature gate."""
+    """A feature that a server can lack, named by its feature gate."""
 
     TAINTS = "DRADeviceTaints"
     COUNTERS = "DRAPartitionableDevices"
@@ -59,11 +60,11 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DriverResources:
-    """The devices that a node publishes.
+    """Devices that a node publishes.
 
     Attributes:
         offers: sorted by name.
-        counters: what PFs and their VFs draw on.
+        counters: counter sets of PFs and their VFs.
     """
 
     offers: tuple[SliceDevice, ...] = ()
@@ -71,7 +72,7 @@ class DriverResources:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Return what a server must know to take all of it."""
+        """Return the features that a server needs to accept all fields."""
         found = set()
         for offer in self.offers:
             found |= {Feature.TAINTS} if offer.taints else set()
@@ -85,7 +86,7 @@ def driver_resources(
     node: str,
     devices: Iterable[Device],
     shared: frozenset[str] = frozenset(),
-    ills: Mapping[str, str] | None = None,
+    unhealthy: Mapping[str, str] | None = None,
     physical: Mapping[str, str] | None = None,
     near: Near | None = None,
     memo: Memo | None = None,
@@ -93,20 +94,20 @@ def driver_resources(
     """Return the devices that a node publishes.
 
     Args:
-        node: its name, and its pool's.
-        devices: the publishable ones.
-        shared: names of those that several claims may have at once.
-        ills: see health.ailments.
+        node: name of the node and of its pool.
+        devices: the publishable devices.
+        shared: names of devices that several claims may have.
+        unhealthy: see health.unhealthy_reasons.
         physical: see physical_functions.
         near: NUMA node -> the list to publish for it; None to publish no lists.
-        memo: of a pass that has begun, None to compute everything.
+        memo: cache of a started pass, None to compute everything.
     """
     memo = memo or Memo()
     ordered = sorted(devices, key=attrgetter("name"))
     consumed, counters = _functions(ordered, shared, physical or {})
 
     def offer(device: Device) -> SliceDevice:
-        state = (device.name in shared, (ills or {}).get(device.name, ""))
+        state = (device.name in shared, (unhealthy or {}).get(device.name, ""))
         draws = consumed.get(device.name, ())
         return memo.kept(
             (_offer, node, device.name, *state),
@@ -117,18 +118,18 @@ def driver_resources(
     return DriverResources(tuple(map(offer, ordered)), counters)
 
 
-def rivals_of(
+def conflicts_of(
     devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
 ) -> Mapping[str, frozenset[str]]:
-    """Return device name -> names of those that no other pod may have beside it.
+    """Return device name -> names of devices that no other pod may have at the same time.
 
-    The same rule as that of the counters, for servers that have none. Arguments are those of
+    This is the rule of the counters, for servers without them. Arguments are those of
     `driver_resources`.
     """
     consumed, counters = _functions(list(devices), shared, physical)
     total = {counter.set: counter.value for counter in counters}
     members: dict[str, set[str]] = defaultdict(set)
-    owners: dict[str, set[str]] = defaultdict(set)  # those that need all of a set
+    owners: dict[str, set[str]] = defaultdict(set)  # devices that consume a whole counter set
     for name, (own,) in consumed.items():
         members[own.set].add(name)
         if own.value == total[own.set]:
@@ -145,8 +146,8 @@ def rivals_of(
 def without(resources: DriverResources, unknown: frozenset[Feature]) -> DriverResources:
     """Return the devices that can be published to a server without some features.
 
-    Without sharing a device of several claims is not offered at all: given to one alone, it would
-    leave the host. Without taints what cannot be attached is not offered: its pod would wait.
+    Without sharing, a shared device is omitted, because a single claim would move it off the host.
+    Without taints, a device that cannot be attached is omitted, because its pod would wait.
     """
     offers = resources.offers
     if Feature.SHARING in unknown:
@@ -170,7 +171,7 @@ def physical_functions(facts: HostFacts) -> Mapping[str, str]:
 
 
 def near_of(facts: HostFacts) -> Near:
-    """Return NUMA node -> it and those as near as can be."""
+    """Return NUMA node -> the node and the nearest others."""
     return {nodes[0]: nodes for nodes in facts.numa_near}
 
 
@@ -179,14 +180,14 @@ def _is_unattachable(offer: SliceDevice) -> bool:
 
 
 def _scalars(offer: SliceDevice) -> tuple[tuple[str, OneOrMore], ...]:
-    """Return the attributes, the first value of each list: of a NUMA node's it is the node."""
+    """Return the attributes with the first value of each list; for a NUMA node that is the node."""
     return tuple(
         (name, value[0] if isinstance(value, tuple) else value) for name, value in offer.attributes
     )
 
 
 def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> SliceDevice:
-    """Return one device; its state is whether it is shared, and what is wrong with it."""
+    """Return one device; its state is whether it is shared, and its unhealthy reason."""
     shared, ill = state
     capacity = _capacity(device) if shared else ()
     room = MAX_ATTRIBUTES - len(capacity)
@@ -224,10 +225,10 @@ def _capacity(device: Device) -> tuple[Capacity, ...]:
 def _functions(
     devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
 ) -> tuple[Mapping[str, tuple[CounterValue, ...]], tuple[CounterValue, ...]]:
-    """Return what each device consumes, by its name, and what there is of it.
+    """Return the consumed counters of each device by name, and the counter sets.
 
-    A PF that several claims may have stays on the host and excludes none. Ports of one PF exclude
-    each other as soon as it has VFs.
+    A shared PF stays on the host and excludes no device. Ports of one PF exclude each other when
+    the PF has VFs.
     """
     roles = [(device, *_role(device, physical)) for device in devices]
     below = Tally(pf for _, pf, is_pf in roles if pf and not is_pf)
@@ -243,12 +244,14 @@ def _functions(
 
 @lru_cache(maxsize=MAX_COUNTERS)
 def _counters(pf: str, amount: int) -> tuple[CounterValue, ...]:
-    """Return an amount of a PF's counter; the same object each time, see Memo."""
+    """Return an amount of a PF's counter; always the same object, see Memo."""
     return (CounterValue(pci_device_name(pf), FUNCTIONS, Fraction(amount)),)
 
 
 def _role(device: Device, physical: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the address of the PF a device belongs to, "" if to none, and whether it is the PF."""
+    """Return the address of the PF of a device, "" if there is none, and whether the device is the
+    PF.
+    """
     address = device.key.pci
     pf = physical.get(address)
     if pf:

@@ -1,12 +1,12 @@
-"""Device health: unhealthy devices and the reasons, by the facts of a scan.
+"""Device health: unhealthy devices and their reasons, from the facts of a scan.
 
 Rules:
-1. Only visible facts count: a NIC that is in a pod, or that is not set up yet, is healthy. Its PCI
-   function and the function's driver are visible in any case, so hardware that left the bus is
-   detected. RDMA devices are visible, unless namespaces have their own.
-2. Ethernet is judged by its carrier, InfiniBand by its port, hardware alone: a virtual link's
-   carrier depends on its peer, and IPoIB's on the fabric's broadcast group.
-3. A device whose interface is neither on the host nor on record is unusable until it is.
+1. Only visible facts count: a NIC in a pod, or one that is not set up yet, is healthy. PCI
+   functions and their drivers are always visible, so removed hardware is detected. RDMA devices are
+   visible, unless namespaces have their own.
+2. Ethernet is checked by its carrier, InfiniBand by its port, and only for hardware: the carrier of
+   a virtual link depends on its peer, and that of IPoIB on the broadcast group of the fabric.
+3. A device whose interface is neither on the host nor in a record is unusable until it returns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,13 +24,13 @@ VANISHED: Final = "Vanished"
 NO_DRIVER: Final = "NoDriver"
 NO_RDMA: Final = "NoRDMADevice"
 
-UNATTACHABLE: Final = frozenset({NO_INTERFACE, VANISHED, NO_DRIVER})  # whatever a claim wants
+UNATTACHABLE: Final = frozenset({NO_INTERFACE, VANISHED, NO_DRIVER})  # for any claim
 
 _INFINIBAND: Final = "InfiniBand"
 
 
 def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
-    """Return device name -> what is wrong with it, one word; those that are well are left out."""
+    """Return device name -> unhealthy reason, one word; healthy devices are omitted."""
     netdevs = {
         (netdev.link.bus, netdev.link.parent, netdev.link.name): netdev for netdev in facts.netdevs
     }
@@ -62,7 +62,7 @@ def _no_carrier(netdev: NetDevice) -> bool:
 
 
 def _is_below(facts: HostFacts, device: Device) -> bool:
-    """Whether it has an RDMA device under a name that its record does not know."""
+    """Return whether the function has an RDMA device with a name that is not in its record."""
     place = (device.key.bus, device.key.parent)
     return bool(place[1]) and any(
         (rdma_device.bus, rdma_device.parent) == place for rdma_device in facts.rdma
@@ -70,15 +70,15 @@ def _is_below(facts: HostFacts, device: Device) -> bool:
 
 
 def _port_down(device: RdmaDeviceFacts, key: DeviceKey) -> bool:
-    """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic."""
+    """Return whether none of its InfiniBand ports, or not that of its net device, is active."""
     states = _infiniband_states(device, key)
     return bool(states) and "ACTIVE" not in states
 
 
 def _infiniband_states(device: RdmaDeviceFacts, key: DeviceKey) -> list[str]:
-    """Return the states of its InfiniBand ports, or of the one of its net device.
+    """Return the states of its InfiniBand ports, or of that of its net device.
 
-    Of the ports of InfiniBand the kernel names no net device; its dev_port counts from 0.
+    The kernel does not name the net device of an InfiniBand port; dev_port counts from 0.
     """
     own = [port for port in device.ports if key.name and key.name in port.netdevs]
     if not own and key.name and key.port is not None:

@@ -1,4 +1,4 @@
-"""Health report: the health of the published devices, as the kubelet gets it."""
+"""Health report: health of the published devices, in the form for the kubelet."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,8 +9,8 @@ class DeviceHealth:
     """Health of one device.
 
     Attributes:
-        healthy: None where unknown.
-        message: why, "" where there is nothing to say.
+        healthy: None if unknown.
+        message: reason, "" if healthy.
     """
 
     pool: str
@@ -21,14 +21,14 @@ class DeviceHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """Health of all published devices; a changed report has a new number."""
+    """Health of all published devices; each changed report has a new number."""
 
     number: int
     devices: tuple[DeviceHealth, ...]
 
 
 class HealthSource(Protocol):
-    """Source of the devices' health."""
+    """Source of the health of devices."""
 
     async def health(self, seen: int | None) -> HealthReport:
-        """Return the current report; while its number is `seen`, wait for the next."""
+        """Return the current report; if its number is `seen`, wait for the next one."""

@@ -1,4 +1,4 @@
-"""Node inventory: the devices that may be allocated, and their owners."""
+"""Node inventory: allocatable devices, and their owners."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 @dataclass(frozen=True, slots=True)
 class DeviceUsage:
-    """Owners of the node's devices, by device name, as messages name them.
+    """Owners of the node's devices, by device name, in the form for messages.
 
     Attributes:
-        whole: has the device for itself.
+        whole: owner of the whole device.
         shares: the last owner of a share of it.
-        consumed: what shares consume of each of its capacities, as far as records have it.
+        consumed: consumption of each capacity by shares, as far as records contain it.
     """
 
     whole: Mapping[str, str] = field(default_factory=dict)
@@ -28,17 +28,17 @@ class DeviceUsage:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """The inventory of a node.
+    """Inventory of a node.
 
     Attributes:
-        devices: publishable devices, in the order they are published.
-        in_use: device name → its owner, as messages name it.
-        excluded: (name, why) of what the inventory does not publish.
-        shared: names of devices that several claims may have at once.
-        given: those with a share in use → what is consumed of each capacity.
+        devices: publishable devices, in the order of publication.
+        in_use: device name → owner, in the form for messages.
+        excluded: (name, reason) of devices that are not published.
+        shared: names of devices that several claims may have.
+        given: device with a share in use → consumption of each capacity.
         ills: device name → its unhealthy reason, one word.
         physical: address of a VF → address of its PF.
-        near: NUMA node → the list that is published for it; None where no lists are.
+        near: NUMA node → the published list; None if lists are off.
     """
 
     devices: tuple[Device, ...]
@@ -46,7 +46,7 @@ class NodeInventory:
     excluded: tuple[tuple[str, str], ...] = ()
     shared: frozenset[str] = frozenset()
     given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    ills: Mapping[str, str] = field(default_factory=dict)
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
     physical: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
 
@@ -60,17 +60,17 @@ def node_inventory(
     facts: HostFacts | None = None,
     near: Near | None = None,
 ) -> NodeInventory:
-    """Return what may be allocated from.
+    """Return the inventory for an allocation.
 
     Args:
-        inventory: of this moment.
+        inventory: the current inventory.
         known: devices of all records; those in pods keep their last facts.
         uses: owners of devices.
-        expression: dranet's `--filter`, "" for none.
-        shared: the same for those that several claims may have at once, "" for none.
-        facts: what the inventory was made of, None if unknown; without, no device is assumed
-            to be unhealthy, and none to be a part of another.
-        near: NUMA node → the list that is published for it; None where no lists are.
+        expression: CEL expression of dranet's `--filter`, "" for none.
+        shared: CEL expression of devices that several claims may have, "" for none.
+        facts: facts of the inventory, None if unknown; without them, all devices count as healthy,
+            and as independent of each other.
+        near: NUMA node → the published list; None if lists are off.
 
     Raises:
         SelectorError: an expression cannot be compiled.
@@ -78,7 +78,7 @@ def node_inventory(
     merged = with_shared(merge_known(inventory, known), shared, near)
     devices = filter_devices(expression, merged.devices, near)
     both = {device.name for device in matching_devices(shared, devices, near)}
-    # A share blocks the allocation of the whole device, also after it is shared no longer.
+    # A share blocks the allocation of the whole device, also if the device is no longer shared.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return NodeInventory(
         devices,
@@ -93,7 +93,7 @@ def node_inventory(
 
 
 def with_shared(inventory: Inventory, expression: str, near: Near | None) -> Inventory:
-    """Return the inventory with the parents that several claims may have: they never leave.
+    """Return the inventory with the parents that several claims may have, which stay on the host.
 
     Raises:
         SelectorError: the expression cannot be compiled.
@@ -103,13 +103,13 @@ def with_shared(inventory: Inventory, expression: str, near: Near | None) -> Inv
 
 
 def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple[str, str]]:
-    """Return each device that a filter did not keep, and that it was the filter."""
+    """Return each device that a filter excluded, with that reason."""
     names = {device.name for device in kept}
     return [(device.name, "dropped by --filter") for device in before if device.name not in names]
 
 
 def near_in(facts: HostFacts | None, gates: FeatureGates) -> Near | None:
-    """Return the lists that are published for NUMA nodes; None where none are wanted.
+    """Return the published lists of NUMA nodes; None if lists are off.
 
     Without facts the distances between nodes are unknown.
     """

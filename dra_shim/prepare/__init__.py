@@ -1,14 +1,14 @@
-"""Prepare and Unprepare of claims for pods, as a kubelet requests them.
+"""Prepare and Unprepare of claims for pods, as the kubelet requests them.
 
-errors.py        errors that may pass
+errors.py        retriable errors
 interfaces.py    sources of claims, pods and devices
-events.py        results of calls and of the orphan collector, as events
-allocation.py    the record and the answer of a claim, decided from server, pod and node
-transactions.py  the transactions on the records
-preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
+events.py        notices of Prepare, Unprepare and the orphan collector
+allocation.py    record and response of a claim, computed from server, pod and node
+transactions.py  transactions on the records
+preparer.py      Prepare and Unprepare: one call at a time for each claim
 profiles.py      parameters of cloud and profile, and their release
-turns.py         which claim is prepared by which task
-orphans.py       orphaned records, and pods that wait for an earlier pod's claim
+turns.py         locks of claims, and the tasks that prepare them
+orphans.py       orphaned records, and pods that wait for the claim of an earlier pod
 """
 
 from dra_shim.prepare.allocation import PreparedDevice, PrepareSettings

@@ -1,10 +1,11 @@
-"""Allocation record and kubelet answer of a claim, decided from server, pod and node.
+"""Allocation record and kubelet response of a claim, computed from server, pod and node.
 
 Rules:
-1. A device goes to one pod. Only a monitor's claim (adminAccess) may share it.
-2. The allocation is immutable while the claim is prepared. Its record is kept unchanged: its
-   addresses, its nonce, its facts. Of a record from another boot only the nonce is kept.
-3. The first device of a request carries the request's CDI id, so that a container has it once.
+1. A device is assigned to one pod. Only a claim with adminAccess can observe it as well.
+2. The allocation is immutable while the claim is prepared, so its record is kept unchanged:
+   addresses, nonce and facts. Of a record from another boot only the nonce is kept.
+3. The first device of a request carries the CDI id of the request, so that a container gets it
+   once.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -36,12 +37,12 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig,
 
 @dataclass(frozen=True, slots=True)
 class PrepareSettings:
-    """Settings that hold for all claims of the node.
+    """Settings for all claims of the node.
 
     Attributes:
-        pool: of the node's devices.
-        boot_id: of this boot.
-        first_valid_config: dranet's order of configurations, see `select_config`.
+        pool: name of the node's pool.
+        boot_id: boot id of the kernel.
+        first_valid_config: dranet's precedence of configurations, see `select_config`.
     """
 
     pool: str
@@ -51,12 +52,12 @@ class PrepareSettings:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """One device in the kubelet's answer.
+    """One device in the response to the kubelet.
 
     Attributes:
         request: main request, without "/subrequest".
-        cdi_ids: what the containers that list the request are given.
-        share_id: of a share of the device, "" if it is the claim's.
+        cdi_ids: CDI ids for the containers that list the request.
+        share_id: id of a share of the device, "" for the whole device.
     """
 
     request: str
@@ -66,15 +67,15 @@ class PreparedDevice:
     share_id: str = ""
 
 
-def claim_asked_for(document: Mapping[str, object] | None, asked: ObjectRef) -> AllocatedClaim:
-    """Return the claim that the kubelet asks for, as the server gave it under its name.
+def requested_claim(document: Mapping[str, object] | None, asked: ObjectRef) -> AllocatedClaim:
+    """Return the claim that the kubelet requests, from the server's document.
 
     Raises:
-        RefusedError: there is none, it is another one, or it has no devices.
-        ConfigError: it is not what a server writes.
+        RefusedError: the claim does not exist, was replaced, or is not allocated.
+        ConfigError: the document is invalid.
     """
     if document is None:
-        raise RefusedError(f"claim {asked}: does not exist any more; delete the pod")
+        raise RefusedError(f"claim {asked}: does not exist; delete the pod")
     claim = read_allocated(document)
     if claim.ref.uid != asked.uid:
         raise RefusedError(
@@ -91,31 +92,31 @@ def claim_asked_for(document: Mapping[str, object] | None, asked: ObjectRef) -> 
 def consumer_of(
     claim: AllocatedClaim, recorded: Allocation | None, over: Collection[str] = ()
 ) -> Consumer:
-    """Return the pod that the claim is for; the one on record, if that still uses it.
+    """Return the pod of the claim; the recorded one, if it still has the claim.
 
-    A claim of a PodGroup (gate DRAWorkloadResourceClaims) names the group, not its pods.
+    A claim of a PodGroup (gate DRAWorkloadResourceClaims) is reserved for the group, not for pods.
 
     Args:
-        claim: as the server has it.
+        claim: the claim.
         recorded: its record, None if there is none.
-        over: UIDs of pods that ended; the cluster takes their reservations back in a while.
+        over: UIDs of pods that ended; their reservations are removed later.
 
     Raises:
-        NotYetError: pods that ended have it still.
-        RefusedError: it is for none, for several, or for something else than a pod.
+        NotYetError: the claim is still reserved for pods that ended.
+        RefusedError: the claim is reserved for none, for several, or not for a pod.
     """
     users = claim.consumers
     if not users:
         raise RefusedError(f"claim {claim.ref}: is reserved for no pod; delete the pod")
     pods = [user for user in users if user.resource == "pods"]
     groups = [user for user in users if user not in pods]
-    if groups and (takes_devices(claim) or not pods):
+    if groups and (consumes_devices(claim) or not pods):
         raise RefusedError(
             f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is no pod, "
             "and a device goes to one pod; take the claim out of the PodGroup and give each pod "
             "its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
         )
-    if takes_devices(claim) and len(pods) > 1:
+    if consumes_devices(claim) and len(pods) > 1:
         alive = [pod for pod in pods if pod.uid not in over]
         if len(alive) < 2:
             ended = ", ".join(str(pod) for pod in pods if pod not in alive)
@@ -131,24 +132,25 @@ def consumer_of(
     return next((pod for pod in living if pod.uid == known), living[0])
 
 
-def takes_devices(claim: AllocatedClaim) -> bool:
-    """Whether the claim does more than observe."""
+def consumes_devices(claim: AllocatedClaim) -> bool:
+    """Return whether the claim does more than observe (adminAccess)."""
     return any(not result.admin_access for result in claim.results)
 
 
-def pod_asked_for(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> PodUse:
-    """Return what the pod does with the claim, if it may have it.
+def requested_use(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> PodUse:
+    """Return how the pod uses the claim.
 
     Raises:
-        RefusedError: the pod is gone, another one, on the host's network, or not of the claim.
+        RefusedError: the pod is gone, was replaced, is on the host network, or does not have the
+            claim.
     """
     if use is None or use.uid != pod.uid:
         raise RefusedError(f"pod {pod}: the one with UID {pod.uid} does not exist any more")
     if not use.refers:
         raise RefusedError(f"pod {pod}: claim {claim.ref} is reserved for it, but it has none such")
-    if use.host_network and takes_devices(claim):
+    if use.host_network and consumes_devices(claim):
         raise RefusedError(
-            f"pod {pod}: is on the host's network, and no device can be moved there; remove "
+            f"pod {pod}: is on the host network, to which no device can be moved; remove "
             "hostNetwork, or the claim"
         )
     return use
@@ -157,16 +159,17 @@ def pod_asked_for(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
 def is_recorded(
     record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: PrepareSettings
 ) -> bool:
-    """Whether a record says what the server says, for this pod and in this boot."""
+    """Return whether a record matches the server's claim, for this pod and this boot."""
     same_user = (record.pod.uid, record.boot_id) == (pod_uid, terms.boot_id)
     return same_user and _has_devices_of(record, claim)
 
 
 def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
-    """Whether the devices are the same.
+    """Return whether record and claim have the same devices.
 
-    An older record does not know its alternatives, nor what its shares consume: the one counts
-    where it is known, the other never, for a share that is allocated anew has another id.
+    An older record has neither alternatives nor consumed capacity. Alternatives are compared if the
+    record has them. Consumed capacity is never compared: a share that is allocated again has
+    another id.
     """
     recorded = [
         (device.request, device.pool, device.device.name, device.share_id, device.admin_access)
@@ -189,14 +192,14 @@ def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
 
 
 def why_orphaned(record: Allocation, document: Mapping[str, object] | None) -> str:
-    """Return why a record is of no allocation any more, "" if it is of one.
+    """Return why a record has no allocation any more, "" if it has one.
 
     Args:
-        record: of a claim.
-        document: what the server has under the claim's name.
+        record: the record of a claim.
+        document: the claim's document from the server, None if there is none.
 
     Raises:
-        ConfigError: it is not what a server writes.
+        ConfigError: the document is invalid.
     """
     if document is None:
         return "the claim does not exist any more"
@@ -211,32 +214,33 @@ def why_orphaned(record: Allocation, document: Mapping[str, object] | None) -> s
     return ""
 
 
-def handed_on(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef, ...]:
-    """Return the pods that a claim is reserved for, where the record's pod is none of them now.
+def successor_pods(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef, ...]:
+    """Return the pods that a claim is reserved for, if the recorded pod is not among them.
 
-    Between pods that follow each other without a gap the kubelet asks for no Unprepare and for no
-    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). A monitor's claim needs neither.
+    Between pods that follow each other without a gap, the kubelet calls neither Unprepare nor
+    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). A claim with adminAccess needs
+    neither.
     """
     pods = tuple(consumer for consumer in claim.consumers if consumer.resource == "pods")
     its_pod_has_it = record.pod.uid in {pod.uid for pod in pods}
-    if its_pod_has_it or not (takes_devices(claim) and _has_devices_of(record, claim)):
+    if its_pod_has_it or not (consumes_devices(claim) and _has_devices_of(record, claim)):
         return ()
     return tuple(ObjectRef(claim.ref.namespace, pod.name, pod.uid) for pod in pods)
 
 
-def expects(
+def waits_for_claim(
     document: Mapping[str, object] | None, claim: AllocatedClaim, pod: ObjectRef, record: Allocation
 ) -> bool:
-    """Whether a pod lives on the node of a record and is to have the claim.
+    """Return whether a pod on the node of a record waits for the claim.
 
     Args:
-        document: what the server has under the pod's name.
-        claim: as the server has it.
-        pod: the one that is meant.
-        record: of the claim.
+        document: the pod's document from the server, None if there is none.
+        claim: the claim.
+        pod: the pod.
+        record: the record of the claim.
 
     Raises:
-        ConfigError: the document is not what a server writes.
+        ConfigError: the document is invalid.
     """
     if document is None or is_over(document, pod.uid):
         return False
@@ -253,21 +257,21 @@ def allocation_of(
     nonce: str,
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = MappingProxyType({}),
 ) -> Allocation:
-    """Return the record of a claim; addresses may still be ranges.
+    """Return the record of a claim; addresses can still be ranges.
 
     Args:
-        claim: as the server has it.
-        pod: the one that has it.
-        use: what the pod does with it.
-        devices: of the node, by name.
-        terms: what holds for all claims.
-        nonce: of its CDI ids.
-        provided: (request, device) → parameters of cloud and profile, the strongest last.
+        claim: the claim.
+        pod: the pod that gets it.
+        use: how the pod uses it.
+        devices: devices of the node, by name.
+        terms: settings for all claims.
+        nonce: last part of its CDI ids.
+        provided: (request, device) → parameters of cloud and profile, lowest precedence first.
 
     Raises:
-        NotYetError: a device is not on the node, or its interface is not.
+        NotYetError: a device, or its interface, is not on the node.
         RefusedError: a device is of another node.
-        ConfigError: every violation of the parameters, for all devices.
+        ConfigError: all violations of the parameters, for all devices.
     """
     _check_devices(claim, devices, terms)
     violations: list[str] = []
@@ -312,7 +316,7 @@ def _check_devices(
 def _configs(
     claim: AllocatedClaim, terms: PrepareSettings, violations: list[str]
 ) -> Iterator[tuple[str, NetworkConfig]]:
-    """Yield the configuration of each request; what is wrong with one is added to violations."""
+    """Yield the configuration of each request; violations are appended."""
     for request in dict.fromkeys(result.request for result in claim.results):
         try:
             config = select_config(
@@ -330,7 +334,7 @@ def _with_provided(
     result: Result,
     violations: list[str],
 ) -> NetworkConfig:
-    """Return the parameters over those of providers; violations of the whole are added."""
+    """Return the parameters merged over those of providers; violations are appended."""
     try:
         return with_provided(provided.get((result.request, result.device[2]), ()), own)
     except ConfigError as error:
@@ -341,9 +345,9 @@ def _with_provided(
 def _given(
     result: Result, device: Device, config: NetworkConfig, violations: list[str]
 ) -> AllocatedDevice:
-    """Return a device as it is given; what its configuration asks in vain is added to violations.
+    """Return a device with its configuration; violations are appended.
 
-    The claim that has a device configures it, not one that observes it.
+    Only a claim that consumes a device configures it, not one that observes it.
     """
     if result.admin_access:
         config = NetworkConfig()
@@ -364,16 +368,16 @@ def _given(
 
 
 def is_gated(record: Allocation) -> bool:
-    """Whether each request that hands devices over is listed by a container, which waits for them.
+    """Return whether each request that hands over devices is listed by a container.
 
-    A container that lists another request of the claim waits for nothing.
+    A container that lists another request of the claim does not wait for these devices.
     """
     listed = {container.request for container in record.containers}
     return "" in listed or listed.issuperset(gated_requests(record))
 
 
 def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
-    """Return the kubelet's answer for a recorded claim."""
+    """Return the response to the kubelet for a recorded claim."""
     ids = dict(cdi_ids(record))
     return tuple(
         PreparedDevice(
@@ -388,6 +392,6 @@ def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
 
 
 def _named(result: Result) -> tuple[str, str]:
-    """Return the request and its alternative, "" where it has none."""
+    """Return the request and its alternative, "" if it has none."""
     request, _, subrequest = result.request.partition("/")
     return request, subrequest

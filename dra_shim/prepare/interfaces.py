@@ -1,6 +1,4 @@
-"""Interfaces of Prepare: sources of claims, pods and devices. API client and inventory
-implement them.
-"""
+"""Interfaces of Prepare: sources of claims, pods and devices, for API client and inventory."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -9,46 +7,45 @@ from dranet_nri.model import Device, ObjectRef
 
 
 class ClaimSource(Protocol):
-    """Reads ResourceClaims."""
+    """Source of ResourceClaims."""
 
     async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
-        """Return the claim of that namespace and name as JSON, None if there is none.
+        """Return the claim as JSON, None if there is none.
 
-        It must come from the API server, not from a cache: its UID and allocation decide. The
-        caller compares the UID.
+        It must come from the API server, not from a cache, because its UID and allocation decide.
+        The caller compares the UID.
 
         Raises:
-            UnavailableError: the server cannot answer now.
-            NotYetError: it will not (401, 403), or serves no such kind; says what is missing. One
-                that has just started says so for a while.
+            UnavailableError: the server does not answer now.
+            NotYetError: the server refuses (401, 403), or does not serve the kind; names what is
+                missing. A server that has just started answers this too.
         """
 
 
 class PodSource(Protocol):
-    """Reads Pods."""
+    """Source of Pods."""
 
     async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
-        """Return the pod of that namespace and name as JSON, None if there is none.
+        """Return the pod as JSON, None if there is none.
 
         Raises:
-            UnavailableError: the server cannot answer now.
-            NotYetError: it will not (401, 403), or serves no such kind; says what is missing. One
-                that has just started says so for a while.
+            UnavailableError: the server does not answer now.
+            NotYetError: the server refuses (401, 403), or does not serve the kind; names what is
+                missing. A server that has just started answers this too.
         """
 
 
 class UseSource(ClaimSource, PodSource, Protocol):
-    """Reads claims, and the pods that use them."""
+    """Source of claims and of the pods that use them."""
 
 
 class DeviceSource(Protocol):
     """Source of the node's devices."""
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-        """Return those of the devices that this node may give away, published or not, by name.
+        """Return the devices of these names that can be assigned, published or not.
 
-        A device that is in a pod keeps its last facts. For a name that it does not know it looks
-        at the node once more before it leaves it out.
+        A device in a pod keeps its last facts. For an unknown name, the node is scanned once more.
 
         Raises:
             KernelError: the node cannot be scanned.
@@ -56,10 +53,10 @@ class DeviceSource(Protocol):
 
 
 class NodeSource(DeviceSource, Protocol):
-    """Source of the node's devices, and of those that exclude each other."""
+    """Source of the node's devices and of their conflicts."""
 
-    def rivals(self) -> Mapping[str, frozenset[str]]:
-        """Return device → those that no other pod may have beside it, by the last scan.
+    def conflicts(self) -> Mapping[str, frozenset[str]]:
+        """Return device → devices that no other pod may have at the same time, by the last scan.
 
-        A PF and its virtual functions and subfunctions are such.
+        A PF conflicts with its virtual functions and subfunctions.
         """

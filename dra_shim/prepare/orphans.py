@@ -1,16 +1,18 @@
-"""Orphan collection: records of claims that no kubelet will unprepare, and pods that wait in vain.
+"""Orphan collection: records that no kubelet will unprepare, and pods that never get their claim.
 
-A kubelet may lose a claim: an old client wiped the pod's status, its checkpoint was removed, the
-claim was deleted by force. The record would keep a device from every pod for ever. A pod that gets
-a claim before the previous pod's end is never prepared, and would wait for ever.
+A kubelet can lose a claim: a client wiped the status of the pod, the kubelet's checkpoint was
+removed, or the claim was deleted by force. The record would then block a device for ever. A pod
+that gets a claim before the previous pod's end is never prepared, and would wait for ever.
 
 Rules:
-1. All of these must hold, at every check for ten minutes: the API server has no such allocation,
-   the kubelet's checkpoint does not name the claim, and the plugin has no device of it in a pod.
-2. A source that cannot be read now proves nothing, and the ten minutes begin again. A problem of
-   one claim proves nothing about another.
-3. A pod waits in vain while its claim is recorded for another pod, which by the API server no
-   longer has it, and whose devices are restored. Begin and end of that are reported.
+1. A record is removed when all of these hold at each check for ten minutes: the API server has no
+   such allocation, the kubelet's checkpoint does not contain the claim, and the plugin has no
+   device of the claim in a pod.
+2. A source that cannot be read resets the ten minutes. An error for one claim does not affect
+   others.
+3. A pod never gets its claim while the claim is recorded for another pod, the API server has
+   removed that pod from the claim, and the devices are restored. Begin and end of this state are
+   reported.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra_shim.prepare.allocation import expects, handed_on, why_orphaned
+from dra_shim.prepare.allocation import successor_pods, waits_for_claim, why_orphaned
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.prepare.events import (
     Notify,
@@ -33,12 +35,12 @@ from dra_shim.resourceapi import AllocatedClaim, read_allocated
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import Allocation, ObjectRef
 
-SWEEP_S: Final = 150.0  # between two rounds
-ORPHAN_S: Final = 600.0  # a record without a user is removed after this time
+COLLECT_INTERVAL_S: Final = 150.0  # seconds between two checks
+ORPHAN_S: Final = 600.0  # seconds after which a record without a user is removed
 
 
 class OrphanCollector:
-    """Orphan collector; it also finds pods that wait for an earlier pod's claim."""
+    """Collector of orphaned records; it also reports pods that never get their claim."""
 
     def __init__(
         self,
@@ -50,15 +52,15 @@ class OrphanCollector:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; nothing is checked before run.
+        """Create the collector; `run` checks.
 
         Args:
             server: the API server.
-            preparer: has the records, and drops them in turn with other calls for the claim.
+            preparer: has the records, and removes them under the lock of the claim.
             checkpoint: the kubelet's dra_manager_state; need not be readable.
             notify: called with removed records and waiting pods; must not raise.
             clock: monotonic seconds.
-            sleep: waits that many seconds of it.
+            sleep: waits this number of seconds.
         """
         self._server = server
         self._preparer = preparer
@@ -66,55 +68,58 @@ class OrphanCollector:
         self._notify = notify
         self._clock = clock
         self._sleep = sleep
-        self._since: dict[str, float] = {}  # claim UID → time since when the record has no user
-        self._waiting: dict[tuple[str, str], tuple[ObjectRef, ...]] = {}  # as told; see _key
+        # claim UID → time at which its record was first found without a user
+        self._since: dict[str, float] = {}
+        self._waiting: dict[tuple[str, str], tuple[ObjectRef, ...]] = {}  # as reported; see _key
 
     async def run(self) -> None:
-        """Sweep for ever."""
+        """Check at intervals until cancelled."""
         while True:
-            await self._sleep(SWEEP_S)
-            await self.sweep()
+            await self._sleep(COLLECT_INTERVAL_S)
+            await self.collect()
 
-    async def sweep(self) -> None:
-        """Check once."""
+    async def collect(self) -> None:
+        """Check all records once."""
         since, self._since = self._since, {}
         try:
             named = await in_thread(lambda: _read(self._checkpoint))
-            standing = await self._preparer.standing()
-            keys = {_key(claim.record) for claim in standing}
+            states = await self._preparer.record_states()
+            keys = {_key(claim.record) for claim in states}
             self._waiting = {key: pods for key, pods in self._waiting.items() if key in keys}
-            for entry in standing:
+            for entry in states:
                 if not entry.held and not all(uid.encode() in named for uid in _key(entry.record)):
-                    await self._judge(entry.record, since, named)
+                    await self._check(entry.record, since, named)
         except Exception as error:  # noqa: BLE001 - the next round runs after any error
             self._since = {}
             self._notify(OrphanSearchFailed(error))
 
-    async def _judge(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
+    async def _check(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
         try:
-            await self._look(record, since, named)
+            await self._check_record(record, since, named)
         except ApiUnavailableError:
-            pass  # nothing is proved; it is asked again
+            pass  # the next round checks again
         except NotYetError:
-            raise  # a right that is missing for all
+            raise  # a missing right affects all claims
         except Exception as error:  # noqa: BLE001 - an error of one record does not stop the others
             self._notify(OrphanSearchFailed(error, record.claim))
 
-    async def _look(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
+    async def _check_record(
+        self, record: Allocation, since: Mapping[str, float], named: bytes
+    ) -> None:
         document = await self._server.claim(record.claim)
         reason = why_orphaned(record, document)
         if document is not None and not reason:
-            await self._look_on(record, read_allocated(document))
+            await self._check_successors(record, read_allocated(document))
         elif record.claim.uid.encode() not in named:
             await self._drop(record, reason, since)
 
-    async def _look_on(self, record: Allocation, claim: AllocatedClaim) -> None:
-        """Check the pods that a claim was passed on to."""
+    async def _check_successors(self, record: Allocation, claim: AllocatedClaim) -> None:
+        """Check the pods that the claim is reserved for now."""
         waiting = tuple(
             [
                 pod
-                for pod in handed_on(record, claim)
-                if expects(await self._server.pod(pod), claim, pod, record)
+                for pod in successor_pods(record, claim)
+                if waits_for_claim(await self._server.pod(pod), claim, pod, record)
             ]
         )
         if waiting != self._waiting.get(_key(record), ()):
@@ -136,7 +141,7 @@ def _key(record: Allocation) -> tuple[str, str]:
 
 
 def _read(path: Path) -> bytes:
-    """Return the bytes of a file, none where it cannot be read."""
+    """Return the content of a file, b"" if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,11 +1,11 @@
 """Parameters from providers at Prepare, and their release after Unprepare.
 
 Rules:
-1. What a profile provider is asked for is on disk first, so that it is released after any crash.
-2. A provider that does not answer delays the first Prepare of a claim only: a recorded answer is
-   used again, and a claim with an allocation record asks nobody.
-3. A release is retried until the provider answers. It runs in the claim's turn, so that it never
-   takes back what a new Prepare asked for.
+1. A profile is on disk before it is requested, so that it is released after any crash.
+2. A provider that does not answer delays only the first Prepare of a claim: a recorded answer is
+   used again, and a claim with an allocation record needs no provider.
+3. A release is retried until the provider answers. It runs under the lock of the claim, so that it
+   never releases what a new Prepare requested.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, ProviderDeviceId, identity_of
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
@@ -34,26 +34,26 @@ from dranet_nri.config import (
 from dranet_nri.errors import ConfigError, DranetError, RefusedError
 from dranet_nri.model import Device, NetworkConfig, ObjectRef
 
-AGAIN_S: Final = 60.0  # between two searches for what is due
+AGAIN_S: Final = 60.0  # seconds between two searches for due releases
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
 
-Layers = Mapping[tuple[str, str], tuple[Provided, ...]]  # by request and device
+Layers = Mapping[tuple[str, str], tuple[Provided, ...]]  # (request, device)
 
 
 class CloudParameters(Protocol):
-    """Parameters that a cloud has for devices."""
+    """Source of parameters from the cloud."""
 
     def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
-        """Return the cloud's name and its parameters for a device.
+        """Return the name of the cloud and its parameters for a device.
 
         Raises:
-            CloudError: they are not known yet.
+            CloudError: the parameters are not known yet.
         """
 
 
 class ProfileSource(Protocol):
-    """A profile provider; see cloud.webhook.Webhook for arguments and errors."""
+    """Profile provider; see cloud.webhook.Webhook for arguments and errors."""
 
     async def capabilities(self) -> Capabilities: ...
     async def profile(
@@ -69,19 +69,19 @@ class ProfileSource(Protocol):
 
 
 class NoCloudParameters:
-    """The cloud of a machine in none."""
+    """Source outside a cloud."""
 
     def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:  # noqa: ARG002
-        """Return nothing."""
+        """Return no parameters."""
         return "", {}
 
 
 @dataclass(frozen=True, slots=True)
 class Providers:
-    """Sources of parameters beside class and claim.
+    """Sources of parameters besides class and claim.
 
     Attributes:
-        profiles: None where no profile provider is configured.
+        profiles: None without a profile provider.
     """
 
     store: ProfileStore
@@ -95,18 +95,18 @@ class Providers:
         devices: Mapping[str, Device],
         terms: PrepareSettings,
     ) -> Layers:
-        """Return the parameters of providers for each request and device, the strongest last.
+        """Return the parameters of providers for each request and device, lowest precedence first.
 
         Args:
-            claim: as the server has it.
-            document: the same, whole.
-            devices: of the node, by name; one that is not there is left out.
-            terms: what holds for all claims.
+            claim: the claim.
+            document: its document.
+            devices: devices of the node, by name; missing ones are ignored.
+            terms: settings for all claims.
 
         Raises:
             NotYetError: a provider does not answer now.
             RefusedError: a profile is denied, or there is no profile provider.
-            ConfigError: what a provider gives breaks rules.
+            ConfigError: the parameters of a provider are invalid.
             OSError: the profile record cannot be written.
         """
         layers: dict[tuple[str, str], tuple[Provided, ...]] = {}
@@ -119,7 +119,7 @@ class Providers:
                     claim.configs, result.request, first_valid_wins=terms.first_valid_config
                 )
             except ConfigError:
-                continue  # allocation_of reports it, with those of all requests
+                continue  # allocation_of reports the violations of all requests
             layers[result.request, device.name] = await self._of_device(
                 claim.ref, document, device, own
             )
@@ -173,7 +173,7 @@ class Providers:
         except DeniedError as error:
             raise RefusedError(f'profile: "{profile}": device {device.name}: {error}') from error
         except CloudError as error:
-            if use.answer and use.config == text:  # a pod keeps the address it has
+            if use.answer and use.config == text:  # a pod keeps its address
                 return dict(json.loads(use.answer))
             raise NotYetError(f'profile "{profile}": device {device.name}: {error}') from error
         given = replace(use, config=text, answer=json.dumps(answer))
@@ -191,7 +191,7 @@ Turn = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]
 
 
 class ProfileReleaser:
-    """Gives back what profiles gave to claims that have no allocation any more."""
+    """Releases profiles of claims that have no allocation any more."""
 
     def __init__(
         self,
@@ -202,26 +202,26 @@ class ProfileReleaser:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; run does the work.
+        """Create the releaser; `run` sends requests.
 
         Args:
             store: the profile records.
-            profiles: the provider, None for none: what is due then waits for one.
-            in_turn: runs work for a claim UID unless the claim has an allocation record, and
-                returns whether it ran.
+            profiles: the provider, None for none; then due releases wait for one.
+            in_turn: runs work under the lock of a claim UID unless the claim has an allocation
+                record, and returns whether it ran.
             notify: called with each release; must not raise.
-            sleep: waits that many seconds.
+            sleep: waits this number of seconds.
         """
         self._store, self._profiles = store, profiles
         self._in_turn, self._notify, self._sleep = in_turn, notify, sleep
         self._wakeup = Wakeup(LoopClock(sleep=sleep))
 
     def wake(self) -> None:
-        """Search for what is due soon."""
+        """Search for due releases soon."""
         self._wakeup.wake()
 
     async def run(self) -> None:
-        """Release until cancelled."""
+        """Release profiles until cancelled."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             if await self.release_due():
@@ -231,7 +231,7 @@ class ProfileReleaser:
                 await self._sleep(backoff.next_s())
 
     async def release_due(self) -> bool:
-        """Release what is due now; return whether nothing failed."""
+        """Release due profiles; return whether all requests succeeded."""
         failed = False
         for uid in await in_thread(self._store.claims):
             try:
@@ -254,7 +254,7 @@ class ProfileReleaser:
             try:
                 await self._profiles.release(use.device, record.claim, json.loads(use.config))
             except DeniedError as error:
-                # It answered: retrying the same request would fail for ever.
+                # The provider answered: a retry of the same request would fail for ever.
                 self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))
         await in_thread(lambda: self._store.remove(uid))
         self._notify(ProfileReleased(record.claim))

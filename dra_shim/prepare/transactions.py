@@ -1,12 +1,13 @@
 """Transactions of Prepare and Unprepare; they write, and may block.
 
 Rules:
-1. An answer to the kubelet is on disk first.
-2. A device is allocated only while no other record has it, and the plugin has it in no other pod.
-3. A claim's CDI ids do not change: a kubelet may keep them, even if the record was lost. So a
-   claim is given to a pod only when the plugin has none of its devices in another one.
+1. A record is on disk before the response to the kubelet.
+2. A device is allocated only if no other record has it, and the plugin has it in no other pod.
+3. The CDI ids of a claim do not change, because a kubelet can keep them, even if the record was
+   lost. So a claim is assigned to a pod only if the plugin has none of its devices in another pod.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    """A record, and whether the plugin may still have a device of its claim in a pod."""
+    """A record, and whether the plugin can still have a device of its claim in a pod."""
 
     record: Allocation
     held: bool
@@ -30,17 +31,17 @@ class RecordState:
 
 @dataclass(frozen=True, slots=True)
 class RecordInputs:
-    """Devices of the node, and exclusions, for the record of one claim.
+    """Devices of the node and their conflicts, for the record of one claim.
 
     Attributes:
-        devices: of the node, by name.
-        rivals: device → those that no other pod may have beside it.
+        devices: devices of the node, by name.
+        conflicts: device → devices that no other pod may have at the same time.
         provided: parameters of cloud and profile; see allocation_of.
-        runs: the pod has its devices already, so it is not refused what other devices have too.
+        runs: the pod already has its devices, so duplicate names and addresses are not refused.
     """
 
     devices: Mapping[str, Device]
-    rivals: Mapping[str, frozenset[str]]
+    conflicts: Mapping[str, frozenset[str]]
     provided: Mapping[tuple[str, str], tuple[Provided, ...]] = field(default_factory=dict)
     runs: bool = False
 
@@ -53,25 +54,25 @@ def record(
     given: RecordInputs,
     terms: PrepareSettings,
 ) -> Allocation:
-    """Return the claim's record for this pod, made now unless it is there.
+    """Return the claim's record for this pod; create it if there is none.
 
     Args:
-        transaction: the open one.
-        claim: as the server has it.
-        pod: the one that has it.
-        use: what the pod does with it.
-        given: to the claim.
-        terms: what holds for all claims.
+        transaction: the open transaction.
+        claim: the claim.
+        pod: the pod that gets it.
+        use: how the pod uses it.
+        given: devices and parameters for the claim.
+        terms: settings for all claims.
 
     Raises:
-        NotYetError: a device or an address is another's still, or a device not on the node.
-        DranetError: the claim is refused, or its record cannot be used.
+        NotYetError: a device or an address is still in use, or a device is not on the node.
+        DranetError: the claim is refused, or its record is unusable.
         OSError: the record cannot be written.
     """
     before = transaction.by_uid(claim.ref.uid)
     if before and is_recorded(before[0], claim, pod.uid, terms):
         return before[0]
-    _check_free(claim, transaction.in_use((claim.ref, pod)), given.rivals)
+    _check_free(claim, transaction.in_use((claim.ref, pod)), given.conflicts)
     holder = transaction.holder(claim.ref.uid, besides=pod.uid)
     if holder is not None:
         raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
@@ -84,11 +85,32 @@ def record(
     return made
 
 
+def peek(
+    checkpoint: CheckpointTransaction, mutex: threading.Lock, claim_uid: str
+) -> tuple[Allocation, ...] | None:
+    """Return a claim's record without a transaction, to save a thread and the lock.
+
+    Args:
+        checkpoint: not entered.
+        mutex: held by the thread that has entered it.
+        claim_uid: of the claim.
+
+    Returns:
+        At most one record; None if a transaction is running, or none ran yet.
+    """
+    if not mutex.acquire(blocking=False):
+        return None
+    try:
+        return checkpoint.peek(claim_uid)
+    finally:
+        mutex.release()
+
+
 def check_distinct(records: Sequence[Allocation]) -> None:
-    """See that no two devices of a pod would have one name or address.
+    """Check that no two devices of a pod have the same name or address.
 
     Raises:
-        ConfigError: names each, and the devices.
+        ConfigError: all duplicates, with their devices.
     """
     violations = clashes(
         [
@@ -106,7 +128,7 @@ def check_distinct(records: Sequence[Allocation]) -> None:
 
 
 def _own_name(given: AllocatedDevice) -> str:
-    """Return the name of the interface that moves, "" where it stays on the host."""
+    """Return the name of the interface that moves, "" if it stays on the host."""
     stays = given.share_id and given.config.interface.child is None
     if stays or given.admin_access:
         return ""
@@ -122,16 +144,16 @@ def _others(transaction: CheckpointTransaction, made: Allocation) -> list[Alloca
 def forget(
     transaction: CheckpointTransaction, claim_uid: str, judged: Allocation | None = None
 ) -> bool:
-    """Drop a claim's record, and say whether there was one; one that is broken is moved aside.
+    """Remove a claim's record and return whether there was one; a corrupt one is quarantined.
 
     Args:
-        transaction: the open one.
-        claim_uid: of the claim.
-        judged: the record to be dropped, as `record_state` returned it; one that was written since
-            stays, whatever it says. None for whatever is there.
+        transaction: the open transaction.
+        claim_uid: UID of the claim.
+        judged: the record to remove, as returned by `record_state`; a record that was written since
+            is kept. None for any record.
 
     Raises:
-        OSError: it cannot be removed.
+        OSError: the record cannot be removed.
     """
     there = transaction.by_uid(claim_uid)
     if judged is not None and not any(record is judged for record in there):
@@ -151,14 +173,14 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     """Return a record with addresses in place of ranges."""
     try:
         configs = lease_addresses([device.config for device in made.devices], taken)
-    except OwnedError as error:  # by a pod that may end
+    except OwnedError as error:  # retriable: a pod can end
         raise NotYetError(str(error)) from error
     given = zip(made.devices, configs, strict=True)
     return replace(made, devices=tuple(replace(device, config=config) for device, config in given))
 
 
 def _check_free(
-    claim: AllocatedClaim, uses: DeviceUsage, rivals: Mapping[str, frozenset[str]]
+    claim: AllocatedClaim, uses: DeviceUsage, conflicts: Mapping[str, frozenset[str]]
 ) -> None:
     taken = [result for result in claim.results if not result.admin_access]
     held: list[str] = []
@@ -170,11 +192,11 @@ def _check_free(
     if held:
         raise NotYetError("; ".join(held))
     excluded = [
-        f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
+        f"device {name}: a PF and its functions exclude each other, and {conflict} is in use "
         f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
         for name in (result.device[2] for result in taken)
-        for rival in sorted(rivals.get(name, ()))
-        if (who := uses.whole.get(rival) or uses.shares.get(rival))
+        for conflict in sorted(conflicts.get(name, ()))
+        if (who := uses.whole.get(conflict) or uses.shares.get(conflict))
     ]
     if excluded:
         raise RefusedError("; ".join(excluded))

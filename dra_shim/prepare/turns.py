@@ -1,4 +1,4 @@
-"""Turns of claims: one call at a time for each claim, and the tasks that prepare it."""
+"""Locks of claims: one call at a time for each claim, and the tasks that prepare it."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Turns(Generic[T]):
-    """Tasks at work, by claim."""
+    """Locks and tasks by claim."""
 
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     preparing: dict[str, set[asyncio.Task[T | None]]] = field(default_factory=dict)
 
     def of(self, claim_uid: str) -> asyncio.Lock:
-        """Return the claim's lock, which lives as long as it is referenced."""
+        """Return the lock of a claim, which exists as long as it is referenced."""
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
     @contextmanager
     def listed(self, tasks: Mapping[str, asyncio.Task[T | None]]) -> Iterator[None]:
-        """Let Unprepare find tasks that prepare, by claim UID."""
+        """Register tasks by claim UID, so that Unprepare can cancel them."""
         for uid, task in tasks.items():
             self.preparing.setdefault(uid, set()).add(task)
         try:
@@ -35,6 +35,6 @@ class Turns(Generic[T]):
                     del self.preparing[uid]
 
     def end(self, claim_uid: str) -> None:
-        """Cancel what still prepares the claim."""
+        """Cancel the task that prepares the claim."""
         for task in self.preparing.get(claim_uid, ()):
             task.cancel()

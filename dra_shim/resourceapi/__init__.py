@@ -1,7 +1,6 @@
 """Documents of resource.k8s.io as typed values, or every API rule that they break.
 
 manifests.py          YAML or JSON text → plain documents
-names.py              the name rules of Kubernetes
 types.py              claims, templates and classes
 slice_types.py        slices and their devices
 claim_spec.py         `spec.devices` of a claim: requests, constraints, configuration
@@ -18,7 +17,6 @@ from dra_shim.resourceapi.allocated_claim import AllocatedClaim, Consumer, Resul
 from dra_shim.resourceapi.allocation_result import recorded_amounts
 from dra_shim.resourceapi.claim_spec import MAX_DEVICES
 from dra_shim.resourceapi.decode import parse_document, parse_manifests
-from dra_shim.resourceapi.names import parse_label, parse_subdomain
 from dra_shim.resourceapi.pod import PodUse, is_over, read_pod_use
 from dra_shim.resourceapi.slice_types import (
     AllocatedResult,
@@ -78,9 +76,7 @@ __all__ = [
     "Workload",
     "is_over",
     "parse_document",
-    "parse_label",
     "parse_manifests",
-    "parse_subdomain",
     "read_allocated",
     "read_pod_use",
     "recorded_amounts",

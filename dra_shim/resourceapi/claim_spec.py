@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from dra_shim.cel import SelectorError, compile_selector, filter_language
-from dra_shim.resourceapi.names import parse_driver, parse_label, parse_qualified, parse_subdomain
 from dra_shim.resourceapi.requirements import capacity, tolerations
 from dra_shim.resourceapi.types import Cel, ClaimRequest, ClaimSpec, Constraint, DeviceRequest
 from dranet_nri.config import (
@@ -21,6 +20,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model.api_names import parse_driver, parse_label, parse_qualified, parse_subdomain
 
 TOO_LONG: Final = f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it"
 MAX_DEVICES: Final = 32  # AllocationResultsMaxSize

@@ -18,7 +18,6 @@ from dra_shim.resourceapi.claim_spec import (
     required,
     selectors,
 )
-from dra_shim.resourceapi.names import parse_label, parse_subdomain
 from dra_shim.resourceapi.slice_spec import slice_spec
 from dra_shim.resourceapi.slice_types import ResourceSlice
 from dra_shim.resourceapi.types import (
@@ -40,6 +39,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import ConfigError, InvalidValueError
 from dranet_nri.model import parse_uid
+from dranet_nri.model.api_names import parse_label, parse_subdomain
 
 GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")

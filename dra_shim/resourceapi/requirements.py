@@ -5,10 +5,10 @@ from fractions import Fraction
 from typing import Final
 
 from dra_shim.cel.values import parse_amount
-from dra_shim.resourceapi.names import parse_attribute_name, parse_taint_key, parse_word
 from dra_shim.resourceapi.types import Toleration
 from dranet_nri.config import Node
 from dranet_nri.errors import InvalidValueError
+from dranet_nri.model.api_names import parse_attribute_name, parse_taint_key, parse_word
 
 _MAX_TOLERATIONS: Final = 16  # DeviceTolerationsMaxLength, k8s.io/api/resource
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")

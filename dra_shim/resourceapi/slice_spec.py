@@ -9,7 +9,6 @@ from typing import Final
 
 from dra_shim.cel.values import OneOrMore, is_semver
 from dra_shim.resourceapi.claim_spec import Fields, required
-from dra_shim.resourceapi.names import parse_driver, parse_label, parse_subdomain, parse_taint_key
 from dra_shim.resourceapi.requirements import amount, check_name
 from dra_shim.resourceapi.slice_types import (
     Capacity,
@@ -22,6 +21,7 @@ from dra_shim.resourceapi.slice_types import (
 from dranet_nri.config import Node
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, Version
+from dranet_nri.model.api_names import parse_driver, parse_label, parse_subdomain, parse_taint_key
 
 _MAX_DEVICES: Final = 128
 _MAX_SETS: Final = 8

@@ -2,11 +2,11 @@
 
 layout.py         assignment of devices to slices
 documents.py      slices as JSON, in each version of the API
-diff.py           writes that the server needs
-rejections.py     devices that the server refused, and fields that it dropped
-feature_probe.py  features that the server has
+diff.py           writes that bring the server to the desired state
+rejections.py     devices that the server rejected, and fields that it dropped
+feature_probe.py  features of the server
 schedule.py       rate limit and back-off
-notices.py        events of this room
+notices.py        notices of this room
 controller.py     the loop
 """
 

@@ -1,13 +1,13 @@
-"""The ResourceSlice controller: keeps the node's slices on the server up to date.
+"""ResourceSlice controller: reconciles the node's slices on the server.
 
 Rules:
-1. A pass reads the Node and the slices, plans from both, and writes. It keeps no copy that may be
-   stale; the informer only reports that another writer changed something.
-2. A device that the server refuses is left out, reported, and retried when it changed.
-3. While nothing changes, nothing is read and nothing is written, except for rule 4.
-4. A feature counts as missing when the probe, or the result of a write, shows it: another server
-   may have answered, or the same one after its gate was closed. It is probed again with the first
-   change after an hour, or without any within two.
+1. A pass reads the Node and the slices, plans from both, and writes. It keeps no cache that could
+   be stale; the informer only reports that another writer changed something.
+2. A device that the server rejects is omitted, reported, and retried when it changed.
+3. While nothing changes, nothing is read or written, except for rule 4.
+4. A feature counts as missing if the probe or the result of a write shows it: another server may
+   have responded, or the same one after its gate was disabled. It is probed again with the first
+   change after an hour, or without a change within two.
 """
 
 import asyncio
@@ -58,16 +58,16 @@ from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
 
 PROBE_S: Final = (
-    3600.0  # before a missing feature is probed again; twice that at most without changes
+    3600.0  # seconds before a missing feature is probed again; at most twice that without changes
 )
-_USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
-MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
+_USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists only if enabled
+MAX_ROUNDS: Final = 32  # attempts of a pass; each one omits what the server rejected before
 
 Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
 
 
 class ResourceSliceController:
-    """Publishes one node's devices."""
+    """Publisher of one node's devices."""
 
     def __init__(
         self,
@@ -94,8 +94,8 @@ class ResourceSliceController:
         self._informer = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
         self._pace = SyncSchedule(timing.random)
         self._alarm = Wakeup(timing)
-        self._writes = 0  # of this pass
-        self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
+        self._writes = 0  # state of this pass
+        self._expected: Mapping[str, Seen] | None = None  # slices on the server after the last pass
         self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
         self._accepted: dict[str, AcceptedSlice] = {}
         self._refused: dict[str, SliceDevice] = {}
@@ -113,7 +113,7 @@ class ResourceSliceController:
             self._alarm.wake()
 
     async def run(self) -> None:
-        """Publish until cancelled; may be called again when it ended."""
+        """Publish until cancelled; may be called again afterwards."""
         if self._resources is not None:
             self._pace.news(self._clock())  # a pass that was cut short took in what there was
         async with asyncio.TaskGroup() as tasks:
@@ -176,7 +176,7 @@ class ResourceSliceController:
     def _planned(
         self, pool: SlicePool, resources: DriverResources, items: Sequence[Object]
     ) -> tuple[tuple[SliceContent, ...], tuple[Step, ...], list[PublishedSlice]]:
-        """Return the slices that shall be, what must be done for it, and what there is."""
+        """Return the desired slices, the writes for them, and the published slices."""
         published = [read_published(item) for item in items]
         found = {
             resource_slice.name: resource_slice.devices
@@ -205,7 +205,9 @@ class ResourceSliceController:
         return True
 
     async def _write(self, step: CreateSlice | ReplaceSlice) -> Object | None:
-        """Return what the server made of a slice; None if something is to be left out of it."""
+        """Return the server's version of a slice; None if it was rejected for a part that can be
+        omitted.
+        """
         write = self._api.create if isinstance(step, CreateSlice) else self._api.replace
         try:
             answer = await write(SLICE, step.document)
@@ -246,7 +248,7 @@ class ResourceSliceController:
     async def _known_to_server(
         self, pool: SlicePool, resources: DriverResources
     ) -> DriverResources:
-        """Return the devices, without what needs features that the server lacks."""
+        """Return the devices without fields of features that the server lacks."""
         needed = resources.features
         hopeful = self._clock() - self._probed_at >= PROBE_S
         if needed - self._probed or (hopeful and needed & self._lacking):
@@ -278,7 +280,8 @@ class ResourceSliceController:
             refused = missing_by(error) & features
             rest = features - refused
             return refused | (await self._probe(pool, rest) if refused and rest else frozenset())
-        except RejectedError:  # a rule of the cluster's against it; the writes will tell
+        # a policy of the cluster rejects the probe; the writes show missing features
+        except RejectedError:
             return frozenset()
         return missing_after(answer, features)
 

@@ -1,12 +1,13 @@
-"""Slice writes: the requests that bring the server's pool to the desired one.
+"""Slice writes: the requests that bring the server's pool to the desired state.
 
 Rules:
-1. Consumers see only the highest generation, and only if all its slices are there. A change of one
-   slice keeps the generation; a change of several, or of their number, is a new one, in all.
-2. Existing slices are changed, then missing ones created, then others removed: consumers ignore
-   slices of an older generation. Only a slice that blocks a name is removed first.
-3. The server's version of a sent slice counts as equal to it: fields that the server dropped, or
-   added, are not written again.
+1. Consumers use only the highest generation, and only if all its slices exist. A change of one
+   slice keeps the generation; a change of several, or of their number, is a new generation of all
+   slices.
+2. Existing slices are changed, then missing ones created, then others deleted: consumers ignore
+   slices of an older generation. Only a slice that blocks a name is deleted first.
+3. The server's version of a sent slice counts as equal to it, so that fields which the server
+   dropped or added are not written again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from dra_shim.resourceslice.layout import SliceContent
 
 @dataclass(frozen=True, slots=True)
 class AcceptedSlice:
-    """A slice as sent, and as the server returned it; both settled."""
+    """A slice as sent, and as the server returned it; both normalized."""
 
     sent: Spec
     kept: Spec
@@ -43,7 +44,7 @@ class CreateSlice:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSlice:
-    """Replace a slice, in the state in which it was seen."""
+    """Replace a slice in its published state."""
 
     part: SliceContent
     document: Object
@@ -51,7 +52,7 @@ class ReplaceSlice:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSlice:
-    """Remove a slice, in the state in which it was seen."""
+    """Delete a slice in its published state."""
 
     name: str
     uid: str
@@ -67,16 +68,16 @@ def plan(
     published: Iterable[PublishedSlice],
     accepted: Mapping[str, AcceptedSlice],
 ) -> tuple[Step, ...]:
-    """Return what must be done, in this order; nothing where all is as it should be.
+    """Return the writes in their order; none if the server is up to date.
 
     Args:
-        pool: what all slices say.
-        parts: the slices that shall be.
+        pool: common fields of all slices.
+        parts: the desired slices.
         published: all slices of this driver and node.
-        accepted: by name, of what was written before.
+        accepted: name → slice that was written before.
     """
     there = {resource_slice.name: resource_slice for resource_slice in published}
-    # The name of a pool cannot be changed: a slice of another one is in the way.
+    # The name of a pool is immutable: a slice of another pool blocks the name.
     fitting = {
         name: resource_slice
         for name, resource_slice in there.items()
@@ -114,7 +115,7 @@ def plan(
 def _is_right(
     pool: SlicePool, spec: Spec, before: PublishedSlice | None, known: AcceptedSlice | None
 ) -> bool:
-    """Whether a slice says what it shall, or what the server made of that."""
+    """Return whether a slice has the desired spec, or the server's version of it."""
     if before is None or before.owners != (pool.node_uid,):
         return False
     sent = settled(spec)
@@ -122,7 +123,7 @@ def _is_right(
 
 
 def _counted(others: Iterable[PublishedSlice], pool: SlicePool, generation: int) -> bool:
-    """Whether one of these counts as a slice of the pool."""
+    """Return whether one of these is a slice of the pool."""
     return any(
         resource_slice.pool == pool.node and resource_slice.generation == generation
         for resource_slice in others

@@ -14,9 +14,9 @@ from dra_shim.resourceapi import Capacity, CounterValue, SliceDevice, Taint
 from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Version
 
-FLAT: Final = "v1beta1"  # devices are under `basic` in this version, and in no other
+FLAT: Final = "v1beta1"  # only in this version devices are under `basic`
 _SUFFIXES: Final = tuple("EPTGMk")
-# A bool is an int as well.
+# In Python, a bool is an int.
 _TYPES: Final = {"bool": bool, "int": int, "string": str, "version": Version}
 
 Spec = Mapping[str, Any]
@@ -24,12 +24,12 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SlicePool:
-    """Fields common to all slices of a pool.
+    """Common fields of all slices of a pool.
 
     Attributes:
-        node: its node's name, and its own.
-        node_uid: of the Node that owns it.
-        version: of the API that documents are written in.
+        node: name of the node and of the pool.
+        node_uid: UID of the Node that owns it.
+        version: API version of written documents.
     """
 
     node: str
@@ -39,15 +39,15 @@ class SlicePool:
 
 @dataclass(frozen=True, slots=True)
 class PublishedSlice:
-    """A slice as it is on the server.
+    """A slice on the server.
 
     Attributes:
-        version: its resourceVersion.
-        generation: of its pool.
+        version: resourceVersion.
+        generation: generation of its pool.
         owners: UIDs of the Nodes that own it.
-        devices: their names.
-        spec: what it says, settled.
-        document: all of it.
+        devices: names of its devices.
+        spec: its normalized spec.
+        document: the whole document.
     """
 
     name: str
@@ -62,7 +62,7 @@ class PublishedSlice:
 
 
 def read_published(document: Document) -> PublishedSlice:
-    """Return what counts of a slice; what is not as the API has it is taken as missing."""
+    """Return the relevant fields of a slice; invalid fields count as missing."""
     spec = _object(document.get("spec"))
     pool = _object(spec.get("pool"))
     generation = pool.get("generation")
@@ -80,7 +80,7 @@ def read_published(document: Document) -> PublishedSlice:
 
 
 def settled(spec: Spec) -> Spec:
-    """Return a spec in comparable form: without times of taints and without empty fields."""
+    """Return a normalized spec: without times of taints and without empty fields."""
     found: Spec = _settled(spec)
     return found
 
@@ -89,10 +89,10 @@ def spec_of(pool: SlicePool, part: SliceContent, generation: int, slices: int) -
     """Return the spec of a slice.
 
     Args:
-        pool: what all its slices say.
-        part: what this one holds.
-        generation: of the pool.
-        slices: how many the pool has in that generation.
+        pool: common fields of all slices.
+        part: content of this slice.
+        generation: generation of the pool.
+        slices: number of slices in this generation.
     """
     spec: Object = {
         "driver": DRIVER_NAME,
@@ -105,15 +105,15 @@ def spec_of(pool: SlicePool, part: SliceContent, generation: int, slices: int) -
 
 
 def new_document(pool: SlicePool, part: SliceContent, spec: Spec) -> Object:
-    """Return a slice that is to be created."""
+    """Return the document of a new slice."""
     owners = [_owner(pool)]
     return {"metadata": {"name": part.name, "ownerReferences": owners}, "spec": dict(spec)}
 
 
 def changed_document(pool: SlicePool, before: PublishedSlice, spec: Spec) -> Object:
-    """Return a published slice with another spec, owned by the Node as it is now.
+    """Return a published slice with another spec, owned by the current Node.
 
-    What others wrote in its metadata stays, and so do the times of taints that are still there.
+    Metadata of other writers is kept, and so are the times of unchanged taints.
     """
     metadata = _object(before.document.get("metadata"))
     owners = [owner for owner in _owners(before.document) if not _is_node(owner)]
@@ -125,7 +125,7 @@ def changed_document(pool: SlicePool, before: PublishedSlice, spec: Spec) -> Obj
 
 
 def first_device(document: Document) -> Spec:
-    """Return what a slice's first device says, whatever the version; nothing if there is none."""
+    """Return the first device of a slice, in any version; empty if there is none."""
     return next(map(_body, _devices(_object(document.get("spec")))), {})
 
 
@@ -183,7 +183,7 @@ def _capacity(capacity: Capacity) -> Object:
 
 
 def quantity(amount: Fraction) -> str:
-    """Return a whole amount as a server writes it: "100G", "1500M", "7"."""
+    """Return a whole amount in the canonical form of the server: "100G", "1500M", "7"."""
     assert amount.denominator == 1, "nothing of ours is counted in parts"
     for power, suffix in zip(range(len(_SUFFIXES), 0, -1), _SUFFIXES, strict=True):
         if amount and amount % 1000**power == 0:
@@ -192,7 +192,7 @@ def quantity(amount: Fraction) -> str:
 
 
 def _counters(counters: Sequence[CounterValue], title: str) -> list[Object]:
-    """Return counters by their sets, in the order of the sets' names."""
+    """Return counters by counter set, ordered by the names of the sets."""
     names = sorted({counter.set for counter in counters})
     return [
         {
@@ -213,7 +213,7 @@ def _taint(taint: Taint) -> Object:
 
 
 def _with_times(spec: Spec, before: Spec) -> Spec:
-    """Return the spec with timeAdded of the taints that the published one has too."""
+    """Return the spec with timeAdded of the taints that the published spec has too."""
     times: dict[tuple[object, ...], object] = {}
     for device in _devices(before):
         for taint in _objects(_body(device).get("taints")):

@@ -1,8 +1,8 @@
-"""Feature probe: a dry-run slice whose answer shows the features that a server has.
+"""Feature probe: a dry run of a slice that shows the features of the server.
 
-A feature gate that is off makes a server drop fields silently. It then refuses the rest of an
-attribute that was a list, and with it the slice: the features that such a refusal names are
-missing, and it says nothing of the others.
+A server with a disabled feature gate drops fields silently. A list attribute without its values is
+invalid, so such a server rejects the slice: the features named in the error are missing, and the
+error has no information about others.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ _FIELDS: Final[Mapping[Feature, str]] = {
     Feature.SHARING: "allowMultipleAllocations",
     Feature.LISTS: "attributes",
 }
-_SIGNS: Final = {**_FIELDS, Feature.SHARING: "capacity"}  # what a refusal may name
+_SIGNS: Final = {**_FIELDS, Feature.SHARING: "capacity"}  # features that an error can name
 _NAME: Final = "probe"
 
 
@@ -46,13 +46,13 @@ def probe_document(pool: SlicePool, features: Collection[Feature]) -> Object:
 
 
 def missing_after(answer: Document, features: Collection[Feature]) -> frozenset[Feature]:
-    """Return those of the features whose fields the server dropped."""
+    """Return the features whose fields the server dropped."""
     body = first_device(answer)
     return frozenset(feature for feature in features if not body.get(_FIELDS[feature]))
 
 
 def missing_by(error: InvalidError) -> frozenset[Feature]:
-    """Return the features that the server does not take; none where it does not say."""
+    """Return the features that an error of the server names; none for other errors."""
     fields = [cause.field for cause in error.causes]
     return frozenset(
         feature for feature, sign in _SIGNS.items() if any(f".{sign}" in field for field in fields)

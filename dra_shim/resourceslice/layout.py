@@ -1,13 +1,13 @@
 """Slice layout: the assignment of devices to the slices of the pool.
 
 Rules:
-1. 128 devices a slice, 64 where one of them has taints or lists, or consumes counters; counters in
-   slices of their own, 8 sets each. A pool without devices is one empty slice.
-2. A device stays in its slice as long as there is room: a change of few devices is a change of few
-   slices. A slice that must shrink moves its last devices. Only where the pool would keep more
-   slices than it needs at 64 each is it laid out again, in the order of names.
-3. Slices have permanent names: the scheduler tries them in that order, and a slice whose creation
-   was not confirmed is found again.
+1. A slice has 128 devices, or 64 if one of them has taints or lists or consumes counters. Counters
+   are in separate slices of 8 sets. A pool without devices is one empty slice.
+2. A device stays in its slice while there is room, so that a change of few devices changes few
+   slices. A slice that must shrink moves its last devices. The pool is laid out again, in the order
+   of names, only if it would keep more slices than it needs at 64 devices each.
+3. Slices have fixed names, because the scheduler tries them in this order, and a slice whose
+   creation was not confirmed is found again.
 
 Origin: k8s.io/api/resource ResourceSliceSpec.
 """
@@ -27,8 +27,8 @@ from dranet_nri.model import DRIVER_NAME
 MAX_DEVICES: Final = 128  # ResourceSliceMaxDevices
 MAX_ADVANCED: Final = 64  # ResourceSliceMaxDevicesWithAdvancedFeatures
 MAX_SETS: Final = 8  # ResourceSliceMaxCounterSets
-MAX_NAME: Final = 253  # of a DNS subdomain
-MAX_ENDING: Final = len("counters-000")  # of a name
+MAX_NAME: Final = 253  # length of a DNS subdomain
+MAX_ENDING: Final = len("counters-000")  # length of a name
 
 _INDEX: Final = re.compile("[0-9]{3}")
 
@@ -48,9 +48,9 @@ def laid_out(
     """Return the slices of the pool, those with devices first.
 
     Args:
-        node: its name, and its pool's.
-        goods: devices of the node.
-        before: name of a slice → names of the devices in it, as they are published.
+        node: name of the node and of its pool.
+        resources: devices of the node.
+        before: name of a published slice → names of its devices.
     """
     known = {device.name: device for device in resources.offers}
     groups: dict[str, _Group] = {}
@@ -72,17 +72,17 @@ def laid_out(
 
 
 def slice_name(node: str, index: int) -> str:
-    """Return the name of a node's slice with devices."""
+    """Return the name of a slice with devices."""
     return named(node, f"{index:03d}")
 
 
 def counters_name(node: str, index: int) -> str:
-    """Return the name of a node's slice with counters, which comes after those with devices."""
+    """Return the name of a slice with counters, which sorts after those with devices."""
     return named(node, f"counters-{index:03d}")
 
 
 def named(node: str, ending: str) -> str:
-    """Return a name for a slice of the node; the ending keeps it apart from others."""
+    """Return a name for a slice of the node; the ending makes it unique."""
     room = MAX_NAME - len(f"-{DRIVER_NAME}-") - MAX_ENDING
     if len(node) > room:
         mark = f"-{hashlib.sha256(node.encode()).hexdigest()[:8]}"
@@ -91,14 +91,16 @@ def named(node: str, ending: str) -> str:
 
 
 def is_own(node: str, name: str) -> bool:
-    """Whether this layout gives such a name to a slice of the node; kubernetes' helper does not."""
+    """Return whether this layout assigns a name to a slice of the node; kubernetes' helper does
+    not.
+    """
     stem = named(node, "")
     ending = name.removeprefix(stem).removeprefix("counters-")
     return name.startswith(stem) and bool(_INDEX.fullmatch(ending))
 
 
 def _own(node: str, before: Iterable[str]) -> list[str]:
-    """Return the names that this layout gives to slices with devices."""
+    """Return the names of slices with devices that this layout assigns."""
     counters = named(node, "counters-")
     return sorted(name for name in before if is_own(node, name) and not name.startswith(counters))
 
@@ -108,24 +110,24 @@ def _advanced(offer: SliceDevice) -> bool:
 
 
 class _Group:
-    """The devices of one slice that is being laid out."""
+    """Devices of one slice during the layout."""
 
     def __init__(self, offers: list[SliceDevice]) -> None:
         self.offers = offers
         self._advanced = sum(map(_advanced, offers))
 
     def fits(self, *, advanced: bool) -> bool:
-        """Whether there is room for one more; never again once there is none."""
+        """Return whether there is room for one more; once full, always false."""
         limit = MAX_ADVANCED if advanced or self._advanced else MAX_DEVICES
         return len(self.offers) < limit
 
     def add(self, offer: SliceDevice) -> None:
-        """Put a device behind the others."""
+        """Append a device."""
         self.offers.append(offer)
         self._advanced += _advanced(offer)
 
     def shed(self) -> Iterator[SliceDevice]:
-        """Yield the last devices, taken out, while there are more than a slice may have."""
+        """Remove and yield the last devices above the limit of a slice."""
         while len(self.offers) > (MAX_ADVANCED if self._advanced else MAX_DEVICES):
             offer = self.offers.pop()
             self._advanced -= _advanced(offer)
@@ -133,10 +135,11 @@ class _Group:
 
 
 def _fill(node: str, groups: dict[str, _Group], loose: Iterable[SliceDevice]) -> None:
-    """Put each device into the first slice that has room, or into a new one."""
+    """Put each device into the first slice with room, or into a new one."""
     names = (slice_name(node, index) for index in count())
     unused = (name for name in names if name not in groups)
-    with_room = {kind: deque(sorted(groups)) for kind in (False, True)}  # True: for advanced ones
+    # True: for devices with advanced features
+    with_room = {kind: deque(sorted(groups)) for kind in (False, True)}
     for offer in _sorted(loose):
         advanced = _advanced(offer)
         while with_room[advanced] and not groups[with_room[advanced][0]].fits(advanced=advanced):

@@ -1,4 +1,4 @@
-"""Rejections: devices or features of a slice that a server refused, and fields that it dropped."""
+"""Rejections: devices or features that a server rejected, and fields that it dropped."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
 _COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
 _ATTRIBUTE: Final = re.compile(r"(?:\.basic)?\.attributes\[([^]]*)\].*")
 MAX_WHY: Final = 3  # reasons reported for one device
-# What a server drops that lacks a feature. Of lists it drops the values, and refuses the rest.
+# Fields that a server without a feature drops. It drops the values of a list, and rejects the rest.
 _DROPPED: Final[Mapping[str, Feature]] = {
     "taints": Feature.TAINTS,
     "consumesCounters": Feature.COUNTERS,
@@ -26,23 +26,23 @@ _DROPPED: Final[Mapping[str, Feature]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """Devices and features that a server refused.
+    """Devices and features that a server rejected.
 
     Attributes:
-        devices: name → why.
-        features: whose use the server refuses.
+        devices: name → reason.
+        features: features that the server rejects.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict)
     features: frozenset[Feature] = frozenset()
 
     def __bool__(self) -> bool:
-        """Whether anything is known to be at fault."""
+        """Return whether there is any rejection."""
         return bool(self.devices or self.features)
 
 
 def rejections_of(error: InvalidError, part: SliceContent) -> Rejections:
-    """Return what is at fault in a slice; nothing where the server names no part of it."""
+    """Return the rejections of a slice; none if the error names no part of it."""
     why: dict[str, list[str]] = {}
     features: set[Feature] = set()
     for cause in error.causes:
@@ -61,9 +61,9 @@ def rejections_of(error: InvalidError, part: SliceContent) -> Rejections:
 
 
 def _is_list(offer: SliceDevice, place: str) -> bool:
-    """Whether a path in a device is an attribute that was sent as a list.
+    """Return whether a path in a device is an attribute that was sent as a list.
 
-    A server without lists drops the values, and says of what is left that there is none.
+    A server without lists drops the values, and reports that the attribute has none.
     """
     found = _ATTRIBUTE.fullmatch(place)
     name = found[1] if found else ""
@@ -71,7 +71,7 @@ def _is_list(offer: SliceDevice, place: str) -> bool:
 
 
 def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be
-    """Return the names of fields that were sent and not kept; both specs are settled."""
+    """Return the names of fields that were sent and not kept; both specs are normalized."""
     if isinstance(sent, Mapping):
         inner = kept if isinstance(kept, Mapping) else {}
         missing = frozenset(name for name in sent if name not in inner)
@@ -83,5 +83,5 @@ def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever 
 
 
 def missing_with(fields: Iterable[str]) -> frozenset[Feature]:
-    """Return the features that a server lacks which dropped these fields."""
+    """Return the features whose absence explains these dropped fields."""
     return frozenset(_DROPPED[entry] for entry in fields if entry in _DROPPED)

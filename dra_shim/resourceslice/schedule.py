@@ -1,12 +1,12 @@
 """Rate limit and back-off of the ResourceSlice controller.
 
 Rules:
-1. Changes are collected for a moment, then written at once. After that each write starts a delay,
-   so that a node with flapping devices writes a bounded number of times a minute.
-2. Changes that others made to the slices are repaired later: a kubelet that starts removes them
-   all, and an old instance of the shim may still be running.
+1. Changes are collected for a moment, then written together. After that each write starts a delay,
+   so that the number of writes per minute is limited on a node with flapping devices.
+2. Changes of other writers are repaired later: a kubelet that starts deletes all slices, and an old
+   instance of the shim can still be running.
 3. A failed pass is retried with back-off, and changes do not shorten it.
-4. Missing features are probed again without a change, once the controller set the time.
+4. Missing features are probed again without a change, at the time that the controller sets.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.workqueue import WorkQueue
 
 GATHER_S: Final = 0.2
-REST_S: Final = 5.0  # for each write: at most 12 a minute
+REST_S: Final = 5.0  # seconds after each write: at most 12 a minute
 REPAIR_S: Final = 30.0
-FIRST_PAUSE_S: Final = 0.5  # after trouble that may pass; doubles with each
+FIRST_PAUSE_S: Final = 0.5  # seconds after a temporary failure; doubles with each
 LONGEST_PAUSE_S: Final = 30.0
-FIRST_LASTING_S: Final = 5.0  # after a refusal, which somebody must do something about
+FIRST_LASTING_S: Final = 5.0  # seconds after a refusal, which an operator must resolve
 LONGEST_LASTING_S: Final = 300.0
 
 
@@ -36,10 +36,10 @@ class _Reason(Enum):
 
 
 class SyncSchedule:
-    """Schedule of passes: the time of the next one. Times are seconds of any one clock."""
+    """Time of the next pass. Times are seconds of one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
-        """Begin with nothing to do; random gives 0 to 1."""
+        """Start without a pass; random returns 0 to 1."""
         self._queue = WorkQueue[_Reason]()
         lasting_s = FIRST_LASTING_S, LONGEST_LASTING_S
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random, lasting_s)
@@ -65,22 +65,22 @@ class SyncSchedule:
         self._queue.set(_Reason.PROBE, at)
 
     def begin(self) -> None:
-        """Begin a pass, which covers all that was queued before."""
+        """Begin a pass, which covers all changes so far."""
         self._queue.take_all()
 
     def ended(self, now: float, writes: int) -> None:
-        """End a pass that succeeded, with that many writes."""
+        """Record a successful pass, with its number of writes."""
         self._backoff.reset()
         self._queue.pause(now + REST_S * writes)
 
     def failed(self, now: float, writes: int, *, lasting: bool, after_s: float = 0.0) -> float:
-        """End a pass that failed; return how many seconds it is until the next.
+        """Record a failed pass; return the seconds until the next one.
 
         Args:
             now: the time.
-            writes: how many it tried.
+            writes: number of attempted writes.
             lasting: whether an operator has to act.
-            after_s: the pause that the server asked for.
+            after_s: Retry-After of the server, in seconds.
         """
         pause_s = self._backoff.next_s(lasting=lasting, at_least_s=max(after_s, REST_S * writes))
         self._queue.pause(now + pause_s)

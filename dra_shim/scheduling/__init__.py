@@ -1,1 +1,1 @@
-"""The scheduler offline: allocation from files, and its explanation."""
+"""Offline scheduler: allocation from files, and its explanation."""

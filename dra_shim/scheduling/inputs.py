@@ -5,32 +5,33 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.pool import derived_key
-from dra_shim.resourceapi import Document, ResourceSlice, parse_label
+from dra_shim.resourceapi import Document, ResourceSlice
 from dranet_nri.config import Node, Violations, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.inventory import HostFacts, Inventory, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey
+from dranet_nri.model.api_names import parse_label
 
-MAX_NAMES: Final = 10  # in a message
+MAX_NAMES: Final = 10  # names in a message
 MAX_PORT: Final = 0xFFFF  # dev_port is an unsigned short, linux/netdevice.h
 
 
 def read_inventory(
     path: Path | None, azure_size: str = "", *, sysfs_root: Path = SYSFS
 ) -> tuple[Inventory, HostFacts | None]:
-    """Return the inventory of a file, or of this node without one, and what it was made of.
+    """Return the inventory of a file, or that of this node, with the facts it was built from.
 
     Args:
-        path: the file.
-        azure_size: Azure's name of this node's size, "" if unknown.
-        sysfs_root: where sysfs is mounted.
+        path: the file, None for this node.
+        azure_size: Azure VM size of this node, "" if unknown.
+        sysfs_root: mount point of sysfs.
 
     Raises:
         KernelError: the kernel refused a dump.
-        InvalidValueError: nothing is known of the size.
-        ConfigError: every violation of the file; there is a size as well.
+        InvalidValueError: the size is unknown.
+        ConfigError: every violation of the file, or a size is given with a file.
         OSError: the file cannot be read.
     """
     if path is None:
@@ -43,7 +44,7 @@ def read_inventory(
 
 
 def parse_inventory(text: str) -> Inventory:
-    """Return the inventory that `dranet-nri inventory --output json` printed.
+    """Return the inventory from the output of `dranet-nri inventory --output json`.
 
     Raises:
         ConfigError: every violation of the document.
@@ -63,17 +64,17 @@ def parse_inventory(text: str) -> Inventory:
 
 
 def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
-    """Return the slices among documents."""
+    """Return the ResourceSlices among documents."""
     return tuple(
         resource_slice for resource_slice in documents if isinstance(resource_slice, ResourceSlice)
     )
 
 
 def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
-    """Return the node that slices are for, "" if they name none.
+    """Return the node of the slices, "" if they have none.
 
     Raises:
-        ConfigError: they name several and none is wanted, or not the wanted one.
+        ConfigError: they have several nodes and none is wanted, or not the wanted one.
     """
     named = {resource_slice.node for resource_slice in slices} | {
         offer.node for resource_slice in slices for offer in resource_slice.offers
@@ -96,7 +97,7 @@ def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    """Return names for a message, not all of a large cluster's."""
+    """Return names for a message, shortened for a large cluster."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more
 

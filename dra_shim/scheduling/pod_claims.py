@@ -1,9 +1,9 @@
-"""Claims of one pod: from documents to named claims, and the containers that list them.
+"""Claims of one pod: named claims from documents, and the containers that list them.
 
 Rules:
-1. A claim belongs to its pod's namespace; a document that names none is assumed to be in it.
-2. A template's claim is named after pod and template, so that the same pod finds it again, and
-   the pod refers to it by the template's name.
+1. A claim has the namespace of its pod; a document without one is assumed to have it.
+2. A claim from a template is named after pod and template, so that the same pod has the same claim.
+   The pod refers to it by the name of the template.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from dranet_nri.config import did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 
-MAX_NAME: Final = 253  # of a claim, a DNS subdomain
+MAX_NAME: Final = 253  # length of a claim name, a DNS subdomain
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class PodClaim:
 
     Attributes:
         ref: uid "" until it is known.
-        template: name of the template it comes from, "" for a claim of its own.
-        containers: which containers list it.
+        template: name of its template, "" for a direct claim.
+        containers: the containers that list it.
     """
 
     ref: ObjectRef
@@ -42,18 +42,18 @@ class PodClaim:
 
     @property
     def known_as(self) -> str:
-        """Return the name by which the pod's containers list it."""
+        """Return the name by which containers list the claim."""
         return self.template or self.ref.name
 
 
 def claims_of_pod(
     documents: Sequence[Document], pod: ObjectRef, listings: Sequence[ContainerListing]
 ) -> tuple[PodClaim, ...]:
-    """Return the claims and the templates' claims among the documents, in their order.
+    """Return the claims and the claims from templates, in the order of the documents.
 
     Raises:
-        ConfigError: there is none, two have one name, one is of another namespace, or a container
-            lists a claim or request that is not there.
+        ConfigError: there is no claim, two have the same name, one has another namespace, or a
+            container lists an unknown claim or request.
     """
     violations: list[str] = []
     claims: list[PodClaim] = []
@@ -89,10 +89,10 @@ def claims_of_pod(
 
 
 def classes_of(documents: Sequence[Document]) -> dict[str, DeviceClass]:
-    """Return the classes among the documents by name; one given twice alike counts once.
+    """Return the DeviceClasses by name; identical duplicates are merged.
 
     Raises:
-        ConfigError: two classes of one name differ.
+        ConfigError: two classes with the same name differ.
     """
     classes: dict[str, DeviceClass] = {}
     for document in documents:

@@ -1,19 +1,19 @@
-"""Common flags as frozen values, parsed once. A parser raises ArgumentTypeError for argparse."""
+"""Common flags as frozen values. A parser of a value raises ArgumentTypeError for argparse."""
 
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dra_shim.resourceapi import parse_label, parse_subdomain
 from dra_shim.settings.feature_gates import LISTS, FeatureGates, parse_gates
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
+from dranet_nri.model.api_names import parse_label, parse_subdomain
 from dranet_nri.settings import RUN
 
 STATE: Final = Path("/var/lib/dranet-nri")
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
-# The kubelet's directories of some distributions, for the remedy of a kubelet not found.
+# Kubelet directories of some distributions, for error messages.
 KUBELET_ELSEWHERE: Final = (
     "k0s: /var/lib/k0s/kubelet, microk8s: /var/snap/microk8s/common/var/lib/kubelet"
 )
@@ -25,8 +25,8 @@ class StatePaths:
     """Directories of the records.
 
     Attributes:
-        directory: the shim's; the records are in `allocations` below it.
-        run: the plugin's, read-only.
+        directory: directory of the shim, with the subdirectory `allocations`.
+        run: directory of the plugin, read-only.
     """
 
     directory: Path = STATE
@@ -34,40 +34,40 @@ class StatePaths:
 
     @property
     def allocations(self) -> Path:
-        """Return the directory of the shim's records."""
+        """Return the directory of allocation records."""
         return self.directory / "allocations"
 
     @property
     def profiles(self) -> Path:
-        """Return the directory of the shim's records of profiles."""
+        """Return the directory of profile records."""
         return self.directory / "profiles"
 
     @property
     def attachments(self) -> Path:
-        """Return the directory of the plugin's records."""
+        """Return the directory of attachment records."""
         return self.run / "attachments"
 
     @property
     def adopted(self) -> Path:
-        """Return the file that marks the search for migrated claims as done."""
+        """Return the file that marks the search for migrated claims as complete."""
         return self.directory / "adopted"
 
     @property
     def daemon_lock(self) -> Path:
-        """Return the file that the daemon has locked while it runs."""
+        """Return the lock file of the daemon."""
         return self.directory / "daemon.lock"
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerListing:
-    """--container: a container lists a claim, by its name in the pod, or one request."""
+    """Value of --container: a container lists a claim, by its name in the pod, or one request."""
 
     claim: str
     entry: ContainerClaim
 
 
 def add_state_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say where records are."""
+    """Add the flags for the locations of records."""
     parser.add_argument(
         "--state-dir", type=Path, default=STATE, metavar="DIR",
         help=f"allocation records are in DIR/allocations (default {STATE})",
@@ -79,7 +79,7 @@ def add_state_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shared_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that says which devices several claims may have at once."""
+    """Add the flag that selects devices which several claims may have."""
     parser.add_argument(
         "--shared", default="", metavar="CEL",
         help="devices that several claims may have at once (allowMultipleAllocations), in the "
@@ -89,7 +89,7 @@ def add_shared_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_azure_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that names the VM size, for what an Azure PCIe tree does not show."""
+    """Add the flag for the VM size, for facts that an Azure PCIe tree does not contain."""
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
         help="what Azure calls this node's size, as for 'dranet-nri inventory'",
@@ -97,7 +97,7 @@ def add_azure_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gates_flag(parser: argparse.ArgumentParser) -> None:
-    """Add dranet's flag for features of alpha quality."""
+    """Add dranet's flag for alpha features."""
     parser.add_argument(
         "--feature-gates", type=_gates, default=FeatureGates(), metavar="GATE=BOOL[,...]",
         help=f"{LISTS}=true: NUMA nodes as lists, with the nodes that are as near, for a cluster "
@@ -106,7 +106,7 @@ def add_gates_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def state_from(args: argparse.Namespace) -> StatePaths:
-    """Return what `add_state_flags` parsed."""
+    """Return the values of the flags of `add_state_flags`."""
     return StatePaths(args.state_dir, args.run_dir)
 
 
@@ -126,7 +126,7 @@ def uid(text: str) -> str:
 
 
 def namespaced_name(text: str) -> tuple[str, str]:
-    """Parse NS/NAME; NAME alone is in the default namespace."""
+    """Parse NS/NAME; NAME alone is in the namespace "default"."""
     namespace, _, name = text.rpartition("/")
     try:
         return parse_label(namespace or DEFAULT_NAMESPACE), parse_subdomain(name)
@@ -147,6 +147,6 @@ def container_listing(text: str) -> ContainerListing:
 
 
 def pod_from(args: argparse.Namespace) -> ObjectRef:
-    """Return the pod that --pod and --pod-name describe; without a name it goes by its UID."""
+    """Return the pod of --pod and --pod-name; without a name it is named by its UID."""
     namespace, name = args.pod_name or (DEFAULT_NAMESPACE, args.pod)
     return ObjectRef(namespace, name, args.pod)

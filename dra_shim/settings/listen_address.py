@@ -8,21 +8,21 @@ from dranet_nri.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """A listen address; "" as host is every address of the node."""
+    """Listen address; host "" means all addresses of the node."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """Return it as --bind-address takes it."""
+        """Return the value for --bind-address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str) -> ListenAddress:
-    """Parse HOST:PORT; the host may be left out, and is in brackets if it is IPv6.
+    """Parse HOST:PORT; the host is optional, and an IPv6 host is in brackets.
 
     Raises:
-        InvalidValueError: it is not that.
+        InvalidValueError: the text is not an address.
     """
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\[\]]*)):([0-9]{1,5})", text)
     if found is None or int(found[3]) > 65535:

@@ -1,13 +1,11 @@
-"""Flags of providers: which cloud, which webhook, and who answers for profiles, as dranet's."""
+"""Flags of providers, as in dranet: cloud, webhook and profiles."""
 
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.cloud import HINTS, NONE, WEBHOOK
-from dra_shim.cloud.detect import parse_hint
-from dra_shim.cloud.webhook import parse_url
+from dra_shim.cloud.names import HINTS, NONE, WEBHOOK, parse_hint, parse_url
 from dranet_nri.errors import InvalidValueError
 
 CLOUD: Final = "cloud"
@@ -16,7 +14,7 @@ _PROFILES: Final = (CLOUD, WEBHOOK, "none")
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """Where attributes and parameters beside the node's and the claim's come from.
+    """Sources of attributes and parameters besides node and claim.
 
     Attributes:
         hint: name of the cloud (HINTS), "" to detect it.
@@ -30,9 +28,9 @@ class ProviderSettings:
 
     @property
     def webhook_has_profiles(self) -> bool:
-        """Return whether profiles come from the webhook.
+        """Return whether the webhook provides profiles.
 
-        With "cloud" they come from the cloud provider, and of these only the webhook has profiles.
+        With "cloud", profiles come from the cloud provider, and only the webhook provides profiles.
         """
         by_cloud = self.profiles == CLOUD and self.hint in {"", WEBHOOK}
         return bool(self.webhook) and (by_cloud or self.profiles == WEBHOOK)
@@ -58,10 +56,10 @@ def add_provider_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def providers_from(args: argparse.Namespace) -> ProviderSettings:
-    """Return what the parsed flags ask for.
+    """Return the settings of the parsed flags.
 
     Raises:
-        InvalidValueError: a webhook is asked for, and has no URL.
+        InvalidValueError: a webhook is required, and no URL is given.
     """
     settings = ProviderSettings(args.cloud_provider_hint, args.profile_provider, args.webhook_url)
     for flag, value in (

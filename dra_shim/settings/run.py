@@ -1,4 +1,4 @@
-"""Settings of the daemon: the flags of `dra-shim run`, named as dranet's where it has them."""
+"""Settings of the daemon: the flags of `dra-shim run`, named as in dranet where possible."""
 
 import argparse
 import re
@@ -20,31 +20,31 @@ from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dra_shim.settings.providers import ProviderSettings, add_provider_flags, providers_from
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
-from dranet_nri.inventory import DEFAULT_FILTER
+from dranet_nri.model import DEFAULT_FILTER
 from dranet_nri.settings import duration, patterns
 
 BIND_ADDRESS: Final = ListenAddress("", 9177)
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-# Flags of dranet that decide nothing here. They are taken, so that its manifests start, and named.
+# Flags of dranet without effect here. They are accepted for its manifests, and logged.
 IGNORED: Final = (
     ("--db-path", "records are files below --state-dir"),
-    ("--inventory-min-poll-interval", "the kernel tells what changes"),
-    ("--inventory-poll-burst", "the kernel tells what changes"),
-    ("--device-attach-timeout", "an attach goes on until it ends, and the gate holds containers"),
+    ("--inventory-min-poll-interval", "kernel events report changes"),
+    ("--inventory-poll-burst", "kernel events report changes"),
+    ("--device-attach-timeout", "an attach has no deadline, and the gate blocks containers"),
     ("--hook-path", "containers wait at the gate, not in an OCI hook"),
-    ("--slaac-ready-timeout", "it is a flag of dranet-nri, which waits"),
-    ("--slaac-rollback-reserve", "the gate holds containers, and no deadline cuts the wait"),
-    ("--cloud-provider-options", "clouds are found by the firmware, and need no options"),
+    ("--slaac-ready-timeout", "use this flag of dranet-nri"),
+    ("--slaac-rollback-reserve", "the gate blocks containers, and no deadline ends the wait"),
+    ("--cloud-provider-options", "clouds are detected by the firmware, without options"),
 )
-# Those of its logging library, but for -v (InitFlags, k8s.io/klog/v2/klog.go).
+# Flags of klog, except for -v (InitFlags, k8s.io/klog/v2/klog.go).
 KLOG: Final = (
     *("--add_dir_header", "--alsologtostderr", "--legacy_stderr_threshold_behavior"),
     *("--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size", "--logtostderr"),
     *("--one_output", "--skip_headers", "--skip_log_headers", "--stderrthreshold", "--vmodule"),
 )
 _KLOG_WHY: Final = "the log goes to standard error; see --log-format and --verbose"
-_PROGRAM: Final = "/dranet"  # its image has no entry point, so that its args begin with it
+_PROGRAM: Final = "/dranet"  # dranet's image has no entry point, so its args begin with the program
 _GO_FLAG: Final = re.compile(r"-[a-z][a-z_-]+(=|$)")
 _IDLE_GATE: Final = "devices in pods keep their attributes without it"
 
@@ -54,23 +54,23 @@ class RunSettings:
     """Settings of the daemon.
 
     Attributes:
-        node: the Kubernetes node's name.
+        node: name of the Node.
         kubeconfig: access to the API server, None for the pod's service account.
-        bind_address: where metrics and health are served.
+        bind_address: address of metrics and health.
         kubelet_root: the kubelet's directory (--root-dir).
-        state: where records are.
-        filter: CEL, which devices are published.
-        shared: CEL, which of them several claims may have at once.
-        azure_size: what Azure calls this node's size.
+        state: locations of the records.
+        filter: CEL expression of published devices.
+        shared: CEL expression of devices that several claims may have.
+        azure_size: Azure VM size of this node.
         providers: clouds, webhook and profiles.
-        numa_lists: NUMA nodes are published as lists, to servers that take them.
-        include, exclude: patterns of devices to publish, none for all, and never to publish.
-        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
-        move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
-        parents: patterns of interfaces that stay on the node, and of which pods get children.
-        rescan_s: the longest time between two full scans of the node, in seconds.
-        first_valid_config: dranet's order of configurations.
-        ignored: flags of dranet that were given and decide nothing, with why.
+        numa_lists: NUMA nodes are published as lists, if the server supports lists.
+        include, exclude: patterns of devices to publish (none for all), and not to publish.
+        uplinks: patterns of the uplinks, none to detect them by routes.
+        move_ipoib: IPoIB interfaces move with their devices; False: they stay on the node.
+        parents: patterns of interfaces that stay on the node and get children in pods.
+        rescan_s: seconds between two full scans of the node.
+        first_valid_config: dranet's precedence of configurations.
+        ignored: given flags of dranet without effect, each with the reason.
         log_json, verbose: log format and level.
     """
 
@@ -97,7 +97,7 @@ class RunSettings:
 
 
 def add_access_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of API server, kubelet and record locations, and of the credentials."""
+    """Add the flags of API server, kubelet, record locations and credentials."""
     add = parser.add_argument
     add("--kubeconfig", type=_file, metavar="FILE", help="default: the pod's service account")
     add(
@@ -112,7 +112,7 @@ def add_access_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_address_flag(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add the flag that says where the daemon serves people and Prometheus."""
+    """Add the flag for the address of metrics and health."""
     parser.add_argument(
         "--bind-address", type=_address, default=BIND_ADDRESS, metavar="[HOST]:PORT",
         help=f"{text} (default: %(default)s)",
@@ -126,14 +126,14 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--filter", default=DEFAULT_FILTER, metavar="CEL",
-        help="devices to publish; '' for all (default: %(default)s)",
+        help="CEL expression of devices to publish; '' for all (default: %(default)s)",
     )  # fmt: skip
     add_shared_flag(parser)
     add_azure_flag(parser)
     add_provider_flags(parser)
     add_gates_flag(parser)
     for name, which in (
-        ("--include", "publish devices, and no others,"),
+        ("--include", "publish only devices"),
         ("--exclude", "publish no device"),
     ):
         add(
@@ -143,13 +143,13 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     add(
         "--uplink-interfaces", default="", metavar="PATTERNS",
-        help="the node's uplinks, with commas, instead of what default routes tell; a link with the"
-        " Node's address is one all the same; give dranet-nri the same",
+        help="comma-separated uplinks of the node, instead of those by default routes; a link with"
+        " an address of the Node is always an uplink; set the same for dranet-nri",
     )  # fmt: skip
     add(
         "--parent-interfaces", default="", metavar="PATTERNS",
-        help="interfaces that stay on the node, with commas, and of which pods get children"
-        " (IPVLAN, MACVLAN, VLAN), be they bonds or uplinks; give dranet-nri the same",
+        help="comma-separated interfaces that stay on the node and get children in pods (IPVLAN,"
+        " MACVLAN, VLAN), also bonds and uplinks; set the same for dranet-nri",
     )  # fmt: skip
     add(
         "--inventory-max-poll-interval", dest="rescan", type=duration, default=60.0,
@@ -157,22 +157,22 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--first-valid-config", action="store_true",
-        help="dranet's order: the first configuration alone, so the class beats the claim",
+        help="dranet's precedence: only the first configuration applies, that of the class",
     )  # fmt: skip
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", action="store_true", help="log every call and every scan")
     add(
         "-v", "--v", dest="level", type=int, default=0, metavar="LEVEL",
-        help="klog's level of logging; 4 and more are --verbose; its other flags decide nothing",
+        help="log level of klog; 4 and more mean --verbose; its other flags have no effect",
     )  # fmt: skip
     add(
         "--move-ib-interfaces", type=_truth, nargs="?", const=True, default=True,
         metavar="true|false",
-        help="false: IPoIB interfaces stay on the node, and a device with one is given without it, "
-        "for its RDMA device (shared mode; an RDMA device that moves takes it along)",
+        help="false: IPoIB interfaces stay on the node, and pods get the RDMA device only (shared "
+        "mode; in exclusive mode the move of the RDMA device would destroy the interface)",
     )  # fmt: skip
     for name, why in IGNORED:
-        _add_ignored(parser, name, f"of dranet, decides nothing: {why}")
+        _add_ignored(parser, name, f"flag of dranet without effect: {why}")
     for name in KLOG:
         _add_ignored(parser, name, argparse.SUPPRESS)
 
@@ -190,19 +190,19 @@ def _ignored(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def without_dranet(words: Sequence[str]) -> list[str]:
-    """Return dranet's arguments as argparse takes them; others stay as they are.
+    """Return dranet's arguments in the form that argparse accepts; others are unchanged.
 
-    Its program's name in front is dropped. Go takes long flags with one dash, too (package flag).
+    The program name in front is removed. Go accepts long flags with one dash too (package flag).
     """
     after = words[1:] if words and words[0] == _PROGRAM else words
     return [f"-{word}" if _GO_FLAG.match(word) else word for word in after]
 
 
 def settings_from(args: argparse.Namespace) -> RunSettings:
-    """Return what the parsed flags ask for.
+    """Return the settings of the parsed flags.
 
     Raises:
-        InvalidValueError: flags do not fit one another.
+        InvalidValueError: the flags contradict each other.
     """
     return RunSettings(
         node=node_name(args.hostname_override),
@@ -229,7 +229,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
 
 
 def _file(text: str) -> Path | None:
-    """Parse a path; an empty one is none, as of dranet's flags."""
+    """Parse a path; an empty one means none, as in dranet."""
     return Path(text) if text else None
 
 
@@ -241,7 +241,7 @@ def _address(text: str) -> ListenAddress:
 
 
 def _truth(text: str) -> bool:
-    """Parse a truth of Go's."""
+    """Parse a boolean of Go."""
     if text not in _TRUE | _FALSE:
         raise argparse.ArgumentTypeError(f"{text!r}: must be true or false")
     return text in _TRUE

@@ -1,13 +1,12 @@
 """Server-side apply of a claim's status.devices.
 
 Rules:
-1. One document has all devices of this driver: an apply removes what it leaves out. Devices of
-   another node are neither compared nor applied: a claim may have moved there. A claim never has
+1. One document contains all devices of this driver, because an apply removes what it omits. Devices
+   of another node are neither compared nor applied: a claim may have moved there. A claim never has
    devices of both, because a server drops the status of devices that are no longer allocated to it
    (dropDeallocatedStatusDevices, pkg/registry/resource/resourceclaim).
-2. A status that the server already has is not applied. The server's times of an unchanged status
-   stay.
-3. Only devices of the claim's allocation: a server refuses the whole document for any other.
+2. A status that the server already has is not applied, so the server's times stay unchanged.
+3. Only devices of the claim's allocation are applied: a server rejects a document with any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +18,8 @@ from dra_shim.status.conditions import TYPES, Condition, DeviceStatus, Key, Netw
 from dranet_nri.model import DRIVER_NAME
 
 _RIGHT: Final = "resourceclaims/driver"
-# A document without devices, from an old state, would remove those of the node that the claim has
-# moved to: both nodes are one field manager.
+# A document without devices, from an old state, would remove the devices of the claim's new
+# node: both nodes are the same field manager.
 _PRECONDITIONS: Final = ("namespace", "name", "uid", "resourceVersion")
 Entries = Mapping[Key, Mapping[str, object]]
 
@@ -28,13 +27,13 @@ Entries = Mapping[Key, Mapping[str, object]]
 def claim_document(
     claim: Document, wanted: Sequence[DeviceStatus], stamp: str, node: str
 ) -> Object | None:
-    """Return what to apply to the status of a claim, None if the server has it.
+    """Return the document to apply to the status of a claim, None if the server has it already.
 
     Args:
-        claim: as the server returned it; the document is refused if it has changed since.
-        wanted: what to say of each device; those that are not allocated to it are left out.
+        claim: the claim as the server returned it; if it changed, the server rejects the document.
+        wanted: desired status of each device; devices that are not allocated are omitted.
         stamp: the time.
-        node: the node's name, and its pool's.
+        node: name of the node and of its pool.
 
     Raises:
         ConfigError: the claim is not what a server writes.
@@ -60,16 +59,15 @@ def claim_document(
 
 
 def is_kept(document: Document, answer: Document) -> bool:
-    """Whether a server that accepted a document kept status.devices; an old one drops it."""
+    """Return whether a server kept status.devices of an applied document; an old one drops it."""
     sent = _object(document.get("status")).get("devices")
     return not sent or bool(_entries(answer))
 
 
 def right_missing(error: InvalidError) -> str:
-    """Return what to grant where a server refused a status for want of a right, else "".
+    """Return the right to grant if a server rejected a status for a missing right, otherwise "".
 
-    From 1.36 on each driver needs a right of its own (KEP-4817), and the answer for want of it is
-    422, not 403.
+    From 1.36 on each driver needs its own right (KEP-4817), and the error is 422, not 403.
     """
     if not any(_RIGHT in cause.message for cause in error.causes):
         return ""
@@ -123,7 +121,7 @@ def _network(data: NetworkData) -> Object:
 
 
 def _entries(claim: Document) -> Entries:
-    """Return the server's entries of this driver's devices."""
+    """Return the entries of this driver's devices on the server."""
     found = _objects(_object(claim.get("status")).get("devices"))
     return {
         (str(entry.get("pool")), str(entry.get("device")), str(entry.get("shareID") or "")): entry
@@ -133,7 +131,7 @@ def _entries(claim: Document) -> Entries:
 
 
 def _ours(entry: Mapping[str, object]) -> Object:
-    """Return an entry without what others may add to it, as `_entry` writes it."""
+    """Return an entry without fields that others may add, in the form of `_entry`."""
     kept: Object = {
         name: entry[name]
         for name in ("driver", "pool", "device", "shareID", "networkData")

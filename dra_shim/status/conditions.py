@@ -36,14 +36,14 @@ ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"
 RDMA_ATTACH_FAILED: Final = "RDMADeviceAttachFailed"
 HELD: Final = "ClaimHeldByEndedPod"
 
-MAX_MESSAGE: Final = 2048  # bytes; metav1.Condition takes 32768, people read less
+MAX_MESSAGE: Final = 2048  # bytes; metav1.Condition allows 32768
 MAX_IPS: Final = 16  # resource.NetworkDeviceDataMaxIPs
 Key = tuple[str, str, str]  # pool, device, share
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition, without its times: those depend on what the server has."""
+    """One condition, without its times, which depend on the server's state."""
 
     type: str
     true: bool
@@ -56,7 +56,7 @@ class NetworkData:
     """The interface in the pod.
 
     Attributes:
-        addresses: CIDR notation, in the only form that the API takes.
+        addresses: CIDR notation, in the canonical form that the API requires.
     """
 
     interface: str
@@ -66,7 +66,7 @@ class NetworkData:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One entry of status.devices; share_id is "" where the device is the claim's alone."""
+    """One entry of status.devices; share_id is "" if the claim has the whole device."""
 
     pool: str
     device: str
@@ -81,7 +81,7 @@ class DeviceStatus:
 
 
 def is_passing(allocation: Allocation, attachment: Attachment | None) -> bool:
-    """Whether the claim is on its way to another state, with nothing to be said against it."""
+    """Return whether the claim is in transition, without an error to report."""
     if all(device.admin_access for device in allocation.devices):
         return False
     if attachment is None or attachment.pod.uid != allocation.pod.uid:
@@ -90,7 +90,7 @@ def is_passing(allocation: Allocation, attachment: Attachment | None) -> bool:
 
 
 def pending_message(allocation: Allocation, attachment: Attachment | None) -> str:
-    """Say what a claim waits for that is not attached for long; one line."""
+    """Return the reason why a claim is not attached after a long time; one line."""
     if attachment is None:
         return (
             f"not attached yet: the sandbox of pod {allocation.pod} has not started, or the plugin"
@@ -102,10 +102,10 @@ def pending_message(allocation: Allocation, attachment: Attachment | None) -> st
 
 
 def held_message(earlier: ObjectRef, waiting: str) -> str:
-    """Say what becomes of a pod whose claim stays an earlier one's; one line.
+    """Return the consequence for a pod whose claim is recorded for an earlier pod; one line.
 
     Args:
-        earlier: the pod that has ended.
+        earlier: the pod that ended.
         waiting: the waiting pod, by namespace and name.
     """
     return (
@@ -116,7 +116,7 @@ def held_message(earlier: ObjectRef, waiting: str) -> str:
 
 
 def failure_reason(attachment: Attachment) -> str:
-    """Return dranet's word for why the last try failed; "" where none did."""
+    """Return dranet's reason for the last failure; "" if there is none."""
     if attachment.failure is None:
         return ""
     reason = reason_of(attachment.failure.reason)
@@ -128,12 +128,12 @@ def failure_reason(attachment: Attachment) -> str:
 def device_statuses(
     allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...] = ()
 ) -> tuple[DeviceStatus, ...]:
-    """Return the status of each device, each once: exclusive devices before observed ones.
+    """Return the status of each device once: exclusive devices before observed ones.
 
     Args:
         allocation: the shim's record of the claim.
-        attachment: the plugin's.
-        waiting: later pods that wait for the claim in vain.
+        attachment: the plugin's record of the claim.
+        waiting: later pods that never get the claim.
     """
     own = attachment
     if own is not None and own.pod.uid != allocation.pod.uid:
@@ -151,7 +151,7 @@ def device_statuses(
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """State of all exclusive devices of the claim; reason "" if all is well."""
+    """State of all exclusive devices of the claim; reason "" without an error."""
 
     reason: str = ""
     message: str = ""
@@ -163,7 +163,7 @@ def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
     why = attachment.failure.message if attachment.failure else ""
     match attachment.phase:
         case Phase.ATTACHED if failure_reason(attachment) == GATE_CLOSED:
-            return _Outlook(GATE_CLOSED, why)  # no container that lists the claim is created
+            return _Outlook(GATE_CLOSED, why)  # containers that list the claim are not created
         case Phase.ATTACHED:
             return _Outlook()
         case Phase.HOME:
@@ -188,7 +188,7 @@ def _outlook_in_vain(
 def _pairs(
     allocation: Allocation, attachment: Attachment | None
 ) -> Iterator[tuple[AllocatedDevice, AttachedDevice | None]]:
-    """Yield each device with its record, which are in the same order."""
+    """Yield each device with its record; both lists have the same order."""
     left = list(attachment.devices) if attachment else []
     for wanted in allocation.devices:
         same = (
@@ -254,9 +254,10 @@ def _bad(
 
 
 def _shares_rdma(wanted: AllocatedDevice, device: AttachedDevice | None) -> bool:
-    """Whether its RDMA devices stay on the host: no condition ever says that they are the pod's.
+    """Return whether its RDMA devices stay on the host, so that no condition reports them in the
+    pod.
 
-    The node's mode is known from the plugin's record, once there is one.
+    The mode of the node is known from the plugin's record, if there is one.
     """
     stays = wanted.share_id or wanted.config.interface.child is not None
     return bool(stays or (device is not None and SHARED_MODE_WARNING in device.warnings))
@@ -270,7 +271,7 @@ def _network(device: AttachedDevice) -> NetworkData | None:
 
 
 def _canonical(cidr: str) -> str:
-    """Return an address in the form that the API takes, "" for one that it does not."""
+    """Return an address in the form that the API requires, "" for an unsupported one."""
     interface = ip_interface(cidr)
     mapped = isinstance(interface, IPv6Interface) and interface.ip.ipv4_mapped is not None
     return "" if mapped else str(interface)

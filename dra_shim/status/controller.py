@@ -1,7 +1,7 @@
-"""The status controller: reports the node's records to the cluster as claim status and Events.
+"""Status controller: reports the node's records as claim status and Events.
 
-The plugin has no credentials. What the plugin records, and what Prepare reports, is written to the
-server within seconds; a state that passes meanwhile is not.
+The plugin has no credentials. This controller writes the plugin's records and the notices of
+Prepare to the server within seconds; transient states are not written.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class _Known:
     """A claim with a record.
 
     Attributes:
-        passing_since: when it was first seen on its way; inf while it is not.
+        passing_since: start of the transition; inf outside one.
     """
 
     claim: ObjectRef
@@ -38,7 +38,7 @@ class _Known:
 
 
 class StatusController:
-    """Reports on one node's claims. It can be run again after it failed or was cancelled."""
+    """Reporter of one node's claims. `run` can be called again after an error or a cancellation."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class StatusController:
         self._alarm = Wakeup(timing)
         self._known: dict[str, _Known] = {}
         self._delays = WorkQueue[str]()  # claim UIDs to check again
-        self._superseded: dict[str, PodSuperseded] = {}  # claim UID → who waits for it in vain
+        self._superseded: dict[str, PodSuperseded] = {}  # claim UID → pods that never get it
 
     def tell(self, notice: PrepareNotice) -> None:
-        """Post what preparing notes, where users should read it."""
+        """Post notices of Prepare that users should read."""
         self.event(*of_notice(notice, self._timing.wall()))
         if isinstance(notice, ClaimPrepared) and notice.document:
-            self._writer.seen(notice.claim, notice.document)
+            self._writer.observed(notice.claim, notice.document)
         if isinstance(notice, PodSuperseded):
             self._superseded[notice.claim.uid] = notice
             known = self._known.get(notice.claim.uid)
@@ -93,7 +93,7 @@ class StatusController:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._writer.run(), name="status: claims")
                 tasks.create_task(self._poster.run(), name="status: events")
-                tasks.create_task(self._look_again(), name="status: delays")
+                tasks.create_task(self._recheck(), name="status: delays")
                 await follow(self._state, tuple(self._known), self._changed, self._timing)
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
@@ -123,7 +123,7 @@ class StatusController:
         self._delays.set(known.claim.uid, known.passing_since + found.again_s)
         self._poster.add(found.occurrences)
         if found.devices is not None:
-            self._writer.want(known.claim, found.devices, found.patience_s)
+            self._writer.enqueue(known.claim, found.devices, found.delay_s)
 
     def _with_waiting(self, known: _Known) -> ClaimRecords:
         """Add the pod that waits in vain, while the claim is recorded for the reported pod."""
@@ -135,7 +135,7 @@ class StatusController:
             return known.claim_records
         return replace(known.claim_records, waiting=superseded.waiting)
 
-    async def _look_again(self) -> None:
+    async def _recheck(self) -> None:
         while True:
             await self._alarm.until(lambda: self._delays.due)
             self._judge(self._known[self._delays.take()])

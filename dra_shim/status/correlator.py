@@ -1,9 +1,9 @@
-"""Event correlator: events that are still to be posted, and the rate limit of each subject.
+"""Event correlator: Events to post, and the rate limit of each subject.
 
 Rules:
 1. A repeated event that is not posted yet increases its count.
-2. A subject may have 25 posted at once, then one in five minutes, as in client-go. Events above
-   that wait; none is lost, but the space is bounded.
+2. A subject may have 25 posted at once, then one in five minutes, as in client-go. Further events
+   wait; none is lost within the limit of the queue.
 3. A posted event is not posted again; the last 4096 are remembered.
 """
 
@@ -18,7 +18,7 @@ from dra_shim.status.reasons import EventSpec
 BURST: Final = 25  # client-go tools/record: defaultSpamBurst
 REFILL_S: Final = 300.0  # the same: defaultSpamQPS is one in five minutes
 MAX_KNOWN: Final = 4096  # the same: maxLruCacheEntries
-MAX_WAITING: Final = 1000  # different things; more than that is a flood
+MAX_WAITING: Final = 1000  # different events; the limit of the queue
 
 _FULL: Final = 1 - 1e-9  # of a token; seconds are not exact
 
@@ -29,10 +29,10 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class PendingEvent:
-    """Something to be posted: the last of so many.
+    """An event to post, with its count.
 
     Attributes:
-        tries: how often it could not be posted.
+        tries: number of failed posts.
     """
 
     occurrence: EventSpec
@@ -46,13 +46,13 @@ class _Bucket:
     at: float = -inf
 
     def level(self, now: float) -> float:
-        """Return how much is in it."""
+        """Return the number of tokens."""
         return min(float(BURST), self.tokens + (now - self.at) / REFILL_S)
 
 
 @dataclass(slots=True)
 class EventCorrelator:
-    """Events to post. Times are seconds of any one clock."""
+    """Events to post. Times are seconds of one clock."""
 
     overflow: Callable[[], None]
     _waiting: OrderedDict[Key, PendingEvent] = field(default_factory=OrderedDict)
@@ -60,10 +60,10 @@ class EventCorrelator:
     _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
 
     def add(self, occurrence: EventSpec) -> bool:
-        """Take what happened; return whether there is something to post that was not before."""
+        """Add an event; return whether there is a new event to post."""
         subject = occurrence.subject
         if not (subject.namespace and subject.name):
-            return False  # of no cluster
+            return False  # not an object of a cluster
         told = self._told.get(occurrence.key)
         if told is not None and (occurrence.once or occurrence.at <= told):
             return False
@@ -79,7 +79,7 @@ class EventCorrelator:
         return True
 
     def take(self, now: float) -> PendingEvent | None:
-        """Return the oldest that may be posted now, taken out; None if there is none."""
+        """Remove and return the oldest event that may be posted now; None if there is none."""
         for key, waiting in self._waiting.items():
             bucket = self._bucket(waiting.occurrence.subject.uid)
             level = bucket.level(now)
@@ -90,7 +90,7 @@ class EventCorrelator:
         return None
 
     def put_back(self, waiting: PendingEvent) -> None:
-        """Take back what could not be posted, behind everything else."""
+        """Queue an event that could not be posted behind all others."""
         key = waiting.occurrence.key
         newer = self._waiting.pop(key, None)
         if newer is not None:
@@ -100,7 +100,7 @@ class EventCorrelator:
         self._bucket(key[0]).tokens += 1
 
     def due(self, now: float) -> float:
-        """Return when the next may be posted, inf if there is nothing to post."""
+        """Return when the next event may be posted, inf if there is none."""
         levels = {
             uid: self._bucket(uid).level(now)
             for uid in {event.occurrence.subject.uid for event in self._waiting.values()}

@@ -1,10 +1,12 @@
-"""Events as documents: v1 of the core group, as dranet's are and as kubectl describe counts them.
+"""Events as documents: v1 of the core group, as in dranet, so that kubectl describe shows the
+count.
 
-events.k8s.io/v1 would forbid a count and make the text immutable; both are kept in one place.
+events.k8s.io/v1 would forbid a count and make the text immutable; the server stores both in one
+place.
 
 Rules:
-1. An event's name is derived from its reason and subject, so that a restart finds it again.
-2. A repeated event is a larger count, not another event.
+1. The name of an event is derived from its reason and subject, so that a restart finds it again.
+2. A repeated event increases the count of the existing one.
 """
 
 from hashlib import sha256
@@ -15,8 +17,8 @@ from dra_shim.status.reasons import EventSpec
 from dra_shim.status.text import seconds_of, stamp_of
 from dranet_nri.model import DRIVER_NAME
 
-MAX_NAME: Final = 253  # bytes of an object's name
-_HEX: Final = 16  # digits of the name's last part
+MAX_NAME: Final = 253  # bytes of an object name
+_HEX: Final = 16  # digits of the last part of the name
 
 
 def event_name(occurrence: EventSpec) -> str:
@@ -26,13 +28,13 @@ def event_name(occurrence: EventSpec) -> str:
 
 
 def new_event(occurrence: EventSpec, count: int, api_version: str, node: str) -> Object:
-    """Return the event in its first form.
+    """Return the document of a first event.
 
     Args:
-        occurrence: what happened.
-        count: how often.
-        api_version: of its subject's kind.
-        node: where.
+        occurrence: the event.
+        count: number of occurrences.
+        api_version: API version of the kind of its subject.
+        node: name of the node.
     """
     subject, stamp = occurrence.subject, stamp_of(occurrence.at)
     return {
@@ -57,12 +59,12 @@ def new_event(occurrence: EventSpec, count: int, api_version: str, node: str) ->
 
 
 def counted(event: Document, occurrence: EventSpec, count: int) -> Object | None:
-    """Return the event with so many more occurrences, None if its count has them already.
+    """Return the event with a higher count, None if the server's event contains it already.
 
     Args:
-        event: as the server has it.
-        occurrence: the last.
-        count: how many there were since.
+        event: the server's event.
+        occurrence: the last occurrence.
+        count: number of occurrences since.
     """
     last = seconds_of(event.get("lastTimestamp"))
     if occurrence.once or (last is not None and last >= occurrence.at):

@@ -1,7 +1,7 @@
-"""Event specs: what the owner of a pod or a claim should read, before it is an Event.
+"""Event specs: contents of Events for the owners of pods and claims.
 
-Reasons are dranet's where it has them. An event about a known pod is the pod's, because users read
-those first; an event about a claim that no pod can use is the claim's.
+Reasons are those of dranet where possible. An event about a known pod has the pod as its object,
+because users read those first; an event about a claim without a pod has the claim.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ DEVICE_WARNING: Final = "NetworkDeviceWarning"
 
 @dataclass(frozen=True, slots=True)
 class EventSpec:
-    """One thing that happened.
+    """Content of an Event.
 
     Attributes:
         kind: "Pod" or "ResourceClaim".
         subject: the object.
-        at: Unix seconds; the same thing at the same time is reported once.
-        once: it is reported once however often it happens.
-        warning: whether a user should act.
+        at: Unix seconds; the same event at the same time is reported once.
+        once: it is reported once, also if it is repeated.
+        warning: type Warning: a user should act.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class EventSpec:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return what makes two of them the same thing again."""
+        """Return the identity of an event for the detection of repetitions."""
         return self.subject.uid, self.reason, self.message
 
 
 def of_notice(notice: Notice, now_s: float) -> tuple[EventSpec, ...]:
-    """Return the event specs of a Prepare notification."""
+    """Return the event specs of a Prepare notice."""
     match notice:
         case ClaimPrepared(claim, pod, gated=False):
             text = (
@@ -97,7 +97,7 @@ def of_attachment(attachment: Attachment, now_s: float) -> tuple[EventSpec, ...]
 def of_delay(
     allocation: Allocation, attachment: Attachment | None, now_s: float
 ) -> tuple[EventSpec, ...]:
-    """Return the event spec of a pod whose claim waits for long."""
+    """Return the event spec for a pod whose claim is not attached after a long time."""
     text = f"claim {allocation.claim.name}: {pending_message(allocation, attachment)}"
     return (_of_pod(allocation.pod, PENDING, text, now_s, once=True),)
 

@@ -1,8 +1,8 @@
-"""Record watch: the records of all claims, the shim's and the plugin's, as they change; read only.
+"""Record watch: allocation and attachment records of all claims as they change; read only.
 
 Rules:
-1. A record that cannot be used proves nothing: its claim is left unchanged.
-2. Reading takes a few small files now and then, so it runs on the event loop, not on a thread.
+1. A record that cannot be read changes nothing: the status of its claim is left unchanged.
+2. Reading takes a few small files from time to time, so it runs on the event loop, not on a thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.state.records import NodeRecords
 
-RETRY_S: Final = 5.0  # before a record that could not be read is tried again
+RETRY_S: Final = 5.0  # seconds before an unreadable record is read again
 
 Changed = Callable[[Mapping[str, ClaimRecords]], None]
 
@@ -27,13 +27,13 @@ async def follow(
     """Report the records of all claims, then those of claims whose records change.
 
     Args:
-        state: where records are.
-        known: UIDs of claims that are reported first as well, recorded or not.
+        state: locations of the records.
+        known: UIDs of claims that are reported first too, recorded or not.
         changed: called with the claim UID; must not raise.
-        timing: what it goes by.
+        timing: clock and timers.
 
     Raises:
-        StateError: inotify is not to be had.
+        StateError: inotify is not available.
         OSError: a directory cannot be read.
     """
     alarm = Wakeup(timing)

@@ -1,10 +1,10 @@
-"""Event recorder: posts Events, at a limited rate.
+"""Event recorder: posts Events at a limited rate.
 
 Rules:
-1. The result of posting an event delays no other work.
-2. A server that does not answer, or rejects the credentials, is tried again: a server that has just
-   started refuses everybody. An event that the server refuses is dropped, and reported once.
-3. A failed event is retried after the others, and not for ever: the cause may be a webhook for one
+1. Posting an event delays no other work.
+2. A server that does not answer, or rejects the credentials, is retried: a server that has just
+   started rejects all requests. A rejected event is dropped, and reported once.
+3. A failed event is retried after the others, with a limit: the cause may be a webhook for one
    namespace that does not answer.
 """
 
@@ -29,31 +29,21 @@ from dra_shim.status.correlator import MAX_WAITING, EventCorrelator, PendingEven
 from dra_shim.status.events import counted, new_event
 from dra_shim.status.reasons import EventSpec
 from dranet_nri.component.backoff import Backoff
-from dranet_nri.component.clock import REAL, LoopClock, Wakeup
+from dranet_nri.component.clock import LoopClock, Wakeup
 
-FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
+FIRST_PAUSE_S: Final = 1.0  # seconds after a failure; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
-MAX_TRIES: Final = 12  # of an event, 7 minutes if it is the only one; client-go: maxTriesPerEvent
+# retries of an event, 7 minutes if it is the only one; client-go: maxTriesPerEvent
+MAX_TRIES: Final = 12
 
 
 class EventRecorder:
-    """Posts events."""
+    """Poster of Events."""
 
     def __init__(
-        self,
-        api: ApiClient,
-        node: str,
-        notify: notices.Notify,
-        timing: LoopClock = REAL,
+        self, api: ApiClient, node: str, notify: notices.Notify, timing: LoopClock
     ) -> None:
-        """Prepare; run does the work.
-
-        Args:
-            api: the server.
-            node: the node's name.
-            notify: called with each event; must not raise.
-            timing: what it goes by.
-        """
+        """Prepare; run does the work. Arguments are those of StatusController."""
         self._api = api
         self._node = node
         self._notify = notify
@@ -62,10 +52,10 @@ class EventRecorder:
         self._backlog = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
         self._pause_until = -inf
-        self._lost: set[str] = set()  # why, since one was posted
+        self._lost: set[str] = set()  # reported reasons, since one was posted
 
     def add(self, occurrences: Iterable[EventSpec]) -> None:
-        """Queue an event to be posted soon; a repeated one is not queued again."""
+        """Queue events; a repeated one is not queued again."""
         for event in occurrences:
             if self._backlog.add(event):
                 self._alarm.wake()
@@ -80,7 +70,7 @@ class EventRecorder:
             try:
                 await self._report(waiting)
             except BaseException:
-                self._backlog.put_back(waiting)  # whoever runs us again goes on
+                self._backlog.put_back(waiting)  # the next run continues with it
                 raise
 
     def _due(self) -> float:
@@ -93,7 +83,7 @@ class EventRecorder:
             self._pause(error)
             self._again(waiting, error)
         except NotFoundError:
-            self._backoff.reset()  # the namespace is gone, and who would have read it
+            self._backoff.reset()  # the namespace is gone, and with it the readers
         except ApiError as error:
             self._backoff.reset()
             self._lose(str(error))
@@ -104,7 +94,7 @@ class EventRecorder:
             self._lost.clear()
 
     def _pause(self, error: ApiError) -> None:
-        """Leave the server alone for a while."""
+        """Wait before the next request to the server."""
         pause_s = self._backoff.next_s(at_least_s=error.after_s)
         self._pause_until = self._clock() + pause_s
         self._notify(notices.StatusSyncFailed(error, pause_s))

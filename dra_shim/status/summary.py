@@ -1,9 +1,9 @@
 """Summary of a claim's records that have been unchanged for some time.
 
 Rules:
-1. A transient state is not written: neither an attach in progress, nor a pod that is torn down.
-   The previous status stays until there is another one.
-2. A state that should have passed and did not is written.
+1. A transient state is not written: an attach in progress, or a pod that is being stopped. The
+   previous status stays until the next one.
+2. A state that should have been transient and is not is written.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,12 @@ from dra_shim.status.conditions import DeviceStatus, device_statuses, is_passing
 from dra_shim.status.reasons import EventSpec, of_attachment, of_delay
 from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase
 
-SLOW_S: Final = 30.0  # a claim that is on its way for that long is late
-GATHER_S: Final = 0.2  # records of one pod come together
-DEPARTURE_S: Final = 5.0  # a pod that ended mostly takes its claim along, and nothing is written
-NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failures are no news
+SLOW_S: Final = 30.0  # seconds of a transition, after which it is late
+GATHER_S: Final = 0.2  # seconds; records of one pod are written together
+# seconds; usually the claim is deleted with its pod, and nothing is written
+DEPARTURE_S: Final = 5.0
+# seconds for which Events are kept (--event-ttl); older failures are not reported
+NEWS_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class ClaimRecords:
     """Records of one claim, and the pods that wait for an earlier pod's claim.
 
     Attributes:
-        allocation: the shim's record, None where there is none.
-        attachment: the plugin's, None where there is none.
+        allocation: the shim's record, None if there is none.
+        attachment: the plugin's record, None if there is none.
         waiting: pods that wait for a claim that is recorded for an earlier pod.
     """
 
@@ -36,7 +38,7 @@ class ClaimRecords:
 
     @property
     def is_passing(self) -> bool:
-        """Whether it is on its way to another state, and that will come."""
+        """Return whether the claim is in transition."""
         if self.allocation is None or self.waiting:
             return False
         return is_passing(self.allocation, self.attachment)
@@ -48,22 +50,22 @@ class StatusUpdate:
 
     Attributes:
         devices: this driver's entries of status.devices; None to leave them unchanged.
-        patience_s: for how long to wait with that for something newer.
-        again_s: at which age to check again, inf if only an event changes anything.
+        delay_s: seconds to wait for a newer state.
+        again_s: age in seconds at which to check again, inf to wait for an event.
     """
 
     devices: tuple[DeviceStatus, ...] | None
     occurrences: tuple[EventSpec, ...] = ()
-    patience_s: float = GATHER_S
+    delay_s: float = GATHER_S
     again_s: float = inf
 
 
 def status_update(claim_records: ClaimRecords, age_s: float, now_s: float) -> StatusUpdate:
-    """Return what records come to.
+    """Return the status and the events for records.
 
     Args:
         claim_records: the records, and the pods that wait.
-        age_s: for how long the claim has been on its way; see `ClaimRecords.is_passing`.
+        age_s: seconds since the transition began; see `ClaimRecords.is_passing`.
         now_s: Unix seconds.
     """
     allocation, attachment = claim_records.allocation, claim_records.attachment
@@ -77,7 +79,7 @@ def status_update(claim_records: ClaimRecords, age_s: float, now_s: float) -> St
         if attachment is None or attachment.phase is not Phase.DETACHING:
             told = (*told, *of_delay(allocation, attachment, now_s))
     ended = attachment is not None and attachment.phase is Phase.HOME
-    patience_s = DEPARTURE_S if ended else GATHER_S
+    delay_s = DEPARTURE_S if ended else GATHER_S
     return StatusUpdate(
-        device_statuses(allocation, attachment, claim_records.waiting), told, patience_s
+        device_statuses(allocation, attachment, claim_records.waiting), told, delay_s
     )

@@ -2,7 +2,8 @@
 
 Rules:
 1. The last state wins: a claim is queued once, and its turn reads the current records.
-2. A write starts a delay of its claim, so that records that change all the time are a write in 5 s.
+2. A write starts a delay of its claim, so that records that change all the time cause one write in
+   5 s.
 3. An error of one claim delays that claim; a server that does not answer delays all.
 """
 
@@ -17,9 +18,9 @@ from dranet_nri.component.workqueue import WorkQueue
 from dranet_nri.model import ObjectRef
 
 REST_S: Final = 5.0
-FIRST_PAUSE_S: Final = 0.5  # after trouble that may pass; doubles with each
+FIRST_PAUSE_S: Final = 0.5  # seconds after a temporary failure; doubles with each
 LONGEST_PAUSE_S: Final = 30.0
-FIRST_LASTING_S: Final = 5.0  # after a refusal, which somebody must do something about
+FIRST_LASTING_S: Final = 5.0  # seconds after a refusal, which an operator must resolve
 LONGEST_LASTING_S: Final = 300.0
 
 Devices = tuple[DeviceStatus, ...]
@@ -27,11 +28,11 @@ Devices = tuple[DeviceStatus, ...]
 
 @dataclass(slots=True)
 class ClaimItem:
-    """One claim.
+    """One claim in the queue.
 
     Attributes:
-        devices: what its status shall say.
-        backoff: of its own failures.
+        devices: its desired status.
+        backoff: back-off after its own failures.
     """
 
     claim: ObjectRef
@@ -40,53 +41,53 @@ class ClaimItem:
 
 
 class ClaimQueue:
-    """All claims. Times are seconds of any one clock."""
+    """Queue of all claims. Times are seconds of one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         """Start empty; random gives 0 to 1."""
         self._random = random
         self._queue = WorkQueue[str]()
         self._items: dict[str, ClaimItem] = {}
-        self._backoff = self._new_backoff()  # of the server
+        self._backoff = self._new_backoff()  # after failures of the server
 
     @property
     def due(self) -> float:
         """Return when the next claim is due, inf for none."""
         return self._queue.due
 
-    def want(self, claim: ObjectRef, devices: Devices, now: float, patience_s: float) -> None:
-        """Queue the status of a claim, to be written after this delay."""
+    def enqueue(self, claim: ObjectRef, devices: Devices, now: float, delay_s: float) -> None:
+        """Queue the status of a claim, to be written after a delay."""
         item = self._items.get(claim.uid)
         if item is None:
             item = self._items[claim.uid] = ClaimItem(claim, devices, self._new_backoff())
         elif item.devices == devices:
             return
         item.devices = devices
-        self._queue.set(claim.uid, now + patience_s)
+        self._queue.set(claim.uid, now + delay_s)
 
     def begin(self) -> ClaimItem:
-        """Take the claim that is due first."""
+        """Remove and return the claim that is due first."""
         return self._items[self._queue.take()]
 
     def done(self, item: ClaimItem, now: float, *, wrote: bool) -> None:
-        """End with a claim whose status was brought up to date, or was so."""
+        """Finish a claim whose status is up to date."""
         item.backoff.reset()
         self._queue.rest(item.claim.uid, now + REST_S if wrote else -inf)
         if not item.devices and item.claim.uid not in self._queue:
             self.forget(item)
 
     def put_off(self, item: ClaimItem, until: float) -> None:
-        """Postpone a claim until then, also if it changes."""
+        """Postpone a claim until a time, even if it changes before."""
         self._queue.rest(item.claim.uid, until)
         self._queue.set(item.claim.uid, until)
 
     def forget(self, item: ClaimItem) -> None:
-        """End with a claim that is gone."""
+        """Remove a claim that is gone."""
         self._items.pop(item.claim.uid, None)
         self._queue.forget(item.claim.uid)
 
-    def hindered(self, item: ClaimItem, now: float, *, lasting: bool) -> float:
-        """Postpone a claim that could not be written; return by how many seconds.
+    def claim_failed(self, item: ClaimItem, now: float, *, lasting: bool) -> float:
+        """Postpone a claim that could not be written; return the delay in seconds.
 
         Args:
             item: the claim.
@@ -97,17 +98,17 @@ class ClaimQueue:
         self.put_off(item, now + pause_s)
         return pause_s
 
-    def answered(self) -> None:
-        """Note that the server answers."""
+    def server_answered(self) -> None:
+        """Reset the back-off of the server."""
         self._backoff.reset()
 
-    def silenced(self, item: ClaimItem, now: float, *, after_s: float = 0.0) -> float:
-        """Queue a claim again and pause all; return for how many seconds.
+    def server_failed(self, item: ClaimItem, now: float, *, after_s: float = 0.0) -> float:
+        """Queue a claim again and pause all claims; return the pause in seconds.
 
         Args:
             item: the claim.
             now: the time.
-            after_s: the pause that the server asked for.
+            after_s: Retry-After of the server, in seconds.
         """
         pause_s = self._backoff.next_s(at_least_s=after_s)
         self._queue.pause(now + pause_s)

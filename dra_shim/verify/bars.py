@@ -1,7 +1,7 @@
 """Bars of the measurements: what a healthy network reaches, by kind of NIC and link speed.
 
 Those of the AKS guide for InfiniBand are among them: more than 190 Gbit/s on a NIC of 200 Gbit/s,
-less than 6 µs, IPoIB above 6 Gbit/s.
+less than 6 µs, IPoIB above 6 Gbit/s, collectives of NCCL at 180 GB/s between servers of 8 NICs.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Final
 from dra_shim.verify.types import Fabric
 from dranet_nri.errors import InvalidValueError
 
+COLLECTIVES: Final = "bus bandwidth; NCCL: 80 % of a pod's NICs, at most 180; gloo: TCP's by 5"
 # bar: (unit, whether the measured value must be above it, meaning of the default)
 BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
     "loss": ("%", False, "packets lost; 0.2"),
@@ -19,10 +20,15 @@ BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
     "write": ("Gbit/s", True, "RDMA writes; 95 % of the link speed"),
     "latency": ("µs", False, "RDMA reads; 6 on InfiniBand, 10 on RoCE"),
     "memlock": ("MiB", True, "limit of locked memory; 64"),
+    "all-gather": ("GB/s", True, COLLECTIVES),
+    "all-reduce": ("GB/s", True, COLLECTIVES),
 }
 WRITE_SHARE: Final = 0.95
 TCP_SHARE: Final = 0.8
 TCP_MOST_GBIT: Final = 10.0  # of one stream on one core
+NCCL_SHARE: Final = 0.8  # a GPU whose traffic crosses the sockets reaches 0.6
+NCCL_MOST_GB: Final = 180.0
+GLOO_SHARE: Final = 0.2  # it copies and adds on the core that sends
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,20 @@ class Bars:
                 return 6.0 if fabric is Fabric.INFINIBAND else 10.0
             case _:
                 return {"loss": 0.2, "ipoib": 6.0, "memlock": 64.0}[name]
+
+    def of_collective(self, name: str, speed_gbit: float, *, nccl: bool) -> float:
+        """Return the bar of a collective operation in GB/s.
+
+        Args:
+            name: `all-gather` or `all-reduce`.
+            speed_gbit: of all NICs of a pod, 0 if it is not known.
+            nccl: whether GPUs exchange by NCCL, else CPUs by gloo.
+        """
+        if name in self.given:
+            return self.given[name]
+        if nccl:
+            return min(NCCL_SHARE * speed_gbit / 8, NCCL_MOST_GB)
+        return GLOO_SHARE * self.of("tcp", Fabric.ETHERNET, speed_gbit) / 8
 
 
 def passes(name: str, value: float, bar: float) -> bool:

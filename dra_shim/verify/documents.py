@@ -1,10 +1,14 @@
 """Manifests of the verification, and what claims and slices say of the pods' NICs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import yaml
+
 from dra_shim.verify.types import ClaimedNic, Fabric, WorkerPod
+from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
 
 Document = dict[str, Any]
@@ -21,6 +25,19 @@ done
 touch {READY}
 exec sleep infinity
 """
+PROGRAM: Final = "collectives.py"
+PROGRAM_PATH: Final = f"/opt/collectives/{PROGRAM}"
+# Volumes with their mounts: the program, and memory for ranks of one pod.
+_VOLUMES: Final = (
+    (
+        {"name": "collectives", "configMap": {"name": "collectives"}},
+        {"name": "collectives", "mountPath": "/opt/collectives"},
+    ),
+    (
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+        {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - a volume of the pod's own
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,8 @@ class PodRequirements:
         nics: how many a pod claims, 0 for all of the node.
         gpu_class: of GPUs.
         gpus: how many a pod claims.
+        program: of the collectives; empty for none.
+        base: a Pod that has what else is needed: volumes, environment, tolerations.
     """
 
     image: str
@@ -40,6 +59,24 @@ class PodRequirements:
     nics: int
     gpu_class: str
     gpus: int
+    program: str = ""
+    base: Document = field(default_factory=dict)
+
+
+def base_pod(text: str) -> Document:
+    """Return the Pod of a file.
+
+    Raises:
+        ConfigError: the text is not YAML, or not one Pod with one container that has an image.
+    """
+    try:
+        pod = yaml.safe_load(text)
+        (container,) = pod["spec"]["containers"]
+        if pod["kind"] == "Pod" and container["image"]:
+            return dict(pod)
+    except (yaml.YAMLError, KeyError, TypeError, ValueError):
+        pass
+    raise ConfigError(["--pod: give one document of kind Pod, whose one container has `image`"])
 
 
 def namespace_document(name: str) -> Document:
@@ -67,36 +104,62 @@ def template_document(wanted: PodRequirements) -> Document:
     }
 
 
+def program_document(program: str) -> Document:
+    """Return the ConfigMap with the program of the collectives."""
+    data = {PROGRAM: program}
+    return {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "collectives"}, "data": data,
+    }  # fmt: skip
+
+
 def pod_document(name: str, node: str, wanted: PodRequirements) -> Document:
     """Return a pod on a node; the scheduler places it, because it allocates the claim."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    terms = [{"matchFields": [field]}]
-    container = {
+    spec: Document = deepcopy(wanted.base.get("spec") or {})
+    (container,) = spec.get("containers") or [{}]
+    volumes = _VOLUMES if wanted.program else ()
+    affinity = _affinity_of(node)
+    spec |= {
+        "affinity": {**spec.get("affinity", {}), "nodeAffinity": affinity},
+        "automountServiceAccountToken": False,
+        "containers": [_container(container, wanted)],
+        "resourceClaims": [
+            *spec.get("resourceClaims", ()),
+            {"name": CLAIM, "resourceClaimTemplateName": CLAIM},
+        ],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "tolerations": [{"operator": "Exists"}],
+        "volumes": [*spec.get("volumes", ()), *(volume for volume, _ in volumes)],
+    }
+    base = wanted.base.get("metadata") or {}
+    labels = {**base.get("labels", {}), "app.kubernetes.io/name": "dranet-verify"}
+    metadata = {"name": name, "labels": labels, "annotations": base.get("annotations", {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _affinity_of(node: str) -> Document:
+    """Return what binds a pod to a node."""
+    name = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = [{"matchFields": [name]}]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+
+def _container(base: Document, wanted: PodRequirements) -> Document:
+    """Return the container, with what its base has besides."""
+    volumes = _VOLUMES if wanted.program else ()
+    security = base.get("securityContext", {})
+    added = security.get("capabilities", {}).get("add", ())
+    resources = base.get("resources", {})
+    return {
+        **base,
         "name": "verify",
-        "image": wanted.image,
+        "image": wanted.image or base["image"],
         "command": ["sh", "-c", START],
         # ping needs NET_RAW; tools that set no limit of their own keep that of the runtime.
-        "securityContext": {"capabilities": {"add": ["NET_RAW"]}},
+        "securityContext": {**security, "capabilities": {"add": sorted({*added, "NET_RAW"})}},
         "readinessProbe": {"exec": {"command": ["test", "-e", READY]}, "periodSeconds": 2},
-        "resources": {"claims": [{"name": CLAIM}]},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "dranet-verify"}},
-        "spec": {
-            "affinity": {
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
-                }
-            },
-            "automountServiceAccountToken": False,
-            "containers": [container],
-            "resourceClaims": [{"name": CLAIM, "resourceClaimTemplateName": CLAIM}],
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "tolerations": [{"operator": "Exists"}],
-        },
+        "resources": {**resources, "claims": [*resources.get("claims", ()), {"name": CLAIM}]},
+        "volumeMounts": [*base.get("volumeMounts", ()), *(mount for _, mount in volumes)],
     }
 
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from dra_shim.verify.bars import Bars
+from dra_shim.verify.collectives import check_collectives
 from dra_shim.verify.node_checks import check_worker
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
 from dra_shim.verify.pair_checks import QUICK, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import all_pairs, ring
-from dra_shim.verify.types import Line, PodRunner, WorkerPod
+from dra_shim.verify.types import Line, Outcome, PodRunner, WorkerPod
 from dranet_nri.errors import DranetError
 
 PARALLEL = 32  # kubectl processes at a time
 FACTS_LIMIT_S = 60.0
 ATTEMPTS = 3
+CONNECTING = frozenset({"present", "link", "pkey", "route", "reach", "tcp", "ipoib", "rping"})
 
 
 class UnreadablePodError(DranetError):
@@ -33,12 +35,14 @@ class Course:
         pace: how long each measurement takes.
         full: all pairs, else each pod with the next one.
         exclusive: whether pods must see only RDMA devices that they claim.
+        ranks: of each pod in the collectives; 0 for no collectives.
     """
 
     bars: Bars
     pace: MeasureDurations = QUICK
     full: bool = False
     exclusive: bool = False
+    ranks: int = 0
 
 
 def measure(
@@ -71,7 +75,25 @@ def measure(
             progress(f"round {number} of {len(rounds)}: {names}{more}")
             for found in pool.map(lambda pair: list(_measure_pair(checks, facts, *pair)), pairs):
                 lines += found
+    if course.ranks:
+        lines += _collectives(workers, list(facts.values()), runner, course, lines, progress)
     return lines
+
+
+def _collectives(
+    workers: Sequence[WorkerPod], facts: Sequence[PodFacts], runner: PodRunner, course: Course,
+    before: Sequence[Line], progress: Callable[[str], None],
+) -> Iterator[Line]:  # fmt: skip
+    """Yield the lines of the collectives, which hang where pods do not reach each other."""
+    if any(line.outcome is Outcome.FAILED and line.check in CONNECTING for line in before):
+        why = "some NICs do not reach each other"
+        yield Line("collectives", "all pods", "", Outcome.NOT_MEASURED, meaning=why)
+        return
+    progress(f"all-gather and all-reduce of {len(workers) * course.ranks} ranks")
+    rounds = course.pace.rounds
+    yield from check_collectives(
+        workers, facts, runner, course.bars, ranks=course.ranks, rounds=rounds
+    )
 
 
 def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:

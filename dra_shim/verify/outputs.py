@@ -11,6 +11,8 @@ DEV: Final = re.compile(r"\bdev (\S+)")
 VIA: Final = re.compile(r"\bvia (\S+)")
 LLADDR: Final = re.compile(r"\blladdr (\S+)")
 FULL_MEMBER: Final = 0x8000
+COLLECTIVES_RESULT: Final = re.compile(r"^COLLECTIVES_RESULT (\{.*\})$", re.MULTILINE)
+COLLECTIVE_KEYS: Final = {"all-gather": "all_gather_gb_s", "all-reduce": "all_reduce_gb_s"}
 CAP_IPC_LOCK: Final = 14  # linux/capability.h
 
 
@@ -184,6 +186,19 @@ def parse_latency(text: str) -> float | None:
     if not rows:
         return None
     return float(rows[-1][4] if len(rows[-1]) > 5 else rows[-1][2])
+
+
+def parse_collectives(text: str) -> tuple[str, dict[str, float]] | None:
+    """Return backend, and GB/s of each operation, as `collectives.py` printed them.
+
+    None if the program did not come to its end.
+    """
+    found = COLLECTIVES_RESULT.search(text)
+    if found is None:
+        return None
+    figures = json.loads(found[1])
+    rates = {name: float(figures[key]) for name, key in COLLECTIVE_KEYS.items()}
+    return str(figures["backend"]), rates
 
 
 def _numeric(row: list[str], least: int) -> bool:

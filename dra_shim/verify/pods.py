@@ -10,6 +10,7 @@ from dra_shim.verify.documents import (
     PodRequirements,
     namespace_document,
     pod_document,
+    program_document,
     template_document,
     worker_of,
 )
@@ -50,7 +51,8 @@ def running_pods(
     try:
         kubectl.create([namespace_document(namespace)])
         pods = [pod_document(f"verify-{index}", node, wanted) for index, node in enumerate(nodes)]
-        kubectl.create([template_document(wanted), *pods])
+        programs = [program_document(wanted.program)] if wanted.program else []
+        kubectl.create([template_document(wanted), *programs, *pods])
         yield _ready_workers(kubectl, len(nodes), limit_s, progress)
     finally:
         progress("deleting the pods and their claims")

@@ -72,6 +72,16 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "verbs do not connect",
         "check that both ports are active on one fabric, and UDP port 4791 for RoCE",
     ),
+    "no-collective": (
+        "the ranks of the pods did not finish an all-gather and an all-reduce",
+        "read the message; run with NCCL_DEBUG=INFO in the Pod of --pod, which shows the devices "
+        "that NCCL uses",
+    ),
+    "slow-collective": (
+        "the ranks exchange less than the NICs of the pods allow",
+        "claim each GPU with a NIC of its PCIe root (`matchAttribute`), and check that NCCL uses "
+        "the RDMA devices (NCCL_DEBUG=INFO)",
+    ),
     "late": (
         "the latency of RDMA reads is too high",
         "check for a busy fabric, for power saving of the CPUs, and for NUMA placement",

@@ -1,8 +1,9 @@
 """Liveness and readiness of the shim, for probes.
 
 Rules:
-1. Liveness is an answer as the kubelet would get it, through the names of the sockets: that tests
-   the event loop, both servers and the file system. Failures that no restart repairs do not count.
+1. Liveness is a response as a kubelet gets it, through the names of the sockets. This tests the
+   event loop, both servers and the file system. Failures that a restart does not repair do not
+   count.
 2. Readiness is a registration, and one complete publication.
 """
 
@@ -15,17 +16,18 @@ from typing import Final, Self
 from dra_shim.kubeletplugin import KubeletPlugin, Sockets, probe
 from dra_shim.settings.common import KUBELET_ELSEWHERE
 
-ANSWER_S: Final = 1.5  # for each of three answers: the manifests' probes wait five seconds
+# seconds for each of three responses; probes in the manifests wait five seconds
+ANSWER_S: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class HealthChecks:
-    """The questions.
+    """Checks of a running shim.
 
     Attributes:
-        answers: says what is wrong with the answers that a kubelet gets, "" if nothing is.
-        unregistered: returns why the plugin is not registered, "" if it is.
-        published: whether the server had everything at least once.
+        answers: returns the error that a kubelet gets, "" if there is none.
+        unregistered: returns why the driver is not registered, "" if it is.
+        published: whether all devices were published at least once.
     """
 
     answers: Callable[[], Awaitable[str]]
@@ -42,7 +44,7 @@ class HealthChecks:
         )
 
     async def alive(self) -> tuple[str, ...]:
-        """Return what a restart may help, one line each."""
+        """Return the errors that a restart may repair, one line each."""
         wrong = await self.answers()
         return (f"a kubelet would not be answered: {wrong}",) if wrong else ()
 

@@ -1,6 +1,6 @@
-"""Metrics of the shim, counted from notifications of its rooms.
+"""Metrics of the shim, counted from notices of its rooms.
 
-Names and labels are dranet's where it has them; the others begin with dra_shim_.
+Names and labels are those of dranet where possible; the others begin with dra_shim_.
 """
 
 import time
@@ -29,7 +29,7 @@ class CallCounts:
     """Metrics of the kubelet's calls, and of the result for each claim."""
 
     def __init__(self) -> None:
-        """Begin at 0."""
+        """Start at 0."""
         self._calls = Counter(
             "dranet_driver_dra_plugin_requests_total",
             "Calls of the kubelet; failed if one of its claims was.",
@@ -74,7 +74,7 @@ class CallCounts:
         self._seconds.observe(seconds, method)
 
     def on_prepare(self, notice: prepare.Notice) -> None:
-        """Count what became of a claim."""
+        """Count the result of a claim."""
         match notice:
             case prepare.ClaimPrepared():
                 self._claims.add("prepared" if notice.gated else "prepared_ungated")
@@ -95,12 +95,12 @@ class CallCounts:
             case prepare.ProfileReleaseFailed():
                 self._failures.add("ReleaseProfile", "cloud")
             case prepare.PrepareWaits():
-                pass  # what becomes of it counts
+                pass  # the result counts
             case _:
                 assert_never(notice)
 
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
-        """Count the events of the sockets and of the registration."""
+        """Count events of the sockets and of the registration."""
         match notice:
             case kubeletplugin.RegistrationResult():
                 self._registered.set(int(not notice.reason))
@@ -118,12 +118,12 @@ class ServerCounts:
     """Metrics of the node's devices on the API server.
 
     Attributes:
-        published: whether it had all of them at least once.
-        errors: requests that failed, by any worker.
+        published: whether all devices were published at least once.
+        errors: failed requests of all workers.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:
-        """Begin at 0; wall gives Unix seconds."""
+        """Start at 0; wall returns Unix seconds."""
         self.published = False
         self._wall = wall
         self._devices = Gauge(
@@ -160,7 +160,7 @@ class ServerCounts:
         self._rdma = rdma
 
     def on_slices(self, notice: resourceslice.Notice) -> None:
-        """Count what became of the node's slices."""
+        """Count results for the node's slices."""
         match notice:
             case resourceslice.SlicesPublished():
                 self.published = True
@@ -175,7 +175,7 @@ class ServerCounts:
             case resourceslice.SliceSyncFailed():
                 self.errors.add("slices", notice.error.kind)
             case resourceslice.FieldsDropped():
-                pass  # the log names them
+                pass  # the log has the names
             case _:
                 assert_never(notice)
 
@@ -184,7 +184,7 @@ class StatusCounts:
     """Metrics of claim status and Events."""
 
     def __init__(self, errors: Counter) -> None:
-        """Begin at 0; errors counts requests that failed, by part and kind."""
+        """Start at 0; errors counts failed requests, by worker and kind."""
         self._errors = errors
         self._status = Counter(
             "dra_shim_status_applies_total",
@@ -199,7 +199,7 @@ class StatusCounts:
         self.families = (self._status, self._events)
 
     def on_status(self, notice: status.Notice) -> None:
-        """Count what became of claim status and Events."""
+        """Count results for claim status and Events."""
         match notice:
             case status.StatusApplied():
                 self._status.add("applied")
@@ -223,7 +223,7 @@ class NodeCounts:
     """Metrics of the node's scans, and of the shim's workers."""
 
     def __init__(self) -> None:
-        """Begin at 0."""
+        """Start at 0."""
         self._ailing: set[str] = set()
         self._seen = 0
         self._devices = Gauge(
@@ -250,13 +250,13 @@ class NodeCounts:
         self.families = (self._devices, self._looks, self._deaf, self._parts)
 
     def on_node(self, notice: discovery.Notice) -> None:
-        """Count what became of the node's devices."""
+        """Count changes of the node's devices."""
         match notice:
             case discovery.DevicesChanged():
                 self._seen = notice.devices
                 self._ailing -= {name for name, _ in notice.withdrawn}
             case discovery.DevicesExcluded():
-                pass  # hardware that is not for pods is no trouble
+                pass  # excluded hardware is not an error
             case discovery.DeviceUnhealthy():
                 self._ailing.add(notice.device)
             case discovery.DeviceRecovered():
@@ -275,28 +275,28 @@ class NodeCounts:
         self._devices.set_all({("well",): self._seen - ailing, ("ailing",): ailing})
 
     def on_part(self, notice: WorkerFailed) -> None:
-        """Count a part that failed."""
+        """Count a worker that failed."""
         self._parts.add(notice.name)
 
 
 class Metrics:
-    """The shim's metrics: calls, server, status, node. Each counts notifications of its rooms."""
+    """The shim's metrics: calls, server, status, node. Each counts notices of its rooms."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
-        """Begin at 0; wall gives Unix seconds."""
+        """Start at 0; wall returns Unix seconds."""
         self.calls = CallCounts()
         self.server = ServerCounts(wall)
         self.status = StatusCounts(self.server.errors)
         self.node = NodeCounts()
 
     def on_node(self, notice: discovery.Notice) -> None:
-        """Count what became of the node's devices, published or not."""
+        """Count changes of the node's devices, published or not."""
         if isinstance(notice, discovery.DevicesChanged):
             self.server.offers(notice.rdma)
         self.node.on_node(notice)
 
     def text(self) -> str:
-        """Return everything in Prometheus's format, the process's own numbers included."""
+        """Return all metrics in the Prometheus format, with those of the process."""
         parts = (self.calls, self.server, self.status, self.node)
         return exposition(family for part in parts for family in part.families) + process_text()
 
@@ -316,16 +316,16 @@ class MeteredDriver:
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
     ) -> Mapping[str, PrepareResult]:
-        """See Driver."""
+        """Implement Driver."""
         begin = self.clock()
         answers = await self.driver.prepare(claims, limit_s)
         failed = any(answer.error for answer in answers.values())
-        if claims:  # a probe has none
+        if claims:  # a probe has no claims
             self.counts.called(PREPARE, self.clock() - begin, failed=failed)
         return answers
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
-        """See Driver."""
+        """Implement Driver."""
         begin = self.clock()
         errors = await self.driver.unprepare(claims)
         self.counts.called(UNPREPARE, self.clock() - begin, failed=any(errors.values()))

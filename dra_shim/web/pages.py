@@ -1,6 +1,6 @@
 """Pages by path.
 
-Clients that request a check while it runs get the same result: strangers cannot multiply its cost.
+Clients that request a check while it runs share its result, so that they cannot multiply its cost.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dranet_nri.component.metrics import CONTENT_TYPE
 
 
 def pages(metrics: Metrics, plugin: PluginSigns, checks: HealthChecks) -> Mapping[str, MakePage]:
-    """Return path → what makes the page."""
+    """Return path → function that returns the page."""
     return {
         "/metrics": partial(_numbers, metrics, plugin),
         "/healthz": _Verdict(checks.alive),

@@ -14,17 +14,17 @@ from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Heartbeat
 
 METRICS: Final = "metrics.prom"
-_LIMIT: Final = 1 << 20  # bytes; some 30 KiB are usual
+_LIMIT: Final = 1 << 20  # bytes; usually about 30 KiB
 # The plugin's names only, so that its file can neither break nor duplicate the shim's metrics.
 _PLAUSIBLE: Final = re.compile(r"(?:(?:# (?:HELP|TYPE) )?dranet_(?:nri|driver_nri)_[^\n]+\n)*")
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSigns:
-    """Heartbeat and metrics that the plugin of this node wrote.
+    """Heartbeat and metrics of the plugin on this node.
 
     Attributes:
-        run: its directory.
+        run: directory of the plugin.
         boot_s: seconds of CLOCK_BOOTTIME.
     """
 
@@ -32,7 +32,7 @@ class PluginSigns:
     boot_s: Callable[[], float] = heartbeat.boot_s
 
     def text(self) -> str:
-        """Return its numbers as it wrote them last, and how old its last sign of life is."""
+        """Return the plugin's last metrics, and the age of its heartbeat."""
         beat, numbers = self._beat(), self._numbers()
         age = Gauge(
             "dra_shim_plugin_heartbeat_age_seconds",

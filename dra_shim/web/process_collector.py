@@ -1,4 +1,4 @@
-"""Process metrics, under the names that all of Prometheus's clients use for them."""
+"""Process metrics, with the names that Prometheus clients use."""
 
 import os
 from pathlib import Path
@@ -12,12 +12,12 @@ _BTIME: Final = "btime "
 
 
 def process_text() -> str:
-    """Return it as it is now.
+    """Return the current metrics of the process.
 
     Raises:
         OSError: /proc is not mounted.
     """
-    # The second field is a name in parentheses, which may have spaces and parentheses itself.
+    # The second field is a name in parentheses, which can contain spaces and parentheses.
     fields = ["", "", *_STAT.read_text().rpartition(")")[2].split()]
     tick = os.sysconf("SC_CLK_TCK")
     cpu = Counter("process_cpu_seconds_total", "CPU time of user and system.")
@@ -39,6 +39,6 @@ def process_text() -> str:
 
 
 def _booted_s() -> int:
-    """Return when the machine was booted, Unix seconds."""
+    """Return the boot time of the machine, in Unix seconds."""
     lines = Path("/proc/stat").read_text().splitlines()
     return next(int(line.removeprefix(_BTIME)) for line in lines if line.startswith(_BTIME))

@@ -1,12 +1,12 @@
-"""A small HTTP/1.1 server for pages that are made on request. h11 speaks HTTP.
+"""Small HTTP/1.1 server for pages that are generated on request, with h11 as the protocol.
 
-It listens on the node's own network, so any client may connect.
+It listens on the network of the node, so any client can connect.
 
 Rules:
-1. A request has few seconds and few bytes, and its answer few seconds to be sent.
-2. A connection above the limit replaces one that waits for its client: first one that was served,
-   and of those the one that was idle for longest. So the kubelet's probe is answered regardless of
-   other clients.
+1. A request is limited in time and bytes, and so is the time to send its response.
+2. A connection above the limit replaces one that waits for its client: first a connection that was
+   already served, and of those the one that was idle for longest. So the kubelet's probe is
+   answered regardless of other clients.
 3. A page that fails is a 500 without the reason, which is logged; the server continues.
 """
 
@@ -23,11 +23,11 @@ import h11
 from dra_shim.settings.listen_address import ListenAddress
 from dranet_nri.component.notice import LogLine, LogNotice
 
-REQUEST_S: Final = 30.0  # for a request to arrive
-ANSWER_S: Final = 5.0  # for an answer to leave
+REQUEST_S: Final = 30.0  # seconds for a request to arrive
+ANSWER_S: Final = 5.0  # seconds to send a response
 MAX_CONNECTIONS: Final = 256
-# Accepted in one turn of the loop, fewer than the maximum of connections: a request that was sent
-# is read before its connection can be replaced.
+# Connections accepted in one turn of the loop. It is less than the limit of connections, so that a
+# request that was sent is read before its connection can be replaced.
 _AT_ONCE: Final = 16
 _WAITING: Final = 1024  # connections that the kernel holds meanwhile
 MAX_HEAD: Final = 16 << 10  # bytes
@@ -37,7 +37,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An HTTP answer."""
+    """An HTTP response."""
 
     text: str
     status: int = 200
@@ -49,7 +49,7 @@ MakePage = Callable[[], Awaitable[Page]]
 
 @dataclass(frozen=True, slots=True)
 class ServerListening(LogNotice):
-    """The pages can be had at that address."""
+    """The server listens at this address."""
 
     log = LogLine("info", "metrics and health served")
     address: ListenAddress
@@ -57,7 +57,7 @@ class ServerListening(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class PageFailed(LogNotice):
-    """A page could not be made; the client got no reason."""
+    """A page could not be generated; the client got no reason."""
 
     log = LogLine("error", "page failed")
     path: str
@@ -68,7 +68,7 @@ Notice = ServerListening | PageFailed
 
 
 class WebServer:
-    """Serves pages by path."""
+    """Server of pages by path."""
 
     def __init__(
         self,
@@ -79,27 +79,27 @@ class WebServer:
         request_s: float = REQUEST_S,
         answer_s: float = ANSWER_S,
     ) -> None:
-        """Prepare; nothing is opened before run.
+        """Create the server; nothing is opened before run.
 
         Args:
-            address: where to listen; port 0 for any that is free.
-            pages: path → what makes the page.
+            address: listen address; port 0 for any free port.
+            pages: path → function that returns the page.
             notify: called with the listen address, and with failures.
             request_s: seconds for a request to arrive.
-            answer_s: seconds for an answer to leave.
+            answer_s: seconds to send a response.
         """
         self._address = address
         self._pages = pages
         self._notify = notify
         self._request_s = request_s
         self._answer_s = answer_s
-        self._talks: dict[asyncio.Task[None], _Talk] = {}
+        self._connections: dict[asyncio.Task[None], _Connection] = {}
 
     async def run(self) -> None:
         """Serve until cancelled.
 
         Raises:
-            OSError: the address can't be had.
+            OSError: the address is not available.
         """
         host, port = self._address.host or None, self._address.port
         server = await asyncio.start_server(
@@ -114,34 +114,40 @@ class WebServer:
             await server.serve_forever()
         finally:
             server.close()
-            for talk in self._talks:
-                talk.cancel()
-            if self._talks:
-                await asyncio.wait(self._talks)
+            for connection in self._connections:
+                connection.cancel()
+            if self._connections:
+                await asyncio.wait(self._connections)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        assert talk is not None
-        if len(self._talks) >= MAX_CONNECTIONS and not self._made_room():
+        connection = asyncio.current_task()
+        assert connection is not None
+        if len(self._connections) >= MAX_CONNECTIONS and not self._evict():
             writer.transport.abort()
             return
-        self._talks[talk] = _Talk(reader, writer, self._make, self._request_s, self._answer_s)
+        self._connections[connection] = _Connection(
+            reader, writer, self._make, self._request_s, self._answer_s
+        )
         try:
             with suppress(OSError, TimeoutError, h11.LocalProtocolError, asyncio.CancelledError):
-                await self._talks[talk].run()
+                await self._connections[connection].run()
                 writer.close()
                 async with asyncio.timeout(self._answer_s):
                     await writer.wait_closed()
         finally:
-            self._talks.pop(talk, None)
-            writer.transport.abort()  # without waiting for who does not read
+            self._connections.pop(connection, None)
+            writer.transport.abort()  # without waiting for a client that does not read
 
-    def _made_room(self) -> bool:
-        """Hang up by rule 2; False if all wait for pages that are being made."""
-        waiting = [(talk.standing, task) for task, talk in self._talks.items() if talk.waits]
+    def _evict(self) -> bool:
+        """Close a connection by rule 2; return False if all generate pages."""
+        waiting = [
+            (connection.rank, task)
+            for task, connection in self._connections.items()
+            if connection.waits
+        ]
         if waiting:
             _, least = min(waiting, key=lambda item: item[0])
-            del self._talks[least]
+            del self._connections[least]
             least.cancel()
         return bool(waiting)
 
@@ -156,7 +162,7 @@ class WebServer:
             return Page("internal error: the log of dra-shim has the reason\n", 500)
 
 
-class _Talk:
+class _Connection:
     """One connection."""
 
     def __init__(
@@ -173,17 +179,17 @@ class _Talk:
         self._request_s = request_s
         self._answer_s = answer_s
         self._served = False
-        self._since = asyncio.get_running_loop().time()  # when it began to wait
-        self.waits = True  # for its client: a request to come, an answer to be read
+        self._since = asyncio.get_running_loop().time()  # since when it waits
+        self.waits = True  # for its client: to send a request, or to read a response
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
 
     @property
-    def standing(self) -> tuple[bool, float]:
-        """The rank against eviction by a new connection: lower is evicted first."""
+    def rank(self) -> tuple[bool, float]:
+        """Return the eviction rank: the lowest is closed first."""
         return not self._served, self._since
 
     async def run(self) -> None:
-        """Answer until either side has enough."""
+        """Answer requests until one side closes."""
         while True:
             try:
                 async with asyncio.timeout(self._request_s):
@@ -210,7 +216,7 @@ class _Talk:
                 self._http.receive_data(await self._reader.read(_PIECE))
             elif isinstance(event, h11.Request):
                 if self._http.their_state is not h11.DONE:
-                    self._http.next_event()  # the end of a request without a body
+                    self._http.next_event()  # end of a request without a body
                 return event
             elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
                 return None

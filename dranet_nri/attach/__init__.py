@@ -1,1 +1,1 @@
-"""Attach and detach of whole pods, and the repair of both."""
+"""Attach and detach of the devices of whole pods, and repairs."""

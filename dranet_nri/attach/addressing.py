@@ -1,7 +1,7 @@
-"""Addresses that are not there at once: those that a router advertises, and those that are checked.
+"""Wait for IPv6 addresses: from router advertisements, and for duplicate address detection.
 
 Rules:
-1. All devices of a pod are waited for together, before the gate opens.
+1. One wait covers all devices of a pod, before the gate opens.
 2. The attach fails if no router advertises a prefix in time, or if an address is a duplicate. An
    address whose detection does not end, as on a link without carrier, stays, with a warning.
 3. The wait ends with the sandbox.
@@ -26,27 +26,27 @@ POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class AddressWait:
-    """How to wait for addresses.
+    """Parameters of a wait for addresses.
 
     Attributes:
-        limit_s: the longest wait, in seconds.
+        limit_s: timeout in seconds.
         sleep: waits that many seconds.
-        is_wanted: whether the sandbox is live.
+        is_live: whether the sandbox is live.
     """
 
     limit_s: float
     sleep: Callable[[float], None]
-    is_wanted: Callable[[], bool]
+    is_live: Callable[[], bool]
 
 
 def with_addresses(
     session: Session, targets: tuple[DesiredDevice, ...], wait: AddressWait
 ) -> tuple[DesiredDevice, ...]:
-    """Return the targets, which are configured, once their IPv6 addresses are usable.
+    """Return the configured targets once their IPv6 addresses are usable.
 
     Raises:
         RefusedError: a router advertised no prefix in time, or an address is a duplicate.
-        OutdatedError: the sandbox ended meanwhile.
+        OutdatedError: the sandbox ended during the wait.
         KernelError: the kernel could not be read.
     """
     awaited = [target for target in targets if _is_awaited(target.network)]
@@ -66,13 +66,13 @@ def with_addresses(
 def _settled(
     session: Session, awaited: Collection[DesiredDevice], wait: AddressWait
 ) -> dict[str, tuple[DetectedAddress, ...]]:
-    """Return the addresses by interface, once all are as they should be or the time is over."""
+    """Return the addresses by interface, once all are usable or the wait timed out."""
     networks = [target.network for target in awaited if target.network]
     found = {network.name: session.pod_addresses(network.name) for network in networks}
     for _ in range(round(wait.limit_s / POLL_S)):
         if all(_is_settled(network, found[network.name]) for network in networks):
             break
-        if not wait.is_wanted():
+        if not wait.is_live():
             raise OutdatedError("the sandbox was stopped while its addresses were awaited")
         wait.sleep(POLL_S)
         found = {network.name: session.pod_addresses(network.name) for network in networks}
@@ -106,7 +106,7 @@ def _is_settled(network: PodNetwork, found: Collection[DetectedAddress]) -> bool
 def _advertised(
     network: PodNetwork, found: Collection[DetectedAddress]
 ) -> tuple[DetectedAddress, ...]:
-    """Return the usable addresses that the kernel made of advertisements."""
+    """Return the usable addresses from router advertisements."""
     own = {str(interface_of(address.cidr)) for address in network.addresses}
     return tuple(
         address
@@ -123,10 +123,10 @@ def _with_result(
     found: Collection[DetectedAddress],
     limit_s: float,
 ) -> DesiredDevice:
-    """Return the target with the addresses that its link has.
+    """Return the target with the addresses of its link.
 
     Raises:
-        RefusedError: as of with_addresses.
+        RefusedError: see with_addresses.
     """
     name, checked = target.record.device.name, _checked(network)
     if twice := [address.cidr for address in found if address.duplicate]:

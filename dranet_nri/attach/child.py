@@ -1,13 +1,15 @@
-"""Children: links made for claims whose `interface.type` leaves the device on the host.
+"""Child links: created for claims whose `interface.type` leaves the device on the host.
 
 Rules:
 1. The device and its RDMA devices stay on the host, so that several pods can have children.
-2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode the pod could not
-   open them: it has the network only, and a warning says so.
+2. In shared mode the pod also gets the RDMA device's files. In exclusive mode it could not open
+   them: it gets the network only, with a warning.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
 
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
 from dranet_nri.component.threads import set_step
@@ -18,6 +20,7 @@ from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     AllocatedDevice,
     AttachedDevice,
+    Attachment,
     ChildConfig,
     Device,
     IpoibConfig,
@@ -32,16 +35,19 @@ from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.pod_network import PodNetwork, child_network
 
+PERIOD_S: Final = 30.0  # between two looks for orphaned links on a node without children
+WATCHED_S: Final = 120.0  # after the last child; the kernel ends a namespace within seconds
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChild:
-    """A device whose child the pod shall get.
+    """Desired state of a device whose child goes to the pod.
 
     Attributes:
-        record: of the device, with the child's alias and name.
-        observed: where the child is, and where the RDMA devices are.
-        network: what the child shall have in the pod.
-        child: how it is made.
+        record: record of the device, with the child's alias and name.
+        observed: location of the child and of the RDMA devices.
+        network: desired configuration of the child in the pod.
+        child: parameters of its creation.
     """
 
     record: AttachedDevice
@@ -58,19 +64,19 @@ def expect_child(
     device: AttachedDevice,
     options: RdmaOptions,
 ) -> ExpectedChild:
-    """Say which link to make for the pod.
+    """Return the child link to create for the pod.
 
     Args:
         session: of the pod.
-        claim_uid: whose it is.
-        wanted: what was allocated.
-        link: what the claim asks for.
-        device: its record; the link that it knows of already goes by that alias.
-        options: the operator's, for RDMA devices.
+        claim_uid: UID of its claim.
+        wanted: the allocated device.
+        link: the child requested by the claim.
+        device: its record; an existing child has the recorded alias.
+        options: RDMA options of the operator.
 
     Raises:
-        RefusedError: the device has no parent to offer, the partition key is not to be had, or the
-            node's RDMA mode is not the one that the operator demands.
+        RefusedError: the parent interface is missing or unsuitable, the partition key is not in the
+            port's table, or the node is not in the RDMA mode that the operator requires.
         KernelError: the kernel could not be read.
     """
     parent = _parent(session, wanted, device, link)
@@ -98,16 +104,16 @@ def expect_child(
 
 
 def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
-    """Return the partition key that the claim means, None for the device's own."""
+    """Return the claimed partition key, None for the parent's."""
     if ipoib.pkey is None:
         return None
     rdma_device = _rdma_name(session, wanted.device)
-    port = (wanted.device.key.port or 0) + 1  # ib_ipoib's dev_port counts from 0
+    port = (wanted.device.key.port or 0) + 1  # ib_ipoib's dev_port starts at 0
     return choose_pkey(ipoib, session.pkeys(rdma_device, port), f"{rdma_device} port {port}")
 
 
 def _rdma_name(session: Session, device: Device) -> str:
-    """Return the current name of its RDMA device; one that was made again may have another name."""
+    """Return the current name of its RDMA device, which may change when a driver recreates it."""
     published = device.rdma_devices
     here = [link.name for link in session.rdma(RdmaIdentity(device.key, published)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
@@ -137,30 +143,61 @@ def _parent(
     return state
 
 
-def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
-    """Delete links on the host that the plugin made for pods which are gone.
+@dataclass(slots=True)
+class OrphanSchedule:
+    """Times to look for orphaned links: a look costs a netlink dump.
 
-    The kernel returns them to the host when a pod's namespace dies, at a time of its own.
+    A round of reconciliation looks while a pod has a child or had one just now, else sometimes: a
+    link that was made by an earlier instance appears when the kernel ends its namespace.
+
+    Attributes:
+        clock: seconds since boot.
+    """
+
+    clock: Callable[[], float]
+    _due: float = -inf
+    _watched_until: float = -inf
+
+    def is_due(self, records: Iterable[Attachment]) -> bool:
+        """Whether to look now.
+
+        Args:
+            records: all attachment records.
+        """
+        now = self.clock()
+        if any(device.child for record in records for device in record.devices):
+            self._watched_until = now + WATCHED_S
+        return now >= self._due or now < self._watched_until
+
+    def looked(self) -> None:
+        """Note that all orphaned links of now are gone."""
+        self._due = self.clock() + PERIOD_S
+
+
+def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Delete orphaned child links on the host.
+
+    The kernel returns them to the host some time after a pod's namespace ends.
 
     Args:
         kernel: the node's.
-        known: returns the aliases of those that belong to a pod. Asked after looking: what is
-            being made was recorded before.
+        known: returns the aliases that belong to a pod. Called after the scan: a link is recorded
+            before it is created.
 
     Returns:
-        The aliases of those that were deleted.
+        The aliases of the deleted links.
 
     Raises:
-        KernelError: the kernel could not be read, or refused.
+        KernelError: the kernel could not be read, or refused a deletion.
     """
     set_step("look for links of pods that are gone")
     session = kernel.session(None)
     try:
         made = session.children()
         kept = known() if made else ()
-        strays = [child for child in made if child[0] not in kept]
-        for _, index in strays:
+        orphans = [child for child in made if child[0] not in kept]
+        for _, index in orphans:
             session.apply(DelLink(Ns.HOST, index))
     finally:
         session.close()
-    return tuple(alias for alias, _ in strays)
+    return tuple(alias for alias, _ in orphans)

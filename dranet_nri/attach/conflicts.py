@@ -1,4 +1,4 @@
-"""Conflicts between pods: claims and devices that another claim or pod owns."""
+"""Conflicts between pods: checks for claims and devices that another claim or pod owns."""
 
 from collections.abc import Callable, Container, Sequence
 from fnmatch import fnmatchcase
@@ -16,42 +16,42 @@ def check_not_owned(
     records: tuple[Attachment, ...],
     live: Container[str],
 ) -> None:
-    """Refuse devices and claims that another claim or pod still holds.
+    """Refuse devices and claims that another claim or pod owns.
 
     Args:
-        pod: their next owner.
-        claims: what it is to get.
-        records: of all claims.
-        live: ids of the sandboxes that live.
+        pod: the next owner.
+        claims: claims of the pod.
+        records: records of all claims.
+        live: ids of the live sandboxes.
 
     Raises:
-        OwnedError: one of them is held.
+        OwnedError: a device or claim has another owner.
     """
     wanted = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
     }
     uids = {allocation.claim.uid for allocation in claims}
-    for holder in [record for record in records if record.holds_devices]:
-        if holder.claim.uid in uids and holder.pod.uid != pod.uid:
-            raise OwnedError(_held(f"claim {holder.claim}", holder, live))
-        for device in holder.devices:
-            claim, asked = wanted.get(device.device.name, (None, None))
-            if claim is None or asked is None or holder.claim.uid == claim.claim.uid:
+    for owner in [record for record in records if record.holds_devices]:
+        if owner.claim.uid in uids and owner.pod.uid != pod.uid:
+            raise OwnedError(_owned_text(f"claim {owner.claim}", owner, live))
+        for device in owner.devices:
+            claim, claimed = wanted.get(device.device.name, (None, None))
+            if claim is None or claimed is None or owner.claim.uid == claim.claim.uid:
                 continue
-            if not device.home and not (asked.share_id and device.share_id):
+            if not device.home and not (claimed.share_id and device.share_id):
                 subject = f"device {device.device.name} of claim {claim.claim}"
-                raise OwnedError(_held(subject, holder, live))
+                raise OwnedError(_owned_text(subject, owner, live))
 
 
 def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attachment, ...]) -> None:
-    """Refuse children that the kernel cannot have beside others of the same parent.
+    """Refuse children that the kernel does not support beside others of the same parent.
 
     Args:
-        claims: what a pod is to get.
-        records: of all claims.
+        claims: claims of the pod.
+        records: records of all claims.
 
     Raises:
-        OwnedError: another one is there, or the pod is to get both.
+        OwnedError: an incompatible child exists, or the pod claims two incompatible ones.
     """
     there = [
         (record.claim.uid, device.identity, f"pod {record.pod}", device.made_by.child)
@@ -77,7 +77,7 @@ def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attach
 
 
 def _children(claim: Allocation) -> list[tuple[AllocatedDevice, ChildConfig]]:
-    """Return the devices of which a pod is to get a child, with the child."""
+    """Return the devices with a claimed child, and the child."""
     pairs = ((device, device.config.interface.child) for device in moved(claim))
     return [(device, child) for device, child in pairs if child is not None]
 
@@ -85,18 +85,18 @@ def _children(claim: Allocation) -> list[tuple[AllocatedDevice, ChildConfig]]:
 def check_not_virtual_machine(
     pod: Pod, claims: tuple[Allocation, ...], handlers: Sequence[str]
 ) -> None:
-    """Refuse devices for a pod whose containers see a kernel of their own (Kata, gVisor).
+    """Refuse devices for a pod whose containers run on a guest kernel (Kata, gVisor).
 
-    The guest's network is made of what its namespace has when the sandbox is created, which is
-    before plugins are called; a NIC that comes later is not in the guest.
+    The guest gets the links that are in its namespace when the sandbox is created, before plugins
+    are called; a NIC that is moved later does not reach the guest.
 
     Args:
-        pod: their next owner.
-        claims: what it is to get.
+        pod: the next owner.
+        claims: claims of the pod.
         handlers: patterns of the handlers of such RuntimeClasses.
 
     Raises:
-        VirtualMachineError: it is such a pod.
+        VirtualMachineError: the pod's handler matches.
     """
     if not any(map(moved, claims)):
         return
@@ -111,49 +111,49 @@ def check_not_virtual_machine(
 
 def check_no_corrupt_owner(
     claims: tuple[Allocation, ...],
-    damages: tuple[CorruptSummary, ...],
+    corrupt_records: tuple[CorruptSummary, ...],
     allocation: Callable[[str], Allocation | None],
 ) -> None:
-    """Refuse claims and devices of which a record that cannot be used may say where they are.
+    """Refuse claims and devices that an unusable record may be about.
 
     Args:
-        claims: what a pod is to get.
-        damages: the attachment records that cannot be used.
-        allocation: returns what is allocated to a claim (UID), for records that lack it.
+        claims: claims of the pod.
+        corrupt_records: the unusable attachment records.
+        allocation: returns a claim's allocation by UID, for records whose devices are unknown.
 
     Raises:
-        UnusableRecordError: it is the record of one of the claims.
-        OwnedError: it may have one of their devices.
+        UnusableRecordError: the record is of one of the claims.
+        OwnedError: the record's claim may have one of their devices.
     """
     wanted = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
     }
     own = {allocation.claim.uid: allocation for allocation in claims}
-    for damage in damages:
-        if damage.claim_uid in own:
-            claim = own[damage.claim_uid].claim
-            raise UnusableRecordError(f"claim {claim}: its attachment record {damage.text}")
-        for name, share_id in _named(damage, allocation(damage.claim_uid)):
-            for_claim, asked = wanted.get(name, (None, None))
-            if for_claim is None or asked is None or (asked.share_id and share_id):
+    for corrupt in corrupt_records:
+        if corrupt.claim_uid in own:
+            claim = own[corrupt.claim_uid].claim
+            raise UnusableRecordError(f"claim {claim}: its attachment record {corrupt.text}")
+        for name, share_id in _named(corrupt, allocation(corrupt.claim_uid)):
+            for_claim, claimed = wanted.get(name, (None, None))
+            if for_claim is None or claimed is None or (claimed.share_id and share_id):
                 continue
             raise OwnedError(
                 f"device {name} of claim {for_claim.claim} may be in another pod: the attachment"
-                f" record of claim {damage.claim_uid} {damage.text}"
+                f" record of claim {corrupt.claim_uid} {corrupt.text}"
             )
 
 
-def _named(damage: CorruptSummary, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
-    """Return name and share id of each device of the claim that may not be restored."""
-    if damage.broken.devices is not None:
-        return damage.broken.devices
+def _named(corrupt: CorruptSummary, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
+    """Return name and share id of the claim's devices that may not be restored."""
+    if corrupt.broken.devices is not None:
+        return corrupt.broken.devices
     devices = moved(allocated) if allocated else ()
     return tuple((device.device.name, device.share_id) for device in devices)
 
 
-def _held(subject: str, holder: Attachment, live: Container[str]) -> str:
-    text = f"{subject} is held by pod {holder.pod} (claim {holder.claim})"
-    if holder.phase is not Phase.DETACHING and holder.sandbox_id in live:
+def _owned_text(subject: str, owner: Attachment, live: Container[str]) -> str:
+    text = f"{subject} is held by pod {owner.pod} (claim {owner.claim})"
+    if owner.phase is not Phase.DETACHING and owner.sandbox_id in live:
         return f"{text}; delete that pod, or allocate the claim anew"
-    reason = f" ({holder.failure.message})" if holder.failure else ""
-    return f"{text}, which is gone; it is still on its way home{reason}, this is retried"
+    reason = f" ({owner.failure.message})" if owner.failure else ""
+    return f"{text}, which is gone; it is being restored on the host{reason}, this is retried"

@@ -1,12 +1,12 @@
-"""The attach controller: it attaches and detaches the devices of whole pods.
+"""Attach controller: attaches and detaches the devices of whole pods.
 
 Rules:
 1. One job at a time works on a device. A retry waits until the device of the previous sandbox is
-   restored. A job has a thread of its own, so that a kernel call that hangs blocks no other job.
-2. The gate (CDI spec) is open only while the record says ATTACHED; it is closed first. A gate that
-   cannot be closed keeps no NIC in a dead pod, but blocks the next attach.
-3. A record that says where a device is, is never overwritten with the record of another sandbox.
-4. The network namespace is referenced from the attach until the devices are restored, no longer.
+   restored. Each job has its own thread, so that a hung kernel call blocks no other job.
+2. The gate (CDI spec) is open only in phase ATTACHED; it is closed before the phase changes. A gate
+   that cannot be closed does not block a restore, but blocks the next attach.
+3. The record of another sandbox does not replace one with the location of a device.
+4. The plugin references the network namespace from the attach until the devices are restored.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.child import remove_orphans
+from dranet_nri.attach.child import OrphanSchedule, remove_orphans
 from dranet_nri.attach.conflicts import (
     check_no_corrupt_owner,
     check_not_owned,
@@ -61,16 +61,15 @@ class AttachController:
     """Attaches and detaches. One instance, on one event loop.
 
     Attributes:
-        allocation: returns what is allocated to a claim (UID).
-        live: the sandboxes that may have devices; kept by the hooks.
-        wake: asks for a reconciliation soon.
-        vm_handlers: patterns of RuntimeClass handlers whose pods are guests, see refuse_guest.
-        stuck_s: how long a thread may be in the kernel before it is said to be stuck.
-        meter: counts.
-        overseer: of all kernel work.
-        holding: of pods' namespaces.
-        locks: of devices, one job at a time.
-        on_attached: called with the record of each claim that was attached.
+        allocation: returns a claim's allocation by UID.
+        live: sandboxes that may have devices; the hooks update it.
+        wake: requests a reconcile soon.
+        vm_handlers: see check_not_virtual_machine.
+        hang_timeout_s: seconds after which a kernel call is reported as hung.
+        watchdog: runs all kernel work.
+        netns_refs: references to the pods' namespaces.
+        orphans: times to look for orphaned links.
+        on_attached: called with the record of each attached claim.
     """
 
     kernel: Kernel
@@ -83,24 +82,26 @@ class AttachController:
     clock: Clock
     allocation: Callable[[str], Allocation | None]
     on_attached: Callable[[Attachment], None] = lambda _: None
-    stuck_s: float = HUNG_S
+    hang_timeout_s: float = HUNG_S
     vm_handlers: tuple[str, ...] = VM_HANDLERS
-    meter: PluginMetrics = field(default_factory=PluginMetrics)
+    metrics: PluginMetrics = field(default_factory=PluginMetrics)
     live: Sandboxes = field(default_factory=Sandboxes)
     locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    overseer: Watchdog = field(init=False)
-    holding: NetnsRefs = field(init=False)
+    watchdog: Watchdog = field(init=False)
+    netns_refs: NetnsRefs = field(init=False)
+    orphans: OrphanSchedule = field(init=False)
 
     def __post_init__(self) -> None:
-        """Let kernel work be overseen, and namespaces be held no longer than it takes."""
-        self.holding = NetnsRefs(self.kernel, self.attachments, self.clock)
-        self.overseer = Watchdog(
-            self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
+        """Create the watchdog and the namespace references."""
+        self.orphans = OrphanSchedule(self.clock.boot)
+        self.netns_refs = NetnsRefs(self.kernel, self.attachments, self.clock)
+        self.watchdog = Watchdog(
+            self.attachments, self.clock, self.log, self.hang_timeout_s, self.metrics.work
         )
 
     async def attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        """Attach once, however many hooks ask for it at the same time."""
+        """Attach once; concurrent hooks share the job."""
         while self.is_busy(pod.sandbox_id):
             await asyncio.shield(self._jobs[pod.sandbox_id])
         if self.are_attached(claims, pod):
@@ -111,16 +112,16 @@ class AttachController:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(partial(self._tell_failure, pod))  # Nobody else will.
+            task.add_done_callback(partial(self._log_failure, pod))  # the caller is gone
             raise
 
     def is_busy(self, sandbox_id: str) -> bool:
-        """Whether something is being attached to the sandbox."""
+        """Whether an attach to the sandbox runs."""
         job = self._jobs.get(sandbox_id)
         return job is not None and not job.done()
 
     async def idle(self, sandbox_id: str) -> None:
-        """Return when nothing is being attached to the sandbox."""
+        """Return when no attach to the sandbox runs."""
         while self.is_busy(sandbox_id):
             await asyncio.wait({self._jobs[sandbox_id]})
 
@@ -128,9 +129,9 @@ class AttachController:
         if self._jobs.get(sandbox_id) is task:
             del self._jobs[sandbox_id]
         if not task.cancelled() and task.exception() is not None:
-            self.wake()  # A hook that still waits says why; there may be none.
+            self.wake()  # There may be no hook that reports the failure.
 
-    def _tell_failure(self, pod: Pod, task: asyncio.Task[None]) -> None:
+    def _log_failure(self, pod: Pod, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             reason = described(error)
@@ -138,16 +139,16 @@ class AttachController:
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         names = self._device_names(claims)
-        late = LongWait(self.stuck_s, partial(self._tell_waiting, pod))
-        async with self.meter.work.attaching(), self.locks.of(names, late):
-            # What is in the pod stays out of it: another claim's failure must not undo it.
+        late = LongWait(self.hang_timeout_s, partial(self._log_wait, pod))
+        async with self.metrics.work.attaching(), self.locks.of(names, late):
+            # Attached claims are left out: another claim's failure must not undo them.
             claims = tuple(
                 allocation for allocation in claims if not self.is_attached(allocation, pod)
             )
             if not claims:
                 return
             if pod.sandbox_id not in self.live:
-                # Not recorded: the pod was not refused, and the claim may be restored already.
+                # Not recorded: this is no refusal, and the claim may be restored already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 check_not_owned(pod, claims, self.attachments.all(), self.live)
@@ -165,26 +166,26 @@ class AttachController:
                 raise
             await self._run(pod, netns, claims)
 
-    def _tell_waiting(self, pod: Pod, names: str) -> None:
+    def _log_wait(self, pod: Pod, names: str) -> None:
         reason = f"{names}: still being worked on; see dranet-nri status"
-        self.log.warning("waits for a device", pod=str(pod), reason=reason)
+        self.log.warning("waiting for a device", pod=str(pod), reason=reason)
 
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records()
         try:
-            done = await self.overseer.done(
+            done = await self.watchdog.done(
                 lambda: self.executor.attach(
                     pod, netns, claims, previous, lambda: pod.sandbox_id in self.live
                 ),
                 tuple(_blank(pod, netns, allocation) for allocation in claims),
             )
         except Exception:
-            self.holding.end_if_home(netns)
+            self.netns_refs.release_if_restored(netns)
             raise
         finally:
-            self._end_former(claims, previous, netns)
+            self._release_previous(claims, previous, netns)
         for claim, attachment in zip(claims, done, strict=True):
-            if pod.sandbox_id in self.live:  # else the pod's next one would find its spec
+            if pod.sandbox_id in self.live:  # else the pod's next sandbox would use this spec
                 self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
             self.on_attached(attachment)
@@ -195,20 +196,20 @@ class AttachController:
             self.executor.refuse(pod, claims, previous, message)
         except (DranetError, OSError) as error:
             self.log.error("refusal not recorded", pod=str(pod), reason=str(error))
-        self._end_former(claims, previous)
+        self._release_previous(claims, previous)
 
-    def _end_former(
+    def _release_previous(
         self,
         claims: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
         but: NetnsId | None = None,
     ) -> None:
-        """Release namespaces that no record of the claims references any more."""
+        """Release namespaces of previous records that the claims no longer use."""
         before = {
             previous[claim.claim.uid].netns for claim in claims if claim.claim.uid in previous
         }
         for netns in before - {but}:
-            self.holding.end_if_home(netns)
+            self.netns_refs.release_if_restored(netns)
 
     def _records(self) -> dict[str, Attachment]:
         return {attachment.claim.uid: attachment for attachment in self.attachments.all()}
@@ -218,7 +219,7 @@ class AttachController:
             "attached",
             pod=str(pod),
             claim=str(attachment.claim),
-            devices=[_told(device) for device in attachment.devices],
+            devices=[_device_text(device) for device in attachment.devices],
         )
         for device in attachment.devices:
             for warning in device.warnings:
@@ -228,10 +229,10 @@ class AttachController:
                 )
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        """Restore devices that an older sandbox of the pod, or an older allocation, still has.
+        """Restore devices of an older sandbox of the pod, or of an older allocation.
 
         Raises:
-            NotRestoredError: it is not restored yet. Its record is unchanged and says where it is.
+            NotRestoredError: a device is not restored yet. The record keeps its location.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
@@ -242,12 +243,12 @@ class AttachController:
             record = await self._detach_locked(record)
             if record.is_away:
                 raise NotRestoredError(
-                    f"claim {claim.claim}: its devices are still on their way back from the pod's"
+                    f"claim {claim.claim}: its devices are not restored yet from the pod's"
                     f" previous sandbox {record.sandbox_id}; this is retried"
                 )
 
     def _device_names(self, claims: tuple[Allocation, ...]) -> set[str]:
-        """Return what the claims have, and what their records are of."""
+        """Return the names of the devices in the claims and in their records."""
         names = {device.device.name for claim in claims for device in claim.devices}
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
@@ -255,53 +256,55 @@ class AttachController:
         return names
 
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
-        """Write the claim's files. What fails is recorded, and tried again soon."""
+        """Write the claim's files. A failure is recorded and retried soon."""
         work = partial(self.gate.open, allocation, attachment, self.options)
-        if not self.overseer.opened(allocation.claim.uid, work):
+        if not self.watchdog.opened(allocation.claim.uid, work):
             self.wake()
 
     # ------------------------------------------------------------------- detach
 
     async def detach(self, attachment: Attachment) -> None:
-        """Restore one claim's devices, as far as possible now; not if attached meanwhile."""
+        """Restore one claim's devices, unless another job attached them meanwhile."""
         async with self.locks.of(device.device.name for device in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
-                return  # Another sandbox's attach came first and took over.
-            came_in = current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
-            if current.phase is not Phase.HOME and not came_in:
+                return  # Another sandbox owns the record by now.
+            attached_since = (
+                current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
+            )
+            if current.phase is not Phase.HOME and not attached_since:
                 await self._detach_locked(current)
 
     async def _detach_locked(self, attachment: Attachment) -> Attachment:
-        unclosed = self.gate.try_close(attachment.claim.uid)
+        close_error = self.gate.try_close(attachment.claim.uid)
         alive = self.kernel.hold(attachment.netns)
         work = partial(self.executor.detach, attachment, netns_alive=alive)
         try:
-            record = await self.meter.work.detaching(self.overseer.done(work, (attachment,)))
-        finally:  # what it came to may be unrecorded
-            self.holding.end_if_home(attachment.netns)
+            record = await self.metrics.work.detaching(self.watchdog.done(work, (attachment,)))
+        finally:  # the result may be unrecorded
+            self.netns_refs.release_if_restored(attachment.netns)
         if record.phase is Phase.HOME:
-            self.overseer.note_well(record.claim.uid)
-        self.overseer.note_unclosed(record.claim.uid, unclosed)
+            self.watchdog.note_verified(record.claim.uid)
+        self.watchdog.note_close_error(record.claim.uid, close_error)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
         if alive:
-            self.holding.end_if_late(record.netns)
+            self.netns_refs.release_if_late(record.netns)
         else:
-            self.holding.end(record.netns)
+            self.netns_refs.release(record.netns)
         reason = record.failure.message if record.failure else "the kernel has not returned it yet"
         self.log.warning(
-            "device not home yet", pod=str(record.pod), claim=str(record.claim), reason=reason
+            "device not restored yet", pod=str(record.pod), claim=str(record.claim), reason=reason
         )
         return record
 
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
-        """Keep an attached claim as its record says: namespace held, devices in it, gate open.
+        """Verify an attached claim: namespace referenced, devices in it, gate open.
 
-        A device that left its pod otherwise closes the gate and is attached again; so does an
-        RDMA device that is away while all share it. Device files follow when their numbers change.
-        Of a claim that was released, or given other devices, the gate stays as it is.
+        A device that is no longer in its pod, or a missing shared RDMA device, closes the gate and
+        is attached again. Changed device numbers are written to the files. The gate of a claim
+        that was released, or has other devices now, is not changed.
         """
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
@@ -309,32 +312,32 @@ class AttachController:
         async with self.locks.of(device.device.name for device in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
-            current = await self.overseer.done(
+            current = await self.watchdog.done(
                 lambda: self.executor.verify(attachment, allocation), (attachment,)
             )
             if current is not None:
-                self.overseer.note_well(uid)
+                self.watchdog.note_verified(uid)
                 self._log_changed(attachment, current)
                 if allocation is not None:
                     self.open_gate(allocation, current)
                 return
-            unclosed = self.gate.try_close(uid)
-            self.meter.work.lost()
+            close_error = self.gate.try_close(uid)
+            self.metrics.work.lost()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device or RDMA device left its pod", **owner, remedy=RELOADED)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
-            self.overseer.note_unclosed(uid, unclosed)
+            self.watchdog.note_close_error(uid, close_error)
 
-    def close_stray_gate(self, claim_uid: str) -> None:
-        """Close the gate of a claim unless that is attached.
+    def close_orphaned_gate(self, claim_uid: str) -> None:
+        """Close the gate of a claim that is not attached.
 
         Raises:
-            OSError: it can't be closed.
+            OSError: the gate cannot be closed.
         """
         record = self.attachments.get(claim_uid)
         if record is None or record.phase is not Phase.ATTACHED:
             self.gate.close(claim_uid)
-            self.overseer.note_unclosed(claim_uid, "")
+            self.watchdog.note_close_error(claim_uid, "")
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:
         pairs = zip(before.devices, now.devices, strict=True)
@@ -349,8 +352,8 @@ class AttachController:
             remedy=RELOADED,
         )
 
-    async def remove_strays(self) -> None:
-        """Delete links that were made for pods which are gone.
+    async def remove_orphaned_links(self) -> None:
+        """Delete child links whose pods are gone.
 
         Raises:
             KernelError: the kernel refused.
@@ -360,12 +363,13 @@ class AttachController:
             records = self.attachments.all()
             return {device.child for record in records for device in record.devices}
 
-        gone = await self.overseer.done(lambda: remove_orphans(self.kernel, known))
+        gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, known))
+        self.orphans.looked()
         if gone:
-            self.log.warning("links of pods that are gone deleted", aliases=gone)
+            self.log.warning("orphaned links deleted", aliases=gone)
 
     def is_attached(self, allocation: Allocation, pod: Pod) -> bool:
-        """Whether the claim's devices are in this very sandbox, configured."""
+        """Whether the claim's devices are configured in this sandbox."""
         record = self.attachments.get(allocation.claim.uid)
         return (
             record is not None
@@ -376,21 +380,21 @@ class AttachController:
         )
 
     def are_attached(self, claims: tuple[Allocation, ...], pod: Pod) -> bool:
-        """Whether the devices of all the claims are in this very sandbox, configured."""
+        """Whether the devices of all claims are configured in this sandbox."""
         return all(self.is_attached(claim, pod) for claim in claims)
 
 
 def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
-    """Return a record of a claim of which nothing is known to have been touched."""
+    """Return the record of a claim without modified devices."""
     devices = tuple(AttachedDevice(device.request, device.device) for device in moved(claim))
     return Attachment(claim.claim, claim.pod, pod.sandbox_id, netns, Phase.FAILED, devices)
 
 
-def _told(device: AttachedDevice) -> str:
+def _device_text(device: AttachedDevice) -> str:
     return " as ".join(filter(None, (device.device.name, device.pod_name)))
 
 
 def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
-    """Whether the record is of the devices that the claim has now."""
+    """Whether the record has the same devices as the allocation."""
     recorded = {device.identity for device in record.devices}
     return recorded == {device.identity for device in moved(claim)}

@@ -1,8 +1,8 @@
-"""The desired state of each device of a pod: its allocation merged with the observed state.
+"""Desired state of a pod's devices: the allocation merged with the observed state.
 
 Rules:
 1. The snapshot of a device is taken here, once, before any operation on the device.
-2. This module changes nothing.
+2. Nothing is changed in the kernel.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,24 +49,24 @@ from dranet_nri.plan.restore import MAKES_NONE
 from dranet_nri.plan.route_conflicts import separate_routes
 
 MAX_NAMED: Final = 3  # routes in a warning
-# linux/if.h. The kernel sets accept_dad of a link that arrives so to -1, for good (ipv6_add_dev).
+# linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
 IFF_NOARP: Final = 0x80
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredDevice:
-    """One device on its way into the pod.
+    """One device to attach.
 
     Attributes:
-        claim_uid: whose it is.
-        wanted: what was allocated.
-        record: with its snapshot and its names in the pod.
-        observed: where it is now.
-        network: what it shall have in the pod; None for one that has no net device, or that
-            stays on the host because several pods share it.
-        child: the link that is made for the pod instead of the device, None if none is.
-        given: addresses that the network gave it in the pod.
-        is_settled: whether it has them; its routes may need them.
+        claim_uid: UID of its claim.
+        wanted: the allocated device.
+        record: its record, with snapshot and names in the pod.
+        observed: its current location.
+        network: desired configuration in the pod; None without a net device, or for a shared
+            device, which stays on the host.
+        child: link to create for the pod in place of the device, None without one.
+        given: addresses from the network in the pod.
+        is_settled: whether these addresses are complete; routes may need them.
     """
 
     claim_uid: str
@@ -80,7 +80,7 @@ class DesiredDevice:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the pod had it before, and still has some of it: a driver made the rest again."""
+        """Whether part of an attached device is still in the pod; a driver recreated the rest."""
         there = self.observed.rdma.pod
         left = self.observed.pod is not None or any(
             find_same(link, there) for link in self.record.rdma
@@ -88,10 +88,10 @@ class DesiredDevice:
         return left and self.record.was_given
 
     def plan(self) -> Plan:
-        """Return the way into the pod, without routes until the network gave it its addresses.
+        """Return the attach plan; without routes until dynamic addresses are complete.
 
         Raises:
-            RefusedError: the wanted state cannot be had.
+            RefusedError: the desired state is not possible.
         """
         record, network = self.record, self.network
         if network and network.is_dynamic and not self.is_settled:
@@ -101,12 +101,12 @@ class DesiredDevice:
         )
         return make_plan(wanted, self.observed)
 
-    def seen_anew(self, session: Session) -> "DesiredDevice":
-        """Return the target with what is observed now."""
+    def observed_again(self, session: Session) -> "DesiredDevice":
+        """Return the target with a new observation."""
         return replace(self, observed=observe(session, self.record))
 
     def may_lack(self, op: Op, error: KernelError) -> bool:
-        """Whether the pod can do without what the kernel refused."""
+        """Whether the refused operation is optional for the pod."""
         return self.network is not None and may_lack(self.network.inherited, op, error)
 
     def attached(
@@ -116,17 +116,17 @@ class DesiredDevice:
         sleep: Callable[[float], None],
         refused: Refused,
     ) -> AttachedDevice:
-        """Return its record once it is in the pod, with the files that containers get.
+        """Return the record of the attached device, with its device files.
 
         Args:
             session: of the pod.
-            options: the operator's.
+            options: RDMA options of the operator.
             sleep: waits that many seconds.
-            refused: what of it the kernel refused, see may_lack.
+            refused: its refused operations, see may_lack.
 
         Raises:
             KernelError: the kernel did not return the files, or an RDMA device is gone.
-            RefusedError: containers could not use its RDMA device.
+            RefusedError: containers cannot use its RDMA device.
         """
         link = session.pod_link(self.network.name) if self.network else None
         rdma = self.observed.rdma
@@ -134,7 +134,7 @@ class DesiredDevice:
             known = rdma_identity(self.record, Observed(pod=LinkState(link)))
             rdma = shared_after_move(session, known, rdma.host, sleep)
         record = replace(
-            self.record, warnings=(*self.record.warnings, *self._told(refused, options))
+            self.record, warnings=(*self.record.warnings, *self._warnings(refused, options))
         )
         record = with_files(session, record, self.wanted.config, rdma, options)
         require_verbs(record, self.wanted.config, options)
@@ -155,19 +155,19 @@ class DesiredDevice:
         static = (address.cidr for address in wanted if address not in lacking)
         return (*static, *self.given)
 
-    def _told(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
-        """Yield what the pod has not of the network."""
+    def _warnings(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
+        """Yield warnings about the network configuration in the pod."""
         if self.network is None:
             return
-        for text in warning_lines(self.network.told, refused):
+        for text in warning_lines(self.network.warnings, refused):
             yield f"{NETWORK}{text}"
         for lost in self._disabled():
             yield f"{NETWORK}not given back to the host: {lost}; what attached it must do it again"
         is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
         has_rdma = not self.child or IP_ONLY_WARNING not in self.record.warnings
-        wants_files = is_roce and has_rdma and char_kinds(self.wanted.config, options.kinds)
+        needs_gid = is_roce and has_rdma and char_kinds(self.wanted.config, options.kinds)
         addresses = map(ip_interface, self._addresses(refused))
-        if wants_files and all(address.is_link_local for address in addresses):
+        if needs_gid and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
 
     def _disabled(self) -> Iterator[str]:
@@ -183,12 +183,12 @@ class DesiredDevice:
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
-    """Return the devices that the pod gets; adminAccess results only observe."""
+    """Return the devices that are attached: all except adminAccess results."""
     return tuple(device for device in allocation.devices if not device.admin_access)
 
 
 def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return the record of the device, or share, with its known facts if it is not restored."""
+    """Return a record of the device or share; an unrestored one keeps its recorded facts."""
     fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
     for device in before.devices if before else ():
         if device.identity == wanted.identity and not device.home:
@@ -198,7 +198,7 @@ def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevic
 
 
 def warned(record: AttachedDevice) -> AttachedDevice:
-    """Return the record with warnings of host routes that will not be restored."""
+    """Return the record with a warning of host routes that cannot be restored."""
     routes = record.snapshot.unrestorable if record.snapshot else ()
     if not routes:
         return record
@@ -217,22 +217,22 @@ def resolve(
     beside: tuple[Attachment, ...],
     now_s: int,
     options: RdmaOptions,
-    judged: HostScan,
+    host_scan: HostScan,
 ) -> tuple[DesiredDevice, ...]:
-    """Return every device of the claims, in the order in which they are attached.
+    """Return the devices of the claims in attach order.
 
     Args:
         session: of the pod.
-        records: one a claim, whose devices have the snapshots that are known.
-        allocations: the same claims.
-        beside: the records of other claims that have devices in the pod.
+        records: one per claim, with the recorded snapshots.
+        allocations: allocations of the same claims, in the same order.
+        beside: records of other claims with devices in the pod.
         now_s: seconds of CLOCK_BOOTTIME, for new snapshots.
-        options: the operator's, for RDMA devices.
-        judged: the host as it is now.
+        options: RDMA options of the operator.
+        host_scan: scan of the host.
 
     Raises:
-        RefusedError: a device is not there, is no longer to be published or can't be had as
-            wanted, or two want the same name.
+        RefusedError: a device is missing, must not be published, cannot be configured as claimed,
+            or has the same name as another.
         KernelError: the kernel could not be read.
     """
     targets = tuple(
@@ -241,7 +241,7 @@ def resolve(
             DesiredDevice(record.claim.uid, wanted, device, Observed()),
             now_s,
             options,
-            judged,
+            host_scan,
         )
         for record, allocation in zip(records, allocations, strict=True)
         for device, wanted in zip(record.devices, moved(allocation), strict=True)
@@ -258,7 +258,7 @@ def resolve(
 
 
 def _require_distinct(kind: str, names: list[str]) -> None:
-    """Refuse a name that several of the pod's net or RDMA devices shall have."""
+    """Refuse a name that is claimed for several net or RDMA devices of the pod."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise RefusedError(
@@ -270,7 +270,7 @@ def _require_distinct(kind: str, names: list[str]) -> None:
 def _beside_each_other(
     session: Session, targets: tuple[DesiredDevice, ...], beside: tuple[Attachment, ...]
 ) -> tuple[DesiredDevice, ...]:
-    """Return the targets with distinct routes: those of other devices come from the kernel."""
+    """Return the targets without routes that conflict with each other or with the pod's devices."""
     seen = [target.observed for target in targets]
     seen += (
         observe(session, device) for record in beside for device in record.devices if device.touched
@@ -288,7 +288,7 @@ def _beside_each_other(
 
 
 def _target(
-    session: Session, target: DesiredDevice, now_s: int, options: RdmaOptions, judged: HostScan
+    session: Session, target: DesiredDevice, now_s: int, options: RdmaOptions, host_scan: HostScan
 ) -> DesiredDevice:
     wanted, device = target.wanted, target.record
     key = device.device.key
@@ -300,7 +300,7 @@ def _target(
     child = wanted.config.interface.child
     if child is not None:
         made = expect_child(session, target.claim_uid, wanted, child, device, options)
-        judged.require_publishable(wanted.device, made.child.parent.index, stays=True)
+        host_scan.require_publishable(wanted.device, made.child.parent.index, stays=True)
         return replace(
             target,
             record=made.record,
@@ -308,13 +308,14 @@ def _target(
             network=made.network,
             child=made.child,
         )
-    observed = observe(session, replace(device, rdma_name=wanted.config.rdma.name or ""))
+    named = replace(device, rdma_name=wanted.config.rdma.name or "")
+    observed = observe(session, named, wanted.config.ethtool.groups)
     if observed.unclear:
         raise RefusedError(why_unclear(device.device, observed.unclear))
     if observed.pod is None and not waits_for_name(observed.host, device.snapshot):
         here = observed.host.link.index if observed.host else None
-        judged.require_publishable(wanted.device, here)
-    # Wherever it was before: on the host it is about to get another one.
+        host_scan.require_publishable(wanted.device, here)
+    # A device on the host gets a new ifindex in the pod.
     device = replace(device, pod_index=observed.pod.link.index if observed.pod else 0)
     network = None
     if not key.name or wanted.share_id:
@@ -334,7 +335,7 @@ def _target(
 
 
 def _require_possible(wanted: AllocatedDevice) -> None:
-    """Refuse what Prepare refuses as well: the record may be of an older version."""
+    """Refuse what Prepare refuses: a record of an older version was not checked for it."""
     name = wanted.device.name
     if bare := why_without_interface(wanted.device):
         raise RefusedError(
@@ -346,7 +347,7 @@ def _require_possible(wanted: AllocatedDevice) -> None:
 
 
 def _require_features(wanted: AllocatedDevice, host: LinkState | None) -> None:
-    """Refuse what the kernel can't be asked for."""
+    """Refuse ethtool settings if the kernel does not support them by netlink."""
     if wanted.config.ethtool and host is not None and host.ethtool is None:
         raise RefusedError(
             f"device {wanted.device.name}: ethtool needs Linux 5.7 or newer on the node; remove it"
@@ -354,10 +355,10 @@ def _require_features(wanted: AllocatedDevice, host: LinkState | None) -> None:
 
 
 def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> LinkState:
-    """Return the state to give back; of sysctls, only what a move loses.
+    """Return the state to restore; of sysctls, only those that a move loses.
 
     Raises:
-        RefusedError: the net device is nowhere.
+        RefusedError: the net device is neither on the host nor in the pod.
     """
     host = observed.host
     if host is None:
@@ -365,13 +366,13 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
             return adopted(observed.pod, wanted)
         raise RefusedError(
             f"device {wanted.device.name} ({wanted.device.key.name}) is not on the host:"
-            " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
+            " its driver was unbound, it was unplugged, or a pod without a record has it;"
             " run dranet-nri status"
         )
-    defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
+    defaults = {("mpls", "input"): "0"}  # of an arriving link (mpls_add_dev); has no default file
     defaults |= {(sysctl.family, sysctl.key): sysctl.value for sysctl in session.default_sysctls()}
     lost = (
-        # Without a default it is no sysctl of this kernel, though netlink may have it; or secret.
+        # One without a default does not exist on this kernel, even if netlink reports it.
         sysctl
         for sysctl in host.sysctls
         if sysctl.secret

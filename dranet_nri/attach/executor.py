@@ -1,13 +1,13 @@
-"""The executor: it runs plans in the kernel and keeps the attachment records.
+"""Plan executor: runs plans in the kernel and writes the attachment records.
 
 Rules:
-1. The record contains the *intent* before the first operation and the result after the last one.
-   Between the two the kernel is the journal: a restart observes, and completes or undoes.
-2. A snapshot is taken once and carried from record to record until the device is verified on the
-   host, so that a second attach cannot overwrite it with an empty one.
+1. The record has the *intent* before the first operation and the result after the last one. After a
+   restart in between, the plugin observes the kernel, and completes or undoes.
+2. A snapshot is taken once and copied from record to record until the device is verified on the
+   host, so that a second attach cannot replace it with an empty one.
 3. All devices of a pod are attached, or none. After a failure every device is restored, except
-   those that the pod had before and still has: running containers may use them.
-4. All of this runs in one thread, which waits only for the kernel and, briefly, its drivers.
+   those that were in the pod before and still are: running containers may use them.
+4. A job runs in one thread, which waits only for the kernel and, briefly, its drivers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,14 +43,14 @@ ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 
 
 class AttachmentSink(Protocol):
-    """Store of attachments, durable enough to survive this process."""
+    """Store of attachments that survives this process."""
 
     def put(self, attachment: Attachment) -> None:
-        """Replace the claim's record. Must be atomic."""
+        """Replace the claim's record atomically."""
 
 
 class Clock(Protocol):
-    """Two clocks: one for people, one that a clock change can't move. And waiting."""
+    """Wall clock, boot-time clock and sleep."""
 
     def wall(self) -> int:
         """Return Unix seconds."""
@@ -59,7 +59,7 @@ class Clock(Protocol):
         """Return seconds of CLOCK_BOOTTIME."""
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Block the calling thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class _Undone:
     """State of the devices of an attach that failed, after the undo.
 
     Attributes:
-        away: identities of those that are not restored.
-        failures: why, of those that should be.
+        away: identities of devices that are not restored.
+        failures: reasons, of those that should be restored.
     """
 
     away: frozenset[tuple[str, str]]
@@ -76,7 +76,7 @@ class _Undone:
 
 
 class PlanExecutor:
-    """Attach and detach whole pods."""
+    """Attaches and detaches the devices of whole pods."""
 
     def __init__(
         self,
@@ -88,16 +88,16 @@ class PlanExecutor:
         slaac_s: float = SLAAC_S,
         dhcp_s: float = DHCP_S,
     ) -> None:
-        """Use the kernel and write to the journal.
+        """Run plans in the kernel and write records to the journal.
 
         Args:
-            kernel: where operations happen.
-            journal: where attachments are recorded.
-            clock: for failures and remaining lifetimes.
-            rdma: the operator's choices for RDMA devices.
-            guard: judges what may leave the host.
-            slaac_s: the longest wait for IPv6 addresses, in seconds.
-            dhcp_s: the longest wait for DHCP leases, in seconds.
+            kernel: runs the operations.
+            journal: stores the attachments.
+            clock: times of failures and remaining lifetimes.
+            rdma: RDMA options of the operator.
+            guard: checks which devices may leave the host.
+            slaac_s: timeout of the wait for IPv6 addresses, in seconds.
+            dhcp_s: timeout of the wait for DHCP leases, in seconds.
         """
         self._kernel = kernel
         self._journal = journal
@@ -106,7 +106,7 @@ class PlanExecutor:
         self._guard = guard or PublishGuard()
         self._slaac_s = slaac_s
         self._dhcp_s = dhcp_s
-        self._way_home = Restorer(clock.boot)
+        self._restorer = Restorer(clock.boot)
 
     def attach(
         self,
@@ -114,24 +114,25 @@ class PlanExecutor:
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_live: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
-        """Bring every device of the pod's claims into its namespace, or none.
+        """Attach every device of the pod's claims, or none.
 
         Args:
             pod: the sandbox.
-            netns: its namespace, held.
+            netns: its namespace, referenced by the caller.
             allocations: the pod's claims.
             previous: the last record of each claim of the node, by claim UID.
-            is_wanted: whether the sandbox is live; called from this thread.
+            is_live: whether the sandbox is live; called from this thread.
 
         Returns:
-            The records, one a claim, all of phase ATTACHED.
+            One record per claim, of phase ATTACHED.
 
         Raises:
-            AttachError: an operation failed; what was attached is restored, and recorded.
-            RefusedError: the wanted state cannot be had; nothing was done, and recorded.
-            InvalidValueError: the record would break a rule, as too many routes do; the same.
+            AttachError: an operation failed; the devices are restored, the failure is recorded.
+            RefusedError: the desired state is not possible; nothing was done, the refusal is
+                recorded.
+            InvalidValueError: a record would be invalid, such as with too many routes; as above.
         """
         records = tuple(
             self._intent(pod, netns, allocation, previous) for allocation in allocations
@@ -149,7 +150,7 @@ class PlanExecutor:
             self._fail(records, str(stopped))
             raise stopped from error
         try:
-            return self._attach(session, records, allocations, beside, is_wanted)
+            return self._attach(session, records, allocations, beside, is_live)
         finally:
             session.close()
 
@@ -160,7 +161,7 @@ class PlanExecutor:
         previous: Mapping[str, Attachment],
         message: str,
     ) -> None:
-        """Record why a pod may not have its claims, where no record says where a device is."""
+        """Record a refusal for the pod's claims, unless a record has the location of a device."""
         nowhere = NetnsId(pod.netns_path, 0, 0)
         for allocation in allocations:
             before = previous.get(allocation.claim.uid)
@@ -189,11 +190,11 @@ class PlanExecutor:
         records: tuple[Attachment, ...],
         allocations: tuple[Allocation, ...],
         beside: tuple[Attachment, ...],
-        is_wanted: Callable[[], bool],
+        is_live: Callable[[], bool],
     ) -> tuple[Attachment, ...]:
         try:
-            judged, now_s = self._guard.look(session), self._clock.boot()
-            targets = resolve(session, records, allocations, beside, now_s, self._rdma, judged)
+            host_scan, now_s = self._guard.scan(session), self._clock.boot()
+            targets = resolve(session, records, allocations, beside, now_s, self._rdma, host_scan)
             plans = tuple(target.plan() for target in targets)
             intents = tuple(_with_devices(record, targets) for record in records)
             for record in intents:
@@ -206,7 +207,7 @@ class PlanExecutor:
         try:
             run.apply(targets, all_ops(session, targets, plans))
             run.step = "wait for addresses"
-            wait = AddressWait(self._dhcp_s, self._clock.sleep, is_wanted)
+            wait = AddressWait(self._dhcp_s, self._clock.sleep, is_live)
             targets = with_leases(session, targets, wait, self._clock.boot())
             wait = replace(wait, limit_s=self._slaac_s)
             targets = with_addresses(session, targets, wait)
@@ -238,7 +239,7 @@ class PlanExecutor:
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[DesiredDevice, ...]) -> _Undone:
-        """Plan the restore of every device that the pod did not have before, last first."""
+        """Restore every device that the pod did not have before, in reverse order."""
         away: set[tuple[str, str]] = set()
         failures: list[str] = []
         for target in reversed(targets):
@@ -247,8 +248,8 @@ class PlanExecutor:
                 away.add(target.record.identity)
                 continue
             try:
-                back = self._way_home.one(session, target.record)
-                text = "" if back.home else back.text or f"device {name} is not home yet"
+                back = self._restorer.one(session, target.record)
+                text = "" if back.home else back.text or f"device {name} is not restored yet"
             except DranetError as error:
                 text = described(error)
             if text:
@@ -262,10 +263,10 @@ class PlanExecutor:
         message: str,
         undone: _Undone | None = None,
     ) -> None:
-        """Record the failure; with undone, also which devices are restored.
+        """Record the failure; with `undone`, also which devices are restored.
 
         Raises:
-            OSError: a record could not be written; the others are.
+            OSError: a record could not be written; the others were.
         """
         unwritten: OSError | None = None
         for record in records:
@@ -286,23 +287,23 @@ class PlanExecutor:
         if unwritten is not None:
             raise unwritten
 
-    # ----------------------------------------------------------------------- the way back
+    # ----------------------------------------------------------------------- detach
 
     def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
-        """Restore the claim's devices, as far as the kernel lets them.
+        """Restore the claim's devices, as far as the kernel permits.
 
         Args:
             attachment: the claim's record.
-            netns_alive: whether its namespace is held; False where it is gone, so that the
-                kernel itself returns hardware and destroys virtual devices.
+            netns_alive: whether its namespace is referenced; False if it is gone, so that the
+                kernel returns hardware and destroys virtual devices.
 
         Returns:
             The new record: phase HOME when every device is verified on the host, else DETACHING.
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
-            # A disk that is full must not keep a NIC in a dying pod: the record there names its
-            # owner, and a restart observes the device before it trusts that.
+            # A full disk must not keep a NIC in an ending pod: the old record still has the owner,
+            # and a restart observes the device first.
             with suppress(DranetError, OSError):
                 self._journal.put(attachment)
         try:
@@ -312,7 +313,7 @@ class PlanExecutor:
                 attachment, attachment.devices, [RestoreResult(home=False, text=described(error))]
             )
         try:
-            returns = self._way_home.all(session, attachment, alive=netns_alive)
+            returns = self._restorer.all(session, attachment, alive=netns_alive)
         finally:
             session.close()
         devices = tuple(
@@ -322,18 +323,18 @@ class PlanExecutor:
         return self._detached(attachment, devices, returns)
 
     def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
-        """Check that every device of the record is in its pod's namespace, which is referenced.
+        """Check that every device of the record is in its pod's namespace.
 
         Args:
-            attachment: the claim's record, of phase ATTACHED.
-            allocation: of the same devices; None if there is none any more.
+            attachment: the claim's record, of phase ATTACHED, its namespace referenced.
+            allocation: of the same devices; None if it was removed.
 
         Returns:
-            The record, with the numbers that device files have now; None if a device is not there.
+            The record with current device numbers; None if a device is missing.
 
         Raises:
             KernelError: the namespace could not be read.
-            OSError: other numbers could not be recorded.
+            OSError: changed numbers could not be recorded.
         """
         session = self._kernel.session(attachment.netns)
         try:

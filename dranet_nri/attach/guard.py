@@ -1,10 +1,10 @@
-"""Safety check at attach: refuses a device that the inventory would not publish now.
+"""Publish guard: at attach, refuses a device that the inventory would not publish now.
 
 Rules:
-1. The rules are those of the inventory. A record names what was published once; since then the
-   host may use the NIC, and a writer of records is trusted with nothing else.
+1. The rules are those of the inventory: since its publication the host may use the NIC, and a
+   record is not trusted to choose another device.
 2. A device that is in its pod is not checked again.
-3. While the default route is missing for a moment, the uplinks of the previous scan count.
+3. While the default route is missing briefly, the uplinks of the previous scan apply.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ from dranet_nri.plan.kernel import Session
 
 @dataclass(frozen=True, slots=True)
 class HostScan:
-    """The host at the time of the scan.
+    """Result of a host scan.
 
     Attributes:
-        facts: of the host.
-        reasons: ifindex -> why no pod may have that link.
-        parent_reasons: ifindex -> why no pod may have a child of that link.
+        facts: facts of the host.
+        reasons: ifindex -> reason why no pod may have the link.
+        parent_reasons: ifindex -> reason why no pod may have a child of the link.
     """
 
     facts: HostFacts
@@ -43,12 +43,12 @@ class HostScan:
         """Refuse a device that the inventory would not publish now.
 
         Args:
-            device: as the record has it.
-            index: of its link on the host, None if it has none there.
-            stays: the link stays on the host, and the pod gets a child of it.
+            device: the recorded device.
+            index: ifindex of its link on the host, None without one.
+            stays: the link stays on the host, and the pod gets its child.
 
         Raises:
-            RefusedError: the inventory leaves the device out; the text has the reason.
+            RefusedError: the inventory excludes the device; the text has the reason.
         """
         reason = why_unpublished(
             device.key, index, self.facts, self.parent_reasons if stays else self.reasons
@@ -62,10 +62,10 @@ class PublishGuard:
     """Scans the host for links that no pod may have. Safe to use from several threads.
 
     Attributes:
-        node_addresses: by which the cluster reaches the node, as inet_ntop(3) writes them.
-        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        node_addresses: addresses of the node in the cluster, in the form of inet_ntop(3).
+        uplinks: patterns of uplink interfaces, () to derive them from default routes.
         include: patterns of links to which no heuristic applies.
-        parents: patterns of links that the administrator offers as parents of pods' links.
+        parents: patterns of links that the administrator offers as parents.
     """
 
     node_addresses: tuple[str, ...] = ()
@@ -74,11 +74,11 @@ class PublishGuard:
     parents: tuple[str, ...] = ()
     _uplinks: Uplinks | None = None
 
-    def look(self, session: Session) -> HostScan:
+    def scan(self, session: Session) -> HostScan:
         """Scan the host.
 
         Raises:
-            KernelError: it cannot be read.
+            KernelError: the host could not be read.
         """
         facts = session.host_facts()
         uplinks = uplinks_of(facts, self.node_addresses, self._uplinks, self.uplinks)
@@ -91,5 +91,5 @@ class PublishGuard:
 
 
 def waits_for_name(host: LinkState | None, snapshot: LinkState | None) -> bool:
-    """Whether the plugin moved the link, and it waits for its own name on the host."""
+    """Whether a restored link has a temporary name, because its own is taken on the host."""
     return host is not None and snapshot is not None and is_spare(host.link.name)

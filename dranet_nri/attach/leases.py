@@ -88,7 +88,7 @@ def run_exchanges(exchanges: Collection[LeaseExchange], wait: AddressWait, now_s
                 exchange.step(now)
         if all(exchange.result is not None for exchange in exchanges):
             return
-        if not wait.is_wanted():
+        if not wait.is_live():
             raise OutdatedError("the sandbox was stopped while a DHCP server was awaited")
         wait.sleep(LEASE_POLL_S)
         now += LEASE_POLL_S

@@ -8,61 +8,67 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class LongWait:
-    """The event of a job that waits for long.
+    """Notification of a job that waits for long.
 
     Attributes:
-        after_s: how long, in seconds.
-        tell: called once, with the devices that it waits for ("a, b").
+        after_s: wait in seconds until the notification.
+        notify: called once, with the awaited devices ("a, b").
     """
 
     after_s: float
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLocks:
-    """The locks of a node's devices, by device name.
+    """Locks of a node's devices, by device name.
 
-    A job takes all of its devices at once: while one of them is not to be had, for hours where the
-    kernel keeps it, the others are free for jobs that need no more than those.
+    A job acquires all of its devices at once: while it waits for one, for hours if a kernel call
+    hangs, the others stay free for other jobs.
     """
 
     _taken: set[str] = field(default_factory=set)
     _waiting: dict[asyncio.Future[None], frozenset[str]] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def of(self, names: Iterable[str], late: LongWait | None = None) -> AsyncIterator[None]:
-        """Hold every lock. Of the waiters for a device, the first that can continue does."""
+    async def of(
+        self, names: Iterable[str], long_wait: LongWait | None = None
+    ) -> AsyncIterator[None]:
+        """Own the locks of all names. Waiters for a device continue in order, if they can."""
         wanted = frozenset(names)
         if self._taken.isdisjoint(wanted):
             self._taken.update(wanted)
         else:
-            await self._turn(wanted, late)
+            await self._acquire(wanted, long_wait)
         try:
             yield
         finally:
-            self._give_back(wanted)
+            self._release(wanted)
 
-    async def _turn(self, wanted: frozenset[str], late: LongWait | None) -> None:
-        """Return when all of it is taken for the caller."""
+    async def _acquire(self, wanted: frozenset[str], long_wait: LongWait | None) -> None:
+        """Return when the caller owns all locks."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         self._waiting[turn] = wanted
-        timer = loop.call_later(late.after_s, self._tell, wanted, late) if late else None
+        timer = (
+            loop.call_later(long_wait.after_s, self._notify, wanted, long_wait)
+            if long_wait
+            else None
+        )
         try:
             await turn
         except asyncio.CancelledError:
-            if self._waiting.pop(turn, None) is None:  # It was its turn already.
-                self._give_back(wanted)
+            if self._waiting.pop(turn, None) is None:  # The locks are already acquired.
+                self._release(wanted)
             raise
         finally:
             if timer:
                 timer.cancel()
 
-    def _tell(self, wanted: frozenset[str], late: LongWait) -> None:
-        late.tell(", ".join(sorted(wanted & self._taken)))
+    def _notify(self, wanted: frozenset[str], long_wait: LongWait) -> None:
+        long_wait.notify(", ".join(sorted(wanted & self._taken)))
 
-    def _give_back(self, names: frozenset[str]) -> None:
+    def _release(self, names: frozenset[str]) -> None:
         self._taken.difference_update(names)
         for turn, wanted in tuple(self._waiting.items()):
             if not turn.cancelled() and self._taken.isdisjoint(wanted):

@@ -1,7 +1,7 @@
 """Metrics of the plugin: hooks, attach and detach work, current state.
 
-Names and labels are those of dranet where it has them, so that its dashboards work; the others
-begin with dranet_nri_. All counting happens on the event loop.
+Metrics of dranet keep their names and labels, so that its dashboards work; the others begin with
+dranet_nri_. All updates happen on the event loop.
 """
 
 import time
@@ -17,7 +17,7 @@ from dranet_nri.nri.stub import Outcome
 from dranet_nri.state.heartbeat import HungCall
 
 HOOKS: Final = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer")
-GIVING: Final = frozenset({"RunPodSandbox", "CreateContainer"})  # devices; the others take
+GIVING: Final = frozenset({"RunPodSandbox", "CreateContainer"})  # the hooks that attach
 REASONS: Final = (
     *("unsuitable", "held", "not_home", "no_namespace", "outdated", "record", "not_attached"),
     *("config", "kernel", "io", "internal"),
@@ -25,44 +25,44 @@ REASONS: Final = (
 
 
 class HookMetrics:
-    """The hooks, and the connection on which they come."""
+    """Metrics of hooks and of their connection."""
 
     def __init__(self) -> None:
-        """Begin at 0."""
+        """Start at 0."""
         labels, answers = ("method", "status"), tuple(product(HOOKS, get_args(Outcome)))
         self._answers = Counter(
             "dranet_driver_nri_plugin_requests_total",
-            "Hooks that were answered; noop: for pods without claims.",
+            "Answered hooks; noop: of pods without claims.",
             labels,
             answers,
         )
         self._seconds = Histogram(
             "dranet_driver_nri_plugin_requests_latency_seconds",
-            "From a hook's arrival to its answer.",
+            "Time from a hook's arrival to its answer.",
             labels,
             answers,
         )
         self._late = Counter(
             "dranet_nri_hook_deadline_misses_total",
-            "Hooks that were answered at their deadline, their work unfinished.",
+            "Hooks that were answered at their deadline with unfinished work.",
             ("method",),
             _each(HOOKS),
         )
         self._refusals = Counter(
             "dranet_nri_refusals_total",
-            "Hooks in which a pod or container was not given its devices.",
+            "Hooks in which a pod or container was refused its devices.",
             ("reason",),
             _each(REASONS),
         )
         self._connects = Counter(
-            "dranet_nri_connects_total", "Times that the runtime took us and told what it has."
+            "dranet_nri_connects_total", "Connections that the runtime registered and synchronized."
         )
         self._disconnects = Counter(
-            "dranet_nri_disconnects_total", "Connections lost, and tries that failed."
+            "dranet_nri_disconnects_total", "Lost connections, and failed attempts to connect."
         )
 
     def families(self) -> tuple[MetricFamily, ...]:
-        """Return all of it."""
+        """Return the metric families."""
         answers: tuple[MetricFamily, ...] = (
             self._answers,
             self._seconds,
@@ -72,16 +72,16 @@ class HookMetrics:
         return (*answers, self._connects, self._disconnects)
 
     def answered(self, hook: str, outcome: Outcome, seconds: float) -> None:
-        """Count a hook that was answered."""
+        """Count an answered hook."""
         self._answers.add(hook, outcome)
         self._seconds.observe(seconds, hook, outcome)
 
     def late(self, hook: str) -> None:
-        """Count a hook that met its deadline."""
+        """Count a hook that reached its deadline."""
         self._late.add(hook)
 
     def refused(self, error: Exception) -> None:
-        """Count a hook in which a pod or container was not given its devices."""
+        """Count a refusal by the kind of its error."""
         if isinstance(error, DranetError):
             self._refusals.add(error.kind)
         else:
@@ -92,7 +92,7 @@ class HookMetrics:
         self._connects.add()
 
     def disconnected(self) -> None:
-        """Count a connection that was lost, or not made."""
+        """Count a lost connection or a failed attempt."""
         self._disconnects.add()
 
 
@@ -100,50 +100,50 @@ class WorkMetrics:
     """Metrics of the work on devices.
 
     Attributes:
-        stuck: threads that the kernel keeps, by their work.
+        hung: hung threads, by their work.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Begin at 0; clock gives seconds."""
+        """Start at 0; clock returns seconds."""
         self._clock = clock
-        self.stuck: dict[object, HungCall] = {}
+        self.hung: dict[object, HungCall] = {}
         self._attaches = Histogram(
             "dranet_nri_attach_duration_seconds",
-            "Attaches of a pod's claims, the wait for other work on the devices included.",
+            "Attaches of a pod's claims, including the wait for device locks.",
             ("result",),
             _each(("attached", "refused", "failed")),
         )
         self._detaches = Histogram(
             "dranet_nri_detach_duration_seconds",
-            "Tries to bring a claim's devices home; away: not all are, it is tried again.",
+            "Restores of a claim's devices; away: not all are restored, retried.",
             ("result",),
             _each(("home", "away", "failed")),
         )
         self._gates = Counter(
             "dranet_nri_gate_openings_total",
-            "Times that a claim's containers were given way.",
+            "Attempts to open a claim's gate (CDI spec).",
             ("result",),
             _each(("opened", "failed")),
         )
         self._lost = Counter(
             "dranet_nri_claims_lost_total",
-            "Claims of which a device left its running pod behind our back.",
+            "Claims of which a device left its running pod without a detach.",
         )
         self._rounds = Counter(
             "dranet_nri_repair_rounds_total",
-            "Comparisons of what should be with what is; pending: something is left to be done.",
+            "Reconcile rounds; pending: repairs are left.",
             ("result",),
             _each(("settled", "pending", "failed")),
         )
-        self._left_behind = Counter(
+        self._abandoned = Counter(
             "dranet_nri_stuck_threads_total",
-            "Threads that were left behind because the kernel did not return.",
+            "Threads that were abandoned because a kernel call hung.",
         )
 
     def families(self) -> tuple[MetricFamily, ...]:
-        """Return all of it."""
+        """Return the metric families."""
         moves: tuple[MetricFamily, ...] = (self._attaches, self._detaches, self._gates, self._lost)
-        return (*moves, self._rounds, self._left_behind)
+        return (*moves, self._rounds, self._abandoned)
 
     @asynccontextmanager
     async def attaching(self) -> AsyncIterator[None]:
@@ -169,7 +169,7 @@ class WorkMetrics:
         return record
 
     def gate_opened(self) -> None:
-        """Count a gate that was closed and is open."""
+        """Count an opened gate."""
         self._gates.add("opened")
 
     def gate_failed(self) -> None:
@@ -181,73 +181,73 @@ class WorkMetrics:
         self._lost.add()
 
     def round(self, result: str) -> None:
-        """Count a round of repairs: settled, pending or failed."""
+        """Count a reconcile round: settled, pending or failed."""
         self._rounds.add(result)
 
-    def now_stuck(self, work: object, stuck: HungCall) -> None:
-        """Note that the kernel keeps the thread of this work."""
-        self._left_behind.add()
-        self.stuck[work] = stuck
+    def add_hung(self, work: object, hung: HungCall) -> None:
+        """Count and record the hung thread of this work."""
+        self._abandoned.add()
+        self.hung[work] = hung
 
     def returned(self, work: object) -> HungCall | None:
-        """Note that the thread of this work has ended; return what was stuck."""
-        return self.stuck.pop(work, None)
+        """Remove the ended thread of this work; return its hung call, if any."""
+        return self.hung.pop(work, None)
 
 
 class StateGauges:
     """Gauges of the current state."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         self._serving = Gauge(
-            "dranet_nri_serving", "1 while registered at the runtime and synchronised."
+            "dranet_nri_serving", "1 while registered at the runtime and synchronized."
         )
         self._claims = Gauge("dranet_nri_claims", "Claims with a record, by phase.", ("phase",))
         self._devices = Gauge(
             "dranet_nri_devices",
-            "Devices that are not at home; away: touched, and neither in a pod nor home.",
+            "Devices in pods; away: modified, and neither in a pod nor restored.",
             ("state",),
         )
         self._pending = Gauge(
-            "dranet_nri_pending_repairs", "Claims that are neither home nor wholly attached."
+            "dranet_nri_pending_repairs", "Claims that are neither restored nor fully attached."
         )
         self._unusable = Gauge(
             "dranet_nri_unusable_records",
-            "Allocation records that cannot be used, and were not moved aside.",
+            "Unusable allocation records that are not quarantined.",
         )
-        self._stuck = Gauge("dranet_nri_stuck_threads", "Threads that the kernel keeps.")
+        self._hung = Gauge("dranet_nri_stuck_threads", "Threads that hang in a kernel call.")
         self._started = Gauge(
             "dranet_nri_process_start_time_seconds", "Start of the process, Unix time."
         )
         self._started.set(round(time.time(), 3))
 
     def families(self) -> tuple[MetricFamily, ...]:
-        """Return all of it."""
+        """Return the metric families."""
         owned: tuple[MetricFamily, ...] = (
             self._claims,
             self._devices,
             self._pending,
             self._unusable,
         )
-        return (self._serving, *owned, self._stuck, self._started)
+        return (self._serving, *owned, self._hung, self._started)
 
-    def look(
+    def update(
         self,
         records: Iterable[Attachment],
         *,
         serving: bool,
         pending: int,
         unusable: int,
-        stuck: int,
+        hung: int,
     ) -> None:
-        """Take in how things are.
+        """Set the gauges.
 
         Args:
-            records: of all claims.
-            serving: whether the plugin is registered and synchronised.
-            pending: claims that are neither restored nor wholly attached.
-            unusable: allocation records that cannot be used and are in the way.
-            stuck: threads that the kernel keeps.
+            records: records of all claims.
+            serving: whether the plugin is registered and synchronized.
+            pending: number of claims neither restored nor fully attached.
+            unusable: number of unusable allocation records in a record's place.
+            hung: number of hung threads.
         """
         claims: dict[Values, float] = {(phase.value,): 0 for phase in Phase}
         devices: dict[Values, float] = {("in_pod",): 0, ("away",): 0}
@@ -262,21 +262,21 @@ class StateGauges:
         self._serving.set(int(serving))
         self._pending.set(pending)
         self._unusable.set(unusable)
-        self._stuck.set(stuck)
+        self._hung.set(hung)
 
 
 class PluginMetrics:
-    """The plugin's numbers: hooks, work, and how things are."""
+    """All metrics of the plugin."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin at 0; clock gives seconds."""
+        """Start at 0; clock returns seconds."""
         self.hooks = HookMetrics()
         self.work = WorkMetrics(clock)
-        self.standing = StateGauges()
+        self.state = StateGauges()
 
     def text(self) -> str:
-        """Return everything in Prometheus's format."""
-        parts = (self.hooks, self.work, self.standing)
+        """Return all metrics in the exposition format."""
+        parts = (self.hooks, self.work, self.state)
         return exposition(family for part in parts for family in part.families())
 
 

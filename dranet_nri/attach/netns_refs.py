@@ -1,6 +1,6 @@
-"""References to the network namespaces of pods, held until their devices are restored.
+"""References to the network namespaces of pods, kept until their devices are restored.
 
-A referenced namespace is never destroyed, and the devices in it would stay there.
+A reference keeps the namespace, and the devices in it, after the pod has ended.
 """
 
 from dataclasses import dataclass, field
@@ -11,40 +11,40 @@ from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.model import NetnsId
 from dranet_nri.plan.kernel import Kernel
 
-HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
+HOLD_UNLINKED_S: Final = 30  # for a namespace without a path, before the kernel empties it
 
 
 @dataclass(frozen=True, slots=True)
 class NetnsRefs:
-    """Lets held namespaces go. One instance, on one event loop."""
+    """Releases referenced namespaces. One instance, on one event loop."""
 
     kernel: Kernel
     attachments: AttachmentRecords
     clock: Clock
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
 
-    def end(self, netns: NetnsId) -> None:
-        """Let the namespace go."""
+    def release(self, netns: NetnsId) -> None:
+        """Release the namespace."""
         self.kernel.release(netns)
         self._unlinked.pop(netns, None)
 
-    def end_if_home(self, netns: NetnsId) -> None:
-        """Release the namespace once no allocated device is in it."""
+    def release_if_restored(self, netns: NetnsId) -> None:
+        """Release the namespace if all its devices are restored."""
         if not any(
             attachment.netns == netns and attachment.is_away
             for attachment in self.attachments.all()
         ):
-            self.end(netns)
+            self.release(netns)
 
-    def end_if_late(self, netns: NetnsId) -> None:
-        """Release the namespace if the kernel has to empty it: restores failed for too long."""
-        if self._patience_ended(netns) and self._returns_all(netns):
-            self.end(netns)
+    def release_if_late(self, netns: NetnsId) -> None:
+        """Release the namespace, so that the kernel empties it, if restores failed for too long."""
+        if self._is_hold_expired(netns) and self._returns_all(netns):
+            self.release(netns)
 
-    def _patience_ended(self, netns: NetnsId) -> bool:
-        """Whether only the plugin's descriptor has kept the namespace alive for too long.
+    def _is_hold_expired(self, netns: NetnsId) -> bool:
+        """Whether only the plugin's descriptor has kept the namespace for HOLD_UNLINKED_S.
 
-        Once it is let go, the kernel returns the hardware in it to the host by itself.
+        After the release, the kernel returns the hardware in it to the host.
         """
         if self.kernel.identify(netns.path) == netns:
             self._unlinked.pop(netns, None)
@@ -53,7 +53,7 @@ class NetnsRefs:
         return now - self._unlinked.setdefault(netns, now) >= HOLD_UNLINKED_S
 
     def _returns_all(self, netns: NetnsId) -> bool:
-        """Whether the kernel brings what is away in the namespace; a virtual device would die."""
+        """Whether the kernel returns all its unrestored devices; it destroys virtual ones."""
         away = (
             attachment
             for attachment in self.attachments.all()

@@ -1,5 +1,6 @@
-"""Observed state of a device: where it is now, and how it is set."""
+"""Observed state of a device: location and configuration."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from dranet_nri.model import (
@@ -12,13 +13,20 @@ from dranet_nri.plan.identity import device_identity, rdma_identity
 from dranet_nri.plan.kernel import Session
 
 
-def observe(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
-    """Return where the device is and all that it has, its RDMA devices included.
+def observe(
+    session: Session,
+    device: AttachedDevice,
+    groups: Collection[str] = (),
+    *,
+    bare: bool = False,
+) -> Observed:
+    """Return location and configuration of the device, including its RDMA devices.
 
     Args:
         session: of the pod.
-        device: to find.
-        bare: without its configuration in the pod, which neither its restore nor a resync needs.
+        device: its record.
+        groups: driver settings to read (SettingGroup), besides those of its snapshot.
+        bare: without the configuration in the pod, which a restore and a resync do not need.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -31,18 +39,22 @@ def observe(session: Session, device: AttachedDevice, *, bare: bool = False) -> 
         observed = Observed()
         if key.name:
             observed = session.observe(key, device.pod_name, known, bare=bare)
+        before = device.snapshot and device.snapshot.ethtool
+        groups = frozenset(groups) | (before.groups if before else frozenset())
         observed = replace(
             observed,
-            host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host)),
-            pod=_with_ethtool(session, Ns.POD, observed.pod),
+            host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host, groups)),
+            pod=_with_ethtool(session, Ns.POD, observed.pod, groups),
         )
     if not names and not device.rdma:
         return observed
     return replace(observed, rdma=session.rdma(rdma_identity(device, observed)))
 
 
-def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
-    return state and replace(state, ethtool=session.ethtool(ns, state.link.index))
+def _with_ethtool(
+    session: Session, ns: Ns, state: LinkState | None, groups: Collection[str]
+) -> LinkState | None:
+    return state and replace(state, ethtool=session.ethtool(ns, state.link.index, groups))
 
 
 def _with_programs(session: Session, host: LinkState | None) -> LinkState | None:

@@ -2,11 +2,11 @@
 
 Rules:
 1. The kernel's mode decides; the operator may require one. The mode is read for every pod, because
-   it is a setting of the machine, not of the plugin.
-2. RDMA devices that move (exclusive mode) are recorded before the first operation, as the snapshot
-   is.
-3. RDMA devices that are shared stay on the host, and containers get device files. That isolates
-   nothing, and a warning says so.
+   an administrator may change it.
+2. RDMA devices that move (exclusive mode) are recorded before the first operation, like the
+   snapshot.
+3. Shared RDMA devices stay on the host, and containers get device files. That does not isolate
+   pods, which a warning reports.
 """
 
 from collections.abc import Callable
@@ -63,10 +63,10 @@ NO_GID_WARNING: Final = (
     " give it an address (interface.addresses of the claim, or on the host), unless a router"
     " advertises one"
 )
-MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device anew
+MADE_ANEW_S: Final = 1.0  # time for a driver to recreate its RDMA device
 _LOOK_S: Final = 0.05
-# Said once, at attach.
-NETWORK: Final = "network: "  # begins a warning of what the pod gets besides RDMA
+# Reported once, at attach.
+NETWORK: Final = "network: "  # prefix of warnings about the network, not RDMA
 _STANDING: Final = frozenset(
     {SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING, NO_LIMIT_WARNING}
 )
@@ -77,8 +77,8 @@ class RdmaOptions:
     """The operator's RDMA settings.
 
     Attributes:
-        mode: the mode that the machine must be in, None: any.
-        kinds: of character devices, where a claim doesn't say.
+        mode: required mode of the machine, None: any.
+        kinds: kinds of character devices for claims without rdma.charDevices.
     """
 
     mode: RdmaMode | None = None
@@ -88,10 +88,10 @@ class RdmaOptions:
 def with_rdma(
     wanted: AllocatedDevice, device: AttachedDevice, observed: ObservedRdma, options: RdmaOptions
 ) -> AttachedDevice:
-    """Return the device's record with the RDMA devices that go with it into the pod.
+    """Return the device's record with the RDMA devices that move with it.
 
     Raises:
-        RefusedError: they can't be had as they are wanted; the text has the remedy.
+        RefusedError: they cannot be attached as claimed; the text has the remedy.
     """
     if not wanted.device.rdma_devices:
         return device
@@ -104,8 +104,8 @@ def with_rdma(
     if not before:
         raise RefusedError(
             f"device {name}: its RDMA device {', '.join(wanted.device.rdma_devices)} is not on the"
-            " host: its driver is being reloaded, or another pod has it, through another port of it"
-            " or unknown to us; run dranet-nri status"
+            " host: its driver is being reloaded, or another pod has it, through another port"
+            " or without a record; run dranet-nri status"
         )
     if observed.mode is RdmaMode.SHARED:
         return replace(device, rdma=(), warnings=_of_shared(wanted, options))
@@ -115,8 +115,8 @@ def with_rdma(
             " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
         )
     if observed.sub_devices:
-        # Each holds a reference on it until it is deleted (ib_add_sub_device in device.c), and a
-        # move waits for all references, for ever (disable_device).
+        # Each has a reference to it until it is deleted (ib_add_sub_device in device.c), and a move
+        # waits for all references without a timeout (disable_device).
         raise RefusedError(
             f"device {name}: a move of its RDMA device would hang in the kernel for its sub-device"
             f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
@@ -126,10 +126,10 @@ def with_rdma(
 
 
 def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
-    """Return what to say of RDMA devices that stay on the host.
+    """Return the warnings about RDMA devices that stay on the host.
 
-    The connection manager looks addresses up in its user's namespace (cma_validate_port,
-    drivers/infiniband/core/cma.c); a child is there, the link of a shared device is not.
+    rdma_cm resolves addresses in its user's namespace (cma_validate_port,
+    drivers/infiniband/core/cma.c), which has a child link, but not the link of a shared device.
     """
     left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.child
     no_address = left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds)
@@ -139,7 +139,7 @@ def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]
 
 def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:
     if mode is None:
-        raise RefusedError(f"device {name}: the kernel knows no RDMA any more; load ib_core")
+        raise RefusedError(f"device {name}: the kernel no longer has RDMA; load ib_core")
     if demanded not in {None, mode}:
         number = 1 if demanded is RdmaMode.SHARED else 0
         raise RefusedError(
@@ -152,16 +152,16 @@ def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) ->
 def require_alone(
     session: Session, device: Device, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]
 ) -> None:
-    """Refuse a move that takes more from the host than was claimed: it would not be restored.
+    """Refuse a move that removes unclaimed links from the host, which would not be restored.
 
     Args:
         session: of the pod.
-        device: as it was published.
+        device: the published device.
         rdma: its RDMA devices that move into the pod.
-        lost: names of the host's links that are lost with them, beside its own.
+        lost: names of other links of the host that leave with them.
 
     Raises:
-        RefusedError: some are.
+        RefusedError: there are such links.
         KernelError: the kernel could not be read.
     """
     moving = ", ".join(link.name for link in rdma)
@@ -185,13 +185,13 @@ def require_alone(
 
 
 def require_lasting(device: Device, observed: Observed) -> None:
-    """Refuse to move a NIC with which RDMA devices end that stay on the host, for good.
+    """Refuse to move a NIC whose RDMA devices are software and stay on the host.
 
-    Software's drivers take a change of namespace for the end of the net device (rxe_notify,
-    siw_netdev_event). Hardware's hang on the NIC's parent.
+    Their drivers delete them when the net device leaves the namespace (rxe_notify,
+    siw_netdev_event). RDMA devices of hardware belong to the NIC's parent device.
 
     Raises:
-        RefusedError: there are such.
+        RefusedError: there are such devices.
     """
     ending = ", ".join(observed.rdma.software)
     if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:
@@ -208,18 +208,18 @@ def shared_after_move(
     before: tuple[RdmaLink, ...],
     sleep: Callable[[float], None],
 ) -> ObservedRdma:
-    """Return where RDMA devices are that stayed on the host when their NIC changed namespace.
+    """Return the location of shared RDMA devices after their NIC changed namespace.
 
-    Some drivers end theirs then, and some of them make it anew a moment later.
+    Some drivers then remove the RDMA device, and some recreate it a moment later.
 
     Args:
         session: of the pod.
-        known: what they are known by, now that the NIC is in the pod.
-        before: what was on the host.
+        known: their identity, with the NIC in the pod.
+        before: those on the host before the move.
         sleep: waits that many seconds.
 
     Raises:
-        KernelError: one is gone, or the kernel could not be read.
+        KernelError: one is missing, or the kernel could not be read.
     """
     now = session.rdma(known)
     for _ in range(round(MADE_ANEW_S / _LOOK_S)):
@@ -231,14 +231,14 @@ def shared_after_move(
     raise KernelError(
         f"look for RDMA device {gone}",
         ENODEV,
-        "its driver ended it when the interface changed namespace; let pods share the device"
+        "its driver removed it when the interface changed namespace; let pods share the device"
         " (dra-shim run --shared); if it does not come back by itself, load its driver again, or"
-        " make it anew (rdma link add)",
+        " recreate it (rdma link add)",
     )
 
 
 def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
-    """Return the host's IPoIB interfaces of a device that was published without any."""
+    """Return the IPoIB interfaces on the host of a device published without an interface."""
     seen = session.observe(device.key, "", bare=True)
     own = seen.host.link if seen.host is not None else None
     here = (own.name,) if own is not None and own.arphrd == ARPHRD_INFINIBAND else ()
@@ -246,9 +246,9 @@ def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
 
 
 def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return the RDMA devices as they were on the host; those made since, as they are there.
+    """Return the recorded RDMA devices that still exist, and new ones on the host.
 
-    One of two may be in the pod already while the other one is made anew.
+    One of two may be in the pod already while a driver recreates the other.
     """
     there = (*observed.host, *observed.pod)
     kept = tuple(link for link in before if find_same(link, there))
@@ -262,17 +262,17 @@ def with_files(
     observed: ObservedRdma,
     options: RdmaOptions,
 ) -> AttachedDevice:
-    """Return the record of a device that is in the pod, with the files that containers get.
+    """Return the record of an attached device, with its device files.
 
     Args:
         session: of the pod.
         device: its record.
         config: the claim's parameters.
-        observed: where its RDMA devices are; those that moved, were before.
-        options: the operator's.
+        observed: location of its RDMA devices; for those that moved, before the move.
+        options: RDMA options of the operator.
 
     Raises:
-        KernelError: the kernel could not be asked.
+        KernelError: the kernel could not be read.
     """
     kinds = char_kinds(config, options.kinds)
     ns, links = Ns.POD, device.rdma
@@ -296,17 +296,17 @@ def with_files(
 
 
 def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOptions) -> None:
-    """Refuse RDMA that no container could use: there is no uverbs file, and one is to be given.
+    """Refuse RDMA that no container can use: uverbs files are requested, and none exists.
 
-    A sub-device (SMI) has none, so one of the device is enough.
+    One file is enough: an SMI sub-device has none.
 
     Args:
-        device: its record, with its files.
+        device: its record, with device files.
         config: the claim's parameters.
         options: the operator's.
 
     Raises:
-        RefusedError: there is none.
+        RefusedError: there is no uverbs file.
     """
     names = [link.name for link in device.rdma] or list(device.shared_rdma)
     kinds = char_kinds(config, options.kinds)
@@ -320,7 +320,7 @@ def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOp
 
 
 def _is_standing(warning: str) -> bool:
-    """Whether a warning holds as long as the device is in the pod."""
+    """Whether a warning applies while the device is in the pod."""
     return warning in _STANDING or warning.startswith(NETWORK)
 
 

@@ -1,4 +1,4 @@
-"""Attachment records shared by the event loop and the threads that do kernel work."""
+"""Thread-safe attachment records, shared by the event loop and the threads of kernel work."""
 
 import threading
 
@@ -8,10 +8,10 @@ from dranet_nri.state.store import AttachmentStore
 
 
 class AttachmentRecords:
-    """An AttachmentStore that one thread uses at a time."""
+    """AttachmentStore with a lock, for several threads."""
 
     def __init__(self, store: AttachmentStore) -> None:
-        """Guard store, which has no other user from now on."""
+        """Take over the store; it must have no other user."""
         self._store = store
         self._guard = threading.Lock()
 
@@ -21,10 +21,10 @@ class AttachmentRecords:
             self._store.put(attachment)
 
     def swap(self, seen: Attachment | None, attachment: Attachment) -> bool:
-        """Replace the claim's record if it still is what was seen, None if there was none.
+        """Replace the claim's record if it still equals `seen` (None: no record).
 
         Returns:
-            Whether it was. False: another thread knows better by now.
+            Whether it was replaced. False: another thread wrote a newer one.
         """
         with self._guard:
             if self._store.get(attachment.claim.uid) != seen:
@@ -38,12 +38,12 @@ class AttachmentRecords:
             return self._store.get(claim_uid)
 
     def all(self) -> tuple[Attachment, ...]:
-        """Return every record."""
+        """Return all records."""
         with self._guard:
             return self._store.records()
 
     def in_the_way(self) -> tuple[CorruptSummary, ...]:
-        """Return the records that cannot be used and are not moved aside, as they are on disk now.
+        """Return the unusable records that are not quarantined, from the current files.
 
         Raises:
             StateError, OSError: see RecordReader.refresh.
@@ -55,11 +55,11 @@ class AttachmentRecords:
             )
 
     def remove(self, claim_uid: str) -> None:
-        """Forget the claim; see RecordStore.remove."""
+        """Remove the claim's record; see RecordStore.remove."""
         with self._guard:
             self._store.remove(claim_uid)
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the store."""
         with self._guard:
             self._store.close()

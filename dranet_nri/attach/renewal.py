@@ -31,11 +31,11 @@ class LeaseRenewer:
 
     Attributes:
         attacher: attaches and detaches the same claims.
-        is_wanted: whether the sandbox of a record is live; called from threads.
+        is_live: whether the sandbox of a record is live; called from threads.
     """
 
     attacher: AttachController
-    is_wanted: Callable[[Attachment], bool]
+    is_live: Callable[[Attachment], bool]
 
     async def renew(self, claim_uid: str) -> Attachment | None:
         """Extend the leases of a claim that are due.
@@ -59,7 +59,7 @@ class LeaseRenewer:
             if not attacher.kernel.hold(record.netns):
                 return None
             before = record
-            now = await attacher.overseer.done(lambda: self._renewed(before), (before,))
+            now = await attacher.watchdog.done(lambda: self._renewed(before), (before,))
             if now.phase is Phase.ATTACHED:
                 attacher.attachments.put(now)
             else:
@@ -68,26 +68,26 @@ class LeaseRenewer:
 
     def _lose(self, record: Attachment) -> None:
         attacher, uid = self.attacher, record.claim.uid
-        unclosed = attacher.gate.try_close(uid)
-        attacher.meter.work.lost()
+        close_error = attacher.gate.try_close(uid)
+        attacher.metrics.work.lost()
         reason = record.failure.message if record.failure else ""
         owner = {"pod": str(record.pod), "claim": str(record.claim)}
         attacher.log.error("lease lost", **owner, reason=reason)
         attacher.attachments.put(record)
-        attacher.overseer.note_unclosed(uid, unclosed)
+        attacher.watchdog.note_close_error(uid, close_error)
         attacher.wake()
 
     def _renewed(self, attachment: Attachment) -> Attachment:
         clock = self.attacher.clock
         session = self.attacher.kernel.session(attachment.netns)
         try:
-            return renewed(session, attachment, clock, lambda: self.is_wanted(attachment))
+            return renewed(session, attachment, clock, lambda: self.is_live(attachment))
         finally:
             session.close()
 
 
 def renewed(
-    session: Session, attachment: Attachment, clock: Clock, is_wanted: Callable[[], bool]
+    session: Session, attachment: Attachment, clock: Clock, is_live: Callable[[], bool]
 ) -> Attachment:
     """Run an exchange for each lease that is due, and return the record that follows.
 
@@ -97,7 +97,7 @@ def renewed(
         session: of the pod.
         attachment: of phase ATTACHED.
         clock: of the leases.
-        is_wanted: whether the sandbox is live.
+        is_live: whether the sandbox is live.
 
     Raises:
         KernelError: the kernel refused.
@@ -111,7 +111,7 @@ def renewed(
             if device.lease and device.lease.renew_at <= now_s:
                 link = session.pod_link(device.pod_name)
                 exchanges[device.identity] = exchange_on(session, link, device.lease)
-        run_exchanges(exchanges.values(), AddressWait(RENEW_S, clock.sleep, is_wanted), now_s)
+        run_exchanges(exchanges.values(), AddressWait(RENEW_S, clock.sleep, is_live), now_s)
     finally:
         for exchange in exchanges.values():
             exchange.port.close()

@@ -1,4 +1,4 @@
-"""Repairs of devices and claims, run in turn: one that hangs delays the others only briefly."""
+"""Runner of repairs, one after the other; a hung repair delays the next only briefly."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -16,7 +16,7 @@ class RepairSubject:
     """Subject of a repair.
 
     Attributes:
-        name: for people; the pod and the claim that come after may have the same.
+        name: name for logs; a later pod or claim may have the same.
         key: unique among subjects.
     """
 
@@ -25,17 +25,17 @@ class RepairSubject:
 
     @classmethod
     def of(cls, record: Attachment) -> "RepairSubject":
-        """Return the claim in the sandbox that its record is of."""
+        """Return the subject of a claim in its sandbox."""
         return cls(str(record.claim), f"{record.claim.uid} in {record.sandbox_id}")
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A repair, or a check whether one is needed.
+    """A repair, or the check whether one is needed.
 
     Attributes:
         failed: the log event of a failure.
-        subject: what it repairs; at most one repair of a kind runs on a subject.
+        subject: its subject; at most one repair of a kind runs on a subject.
         work: starts the repair.
     """
 
@@ -51,37 +51,37 @@ class RepairRunner:
     log: structlog.typing.FilteringBoundLogger
     _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
-    async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
-        """Do repairs in turn. One that hangs in the kernel is abandoned, and not started again.
+    async def done(self, repairs: Iterable[Repair], hang_wait_s: float, turn_s: float) -> bool:
+        """Run repairs one after the other. A hung one is abandoned, and not started again.
 
-        So the number of threads is that of the repairs that hang, however often one is requested.
+        So each hung repair has one thread, however often it is requested.
 
         Args:
-            repairs: each is asked for when it is its turn.
-            patience_s: how long all that hang are waited for together.
-            moment_s: how long one of them keeps the next from its turn.
+            repairs: iterated as each one starts.
+            hang_wait_s: seconds to wait for all hung repairs together.
+            turn_s: seconds to wait for a hung repair before the next one starts.
 
         Returns:
-            Whether all are done.
+            Whether all succeeded.
         """
-        well, left_s = True, patience_s
+        succeeded, remaining_s = True, hang_wait_s
         hanging: set[asyncio.Task[bool]] = set()
         for repair in repairs:
             key = (repair.failed, repair.subject.key)
             if key in self._at_work:
-                well = False
+                succeeded = False
                 continue
             task = self._begun(key, repair)
-            waited_s = min(moment_s, left_s)
+            waited_s = min(turn_s, remaining_s)
             await asyncio.wait({task}, timeout=waited_s)
             if task.done():
-                well &= task.result()
+                succeeded &= task.result()
             else:
                 hanging.add(task)
-                left_s -= waited_s
+                remaining_s -= waited_s
         if hanging:
-            await asyncio.wait(hanging, timeout=left_s)
-        return well and all(task.done() and task.result() for task in hanging)
+            await asyncio.wait(hanging, timeout=remaining_s)
+        return succeeded and all(task.done() and task.result() for task in hanging)
 
     def _begun(self, key: tuple[str, str], repair: Repair) -> asyncio.Task[bool]:
         name = f"{repair.subject.name}: {repair.failed}"

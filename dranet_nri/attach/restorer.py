@@ -1,8 +1,8 @@
-"""Restoration of devices on the host: runs the plans and verifies the result.
+"""Restorer of devices on the host: runs restore plans and verifies the result.
 
 Rules:
 1. A setting that cannot be restored blocks neither the rest of the device nor other devices.
-2. All devices of a claim are moved before any is verified: a route may need several of them.
+2. All devices of a claim are moved before one is verified: a route may need several of them.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from dranet_nri.plan.refusals import described
 from dranet_nri.plan.restore import RestoreTarget
 from dranet_nri.plan.retry import RestoreResult, has_tries_left, verify_restored
 
-MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
+MAX_BEGINNINGS: Final = 2  # of one restore, see is_cut
 
 T = TypeVar("T")
 Refused = list[tuple[Op, KernelError]]
@@ -38,9 +38,9 @@ class Restorer:
     boot: Callable[[], int]
 
     def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[RestoreResult]:
-        """Restore each device, last in, first out, then check where they are.
+        """Restore the devices in reverse order, then verify them.
 
-        A route may need another one of them. One device's error must not block others.
+        One device's error must not block others.
         """
         devices, patient = attachment.devices, has_tries_left(attachment.failure)
         moves = [_tried(device, partial(self._move, session, device)) for device in devices[::-1]]
@@ -55,7 +55,7 @@ class Restorer:
         ]
 
     def one(self, session: Session, device: AttachedDevice) -> RestoreResult:
-        """Run the restore plan. Return whether the device is verified on the host, and why not."""
+        """Run the restore plan; return whether the device is verified on the host, or why not."""
         return self._arrived(session, device, self._move(session, device), alive=True, patient=True)
 
     def _arrived(
@@ -67,10 +67,7 @@ class Restorer:
         alive: bool,
         patient: bool,
     ) -> RestoreResult:
-        """Return whether the device is verified on the host, and why not.
-
-        See verify_restored for what is missing in a namespace that is gone, and for retries.
-        """
+        """Return whether the device is verified on the host, or why not; see verify_restored."""
         observed = observe(session, device, bare=True)
         wanted = self._at_home(device)
         return verify_restored(
@@ -82,9 +79,9 @@ class Restorer:
         return RestoreTarget(device.snapshot, elapsed, device.rdma, child=bool(device.child))
 
     def _move(self, session: Session, device: AttachedDevice) -> Refused:
-        """Run the restore plan, and the rest where it ends early. Return the failures.
+        """Run the restore plan; if it ends early, run the next one. Return the failures.
 
-        Such a beginning is tried twice: a net device that it makes is restored at once.
+        A beginning runs twice at most: a net device that it creates is then restored at once.
         """
         release_lease(session, device)
         failed: Refused = []
@@ -106,7 +103,7 @@ class Restorer:
 
 
 def _tried(device: AttachedDevice, work: Callable[[], T]) -> T | RestoreResult:
-    """Return what became of work on a device, or why it failed."""
+    """Return the result of work on a device, or its failure."""
     if not device.touched:
         return RestoreResult(home=True)
     try:

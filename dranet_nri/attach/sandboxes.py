@@ -1,7 +1,7 @@
 """Live pod sandboxes, as the runtime reports them.
 
 Rules:
-1. One sandbox of a pod is live: the latest one that the runtime reported.
+1. A pod has one live sandbox: the last one that the runtime reported.
 2. The runtime's list has no order, and CRI-O's list has no process ids.
 """
 
@@ -18,13 +18,14 @@ ENDED: Final = frozenset({Phase.DETACHING, Phase.HOME})  # of records whose sand
 
 
 def has_ended(pod: Pod, kernel: Kernel) -> bool:
-    """Whether a sandbox has stopped: no network namespace is where the runtime says it is.
+    """Whether a sandbox has stopped: its network namespace does not exist at the reported path.
 
-    containerd 1.7 and 2.0 then name none, nor a process; of a pod that has none they name one.
+    For a stopped sandbox, containerd 1.7 and 2.0 report neither namespace nor process; for a pod
+    on the host's network they report a process.
     """
     if not pod.netns_path:
         return pod.pid == 0
-    with suppress(KernelError):  # Nobody can look there: the attach says so.
+    with suppress(KernelError):  # The path cannot be read: the attach reports it.
         return kernel.identify(pod.netns_path) is None
     return False
 
@@ -33,7 +34,7 @@ def own_netns(pod: Pod, kernel: Kernel) -> NetnsId:
     """Return the pod's own network namespace.
 
     Raises:
-        NoNetnsError: it has none of its own: host network, a VM runtime, or gone.
+        NoNetnsError: it has none: host network, a VM runtime, or it is gone.
     """
     if not pod.netns_path:
         raise NoNetnsError(
@@ -56,29 +57,29 @@ def own_netns(pod: Pod, kernel: Kernel) -> NetnsId:
 
 @dataclass(slots=True)
 class Sandboxes:
-    """The sandboxes that may have devices."""
+    """Live sandboxes that may have devices."""
 
     _live: dict[str, Pod] = field(default_factory=dict)
     _by_uid: dict[str, dict[str, Pod]] = field(default_factory=dict)
 
     def __contains__(self, sandbox_id: object) -> bool:
-        """Whether the sandbox lives."""
+        """Whether the sandbox is live."""
         return sandbox_id in self._live
 
     def __iter__(self) -> Iterator[Pod]:
-        """Return those that live now, whatever comes or goes meanwhile."""
+        """Return an iterator over a copy, which changes do not affect."""
         return iter(tuple(self._live.values()))
 
-    def enter(self, pod: Pod) -> None:
-        """Note that the sandbox lives, and thus no other one of its pod."""
+    def add(self, pod: Pod) -> None:
+        """Add a live sandbox; it replaces other ones of its pod."""
         for other in self.others(pod):
-            self.leave(other.sandbox_id)
-        self.leave(pod.sandbox_id)
+            self.remove(other.sandbox_id)
+        self.remove(pod.sandbox_id)
         self._live[pod.sandbox_id] = pod
         self._by_uid.setdefault(pod.uid, {})[pod.sandbox_id] = pod
 
-    def leave(self, sandbox_id: str) -> None:
-        """Note that the sandbox has ended; an unknown one is fine."""
+    def remove(self, sandbox_id: str) -> None:
+        """Remove an ended sandbox, if present."""
         pod = self._live.pop(sandbox_id, None)
         if pod is not None:
             of_pod = self._by_uid[pod.uid]
@@ -87,17 +88,18 @@ class Sandboxes:
                 del self._by_uid[pod.uid]
 
     def others(self, pod: Pod) -> tuple[Pod, ...]:
-        """Return what else is said to be a living sandbox of the pod."""
+        """Return the pod's other sandboxes that are recorded as live."""
         of_pod = self._by_uid.get(pod.uid, {})
         return tuple(sandbox for sandbox in of_pod.values() if sandbox.sandbox_id != pod.sandbox_id)
 
-    def take(self, listed: Iterable[Pod], holders: Collection[str]) -> None:
-        """Take the runtime's list as the truth.
+    def replace_all(self, listed: Iterable[Pod], holders: Collection[str]) -> None:
+        """Replace all sandboxes by the runtime's list.
 
         Args:
-            listed: what the runtime names and has not ended.
-            holders: ids of those that live by our records. Of two without a process it is these.
+            listed: sandboxes of the runtime that have not ended.
+            holders: ids of sandboxes with attached records, which win among those of one pod
+                without a process.
         """
         self._live, self._by_uid = {}, {}
         for pod in sorted(listed, key=lambda pod: (pod.pid > 0, pod.sandbox_id in holders)):
-            self.enter(pod)
+            self.add(pod)

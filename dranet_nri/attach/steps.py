@@ -1,8 +1,8 @@
-"""The operations of an attach: applied one by one, in two parts.
+"""Operations of an attach: applied one by one, in two parts.
 
 Rules:
-1. The second part needs addresses which the network gives, and is planned once they are there.
-2. What the kernel refuses of inherited configuration is noted, and the attach continues.
+1. The second part needs addresses from the network, and is planned after they arrive.
+2. If the kernel refuses inherited configuration, it is recorded, and the attach continues.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ from dranet_nri.plan.planner import is_cut
 
 @dataclass(slots=True)
 class AttachRun:
-    """The operations of an attach.
+    """State of a running attach.
 
     Attributes:
-        refused: what the kernel refused that the pod can do without, by target.
-        step: the last one that began.
+        refused: refused optional operations, by target.
+        step: the last started step.
     """
 
     session: Session
@@ -29,10 +29,10 @@ class AttachRun:
     step: Op | str = ""
 
     def apply(self, targets: tuple[DesiredDevice, ...], ops: Iterable[tuple[int, Op]]) -> None:
-        """Apply each operation, which is for the target of that number.
+        """Apply operations, each with the number of its target.
 
         Raises:
-            KernelError: the kernel refused what the pod needs.
+            KernelError: the kernel refused a required operation.
         """
         for number, op in ops:
             self.step = op
@@ -47,18 +47,18 @@ class AttachRun:
 def all_ops(
     session: Session, targets: tuple[DesiredDevice, ...], plans: tuple[Plan, ...]
 ) -> Iterator[tuple[int, Op]]:
-    """Yield every operation of an attach, each applied before the next one is asked for.
+    """Yield the operations of an attach, each with the number of its target.
 
-    With the number of the target that it is for.
+    The caller applies each before it requests the next.
     """
     for number, (target, ops) in enumerate(zip(targets, plans, strict=True)):
         yield from ((number, op) for op in ops)
         if is_cut(target.record.snapshot, ops):
-            yield from ((number, op) for op in target.seen_anew(session).plan())
+            yield from ((number, op) for op in target.observed_again(session).plan())
 
 
 def late_ops(session: Session, targets: tuple[DesiredDevice, ...]) -> Iterator[tuple[int, Op]]:
-    """Yield the operations that need the addresses which the network gave."""
+    """Yield the operations that need addresses from the network."""
     for number, target in enumerate(targets):
         if target.network and target.network.is_dynamic:
-            yield from ((number, op) for op in target.seen_anew(session).plan())
+            yield from ((number, op) for op in target.observed_again(session).plan())

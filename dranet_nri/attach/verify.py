@@ -24,17 +24,17 @@ def verify_attached(
     allocation: Allocation | None,
     options: RdmaOptions,
 ) -> Attachment | None:
-    """Return the record of an attached claim with the files that its RDMA devices have now.
+    """Return the record of an attached claim with the current device files.
 
     Args:
         session: of the pod.
         attachment: the record.
-        allocation: of the same devices; None if there is none any more: files stay as they are.
-        options: the operator's.
+        allocation: of the same devices; None if it was removed: the files are not changed.
+        options: RDMA options of the operator.
 
     Returns:
-        None if what moved with a device is no longer in the pod's namespace, or what it shares is
-        no longer to be shared.
+        None if a device or its RDMA device is no longer in the pod's namespace, or if its RDMA
+        device is no longer shared.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -71,5 +71,5 @@ def _seen_again(
 
 
 def _are_shared(rdma: ObservedRdma) -> bool:
-    """Whether RDMA devices that stay on the host are there; if not, their files may be others'."""
+    """Whether shared RDMA devices exist; if not, their device numbers may be reused."""
     return rdma.mode is RdmaMode.SHARED and bool(rdma.host)

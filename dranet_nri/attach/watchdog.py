@@ -1,10 +1,10 @@
-"""The watchdog of kernel work: jobs that hang or fail unexpectedly are logged and recorded.
+"""Watchdog of kernel work: logs and records jobs that hang or fail unexpectedly.
 
 Rules:
 1. A thread that hangs in the kernel is abandoned. Its devices stay locked, because the thread may
    continue at any time; all other work continues.
-2. The job itself records the package's own errors; any other error is recorded here.
-3. A gate that cannot be opened or closed is recorded as long as it is so, beside other errors.
+2. A job records the package's own errors; other exceptions are recorded here.
+3. While a gate cannot be opened or closed, that is recorded beside other errors.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from dranet_nri.plan.refusals import described
 from dranet_nri.plan.retry import message_of
 from dranet_nri.state.heartbeat import HungCall
 
-HUNG_S: Final = 10.0  # work that takes this long is reported as hung; usual is milliseconds
-HUNG: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
+HUNG_S: Final = 10.0  # work of this length is reported as hung; it usually takes milliseconds
+HUNG: Final = "NetworkDeviceStuck"  # reason of the failure recorded during a hang
 GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
 FAULT: Final = "NetworkDeviceFault"  # reason of an unexpected error
 
@@ -37,17 +37,17 @@ _BEFORE: Final = "; before that: "
 
 T = TypeVar("T")
 
-Note = tuple[Attachment, Attachment]  # a record without and with what is said of the thread
+Note = tuple[Attachment, Attachment]  # a record without and with the note of the hang
 
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Runs each job on a thread of its own, and reports those that hang or fail."""
+    """Runs each job on its own thread, and reports those that hang or fail."""
 
     attachments: AttachmentRecords
     clock: Clock
     log: structlog.typing.FilteringBoundLogger
-    patience_s: float = HUNG_S
+    hang_timeout_s: float = HUNG_S
     counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
 
     async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
@@ -55,11 +55,11 @@ class Watchdog:
 
         Args:
             work: the job.
-            records: the claims it is for, if any, and what to record of one that has no record of
-                its sandbox.
+            records: records of its claims; recorded with the failure for a claim that has no
+                record of this sandbox.
 
         Raises:
-            Exception: what work raises, or that there can be no thread.
+            Exception: from work, or from the start of the thread.
         """
         before = tuple(self.attachments.get(attachment.claim.uid) for attachment in records)
         try:
@@ -74,21 +74,21 @@ class Watchdog:
     async def _watched(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
         notes: list[Note] = []
 
-        def tell(step: str) -> None:
+        def report(step: str) -> None:
             claims = ", ".join(str(record.claim) for record in records)
-            since_s = self.clock.boot() - self.patience_s
-            self.counts.now_stuck(work, HungCall(since_s, claims, step))
+            since_s = self.clock.boot() - self.hang_timeout_s
+            self.counts.add_hung(work, HungCall(since_s, claims, step))
             notes.extend(self._note(records, step))
 
         try:
-            return await in_thread(work, HangTimeout(self.patience_s, tell))
+            return await in_thread(work, HangTimeout(self.hang_timeout_s, report))
         except asyncio.CancelledError:
-            notes.clear()  # The thread still hangs; the next instance reads the record.
+            notes.clear()  # The thread may still hang; the next instance reads the record.
             raise
         finally:
-            stuck = self.counts.returned(work)
-            if stuck and not records:
-                self.log.warning("no longer hung", step=stuck.step)
+            hung = self.counts.returned(work)
+            if hung and not records:
+                self.log.warning("no longer hung", step=hung.step)
             for before, note in notes:
                 self.log.warning("no longer hung", pod=str(note.pod), claim=str(note.claim))
                 self._swap(note, before)
@@ -96,7 +96,7 @@ class Watchdog:
     def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
         """Log and record that a thread hangs at the step."""
         late, hint = (
-            f"{step} has not returned for {self.patience_s:g} s",
+            f"{step} has not returned for {self.hang_timeout_s:g} s",
             "the kernel's log names hung tasks",
         )
         if not records:
@@ -115,14 +115,14 @@ class Watchdog:
         return notes
 
     def _failure(self, message: str, before: Failure | None) -> Failure:
-        """Return the failure to record; what went wrong before is still to be read."""
+        """Return the failure to record; it includes the previous message."""
         if before is None:
             return Failure(HUNG, message_of(message), self.clock.wall(), 1)
         text = message_of(f"{message}{_BEFORE}{before.message}")
         return Failure(HUNG, text, self.clock.wall(), before.count)
 
     def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
-        """Record a failure, unless the work has recorded one since before."""
+        """Record a failure, unless the work has recorded one after `before`."""
         seen = self.attachments.get(blank.claim.uid)
         record = seen if seen and seen.sandbox_id == blank.sandbox_id else blank
         known = before.failure if before else None
@@ -131,18 +131,18 @@ class Watchdog:
             failure = Failure(FAULT, message_of(message), self.clock.wall(), count)
             self._swap(seen, replace(record, failure=failure))
 
-    def note_well(self, claim_uid: str) -> None:
-        """Clear a recorded hang or fault of the claim: it is verified as healthy."""
+    def note_verified(self, claim_uid: str) -> None:
+        """Clear a recorded hang or fault of a claim that is verified."""
         record = self.attachments.get(claim_uid)
         if record and record.failure and record.failure.reason in {HUNG, FAULT}:
             self._swap(record, replace(record, failure=None))
 
     def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
-        """Open an attached claim's gate; return whether it is open, and record why if it is not.
+        """Open an attached claim's gate; return whether it is open. A failure is recorded.
 
         Args:
-            claim_uid: whose it is.
-            work: opens it; returns whether it was closed.
+            claim_uid: UID of the claim.
+            work: opens the gate; returns whether it was closed.
         """
         why = ""
         try:
@@ -154,12 +154,12 @@ class Watchdog:
         self._note_gate(claim_uid, _UNOPENED, GATE_CLOSED, why)
         return not why
 
-    def note_unclosed(self, claim_uid: str, why: str) -> None:
-        """Record why the claim's gate cannot be closed; with "", that it is."""
+    def note_close_error(self, claim_uid: str, why: str) -> None:
+        """Record why the claim's gate cannot be closed; "" clears that."""
         self._note_gate(claim_uid, _UNCLOSED, GATE_OPEN, why)
 
     def _note_gate(self, claim_uid: str, trouble: str, reason: str, why: str) -> None:
-        """Record what is wrong with the claim's gate, for the first reason; with "", nothing is."""
+        """Record a problem of the claim's gate, under the first failure's reason; "" clears it."""
         record = self.attachments.get(claim_uid)
         if record is None:
             return
@@ -178,7 +178,7 @@ class Watchdog:
             self._swap(record, replace(record, failure=failure))
 
     def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
-        """Record it unless the thread recorded first; return whether it is recorded."""
+        """Write the record unless it changed since `seen`; return whether it was written."""
         try:
             return self.attachments.swap(seen, record)
         except (DranetError, OSError) as error:

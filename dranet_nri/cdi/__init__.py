@@ -1,1 +1,1 @@
-"""CDI: container edits, the specs on disk and the gate."""
+"""CDI: container edits, specs on disk, and the gate."""

@@ -1,6 +1,6 @@
-"""Container edits of an attached claim: what a container gets, for NRI and for CDI.
+"""Container edits of an attached claim, for NRI and for CDI.
 
-`edits` returns what the NRI adjustment adds; `spec.cdi_spec` writes the same as a CDI spec.
+`edits` returns the edits of an NRI adjustment; `spec.cdi_spec` writes the same as a CDI spec.
 """
 
 import re
@@ -32,8 +32,8 @@ class EditOptions:
     """The operator's settings of container edits.
 
     Attributes:
-        memlock: RLIMIT_MEMLOCK in bytes for containers with an RDMA device, None to leave it.
-        environment: whether interface and RDMA device names are put into the environment.
+        memlock: RLIMIT_MEMLOCK in bytes for containers with an RDMA device, None to keep it.
+        environment: whether the environment gets interface and RDMA device names.
     """
 
     memlock: int | None = RLIM_INFINITY
@@ -47,14 +47,14 @@ def edits(
     directory: str,
     options: EditOptions,
 ) -> Edits:
-    """Say what the container must get and does not show yet.
+    """Return the edits that the container does not have yet.
 
     Args:
-        allocation: what the shim recorded; names the containers.
-        attachment: where the devices are.
-        container: as NRI shows it, with what CDI added.
+        allocation: allocation of the claim, with its containers.
+        attachment: attachment of the claim.
+        container: as reported by NRI, with the edits of CDI.
         directory: the plugin's metadata directory on the host.
-        options: the operator's choices.
+        options: options of the operator.
     """
     requests = listed(allocation, container.name)
     devices = tuple(device for device in attachment.devices if device.request in requests)
@@ -72,7 +72,7 @@ def edits(
 
 
 def device_files(devices: tuple[AttachedDevice, ...]) -> tuple[CharDevice, ...]:
-    """Return the files, each once, with the mode that both encodings shall carry."""
+    """Return the distinct device files, with the mode for both encodings."""
     by_path = {char.path: char for device in devices for char in device.char_devices}
     return tuple(
         char if char.mode is not None else replace(char, mode=CHAR_MODE)
@@ -91,16 +91,16 @@ def _rlimits(
 def rdma_warnings(
     given: tuple[AttachedDevice, ...], container: Container, wanted: int | None
 ) -> Iterator[str]:
-    """Yield why a container may not be able to use the RDMA device that it gets.
+    """Yield reasons why a container may not be able to use its RDMA device.
 
-    An RLIMIT_MEMLOCK of the runtime's stays: should another plugin have set it, the runtime would
-    refuse the container for ours. In a user namespace runtimes can make no device file: they mount
-    the node's, with its mode.
+    An existing RLIMIT_MEMLOCK is kept: if another plugin set it, the runtime would refuse the
+    container for a second value. In a user namespace runtimes cannot create device files: they
+    mount the node's, with its mode.
 
     Args:
-        given: the devices that the container gets.
-        container: as NRI shows it.
-        wanted: RLIMIT_MEMLOCK in bytes of the operator's choice, None for any.
+        given: devices of the container.
+        container: as reported by NRI.
+        wanted: RLIMIT_MEMLOCK in bytes of the operator, None for any.
     """
     chars, limit = device_files(given), container.memlock
     if chars and wanted is not None and limit is not None and limit < wanted:
@@ -137,8 +137,8 @@ def _rdma_names(device: AttachedDevice) -> tuple[str, ...]:
     if device.rdma_name:
         return (device.rdma_name,)
     if device.child and not device.char_devices:
-        return ()  # The network alone: the RDMA device is not the pod's.
-    # One that its driver made anew may have another name than when it was allocated.
+        return ()  # The pod has the network only.
+    # A recreated device may have another name than at allocation.
     now = tuple(link.name for link in device.rdma) or device.shared_rdma
     return now or device.device.rdma_devices
 
@@ -156,7 +156,7 @@ def metadata_mount(allocation: Allocation, request: str, directory: str) -> Moun
 
 
 def merged_edits(one: Edits, other: Edits) -> Edits:
-    """Return both; what the first has already is left out of the second."""
+    """Return the union; the first one's values take precedence."""
     paths = {char_device.path for char_device in one.char_devices}
     limits = {rlimit.type for rlimit in one.rlimits}
     return Edits(

@@ -1,10 +1,10 @@
-"""Gate files: the CDI spec without which a claim's containers cannot start, and metadata files.
+"""Gate: the CDI spec without which a claim's containers cannot start, and metadata files.
 
 Rules:
-1. Open: metadata first, spec last. Close: spec first.
-2. Both are on tmpfs, so that a reboot closes every gate.
-3. Opening an open gate rewrites only files that changed.
-4. The next start removes the files of a crash; only this plugin gives files such names.
+1. Opening writes metadata first, the spec last. Closing removes the spec first.
+2. All files are on tmpfs, so that a reboot closes every gate.
+3. Opening an open gate rewrites only changed files.
+4. The next start removes files of a crash, by names that only this plugin uses.
 """
 
 import shutil
@@ -22,16 +22,16 @@ from dranet_nri.component.files import FileSystem, remove, remove_staged, save
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 from dranet_nri.plan.refusals import described
 
-_PREFIX: Final = f"{DRIVER_NAME}-"  # of our specs; other drivers' are in the same directory
+_PREFIX: Final = f"{DRIVER_NAME}-"  # of our specs; other drivers share the directory
 READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime the spec
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The gate's directories.
+    """Directories of the gate.
 
     Attributes:
-        cdi_dir: a directory the runtime reads CDI specs from.
+        cdi_dir: a directory of CDI specs that the runtime reads.
         metadata_dir: the plugin's directory of metadata files, at the same path on the host.
     """
 
@@ -40,22 +40,22 @@ class Gate:
     metadata_dir: Path
 
     def spec_path(self, claim_uid: str) -> Path:
-        """Return where the claim's CDI spec is while its gate is open."""
+        """Return the path of the claim's CDI spec."""
         return self.cdi_dir / f"{_PREFIX}{claim_uid}.json"
 
     def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> bool:
-        """Write the claim's files; none where it only observes (adminAccess).
+        """Write the claim's files; none for adminAccess only.
 
         Returns:
-            Whether it was closed.
+            Whether the gate was closed.
 
         Raises:
-            OSError: they can't be written; the gate stays closed.
+            OSError: a file cannot be written; the gate stays closed.
         """
         directory = str(self.metadata_dir)
         requests = gated_requests(allocation)
         if not requests:
-            return False  # A CDI spec without devices is an invalid one.
+            return False  # A CDI spec without devices is invalid.
         uid = allocation.claim.uid
         for request in requests:
             source = Path(metadata_source(directory, uid, request))
@@ -66,20 +66,20 @@ class Gate:
         return closed
 
     def is_open(self, allocation: Allocation) -> bool:
-        """Whether the claim's containers may start; one that only observes has no gate."""
+        """Whether the claim's containers may start; True for adminAccess only."""
         return not gated_requests(allocation) or self.spec_path(allocation.claim.uid).exists()
 
     def close(self, claim_uid: str) -> None:
         """Remove the claim's files. Idempotent.
 
         Raises:
-            OSError: the spec can't be removed.
+            OSError: the spec cannot be removed.
         """
         remove(self.fs, self.spec_path(claim_uid), durable=False)
         shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
 
     def try_close(self, claim_uid: str) -> str:
-        """Remove the claim's files. Return why that can't be done, "" if it is."""
+        """Remove the claim's files; return the error, "" on success."""
         try:
             self.close(claim_uid)
         except OSError as error:
@@ -87,15 +87,15 @@ class Gate:
         return ""
 
     def clear(self, attached: Collection[str]) -> None:
-        """Remove what a crash left: partial files, and files of claims that no longer exist.
+        """Remove files of a crash: staged files, and files of claims without a record.
 
         Args:
-            attached: UIDs of the claims that have an attachment record.
+            attached: UIDs of the claims with an attachment record.
 
         Raises:
-            OSError: something can't be removed.
+            OSError: a file cannot be removed.
         """
-        with suppress(FileNotFoundError):  # each directory is made with its first file
+        with suppress(FileNotFoundError):  # a directory is created with its first file
             remove_staged(self.fs, self.cdi_dir, prefix=_PREFIX)
         known = {path.name for path in self.metadata_dir.glob("*")}
         for claim_uid in sorted((known | set(self.claims())) - set(attached)):
@@ -104,7 +104,7 @@ class Gate:
             remove_staged(self.fs, directory)
 
     def claims(self) -> tuple[str, ...]:
-        """Return the UIDs of the claims whose gate is open."""
+        """Return the UIDs of the claims with an open gate."""
         specs = self.cdi_dir.glob(f"{_PREFIX}*.json")
         return tuple(sorted(path.stem.removeprefix(_PREFIX) for path in specs))
 

@@ -1,4 +1,4 @@
-"""Metadata file of KEP-5304: the pod's devices, described to its containers."""
+"""Metadata file of KEP-5304: describes the pod's devices to its containers."""
 
 import json
 from typing import Final
@@ -20,8 +20,8 @@ METADATA_VERSIONS: Final = (
 def metadata(allocation: Allocation, attachment: Attachment, request: str) -> bytes:
     """Return the DeviceMetadata file of one request: one JSON object per supported version.
 
-    In it an alternative of firstAvailable has its full name, and each its own entry. The scheduler
-    gives a request devices of one alternative.
+    An alternative of firstAvailable has its full name and its own entry. All devices of a request
+    are of one alternative.
     """
     pools = {device.device.name: device.pool for device in allocation.devices}
     given = [device for device in allocation.devices if device.request == request]
@@ -71,7 +71,7 @@ def _network_data(device: AttachedDevice) -> dict[str, object]:
 
 
 def _tagged(value: AttributeValue) -> dict[str, object]:
-    """Return the value as the ResourceSlice API writes it."""
+    """Return the value in the form of the ResourceSlice API."""
     match value:
         case bool():
             return {"bool": value}

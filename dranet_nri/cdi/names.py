@@ -1,4 +1,4 @@
-"""CDI names of requests, paths of metadata files, and what a container carries of them."""
+"""CDI names of requests and paths of metadata files, and how to find them in a container."""
 
 import re
 from typing import Final
@@ -13,22 +13,22 @@ from dranet_nri.model import (
 CDI_KIND: Final = f"{DRIVER_NAME}/nic"
 METADATA_FILE: Final = f"{DRIVER_NAME}-metadata.json"
 METADATA_ROOT: Final = "/var/run/kubernetes.io/dra-device-attributes"  # KEP-5304
-NETNS_ROOT: Final = "/var/run/dra.net"  # where a container finds its pod's namespace file
+NETNS_ROOT: Final = "/var/run/dra.net"  # mount point of the pod's namespace file in containers
 _NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def cdi_name(claim: ObjectRef, request: str, nonce: str) -> str:
-    """Return the CDI device name of a request, readable in the pod's event."""
+    """Return the CDI device name of a request; it is shown in the pod's events."""
     return _NOT_CDI.sub("-", f"{claim.namespace}_{claim.name}_{request}_{nonce}")
 
 
 def cdi_id(claim: ObjectRef, request: str, nonce: str) -> str:
-    """Return the fully qualified CDI device name that a container of the pod must carry."""
+    """Return the fully qualified CDI device name of a request."""
     return f"{CDI_KIND}={cdi_name(claim, request, nonce)}"
 
 
 def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
-    """Return (request, CDI id) of each request that moves a device, in the claim's order."""
+    """Return (request, CDI id) of each request except adminAccess, in the claim's order."""
     return tuple(
         (request, cdi_id(allocation.claim, request, allocation.nonce))
         for request in gated_requests(allocation)
@@ -36,7 +36,7 @@ def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
 
 
 def gated_requests(allocation: Allocation) -> tuple[str, ...]:
-    """Return the requests whose devices the pod gets; adminAccess results only observe."""
+    """Return the requests whose devices are attached: all except adminAccess."""
     return tuple(
         dict.fromkeys(device.request for device in allocation.devices if not device.admin_access)
     )
@@ -45,7 +45,7 @@ def gated_requests(allocation: Allocation) -> tuple[str, ...]:
 def listed(allocation: Allocation, container: str) -> tuple[str, ...]:
     """Return the requests whose devices the container gets.
 
-    Where no container of the pod lists the claim, as dranet's users often write, all do.
+    If no container of the pod references the claim, as is common with dranet, all get it.
     """
     requests = gated_requests(allocation)
     if not allocation.containers:
@@ -62,14 +62,14 @@ def metadata_source(directory: str, claim_uid: str, request: str) -> str:
 
 
 def metadata_destination(allocation: Allocation, request: str) -> str:
-    """Return where a container sees the request's metadata file."""
+    """Return the path of the request's metadata file in containers."""
     name = allocation.pod_claim_name
     owner = f"resourceclaimtemplates/{name}" if name else f"resourceclaims/{allocation.claim.name}"
     return f"{METADATA_ROOT}/{owner}/{request}/{METADATA_FILE}"
 
 
 def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
-    """Return the UIDs of the claims whose metadata files the container mounts, each once."""
+    """Return the distinct UIDs of the claims whose metadata files the container mounts."""
     found: list[str] = []
     for mount in container.mounts:
         rest = mount.source.removeprefix(f"{directory}/")
@@ -79,6 +79,6 @@ def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
 
 
 def carried_namespaces(container: Container) -> tuple[str, ...]:
-    """Return the paths of the network namespaces that its CDI files were written for."""
+    """Return the network namespace paths of the container's CDI specs."""
     ours = (mount for mount in container.mounts if mount.destination.startswith(f"{NETNS_ROOT}/"))
     return tuple(dict.fromkeys(mount.source for mount in ours))

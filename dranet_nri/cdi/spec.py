@@ -20,9 +20,9 @@ def cdi_spec(
 ) -> bytes:
     """Return the CDI spec that opens the gate for this claim in this sandbox.
 
-    Besides what `edits` gives, each device mounts the namespace file of the sandbox it was
-    written for, so that a spec that outlived its sandbox cannot start in another one. Device
-    nodes carry no numbers: the runtime takes them from the file.
+    Besides the edits of `edits`, each device mounts the namespace file of its sandbox, so that a
+    stale spec cannot be used in another sandbox. Device nodes have no numbers: the runtime reads
+    them from the file.
     """
     devices = [
         _cdi_device(allocation, attachment, request, directory, options)

@@ -5,7 +5,7 @@ import asyncio
 import os
 from typing import Final
 
-from dranet_nri.component.log import configure, non_blocking_stderr
+from dranet_nri.component.log import configure
 from dranet_nri.daemon.process import NriDaemon
 from dranet_nri.settings import add_run_flags, settings_from
 
@@ -28,7 +28,6 @@ def main(args: argparse.Namespace) -> int:
         OSError: a directory of the shim can't be used.
     """
     settings = settings_from(args)
-    with non_blocking_stderr():
-        configure(json=settings.log_json, verbose=settings.verbose)
-        asyncio.run(NriDaemon(settings, os.environ).run())
+    configure(json=settings.log_json, verbose=settings.verbose)
+    asyncio.run(NriDaemon(settings, os.environ).run())
     return 0

@@ -52,6 +52,7 @@ class Program:
         description: one sentence for its help.
         package: absolute name of the package with the verbs' modules.
         verbs: name and one line of help of each.
+        daemons: names of the verbs that serve until they are stopped.
         executable: name of the program's file, "" if it is `name`.
     """
 
@@ -59,14 +60,28 @@ class Program:
     description: str
     package: str
     verbs: tuple[tuple[str, str], ...]
+    daemons: tuple[str, ...] = ()
     executable: str = ""
 
     def main(self, words: Sequence[str]) -> int:
         """Run one verb and return the exit status.
 
         Errors are printed on standard error, one line each. A reader that closes standard output
-        early, such as `head`, is no failure.
+        early, such as `head`, is no failure. A daemon that fails exits even if nothing reads its
+        standard error, so that it is restarted.
         """
+        if _asked(words) not in self.daemons:
+            return self._run(words)
+        from dranet_nri.component.log import non_blocking_stderr  # imports structlog
+
+        with non_blocking_stderr():
+            try:
+                return self._run(words)
+            except Exception:  # noqa: BLE001 - the traceback must not block either
+                sys.excepthook(*sys.exc_info())
+                return 1
+
+    def _run(self, words: Sequence[str]) -> int:
         try:
             try:
                 verb, args = self.parse(words)
@@ -90,8 +105,7 @@ class Program:
         Raises:
             SystemExit: the words are wrong, or request help; the text was printed.
         """
-        asked = next((word for word in words if not word.startswith("-")), "")
-        args = self._parser((asked,)).parse_args(words)
+        args = self._parser((_asked(words),)).parse_args(words)
         if args.verb == "completion":
             return _Completion(self), args
         return self._module(args.verb), args
@@ -149,6 +163,11 @@ class Program:
     def _complain(self, *lines: str) -> None:
         for line in lines:
             print_lines(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
+
+
+def _asked(words: Sequence[str]) -> str:
+    """Return the verb on the command line, "" if there is none."""
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _has_no_reader(stream: TextIO) -> bool:

@@ -123,10 +123,18 @@ def _lines(data: bytes) -> int:
 def non_blocking_stderr() -> Iterator[None]:
     """Make standard error non-blocking for the log and tracebacks.
 
-    The exit writes the buffer, for two seconds at most.
+    The exit writes the buffer, for two seconds at most. A standard error that is no file, such as
+    one that a test captures, stays as it is: it never blocks.
     """
     sys.stderr.flush()
-    outlet = NonBlockingStderr(sys.stderr.fileno(), _gap)
+    try:
+        fd = sys.stderr.fileno()
+    except io.UnsupportedOperation:
+        fd = -1
+    if fd < 0:
+        yield
+        return
+    outlet = NonBlockingStderr(fd, _gap)
     text = io.TextIOWrapper(outlet, encoding="utf-8", errors="backslashreplace", write_through=True)
     with redirect_stderr(text):
         try:

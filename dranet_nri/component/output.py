@@ -66,11 +66,6 @@ def show_table(rows: Sequence[Sequence[str]], styles: Styles = PLAIN) -> None:
         print("  ".join(found).rstrip())
 
 
-def show_line(text: str, style: Style) -> None:
-    """Print one line in a style."""
-    print(_painted(shown(text), style if _has_colour(sys.stdout) else None))
-
-
 def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the rows as lines, their cells in columns."""
     return tuple("  ".join(cells).rstrip() for cells in _columns(rows))

@@ -1,46 +1,92 @@
-"""Threads for kernel work that may hang: one per job, so that a hung one can be abandoned."""
+"""Threads for work that may hang: no job waits for a thread that another one has.
+
+A thread that ends its job waits for the next one: to start a thread for each costs a hook 0.2 ms.
+One that hangs is not among those that wait, and a job that finds none gets a new thread.
+"""
 
 import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
+KEPT: Final = 2  # threads that wait; more jobs at once are rare
 
-class _Thread(threading.Thread, Generic[T]):
-    """A thread with one job, whose result goes to the event loop that made it.
+
+class _Job(Generic[T]):
+    """Work, and what comes of it for the event loop that made the job.
 
     Attributes:
-        step: the current step.
-        future: the result, a future of that loop.
+        future: of that loop.
     """
 
-    step: object = "its first step"
-
     def __init__(self, work: Callable[[], T]) -> None:
-        """Prepare, on the event loop; `start` runs the job."""
-        super().__init__(name="kernel work", daemon=True)
+        """Prepare, on the event loop."""
         self._work = work
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self._loop.create_future()
 
-    def run(self) -> None:
-        """Run the job, and hand the result to the loop."""
+    def result(self) -> Callable[[], None]:
+        """Do the work; return what settles the future, for the loop."""
         try:
-            settle: Callable[[], None] = partial(self.future.set_result, self._work())
+            return partial(self.future.set_result, self._work())
         except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
-            settle = partial(self.future.set_exception, error)
+            return partial(self.future.set_exception, error)
+
+    def notify(self, settle: Callable[[], None]) -> None:
+        """Settle the future on the loop, unless its caller has left or the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(self._settle, settle)
         except RuntimeError:
-            return  # The loop is closed: the process exits.
+            return  # The loop is closed: the process is on its way out.
 
     def _settle(self, settle: Callable[[], None]) -> None:
         if not self.future.done():
             settle()
+
+
+class _Thread(threading.Thread):
+    """A thread for one job after the other.
+
+    Attributes:
+        step: the current step of its job.
+    """
+
+    step: object = ""
+
+    def __init__(self) -> None:
+        """Prepare; it never keeps the process from exiting."""
+        super().__init__(name="kernel work", daemon=True)
+        self._jobs = SimpleQueue[_Job[Any]]()
+
+    def take(self, job: _Job[Any]) -> None:
+        """Begin a job."""
+        self.step = "its first step"
+        self._jobs.put(job)
+
+    def run(self) -> None:
+        """Do jobs until there are enough threads that wait."""
+        while self._is_kept(self._jobs.get()):
+            pass
+
+    def _is_kept(self, job: _Job[Any]) -> bool:
+        """Do a job; return whether the thread waits for the next one.
+
+        It waits before its caller is notified: the next job of that caller finds it.
+        """
+        settle = job.result()
+        kept = len(_waiting) < KEPT
+        if kept:
+            _waiting.append(self)
+        job.notify(settle)
+        return kept
+
+
+_waiting: Final[list[_Thread]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +109,28 @@ def set_step(step: object) -> None:
 
 
 async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = None) -> T:
-    """Run work on a thread of its own and return its result.
+    """Run work on a thread that has no other work meanwhile, and return its result.
 
     The thread of a cancelled caller continues until its work ends, and does not block the exit of
-    the process. A pool would lose each thread that hangs in the kernel.
+    the process. A pool of a fixed size would lose each thread that hangs in the kernel.
+
+    Raises:
+        RuntimeError: there can be no thread.
     """
-    worker = _Thread(work)
-    worker.start()
+    job = _Job(work)
+    try:
+        worker = _waiting.pop()
+    except IndexError:
+        worker = _Thread()
+        worker.start()
+    worker.take(job)
     if hang_timeout is None:
-        return await worker.future
+        return await job.future
     timer = asyncio.get_running_loop().call_later(
         hang_timeout.seconds,
         lambda: hang_timeout.ended(f"{worker.step} (thread {worker.native_id})"),
     )
     try:
-        return await worker.future
+        return await job.future
     finally:
         timer.cancel()

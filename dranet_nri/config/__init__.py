@@ -9,7 +9,8 @@ rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's 
 addressing.py      `addressing` and `dhcp`: where the addresses come from
 ethtool.py         the `ethtool` block: offload features and private flags
 address_ranges.py  an address of this node's in place of a range
-unsupported.py     fields of dranet's that are checked, then refused
+link.py            queue length, alternative names, IPv6 settings and VRF of the link
+fields.py          the fields and the values that each accepts
 device_rules.py    parameters that a device or node cannot apply; warnings
 clashes.py         names and addresses that several devices of a pod cannot share
 encode.py          NetworkConfig → canonical JSON

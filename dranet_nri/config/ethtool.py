@@ -1,19 +1,33 @@
-"""`ethtool` of the opaque parameters: offload features and private flags of the interface.
+"""`ethtool` of the opaque parameters: features, private flags and driver settings of the device.
 
-Only the form of a name is checked here, by the kernel's rules; the attach checks that the device
-has the feature.
+Only the form of names and numbers is checked here; the attach checks what the device takes.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
-from dranet_nri.config.fields import ETHTOOL_FIELDS
-from dranet_nri.config.json_cursor import Fields, Node
-from dranet_nri.model import FEATURE_ALIASES, EthtoolConfig, Switches, switches
+from dranet_nri.config.fields import BLOCK_FIELDS, ETHTOOL_FIELDS, RSS_FIELDS
+from dranet_nri.config.json_cursor import INT32, Fields, Node, given
+from dranet_nri.model import (
+    FEATURE_ALIASES,
+    DriverSetting,
+    EthtoolConfig,
+    RssConfig,
+    SettingGroup,
+    Switches,
+    switches,
+)
 
 ETHTOOL: Final = "ethtool"
 FEATURES: Final = "features"
 PRIVATE_FLAGS: Final = "privateFlags"
 MAX_NAME: Final = 31  # bytes; ETH_GSTRING_LEN less the zero, linux/ethtool.h
+MAX_QUEUES: Final = 1024
+NUMBERS: Final = (SettingGroup.RINGS, SettingGroup.CHANNELS, SettingGroup.COALESCE)
+# Settings of these names are switches; a claim has true or false, the kernel 1 or 0.
+SWITCHES: Final = frozenset({"coalesce.adaptiveRx", "coalesce.adaptiveTx"}) | {
+    f"{SettingGroup.PAUSE}.{name}" for name in BLOCK_FIELDS[SettingGroup.PAUSE]
+}
 
 
 def read_ethtool(node: Node) -> EthtoolConfig:
@@ -22,13 +36,66 @@ def read_ethtool(node: Node) -> EthtoolConfig:
     features = _flags(fields, FEATURES)
     if FEATURES in fields:
         _check_aliases(fields[FEATURES], features)
-    return EthtoolConfig(switches(features), switches(_flags(fields, PRIVATE_FLAGS)))
+    return EthtoolConfig(
+        switches(features),
+        switches(_flags(fields, PRIVATE_FLAGS)),
+        tuple(
+            setting
+            for group in (*NUMBERS, SettingGroup.PAUSE)
+            if group in fields
+            for setting in _settings(fields[group], group)
+        ),
+        given(fields, SettingGroup.RSS, _rss),
+    )
 
 
 def ethtool_to_object(config: EthtoolConfig) -> dict[str, object]:
     """Return the block as a claim carries it."""
     groups = {FEATURES: config.features, PRIVATE_FLAGS: config.private_flags}
-    return {key: _object(group) for key, group in groups.items() if group}
+    blocks: dict[str, object] = {key: _object(group) for key, group in groups.items() if group}
+    for group in (*NUMBERS, SettingGroup.PAUSE):
+        block = {
+            setting.name.partition(".")[2]: bool(setting.value)
+            if setting.name in SWITCHES
+            else setting.value
+            for setting in config.settings
+            if setting.group == group
+        }
+        blocks |= {str(group): block} if block else {}
+    if config.rss is not None:
+        equal, weights = config.rss.equal, config.rss.weights
+        blocks[str(SettingGroup.RSS)] = {"equal": equal} if equal else {"weights": list(weights)}
+    return blocks
+
+
+def _settings(node: Node, group: SettingGroup) -> Iterator[DriverSetting]:
+    fields = node.fields(BLOCK_FIELDS[group])
+    least = 1 if group is SettingGroup.RINGS else 0
+    for field in BLOCK_FIELDS[group]:
+        name = f"{group}.{field}"
+        value: int | None = None
+        if field in fields:
+            found = fields[field]
+            value = found.boolean() if name in SWITCHES else found.integer(least, INT32[1])
+        if value is not None:
+            yield DriverSetting(name, int(value))
+
+
+def _rss(node: Node) -> RssConfig | None:
+    fields = node.fields(RSS_FIELDS)
+    equal = given(fields, "equal", lambda found: found.integer(1, MAX_QUEUES))
+    weights = given(fields, "weights", _weights)
+    if len(fields) == len(RSS_FIELDS):
+        fields["weights"].complain("not possible with equal; remove one")
+    return RssConfig(equal or 0, weights or ()) if equal or weights else None
+
+
+def _weights(node: Node) -> tuple[int, ...] | None:
+    shares = [item.integer(0, INT32[1]) for item in node.items(MAX_QUEUES)]
+    if not any(shares):
+        node.complain("needs a share above 0; add one, or remove weights")
+        return None
+    return tuple(share or 0 for share in shares)
 
 
 def _object(group: Switches) -> dict[str, object]:

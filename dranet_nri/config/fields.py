@@ -76,6 +76,44 @@ NEIGHBOUR_FIELDS: Final[Mapping[str, str]] = {
 ETHTOOL_FIELDS: Final[Mapping[str, str]] = {
     "features": "names as in `ethtool -k`, each with `true` or `false`",
     "privateFlags": "names as in `ethtool --show-priv-flags`, each with `true` or `false`",
+    "rings": "`ethtool -G`",
+    "channels": "`ethtool -L`",
+    "coalesce": "`ethtool -C`",
+    "pause": "`ethtool -A`",
+    "rss": "`ethtool -X`; the hash key stays",
+}
+RINGS_FIELDS: Final[Mapping[str, str]] = {
+    "rx": "descriptors, 1 or more",
+    "rxMini": "the same",
+    "rxJumbo": "the same",
+    "tx": "the same",
+}
+CHANNELS_FIELDS: Final[Mapping[str, str]] = {
+    "rx": "queues",
+    "tx": "queues",
+    "other": "queues",
+    "combined": "queues that receive and transmit",
+}
+COALESCE_FIELDS: Final[Mapping[str, str]] = {
+    "rxUsecs": "microseconds",
+    "rxFrames": "packets",
+    "rxUsecsIrq": "microseconds",
+    "rxFramesIrq": "packets",
+    "txUsecs": "microseconds",
+    "txFrames": "packets",
+    "txUsecsIrq": "microseconds",
+    "txFramesIrq": "packets",
+    "adaptiveRx": "`true` or `false`",
+    "adaptiveTx": "`true` or `false`",
+}
+PAUSE_FIELDS: Final[Mapping[str, str]] = {
+    "autoneg": "`true` or `false`",
+    "rx": "`true` or `false`",
+    "tx": "`true` or `false`",
+}
+RSS_FIELDS: Final[Mapping[str, str]] = {
+    "equal": "packets go to the first so many receive queues",
+    "weights": "a list: the share of each receive queue; in place of `equal`",
 }
 RDMA_FIELDS: Final[Mapping[str, str]] = {
     "charDevices": "a list of `uverbs`, `rdma_cm`, `umad`, `issm`; default: `--rdma-char-devices`",
@@ -90,6 +128,11 @@ TOP_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "ethtool": ETHTOOL_FIELDS,
 }
 BLOCK_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "channels": CHANNELS_FIELDS,
+    "coalesce": COALESCE_FIELDS,
+    "pause": PAUSE_FIELDS,
+    "rings": RINGS_FIELDS,
+    "rss": RSS_FIELDS,
     "ipoib": IPOIB_FIELDS,
     "ipvlan": IPVLAN_FIELDS,
     "macvlan": MACVLAN_FIELDS,

@@ -13,10 +13,14 @@ Rules:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, NetworkConfig
+
+# Fields of ethtool.rss: the claim's replaces the other one of the class.
+_ALTERNATIVES: Final = {"equal": "weights", "weights": "equal"}
 
 
 class ConfigSource(StrEnum):
@@ -104,6 +108,7 @@ def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str
         under = merged.get(key)
         if value is None:
             continue
+        merged.pop(_ALTERNATIVES.get(key, ""), None)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
             merged[key] = _merge(under, value)
         else:

@@ -1,4 +1,4 @@
-"""The plugin process: components, and the loops that run until it is stopped."""
+"""Plugin process: wiring of the components, and the loops that run until it is stopped."""
 
 import asyncio
 import gc
@@ -11,11 +11,13 @@ from typing import Final, assert_never
 
 import structlog
 
+from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.metrics import GIVING
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
@@ -64,23 +66,23 @@ class NriDaemon:
     """One plugin process."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
-        """Prepare; nothing is opened before run.
+        """Prepare; `run` opens files and sockets.
 
         Raises:
-            InvalidValueError: a setting is not usable.
+            InvalidValueError: a setting is invalid.
         """
         check_root(settings.proc)
         self._settings = settings
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
         dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))
         self._endpoint = endpoint_from_environ(environ, dialled)
-        self._bell = ReconcileSchedule(settings.sweep_s)
+        self._schedule = ReconcileSchedule(settings.sweep_s)
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin is gone.
+        """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin exits.
 
-        The lock and the records are let go by the process's end, not here: a thread in the kernel
-        may still be at work, and the next instance must not begin before it is gone.
+        The lock is released by the end of the process, not here: a thread may still work in the
+        kernel, and the next instance must not start before it has ended.
         """
         settings = self._settings
         stop = asyncio.Event()
@@ -95,12 +97,12 @@ class NriDaemon:
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
-            gc.freeze()  # what is here by now stays; to look it over would halt all hooks for 30 ms
+            gc.freeze()  # permanent objects; a collection of them would stop all hooks for 30 ms
             await self._serve(plugin, stop)
         self._log.info("stopped")
 
     async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:
-        """Wait for the lock; False if stopped first."""
+        """Acquire the lock; return False if stopped before."""
         if lock.try_acquire():
             return True
         self._log.warning("another instance runs on this node, waiting for it to end")
@@ -133,12 +135,16 @@ class NriDaemon:
             gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),
             options=EditOptions(settings.memlock, settings.environment),
             log=logger("attach"),
-            wake=self._bell.trouble,
+            wake=self._schedule.request_soon,
             clock=SystemClock(),
             vm_handlers=settings.vm_handlers,
             allocation=allocations.get,
         )
-        return HookHandler(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
+        log, schedule = logger("plugin"), self._schedule
+        of_pods = PodAllocations(
+            allocations, kernel, log, schedule.request_now, schedule.request_soon, boot_id()
+        )
+        return HookHandler(attacher, of_pods, Reconciler(attacher, of_pods, log), log)
 
     def _clear(self, gate: Gate, attachments: AttachmentRecords) -> None:
         """Remove gate files of a crash; a failure blocks no other work."""
@@ -151,42 +157,46 @@ class NriDaemon:
         def notify(notice: Notice) -> None:
             self._notice(plugin, notice)
             if isinstance(notice, Serving | Unsynchronized | Disconnected):
-                pulse.news()
+                telemetry.write_soon()
 
         connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
-        pulse = TelemetryWriter(
-            KernelFileSystem(), self._settings.run, plugin, self._bell, lambda: connection.status
+        telemetry = TelemetryWriter(
+            KernelFileSystem(),
+            self._settings.run,
+            plugin,
+            self._schedule,
+            lambda: connection.status,
         )
-        ask = partial(plugin.attacher.overseer.done, privileged.read_privileged_facts)
-        lookout = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, ask)
-        leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.is_wanted))
+        read = partial(plugin.attacher.watchdog.done, privileged.read_privileged_facts)
+        tcx_writer = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, read)
+        leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
         events = DeviceEvents()
         rdma = RdmaListener(
-            self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_unheard
+            self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_lost
         )
-        loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
+        loop.add_reader(plugin.allocations.reader.fileno(), plugin.allocations.refresh)
         loop.add_reader(events.fileno(), self._devices_changed, events, rdma, plugin)
         rdma.follow()
         try:
             async with asyncio.TaskGroup() as tasks:
-                helpers = (
-                    tasks.create_task(pulse.run(), name="pulse"),
-                    tasks.create_task(lookout.run(), name="lookout"),
+                workers = (
+                    tasks.create_task(telemetry.run(), name="telemetry"),
+                    tasks.create_task(tcx_writer.run(), name="tcx"),
                     tasks.create_task(self._repair(plugin), name="repair"),
                     tasks.create_task(leases.run(), name="leases"),
-                    tasks.create_task(self._stop_when_told(connection, stop), name="stop"),
+                    tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),
                 )
                 await connection.run()
-                for helper in helpers:
-                    helper.cancel()
+                for worker in workers:
+                    worker.cancel()
         finally:
-            loop.remove_reader(plugin.allocations.fileno())
+            loop.remove_reader(plugin.allocations.reader.fileno())
             loop.remove_reader(events.fileno())
             rdma.close()
 
-    async def _stop_when_told(self, connection: Connection, stop: asyncio.Event) -> None:
+    async def _stop_on_signal(self, connection: Connection, stop: asyncio.Event) -> None:
         await stop.wait()
         self._log.info("stopping")
         connection.close()
@@ -197,33 +207,33 @@ class NriDaemon:
         """Schedule a reconcile soon after events."""
         found = tuple(events.pending())
         rdma.follow()
-        if needs_reconcile(found, plugin):
-            self._bell.announced()
+        if needs_reconcile(found, plugin.reconciler):
+            self._schedule.note_kernel_event()
 
     def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
-        if {event.kind for event in events} & COMING_OR_GOING and plugin.has_rdma():
-            self._bell.announced()
+        if {event.kind for event in events} & COMING_OR_GOING and plugin.reconciler.has_rdma():
+            self._schedule.note_kernel_event()
 
-    def _rdma_unheard(self, error: KernelError) -> None:
-        """Log it. Device events, or the next periodic reconcile, report the same changes."""
+    def _rdma_lost(self, error: KernelError) -> None:
+        """Log the error. Device events and the periodic reconcile cover the same changes."""
         self._log.warning("RDMA events are not received", reason=str(error))
 
     async def _repair(self, plugin: HookHandler) -> None:
-        """Reconcile for ever. Whatever one round meets, the next one comes."""
+        """Reconcile until cancelled; a failed round does not end the loop."""
         while True:
-            await self._bell.wait()
+            await self._schedule.wait()
             pending = True
             try:
                 pending = await plugin.reconcile()
-                plugin.attacher.meter.work.round("pending" if pending else "settled")
-            except Exception:  # noqa: BLE001 - the next round comes, whatever this one met
+                plugin.attacher.metrics.work.round("pending" if pending else "settled")
+            except Exception:  # noqa: BLE001 - a failed round does not end the loop
                 self._log.exception("repair failed")
-                plugin.attacher.meter.work.round("failed")
-            self._bell.settle(pending=pending)
+                plugin.attacher.metrics.work.round("failed")
+            self._schedule.settle(pending=pending)
 
     def _notice(self, plugin: HookHandler, notice: Notice) -> None:
-        counts = plugin.attacher.meter.hooks
+        counts = plugin.attacher.metrics.hooks
         match notice:
             case Serving():
                 counts.connected()
@@ -251,7 +261,7 @@ class NriDaemon:
                     "hook failed",
                     hook=notice.hook,
                     pod=str(notice.pod),
-                    told=notice.told,
+                    reported=notice.reported,
                     reason=described(notice.error),
                     exc_info=trace_of(notice.error),
                 )
@@ -260,7 +270,7 @@ class NriDaemon:
 
 
 def _count(plugin: HookHandler, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
-    """Count a hook; one of a pod without claims waits its turn too if that is not known."""
-    if outcome == "success" and not plugin.has_claims(pod.uid):
+    """Count a hook; one of a pod without claims that was queued counts as noop."""
+    if outcome == "success" and not plugin.allocations.has(pod.uid):
         outcome = "noop"
-    plugin.attacher.meter.hooks.answered(hook, outcome, seconds)
+    plugin.attacher.metrics.hooks.answered(hook, outcome, seconds)

@@ -1,4 +1,4 @@
-"""Times of reconciles: at once after an event, with back-off after an error, else periodically."""
+"""Reconcile schedule: at once after an event, with back-off after an error, else periodically."""
 
 import asyncio
 import time
@@ -12,75 +12,75 @@ from dranet_nri.component.backoff import FIRST_DELAY_S, Backoff
 
 @dataclass(slots=True)
 class ReconcileSchedule:
-    """Reconcile timer: at once after an event, with back-off after an error, else periodically.
+    """Timer of reconcile rounds. Times are seconds.
 
-    The result of a round covers the failures of that round. A kernel event during a round can be
-    about a device that the round has already checked, or be caused by the round itself: one more
-    round follows soon, and no further one while such rounds in a row leave something to repair.
+    A round reports its own failures. A kernel event during a round may concern a device that the
+    round has already checked, or be caused by the round: one more round follows soon, and no
+    further one while consecutive such rounds leave repairs pending.
     """
 
     sweep_s: float
     clock: Callable[[], float] = time.monotonic
     _due: float = field(init=False)
-    _backoff: Backoff = field(init=False)  # of rounds in a row that left something
-    _began: float | None = None  # the round at work
-    _announced: bool = False  # something, during the round at work
-    _echo: bool = False  # so it was during the round before
-    _rung: asyncio.Event = field(default_factory=asyncio.Event)
+    _backoff: Backoff = field(init=False)  # of consecutive rounds with pending repairs
+    _began: float | None = None  # start of the running round
+    _event: bool = False  # a kernel event during the running round
+    _previous_event: bool = False  # one during the previous round
+    _requested: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """Schedule the first round now."""
         self._due = self.clock()
         self._backoff = Backoff(FIRST_DELAY_S, self.sweep_s)
 
-    def news(self) -> None:
+    def request_now(self) -> None:
         """Request a reconcile now."""
-        self._ring(0.0)
+        self._request(0.0)
 
-    def trouble(self) -> None:
-        """Request a reconcile soon: something new is left to repair."""
+    def request_soon(self) -> None:
+        """Request a reconcile soon, because a repair is pending."""
         if self._began is None:
             self._backoff.reset()
-            self._ring(FIRST_DELAY_S)
+            self._request(FIRST_DELAY_S)
 
-    def announced(self) -> None:
-        """Note that a kernel event may need a repair; a round in progress may have missed it."""
-        self._announced = self._began is not None
-        self.trouble()
+    def note_kernel_event(self) -> None:
+        """Request a reconcile soon after a kernel event, which a running round may have missed."""
+        self._event = self._began is not None
+        self.request_soon()
 
     def left_s(self) -> float:
-        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+        """Return the seconds until the next round; below 0 if it is late."""
         return self._due - self.clock()
 
     def at_work_s(self) -> float | None:
-        """Return for how long a round has been at work, None between rounds."""
+        """Return the seconds since the start of the running round, None between rounds."""
         return None if self._began is None else self.clock() - self._began
 
     async def wait(self) -> None:
         """Return when a reconcile is due."""
         while (left_s := self.left_s()) > 0:
-            self._rung.clear()
+            self._requested.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), left_s)
+                await asyncio.wait_for(self._requested.wait(), left_s)
         self.begin()
 
     def begin(self) -> None:
-        """Note that a round begins; requests from now on are for the next one."""
+        """Start a round; later requests are for the next one."""
         self._due = inf
         self._began = self.clock()
 
     def settle(self, *, pending: bool) -> None:
         """Schedule the next round by the result of this one."""
         self._began = None
-        if self._announced and not (pending and self._echo):
-            self._ring(FIRST_DELAY_S)
-        self._echo, self._announced = self._announced, False
+        if self._event and not (pending and self._previous_event):
+            self._request(FIRST_DELAY_S)
+        self._previous_event, self._event = self._event, False
         if pending:
-            self._ring(self._backoff.next_s())
+            self._request(self._backoff.next_s())
         else:
-            self._ring(self.sweep_s)
+            self._request(self.sweep_s)
             self._backoff.reset()
 
-    def _ring(self, delay_s: float) -> None:
+    def _request(self, delay_s: float) -> None:
         self._due = min(self._due, self.clock() + delay_s)
-        self._rung.set()
+        self._requested.set()

@@ -1,1 +1,1 @@
-"""Host facts, read from the kernel as plain values. Reads only, and needs no privilege."""
+"""Host facts: plain values read from the kernel, without changes and without privilege."""

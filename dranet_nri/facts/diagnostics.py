@@ -1,4 +1,4 @@
-"""Facts for `doctor` beside the inventory: RDMA mode, files, modules, limits, runtime settings."""
+"""Facts for `doctor` only: RDMA mode, device files, modules, limits, runtime settings."""
 
 import os
 import re
@@ -48,15 +48,15 @@ class HostDiagnostics:
 
     Attributes:
         kernel: major and minor version, (0, 0) if unknown.
-        mode: None where there is no RDMA device, or no RDMA in the kernel.
-        files: RDMA device -> those of KINDS that the kernel has for it.
-        unlinked: paths of character devices that the kernel has and /dev has not.
-        own_dev: whether that /dev is a container's own, in which the host's files don't appear.
-        memlock: this process's own limit in bytes, None for none.
-        modules: names of those that are loaded or built in, as /sys/module shows them.
-        nvidia: NVIDIA's driver in its own words, "" if there is none.
-        containerd, crio: None where there is no configuration file.
-        nri: whether the runtime's NRI socket is there, None if that can't be seen.
+        mode: RDMA mode, None without an RDMA device, or without RDMA in the kernel.
+        files: RDMA device -> kinds of character devices that the kernel has for it.
+        unlinked: paths of character devices of the kernel that are missing in /dev.
+        own_dev: whether this /dev is a container's own, without the host's files.
+        memlock: RLIMIT_MEMLOCK of this process in bytes, None without a limit.
+        modules: names of loaded or built-in modules (/sys/module).
+        nvidia: version text of NVIDIA's driver, "" without one.
+        containerd, crio: runtime settings, None without a configuration file.
+        nri: whether the runtime's NRI socket exists, None if unknown.
     """
 
     kernel: tuple[int, int] = (0, 0)
@@ -73,11 +73,11 @@ class HostDiagnostics:
 
 
 def read_diagnostics(rdma: Sequence[RdmaDeviceFacts], places: HostPaths) -> HostDiagnostics:
-    """Return what can be seen without opening a device.
+    """Return the facts, without opening a device.
 
     Args:
         rdma: the RDMA devices of the calling thread's network namespace.
-        places: where the host's files are.
+        places: paths of the host's files.
 
     Raises:
         KernelError: the kernel did not return the RDMA mode.
@@ -119,7 +119,7 @@ def _is_socket(path: Path) -> bool | None:
 
 
 def _mounted(path: Path, proc: Path) -> str:
-    """Return the kind of filesystem that is mounted there, "" for none (proc_pid_mountinfo(5))."""
+    """Return the type of the file system mounted at path, "" for none (proc_pid_mountinfo(5))."""
     try:
         lines = (proc / "self/mountinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -132,7 +132,7 @@ def _mounted(path: Path, proc: Path) -> str:
 
 
 def release(text: str) -> tuple[int, int]:
-    """Return major and minor of a kernel release ("6.18.2-amd64"), (0, 0) if it is none."""
+    """Return major and minor of a kernel release ("6.18.2-amd64"), (0, 0) for other text."""
     found = _RELEASE.match(text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

@@ -1,4 +1,4 @@
-"""Facts of the node as a whole: its boot, its name, and the names of the PCI ID database."""
+"""Facts of the node: boot id, node name, and names of the PCI ID database."""
 
 import functools
 import os
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.facts.sysfs import PciIds
 
+PciIds = tuple[str, str]  # vendor and device id, four lower-case hex digits each
 PCI_IDS: Final = (Path("/usr/share/misc/pci.ids"), Path("/usr/share/hwdata/pci.ids"))
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -29,10 +29,9 @@ def boot_id(path: Path = _BOOT_ID) -> str:
 
 
 def node_name(override: str = "", environ: Mapping[str, str] = os.environ) -> str:
-    """Return the Kubernetes node's name.
+    """Return the name of the Kubernetes node.
 
-    It is the override, else $NODE_NAME, which the manifests set, else the host name in lower
-    case.
+    The override, else $NODE_NAME, which the manifests set, else the host name in lower case.
     """
     return override or environ.get("NODE_NAME") or os.uname().nodename.lower()
 
@@ -41,14 +40,14 @@ def node_name(override: str = "", environ: Mapping[str, str] = os.environ) -> st
 def pci_names(
     wanted: frozenset[PciIds], paths: tuple[Path, ...] = PCI_IDS
 ) -> Mapping[PciIds, tuple[str, str]]:
-    """Return (vendor id, device id) -> their words, "unknown" for an unlisted device.
+    """Return (vendor id, device id) -> names, "unknown" for an unlisted device.
 
-    The database is some 40 000 lines, so that it is read once per set of ids. Ids of unlisted
-    vendors, and all if there is no database, are absent.
+    The database has some 40 000 lines, so it is read once per set of ids. Ids of unlisted vendors
+    are absent, and so are all without a database.
 
     Args:
-        wanted: ids of the functions at hand.
-        paths: where the database may be; the first readable one serves.
+        wanted: ids to look up.
+        paths: candidates for the database; the first readable one is used.
     """
     for path in paths:
         try:
@@ -62,7 +61,7 @@ def pci_names(
 def _lookup(
     wanted: frozenset[PciIds], lines: Iterator[str]
 ) -> Iterator[tuple[PciIds, tuple[str, str]]]:
-    """Yield the words for wanted ids; vendors start a line, their devices follow a tab."""
+    """Yield the names of wanted ids; a vendor starts a line, its devices follow a tab."""
     devices: dict[str, set[str]] = {}
     for vendor, device in wanted:
         devices.setdefault(vendor, set()).add(device)

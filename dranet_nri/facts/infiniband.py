@@ -1,11 +1,11 @@
-"""RDMA devices (Documentation/ABI/stable/sysfs-class-infiniband).
+"""RDMA device facts (Documentation/ABI/stable/sysfs-class-infiniband).
 
 Rules:
-1. Every fact that sysfs has is read from it, so that a device reads the same with and without
-   NETLINK_RDMA. Netlink adds only index, protocol, sub-devices and the net device of a port.
-2. A device that disappears while it is read is left out whole. A fact that a driver does not show
-   is empty.
-3. Words are accepted only in the form that the kernel gives them.
+1. Every fact that sysfs has is read from it, so that facts are equal with and without NETLINK_RDMA.
+   Netlink adds only index, protocol, sub-devices and the net device of a port.
+2. A device that disappears during the read is left out. A fact that a driver does not provide is
+   empty.
+3. Texts are accepted only in the kernel's format.
 """
 
 import re
@@ -32,7 +32,7 @@ _HEX: Final = re.compile(r"0x[0-9a-f]{1,8}")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _MAX_PKEY: Final = 0xFFFF
-_EMPTY_PKEYS: Final = 8  # in a row end the reading: each may cost a firmware command, of 128
+_EMPTY_PKEYS: Final = 8  # consecutive ones end the read: each may cost a firmware command, of 128
 _PROTOCOLS: Final = {
     ("CA", "InfiniBand"): "ib",
     ("CA", "Ethernet"): "roce",
@@ -47,8 +47,8 @@ class RdmaNetlinkFacts:
     """NETLINK_RDMA facts of the devices of a namespace.
 
     Attributes:
-        devices: by name.
-        ports: by name and number.
+        devices: devices by name.
+        ports: ports by device name and port number.
     """
 
     devices: Mapping[str, types.RdmaDevice] = field(default_factory=dict)
@@ -56,10 +56,10 @@ class RdmaNetlinkFacts:
 
 
 def read_netlink_facts(sysfs: Path) -> RdmaNetlinkFacts:
-    """Return the netlink facts, empty where sysfs shows no RDMA device.
+    """Return the netlink facts, empty if sysfs has no RDMA device.
 
     Args:
-        sysfs: where a sysfs of the calling thread's network namespace is mounted.
+        sysfs: mount point of a sysfs of the calling thread's network namespace.
 
     Raises:
         KernelError: a dump failed.
@@ -83,7 +83,7 @@ def reread_netlink_facts(before: RdmaNetlinkFacts, names: Collection[str]) -> Rd
 
     Args:
         before: the previous facts.
-        names: of those devices.
+        names: names of these devices.
 
     Raises:
         KernelError: a dump failed.
@@ -101,40 +101,48 @@ def reread_netlink_facts(before: RdmaNetlinkFacts, names: Collection[str]) -> Rd
 
 
 def reread_rdma_devices(
-    sysfs: Path, before: Sequence[RdmaDeviceFacts], names: Collection[str], told: RdmaNetlinkFacts
+    sysfs: Path,
+    before: Sequence[RdmaDeviceFacts],
+    names: Collection[str],
+    netlink_facts: RdmaNetlinkFacts,
 ) -> tuple[RdmaDeviceFacts, ...]:
-    """Return devices as they were read last, some of them read again.
+    """Return the devices of the previous read, with some read again.
 
     Args:
         sysfs: where sysfs is mounted.
-        before: what was read last.
-        names: of those to be read; one that is gone is left out.
-        told: the latest netlink facts.
+        before: devices of the previous read.
+        names: names of the devices to read; one that is gone is left out.
+        netlink_facts: the latest netlink facts.
     """
     with DirFd(sysfs / "class/infiniband") as folder:
         read = (
-            _device(folder, known.name, told) if known.name in names else known for known in before
+            _device(folder, known.name, netlink_facts) if known.name in names else known
+            for known in before
         )
         return tuple(device for device in read if device)
 
 
-def rdma_devices(sysfs: Path, told: RdmaNetlinkFacts | None = None) -> tuple[RdmaDeviceFacts, ...]:
-    """Return the RDMA devices of the namespace whose sysfs this is, sorted by name.
+def rdma_devices(
+    sysfs: Path, netlink_facts: RdmaNetlinkFacts | None = None
+) -> tuple[RdmaDeviceFacts, ...]:
+    """Return the RDMA devices of the sysfs's network namespace, sorted by name.
 
     Args:
         sysfs: where sysfs is mounted.
-        told: the latest netlink facts, None if there are none.
+        netlink_facts: the latest netlink facts, None without.
     """
     with DirFd(sysfs / "class/infiniband") as folder:
-        read = (_device(folder, name, told or RdmaNetlinkFacts()) for name in folder.names())
+        read = (
+            _device(folder, name, netlink_facts or RdmaNetlinkFacts()) for name in folder.names()
+        )
         return tuple(device for device in read if device)
 
 
 def are_all_visible(sysfs: Path) -> bool:
-    """Whether no RDMA device is out of sight, in another network namespace.
+    """Whether no RDMA device is in another network namespace.
 
-    So it is where the namespaces share them, and where the kernel has none. `rdma system` sets
-    what the module's parameter shows (drivers/infiniband/core/device.c).
+    True in shared mode, and without RDMA in the kernel. `rdma system` sets the value of the
+    module's parameter (drivers/infiniband/core/device.c).
 
     Args:
         sysfs: where sysfs is mounted.
@@ -149,20 +157,25 @@ def _netlink_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types
     except KernelError as error:
         if error.code != ENODEV:
             raise
-        return ()  # it went since
+        return ()  # it is gone
 
 
-def _device(folder: DirFd, name: str, told: RdmaNetlinkFacts) -> RdmaDeviceFacts | None:
+def _device(folder: DirFd, name: str, netlink_facts: RdmaNetlinkFacts) -> RdmaDeviceFacts | None:
     path = folder.target(name)
     device = folder.target(f"{name}/device")
     has_netdev = bool(device) and bool(folder.names(f"{name}/device/net"))
     numbers = sorted(int(port) for port in folder.names(f"{name}/ports") if _PORT.fullmatch(port))
     ports = tuple(
-        _port(folder, name, number, _netdevs(folder, name, number, told, alone=not has_netdev))
+        _port(
+            folder,
+            name,
+            number,
+            _netdevs(folder, name, number, netlink_facts, alone=not has_netdev),
+        )
         for number in numbers
     )
     node_type = _numbered_word(folder.text(f"{name}/node_type"))
-    said = told.devices.get(name)
+    netlink_device = netlink_facts.devices.get(name)
     found = RdmaDeviceFacts(
         name=name,
         bus=folder.target(f"{name}/device/subsystem").rpartition("/")[2],
@@ -173,15 +186,15 @@ def _device(folder: DirFd, name: str, told: RdmaNetlinkFacts) -> RdmaDeviceFacts
         ports=ports,
         sys_image_guid=_matching(_GUID, folder.text(f"{name}/sys_image_guid")),
         fw_version=_matching(_WORDS, folder.text(f"{name}/fw_ver")),
-        protocol=said.protocol if said else _protocol(node_type, ports),
-        index=said.index if said else None,
-        part_of=said.parent if said else "",
+        protocol=netlink_device.protocol if netlink_device else _protocol(node_type, ports),
+        index=netlink_device.index if netlink_device else None,
+        part_of=netlink_device.parent if netlink_device else "",
     )
     return found if path and folder.target(name) == path else None
 
 
 def _protocol(node_type: str, ports: tuple[RdmaPortFacts, ...]) -> str:
-    """Return the protocol as the kernel would name it (OPA, which looks like ib, apart)."""
+    """Return the protocol in the kernel's spelling; OPA is distinguished from ib."""
     return _PROTOCOLS.get((node_type, ports[0].link_layer), "") if ports else ""
 
 
@@ -208,7 +221,7 @@ def _port(folder: DirFd, name: str, number: int, netdevs: tuple[str, ...]) -> Rd
 
 
 def _pkeys(folder: DirFd, port: str) -> Iterator[int]:
-    """Yield the partition keys in the order of the table, without the empty ones."""
+    """Yield the partition keys in the order of the table, without empty ones."""
     numbers = sorted(
         int(entry) for entry in folder.names(f"{port}/pkeys") if _NUMBER.fullmatch(entry)
     )
@@ -223,15 +236,15 @@ def _pkeys(folder: DirFd, port: str) -> Iterator[int]:
 
 
 def _netdevs(
-    folder: DirFd, name: str, number: int, told: RdmaNetlinkFacts, *, alone: bool
+    folder: DirFd, name: str, number: int, netlink_facts: RdmaNetlinkFacts, *, alone: bool
 ) -> tuple[str, ...]:
     """Return the names of the port's net devices.
 
-    GIDs, often hundreds, are read only where no other fact is enough.
+    GIDs, often hundreds, are read only if no other fact suffices.
     """
-    said = told.ports.get((name, number))
-    if said:
-        return (said.netdev,) if said.netdev else ()
+    netlink_port = netlink_facts.ports.get((name, number))
+    if netlink_port:
+        return (netlink_port.netdev,) if netlink_port.netdev else ()
     port = f"{name}/ports/{number}"
     if not alone or folder.text(f"{port}/link_layer") != "Ethernet":
         return ()

@@ -18,11 +18,11 @@ class Invalidated:
     """Facts that may have changed.
 
     Attributes:
-        links: ifindexes; a link's addresses and filters are meant as well.
-        routes: the default routes.
-        functions: PCI functions.
-        rdma: RDMA devices.
-        everything: events were lost.
+        links: ifindexes of links; includes their addresses and filters.
+        routes: whether default routes or policy rules may have changed.
+        functions: whether PCI functions may have changed.
+        rdma: whether RDMA devices may have changed.
+        everything: whether events were lost.
     """
 
     links: frozenset[int] = frozenset()
@@ -32,7 +32,7 @@ class Invalidated:
     everything: bool = False
 
     def __or__(self, other: "Invalidated") -> "Invalidated":
-        """Return both together."""
+        """Return the union."""
         return Invalidated(
             self.links | other.links,
             self.routes or other.routes,
@@ -46,7 +46,7 @@ NOTHING: Final = Invalidated()
 
 
 def invalidated_by(events: Iterable[Event]) -> Invalidated:
-    """Return what some events touch. rtnetlink reports net devices; udev's events are ignored."""
+    """Return the facts that events invalidate; net devices by rtnetlink events only."""
     links: set[int] = set()
     found = NOTHING
     for event in events:

@@ -1,4 +1,4 @@
-"""Links and filters of the calling thread's network namespace.
+"""Link facts: links and filters of the calling thread's network namespace.
 
 Numbers without a name in Python's socket module are IFLA_* and TCA_* of linux/if_link.h
 and pkt_sched.h.
@@ -36,12 +36,12 @@ _CLSACT_SIDES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class HostLink:
-    """A link, and what only the inventory asks of it.
+    """A link, with facts that only the inventory needs.
 
     Attributes:
-        port_name: IFLA_PHYS_PORT_NAME, "" if the driver gives none.
+        port_name: IFLA_PHYS_PORT_NAME, "" if the driver has none.
         pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later).
-        unreadable: why it could not be read, "" if it could.
+        unreadable: error of the read, "" on success.
     """
 
     link: Link
@@ -51,7 +51,7 @@ class HostLink:
 
 
 def links(netlink: RtnetlinkSocket) -> tuple[HostLink, ...]:
-    """Return every link of the namespace, by ascending index.
+    """Return every link of the namespace, by ascending ifindex.
 
     Raises:
         KernelError: the dump failed.
@@ -64,7 +64,7 @@ def link(netlink: RtnetlinkSocket, index: int) -> HostLink:
     """Return one link of the namespace.
 
     Raises:
-        KernelError: ENODEV, there is none; or it is of TOO_LARGE.
+        KernelError: ENODEV: there is none; or the code is in TOO_LARGE.
     """
     return _host_link(link_at(netlink, "read a link", index))
 
@@ -84,7 +84,7 @@ def tc_filters(netlink: RtnetlinkSocket) -> dict[int, tuple[str, ...]]:
 
 
 def tc_filters_of(netlink: RtnetlinkSocket, index: int) -> tuple[str, ...]:
-    """Return the names of the BPF classifiers on a link's clsact qdisc, none without such a qdisc.
+    """Return the names of the BPF classifiers on a link's clsact qdisc, () without one.
 
     Raises:
         KernelError: a dump failed.
@@ -116,5 +116,5 @@ def _host_link(seen: DumpedLink) -> HostLink:
 
 
 def _readable(link: Link) -> Link:
-    """Return the link with names that can be published: bytes that are not UTF-8 are replaced."""
+    """Return the link with publishable names: bytes that are not UTF-8 are replaced."""
     return replace(link, name=readable(link.name), alias=readable(link.alias))

@@ -1,8 +1,8 @@
 """rtnetlink events of links, addresses, routes and filters; see linux/netlink/multicast.py.
 
 Rules:
-1. An event names the link that it is about, and no more. It needs no privilege.
-2. Of routes only default routes count. A node that speaks BGP announces hundreds of thousands.
+1. An event has the ifindex of its link only. It needs no privilege.
+2. Of routes only default routes count: a BGP node may have hundreds of thousands of others.
 """
 
 import socket
@@ -17,13 +17,13 @@ from dranet_nri.linux.netlink.multicast import EventSource, open_member
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
 from dranet_nri.linux.netlink.socket import NetlinkMessage
 
-QUEUE_BYTES: Final = 4 << 20  # 512 VFs that come at once announce themselves several times each
+QUEUE_BYTES: Final = 4 << 20  # 512 new VFs send several events each
 
 _WHAT: Final = "network events"
 # RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP
 # (linux/rtnetlink.h)
 _GROUPS: Final = (1, 4, 5, 7, 8, 9, 11, 19, 32)
-_OF_LINK: Final = Struct("=4xI")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one place
+_OF_LINK: Final = Struct("=4xI")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one offset
 _ROUTE: Final = Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 
 
@@ -33,8 +33,8 @@ class NetEventKind(Enum):
     LINK = auto()
     ADDRESS = auto()
     FILTER = auto()  # a qdisc or a filter on one
-    ROUTE = auto()  # a default route, a next hop that one may use, or a policy rule
-    LOST = auto()  # events found no room: look at everything
+    ROUTE = auto()  # a default route, a nexthop object, or a policy rule
+    LOST = auto()  # events were dropped: read everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ _ROUTES: Final = frozenset({24, 25})
 
 
 class NetEvents(EventSource[NetEvent]):
-    """The source of these events."""
+    """Source of these events."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Take over a socket that is a member of the groups and doesn't block."""
+        """Take over a non-blocking socket that is a member of the groups."""
         super().__init__(sock, _WHAT, NetEvent(NetEventKind.LOST), _event)
 
 
@@ -80,13 +80,13 @@ def open_events() -> NetEvents:
     """Start listening in the calling thread's own network namespace.
 
     Raises:
-        KernelError: there is no netlink, or the kernel has none of the groups.
+        KernelError: the kernel has no netlink, or none of the groups.
     """
     return NetEvents(open_member(NETLINK_ROUTE, _WHAT, _GROUPS, QUEUE_BYTES))
 
 
 def _event(message: NetlinkMessage) -> Iterator[NetEvent]:
-    """Yield what the message announces, if it matters."""
+    """Yield the event of a message, if it is relevant."""
     kind = _KINDS.get(message.kind)
     if kind is None:
         return

@@ -1,4 +1,4 @@
-"""Facts of the host's network namespace that need privilege to read: see state/tcx.py."""
+"""Privileged facts of the host's network namespace, see state/tcx.py."""
 
 import os
 from contextlib import closing
@@ -15,17 +15,17 @@ _OWN: Final = "/proc/thread-self/ns/net"
 
 
 def read_privileged_facts() -> PrivilegedFacts:
-    """Return what there is now.
+    """Return the current facts.
 
     Raises:
         KernelError: the request failed; EPERM: the privilege is missing.
-        OSError: there is no /proc.
+        OSError: /proc is not available.
     """
     return PrivilegedFacts(bpf.tcx_names(), _above())
 
 
 def read_allowed_facts() -> PrivilegedFacts:
-    """Return what the kernel shows; without the privilege, no programs."""
+    """Return the readable facts; without the privilege, no programs."""
     return PrivilegedFacts(_programs_if_allowed(), _above())
 
 

@@ -21,11 +21,11 @@ class ContainerdFile:
     """Settings in containerd's configuration file.
 
     Attributes:
-        version: of the file's format; 3 belongs to containerd 2.
-        cdi, nri: whether it switches them on, None if it does not say.
-        nri_socket: where it puts NRI's socket, "" if it does not say.
-        cdi_dirs: where it reads CDI specs, None if it does not say.
-        error: why it cannot be used, "" if it can.
+        version: version of the file's format; 3 is containerd 2.
+        cdi, nri: whether they are enabled, None if not set.
+        nri_socket: path of the NRI socket, "" if not set.
+        cdi_dirs: directories of CDI specs, None if not set.
+        error: why the file cannot be used, "" if it can.
     """
 
     version: int = 0
@@ -41,9 +41,9 @@ class CrioFiles:
     """Settings in CRI-O's configuration files.
 
     Attributes:
-        nri: whether they switch it on, None if they do not say.
-        cdi_dirs: where it reads CDI specs, None if they do not say.
-        error: why one of them cannot be used, "" if all can.
+        nri: whether NRI is enabled, None if not set.
+        cdi_dirs: directories of CDI specs, None if not set.
+        error: why a file cannot be used, "" if all can.
     """
 
     nri: bool | None = None
@@ -52,7 +52,7 @@ class CrioFiles:
 
 
 def containerd_file(path: Path) -> ContainerdFile | None:
-    """Return what the file says, None if there is none."""
+    """Return the settings of the file, None without a file."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def containerd_file(path: Path) -> ContainerdFile | None:
 
 
 def crio_files(directory: Path) -> CrioFiles | None:
-    """Return what the files say together, the last word first; None if there are none."""
+    """Return the merged settings of the files, the last one wins; None without files."""
     found: CrioFiles | None = None
     try:
         for path in _crio_paths(directory):

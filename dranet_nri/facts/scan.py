@@ -1,10 +1,10 @@
-"""The scanner: one pass over the host, the facts that it found, and incremental passes.
+"""Host scanner: full scans of the host, and incremental ones after kernel events.
 
 Rules:
-1. A further pass reads what events before it made stale, and what the kernel does not announce:
-   routes that disappear with their link, links on top of links.
-2. A value that was not read again, or reads the same, is the same object as before.
-3. After an error the next pass reads everything.
+1. An incremental scan reads the facts that events invalidated, and those without events: routes
+   that disappear with their link, and upper links.
+2. A value that was not read again, or is equal, is the same object as before.
+3. After an error the next scan is a full one.
 """
 
 from collections import deque
@@ -35,14 +35,14 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute, Link
 from dranet_nri.state.tcx import PrivilegedFacts
 
-MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
+MANY_LINKS: Final = 64  # above it, full dumps are faster than one request per link
 
 
 T = TypeVar("T", PciFunction, RdmaDeviceFacts)
 
 
 def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
-    """Return the inventory of this moment; nothing is remembered from call to call.
+    """Return the current inventory; nothing is cached between calls.
 
     Links, addresses and routes are those of the calling thread's network namespace.
 
@@ -58,7 +58,7 @@ def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
 
 
 def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts:
-    """Return what a scan of the host sees, unjudged.
+    """Return the facts of a full scan.
 
     Args:
         sysfs_root: where a sysfs of the same namespace is mounted.
@@ -68,25 +68,27 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
         KernelError: a netlink dump failed.
         InvalidValueError: nothing is known of the size.
     """
-    return Scanner(sysfs_root, azure_size).scan(whole=True, insight=privileged.read_allowed_facts())
+    return Scanner(sysfs_root, azure_size).scan(
+        whole=True, privileged_facts=privileged.read_allowed_facts()
+    )
 
 
 @dataclass(slots=True)
 class LinkCache:
-    """Links as they were read last, by ifindex, with what was read of each.
+    """Links of the last scan by ifindex, with their facts.
 
     Attributes:
         filters: names of BPF classifiers.
-        insight: those that need privilege to read.
+        privileged_facts: those that need privilege to read.
     """
 
     seen: dict[int, links.HostLink] = field(default_factory=dict)
     addresses: dict[int, tuple[Address, ...]] = field(default_factory=dict)
     filters: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    insight: PrivilegedFacts = field(default_factory=PrivilegedFacts)
+    privileged_facts: PrivilegedFacts = field(default_factory=PrivilegedFacts)
 
     def read(self, netlink: RtnetlinkSocket, index: int) -> None:
-        """Read a link again; one that is gone is forgotten."""
+        """Read a link again; remove one that is gone."""
         for known in (self.seen, self.addresses, self.filters):
             known.pop(index, None)
         try:
@@ -99,12 +101,14 @@ class LinkCache:
         else:
             self.seen[index] = seen
 
-    def told(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what only a privileged process sees of a link: programs, and what runs over it."""
-        return self.insight.programs.get(index, ()), self.insight.above.get(index, ())
+    def privileged_of(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return a link's privileged facts: TCX programs, and kinds of links over it elsewhere."""
+        return self.privileged_facts.programs.get(index, ()), self.privileged_facts.above.get(
+            index, ()
+        )
 
-    def standing_on(self, indexes: Collection[int]) -> set[int]:
-        """Return the links that name one of these as the one below."""
+    def above(self, indexes: Collection[int]) -> set[int]:
+        """Return the links whose lower link is one of these."""
         return {index for index, read in self.seen.items() if read.link.lower in indexes}
 
 
@@ -113,22 +117,22 @@ class _LastScan:
     """Facts of the last scan.
 
     Attributes:
-        told: netlink facts of RDMA devices.
+        rdma_netlink: netlink facts of RDMA devices.
     """
 
     facts: HostFacts
     links: LinkCache
-    told: infiniband.RdmaNetlinkFacts
+    rdma_netlink: infiniband.RdmaNetlinkFacts
 
 
 class Scanner:
-    """Scans the host again and again.
+    """Scans the host repeatedly.
 
     Links, addresses and routes are those of the calling thread's network namespace.
     """
 
     def __init__(self, sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> None:
-        """Prepare; nothing is read yet.
+        """Prepare; `scan` reads.
 
         Args:
             sysfs_root: where a sysfs of the same namespace is mounted.
@@ -142,20 +146,20 @@ class Scanner:
         self._heard: deque[Invalidated] = deque()
         self._seen: _LastScan | None = None
 
-    def hear(self, events: Iterable[Event]) -> bool:
-        """Note what the next scan must read; say whether that is anything. For any thread."""
+    def invalidate(self, events: Iterable[Event]) -> bool:
+        """Record what the next scan must read; return whether that is anything. Thread-safe."""
         touched = invalidated_by(events)
         if touched == NOTHING:
             return False
         self._heard.append(touched)
         return True
 
-    def scan(self, *, whole: bool, insight: PrivilegedFacts | None = None) -> HostFacts:
-        """Return what there is; one thread at a time.
+    def scan(self, *, whole: bool, privileged_facts: PrivilegedFacts | None = None) -> HostFacts:
+        """Return the current facts; one thread at a time.
 
         Args:
-            whole: read everything, not only what events made stale.
-            insight: current facts that need privilege to read, None if unknown.
+            whole: read everything, not only invalidated facts.
+            privileged_facts: current facts that need privilege to read, None if unknown.
 
         Raises:
             KernelError: a netlink dump failed.
@@ -165,28 +169,30 @@ class Scanner:
             touched |= self._heard.popleft()
         seen, self._seen = self._seen, None
         if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
-            seen = self._everything(insight or PrivilegedFacts())
+            seen = self._everything(privileged_facts or PrivilegedFacts())
         else:
-            seen.links.insight = insight or PrivilegedFacts()
+            seen.links.privileged_facts = privileged_facts or PrivilegedFacts()
             seen.facts = self._again(seen, touched)
         self._seen = seen
         return seen.facts
 
-    def _everything(self, insight: PrivilegedFacts) -> _LastScan:
+    def _everything(self, privileged_facts: PrivilegedFacts) -> _LastScan:
         with closing(open_here()) as netlink:
             seen = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
             routes, rules = default_routes(netlink), policy_routes(netlink)
-        told = infiniband.read_netlink_facts(self._sysfs)
-        known = LinkCache({read.link.index: read for read in seen}, owned, filters, insight)
-        facts = host_facts(self._sysfs, known, routes, told=told)
+        rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
+        known = LinkCache(
+            {read.link.index: read for read in seen}, owned, filters, privileged_facts
+        )
+        facts = host_facts(self._sysfs, known, routes, rdma_netlink=rdma_netlink)
         facts = replace(facts, policy_routes=rules, azure=azure.azure_host(self._sysfs, self._size))
-        return _LastScan(facts, known, told)
+        return _LastScan(facts, known, rdma_netlink)
 
     def _again(self, seen: _LastScan, touched: Invalidated) -> HostFacts:
         before = seen.facts
-        indexes = touched.links | seen.links.standing_on(touched.links)
+        indexes = touched.links | seen.links.above(touched.links)
         concerned = [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
         legs = {leg for route in before.default_routes for leg in route.links}
         routes, rules = before.default_routes, before.policy_routes
@@ -194,7 +200,7 @@ class Scanner:
         with closing(open_here()) as netlink:
             for index in indexes:
                 seen.links.read(netlink, index)
-            if touched.routes or indexes & legs:  # IPv4 announces no route that goes with its link
+            if touched.routes or indexes & legs:  # IPv4 sends no event for routes lost with a link
                 routes, rules = default_routes(netlink), policy_routes(netlink)
         concerned += [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
         facts = replace(
@@ -207,7 +213,7 @@ class Scanner:
         )
         if not touched.functions and _above(facts.rdma) == _above(before.rdma):
             return facts
-        functions = _kept(_functions(self._sysfs, facts.rdma), before.functions)
+        functions = _reused(_functions(self._sysfs, facts.rdma), before.functions)
         return replace(
             facts,
             functions=functions,
@@ -222,7 +228,7 @@ class Scanner:
         with DirFd(self._sysfs) as folder:
             for index in sorted(now.seen):
                 same = index in known and index not in indexes
-                if same and _sees(known[index]) == now.told(index):
+                if same and _privileged(known[index]) == now.privileged_of(index):
                     yield known[index]
                     continue
                 place = sysfs.net_parent(folder, now.seen[index].link)
@@ -232,16 +238,18 @@ class Scanner:
     def _rdma(
         self, seen: _LastScan, concerned: Sequence[Link], *, everything: bool
     ) -> tuple[RdmaDeviceFacts, ...]:
-        """Return the RDMA devices, those read again to which links of a port belong."""
+        """Return the RDMA devices; those with invalidated ports or links are read again."""
         before = seen.facts.rdma
         if everything:
-            seen.told = infiniband.read_netlink_facts(self._sysfs)
-            return _kept(infiniband.rdma_devices(self._sysfs, seen.told), before)
+            seen.rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
+            return _reused(infiniband.rdma_devices(self._sysfs, seen.rdma_netlink), before)
         names = {device.name for device in before if _is_of(device, concerned)}
         if not names:
             return before
-        seen.told = infiniband.reread_netlink_facts(seen.told, names)
-        return _kept(infiniband.reread_rdma_devices(self._sysfs, before, names, seen.told), before)
+        seen.rdma_netlink = infiniband.reread_netlink_facts(seen.rdma_netlink, names)
+        return _reused(
+            infiniband.reread_rdma_devices(self._sysfs, before, names, seen.rdma_netlink), before
+        )
 
 
 def host_facts(
@@ -249,17 +257,17 @@ def host_facts(
     seen: LinkCache,
     routes: tuple[DefaultRoute, ...],
     *,
-    told: infiniband.RdmaNetlinkFacts | None = None,
+    rdma_netlink: infiniband.RdmaNetlinkFacts | None = None,
 ) -> HostFacts:
-    """Return the netlink facts joined with those of sysfs.
+    """Return netlink facts joined with sysfs facts.
 
     Args:
         sysfs_root: where sysfs is mounted.
         seen: every link of the namespace.
         routes: the default routes.
-        told: netlink facts of RDMA devices, None if there are none.
+        rdma_netlink: netlink facts of RDMA devices, None without.
     """
-    rdma = infiniband.rdma_devices(sysfs_root, told)
+    rdma = infiniband.rdma_devices(sysfs_root, rdma_netlink)
     functions = _functions(sysfs_root, rdma)
     with DirFd(sysfs_root) as folder:
         netdevs = tuple(
@@ -304,19 +312,19 @@ def _is_of(device: RdmaDeviceFacts, concerned: Sequence[Link]) -> bool:
     )
 
 
-def _kept(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
-    """Return what was read, by the objects of before where it is the same."""
+def _reused(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
+    """Return what was read, with the previous objects for equal values."""
     known = {item: item for item in before}
     return tuple(known.get(item, item) for item in read)
 
 
-def _sees(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _privileged(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return device.tcx_programs, device.above_elsewhere
 
 
 def _net_device(known: LinkCache, index: int, place: sysfs.NetParent) -> NetDevice:
     seen = known.seen[index]
-    programs, above = known.told(index)
+    programs, above = known.privileged_of(index)
     return NetDevice(
         link=replace(seen.link, bus=place.bus, parent=place.parent),
         addresses=known.addresses.get(index, ()),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.facts.host import PciIds
 from dranet_nri.inventory import PciFunction, near_nodes
 from dranet_nri.inventory.host_facts import UNKNOWN_NAME
 from dranet_nri.linux.dirfd import DirFd
@@ -13,7 +14,6 @@ from dranet_nri.model import Link
 
 SYSFS: Final = Path("/sys")
 
-PciIds = tuple[str, str]  # vendor and device id, four lower-case hex digits each
 PciNames = Callable[[frozenset[PciIds]], Mapping[PciIds, tuple[str, str]]]
 
 _NETWORK: Final = 0x02
@@ -33,9 +33,9 @@ class NetParent:
     Attributes:
         bus, parent: its parent device ("virtio", "virtio3"), "" if it has none.
         pci: address of the nearest PCI function above it, "" if none.
-        virtual: it has no parent device, or one below /sys/devices/virtual.
-        dev_port: number of the port on its function.
-        speed_mbps: in Mbit/s, 0 while unknown.
+        virtual: whether it has no parent device, or one below /sys/devices/virtual.
+        dev_port: port number on its function.
+        speed_mbps: speed in Mbit/s, 0 while unknown.
     """
 
     bus: str = ""
@@ -54,12 +54,12 @@ def nearest_pci(path: str) -> str:
 def pci_functions(
     sysfs: Path, also: Iterable[str] = (), names: PciNames = lambda _: {}
 ) -> tuple[PciFunction, ...]:
-    """Return the network functions (base class 02), and those whose address is in also.
+    """Return the network functions (base class 02), and those with an address in `also`.
 
     Args:
         sysfs: where sysfs is mounted.
         also: addresses of functions of any class.
-        names: looks up words of the PCI ID database for the ids it is given.
+        names: looks up ids in the PCI ID database.
     """
     wanted = frozenset(also)
     with DirFd(sysfs / "bus/pci/devices") as folder:
@@ -82,15 +82,15 @@ def pci_addresses(sysfs: Path) -> frozenset[str]:
 
 
 def net_parent(folder: DirFd, link: Link) -> NetParent:
-    """Return the parent of a net device; all defaults, and virtual, if sysfs has none.
+    """Return the parent of a net device; defaults, and virtual, if sysfs has none.
 
-    The device tree is the same in every network namespace, class/net is not: what netlink says
-    of the parent counts, so that a net device is recognised even if this sysfs hides it. Kernels
-    before 5.14 do not say; there class/net serves, if it shows the same link-layer address.
+    The device tree is the same in every network namespace, class/net is not. So the parent in
+    netlink is used, which works even if this sysfs does not show the net device. Before Linux 5.14
+    netlink has none; then class/net is used, if it shows the same link-layer address.
 
     Args:
         folder: the root of sysfs.
-        link: as dumped.
+        link: link of a dump.
     """
     here = f"class/net/{link.name}"
     bus, parent = link.bus, link.parent
@@ -111,7 +111,7 @@ def net_parent(folder: DirFd, link: Link) -> NetParent:
 
 
 def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
-    """Return for each NUMA node, it first, those as near as can be; see inventory.near_nodes."""
+    """Return for each NUMA node itself and its nearest nodes, see inventory.near_nodes."""
     with DirFd(sysfs / "devices/system") as folder:
         names = (_NODE.fullmatch(name) for name in folder.names("node"))
         nodes = sorted(int(found[1]) for found in names if found)
@@ -139,7 +139,6 @@ def _function(
     limit = 0 if physical else folder.number(f"{address}/sriov_totalvfs")
     return PciFunction(
         address=address,
-        base_class=int(modalias["base"], 16),
         driver=driver,
         numa_node=folder.number(f"{address}/numa_node", -1),
         root=next((part for part in path if _ROOT.fullmatch(part)), ""),

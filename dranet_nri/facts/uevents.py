@@ -1,10 +1,10 @@
-"""Kernel events of devices that appear, disappear or are renamed, for an event loop.
+"""Device events (uevents) of devices that appear, disappear or are renamed, for an event loop.
 
 Rules:
-1. Events come directly from the kernel, so no udev daemon is needed; rules of the host's udev
-   may still rename a device after its event.
-2. An event only says that something changed; a scan reads the current state. An event whose
-   names cannot be decoded stands for any change: everything is read.
+1. Events come directly from the kernel, so no udev daemon is needed; udev rules of the host may
+   rename a device after its event.
+2. An event only reports that something changed; a scan reads the current state. After an event
+   with undecodable names everything is read.
 3. Net and RDMA events are those of the network namespace in which the source was opened. Files of
    RDMA devices (infiniband_verbs) and PCI functions have no namespace: their events reach every
    namespace (uevent_net_broadcast_untagged, lib/kobject_uevent.c).
@@ -17,7 +17,7 @@ from typing import Final
 
 import pyudev
 
-OVERFLOW: Final = "overflow"  # the action that stands for events that found no room
+OVERFLOW: Final = "overflow"  # the action for lost events
 
 _SUBSYSTEMS: Final = ("net", "infiniband", "infiniband_verbs", "pci")
 _BUFFER_BYTES: Final = 8 << 20  # a driver reload sends hundreds of events at once
@@ -31,8 +31,8 @@ class DeviceEvent:
         action: "add", "remove", "move", "change", "bind", …; OVERFLOW if events were lost, or
             cannot be distinguished from others.
         subsystem: "net", "infiniband", "infiniband_verbs" or "pci"; "" for an overflow.
-        name: of the device in its subsystem ("eth0", "mlx5_0", "uverbs0", "0000:8a:00.0").
-        path: below /sys, as the kernel names it.
+        name: name in its subsystem ("eth0", "mlx5_0", "uverbs0", "0000:8a:00.0").
+        path: device path below /sys.
     """
 
     action: str
@@ -42,7 +42,7 @@ class DeviceEvent:
 
 
 class DeviceEvents:
-    """A source of device events: wait until fileno() is readable, then call pending()."""
+    """A source of device events: when fileno() is readable, pending() yields them."""
 
     def __init__(self) -> None:
         """Start listening in the thread's own network namespace."""
@@ -53,11 +53,11 @@ class DeviceEvents:
         self._monitor.start()
 
     def fileno(self) -> int:
-        """Return the descriptor to poll; it lives as long as this object."""
+        """Return the descriptor to poll; it is open as long as this object exists."""
         return int(self._monitor.fileno())
 
     def pending(self) -> Iterator[DeviceEvent]:
-        """Yield the events that are there now, without waiting for more."""
+        """Yield the queued events without waiting."""
         while True:
             try:
                 event = self._next()
@@ -83,7 +83,7 @@ class DeviceEvents:
         )
 
     def _enlarge(self) -> None:
-        """Ask for a larger buffer; without CAP_NET_ADMIN the usual one has to do."""
+        """Enlarge the receive buffer; without CAP_NET_ADMIN the default stays."""
         try:
             self._monitor.set_receive_buffer_size(_BUFFER_BYTES)
         except OSError as error:

@@ -1,11 +1,11 @@
 """RDMA device facts that need an open verbs context, read through pyverbs where it is installed.
 
 Rules:
-1. A context counts as a user of the device: it blocks the driver's unload and an RDMA move. Each
-   is opened in a child process of its own and is closed when that ends. For `doctor` only.
-2. pyverbs is optional. It comes with the distribution (Debian: python3-pyverbs), never from PyPI,
-   and fits that distribution's own Python alone.
-3. The child has no input but its argument: this file, run as a module.
+1. A context is a user of the device: it blocks the driver's unload and an RDMA move. So each is
+   opened in a child process, which closes it at its end. For `doctor` only.
+2. pyverbs is optional. It is a package of the distribution (Debian: python3-pyverbs), not of PyPI,
+   and works with the distribution's Python only.
+3. The child is this module; its only input is its argument.
 """
 
 import importlib.util
@@ -41,9 +41,9 @@ class VerbsPort:
     """Facts of a port from a verbs context.
 
     Attributes:
-        active_mtu, max_mtu: bytes of payload in a packet, 0 if unknown.
-        lanes: how many the link uses, 0 if unknown.
-        lane_mbps: of each lane, Mbit/s, 0 if unknown.
+        active_mtu, max_mtu: payload bytes of a packet, 0 if unknown.
+        lanes: number of used lanes, 0 if unknown.
+        lane_mbps: speed of each lane in Mbit/s, 0 if unknown.
         gids, pkeys: sizes of the tables.
     """
 
@@ -61,11 +61,11 @@ class VerbsDevice:
     """Facts of a device from a verbs context.
 
     Attributes:
-        max_qp, max_cq, max_mr: how many of each there can be.
+        max_qp, max_cq, max_mr: limits of each kind of object.
         max_qp_wr: work requests of a queue.
         max_mr_size: bytes of one memory region.
         atomic: "none", "device" (among the device's own users), "global", "" if unknown.
-        on_demand_paging: None where the kernel has no answer.
+        on_demand_paging: None if unknown.
     """
 
     name: str
@@ -88,16 +88,16 @@ class VerbsFailure:
 
 
 def is_installed() -> bool:
-    """Whether this interpreter has pyverbs; nothing of it is loaded."""
+    """Whether this interpreter has pyverbs; does not import it."""
     return importlib.util.find_spec("pyverbs") is not None
 
 
 def probe(name: str, timeout_s: float = TIMEOUT_S) -> VerbsDevice | VerbsFailure:
-    """Open the device for a moment in a child process and return its facts.
+    """Open the device briefly in a child process and return its facts.
 
     Args:
-        name: of the RDMA device ("mlx5_0").
-        timeout_s: after that many seconds the child is killed, and left if it does not die.
+        name: name of the RDMA device ("mlx5_0").
+        timeout_s: seconds after which the child is killed; it is abandoned if it hangs.
     """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     child = subprocess.Popen(  # noqa: S603 - our own module, the name is an argument of it
@@ -117,12 +117,12 @@ def probe(name: str, timeout_s: float = TIMEOUT_S) -> VerbsDevice | VerbsFailure
     if child.returncode:
         lines = complaint.strip().splitlines() or [f"the probe ended with {child.returncode}"]
         return VerbsFailure(name, lines[-1])
-    told = json.loads(output)
-    return VerbsDevice(**told | {"ports": tuple(VerbsPort(**port) for port in told["ports"])})
+    attrs = json.loads(output)
+    return VerbsDevice(**attrs | {"ports": tuple(VerbsPort(**port) for port in attrs["ports"])})
 
 
 def _abandon(child: subprocess.Popen[str]) -> None:
-    """Kill the child; one that the kernel holds does not die, and is not waited for."""
+    """Kill the child without waiting: it may hang in the kernel."""
     child.kill()
     with suppress(subprocess.TimeoutExpired):
         child.wait(1)
@@ -132,12 +132,12 @@ def _abandon(child: subprocess.Popen[str]) -> None:
 
 
 def lanes(width: int) -> int:
-    """Return how many lanes an active width stands for, 0 if unknown."""
+    """Return the number of lanes of an active width, 0 if unknown."""
     return _WIDTHS.get(width, 0)
 
 
 def lane_mbps(speed: int) -> int:
-    """Return the Mbit/s of a lane with that active speed, 0 if unknown."""
+    """Return the Mbit/s per lane of an active speed, 0 if unknown."""
     return _LANE_MBPS.get(speed, 0)
 
 
@@ -154,17 +154,17 @@ def _ask(name: str) -> VerbsDevice:
 
     context = Context(name=name)
     try:
-        told = context.query_device()
+        attrs = context.query_device()
         return VerbsDevice(
             name=name,
-            max_qp=int(told.max_qp),
-            max_qp_wr=int(told.max_qp_wr),
-            max_cq=int(told.max_cq),
-            max_mr=int(told.max_mr),
-            max_mr_size=int(told.max_mr_size),
-            atomic=_ATOMIC.get(int(told.atomic_caps), ""),
+            max_qp=int(attrs.max_qp),
+            max_qp_wr=int(attrs.max_qp_wr),
+            max_cq=int(attrs.max_cq),
+            max_mr=int(attrs.max_mr),
+            max_mr_size=int(attrs.max_mr_size),
+            atomic=_ATOMIC.get(int(attrs.atomic_caps), ""),
             on_demand_paging=_on_demand_paging(context),
-            ports=tuple(_ports(context, int(told.phys_port_cnt))),
+            ports=tuple(_ports(context, int(attrs.phys_port_cnt))),
         )
     finally:
         context.close()
@@ -182,16 +182,16 @@ def _on_demand_paging(context: object) -> bool | None:
 
 def _ports(context: object, count: int) -> Iterator[VerbsPort]:
     for number in range(1, count + 1):
-        told = context.query_port(number)  # type: ignore[attr-defined]
-        speed = int(getattr(told, "active_speed_ex", 0)) or int(told.active_speed)
+        attrs = context.query_port(number)  # type: ignore[attr-defined]
+        speed = int(getattr(attrs, "active_speed_ex", 0)) or int(attrs.active_speed)
         yield VerbsPort(
             number=number,
-            active_mtu=mtu_bytes(int(told.active_mtu)),
-            max_mtu=mtu_bytes(int(told.max_mtu)),
-            lanes=lanes(int(told.active_width)),
+            active_mtu=mtu_bytes(int(attrs.active_mtu)),
+            max_mtu=mtu_bytes(int(attrs.max_mtu)),
+            lanes=lanes(int(attrs.active_width)),
             lane_mbps=lane_mbps(speed),
-            gids=int(told.gid_tbl_len),
-            pkeys=int(told.pkey_tbl_len),
+            gids=int(attrs.gid_tbl_len),
+            pkeys=int(attrs.pkey_tbl_len),
         )
 
 

@@ -1,1 +1,1 @@
-"""NRI event handlers and the admission of containers."""
+"""NRI hook handlers and the admission of containers."""

@@ -1,4 +1,4 @@
-"""Admission of containers: a claim or device file of another sandbox refuses the container."""
+"""Admission of containers: one with a claim or CDI file of another sandbox is refused."""
 
 from collections.abc import Collection
 
@@ -13,16 +13,16 @@ from dranet_nri.plan.kernel import Kernel
 def carried(
     pod: Pod, container: Container, attachments: AttachmentRecords, directory: str
 ) -> frozenset[str]:
-    """Return the UIDs of the claims whose files the container carries.
+    """Return the UIDs of the claims whose CDI files the container has.
 
     Args:
         pod: its sandbox.
-        container: as the runtime shows it.
+        container: as reported by the runtime.
         attachments: the records.
-        directory: of the metadata files.
+        directory: directory of the metadata files.
 
     Raises:
-        OwnedError: another pod has one of them.
+        OwnedError: another pod owns one of them.
     """
     uids = carried_claims(container, directory)
     for record in filter(None, map(attachments.get, uids)):
@@ -35,10 +35,10 @@ def carried(
 
 
 def refuse_outlived(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
-    """Refuse a sandbox whose pod has a newer one: it would take the NICs from that.
+    """Refuse a sandbox whose pod has another live one, which owns the NICs.
 
     Raises:
-        OutdatedError: it has.
+        OutdatedError: the pod has another live sandbox.
     """
     for other in live.others(pod):
         if kernel.identify(other.netns_path) is not None:
@@ -51,13 +51,13 @@ def refuse_outlived(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
 def refuse_unattached(
     pod: Pod, container: Container, uids: Collection[str], attachments: AttachmentRecords
 ) -> None:
-    """Refuse the container unless the claims and their files are of this very sandbox.
+    """Refuse the container unless its claims and their CDI files belong to this sandbox.
 
-    The files of a former sandbox let it be created and not started, which nobody tries again where
-    the pod has restartPolicy Never.
+    With files of a former sandbox the container is created and does not start; with restartPolicy
+    Never there is no retry.
 
     Raises:
-        NotAttachedError: one of them is not.
+        NotAttachedError: a claim or file belongs to another sandbox, or is not attached.
     """
     for uid in sorted(uids):
         record = attachments.get(uid)

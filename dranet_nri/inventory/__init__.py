@@ -1,10 +1,9 @@
-"""The device inventory: the node's publishable network devices, their names and attributes."""
+"""Device inventory: the node's publishable network devices, their names and attributes."""
 
 from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, NUMA_NODE
 from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
-    DEFAULT_FILTER,
     Inventory,
     inventory_from_facts,
 )
@@ -26,7 +25,6 @@ from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
     "ATTRIBUTE_NAMES",
-    "DEFAULT_FILTER",
     "MAX_ATTRIBUTES",
     "NUMA_NODE",
     "AzureHost",

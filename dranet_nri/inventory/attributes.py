@@ -1,11 +1,10 @@
-"""Attributes of devices: names, types and presence rules are dranet's, with a few more.
+"""Attributes of devices: those of dranet by name, type and presence, and a few more.
 
 Rules:
-1. Every string is cut to 64 bytes here and nowhere else: lists at a whole entry, others at a
-   character. The API server refuses a whole slice for one string that is longer.
-2. A device has at most 32 attributes. Above that those of GOES_FIRST are dropped, in its order, and
-   only as many as necessary. Names of dranet and Kubernetes are never dropped: with them alone a
-   device has 26 at most.
+1. Every string is truncated to 64 bytes, only here: lists at a whole entry, others at a character.
+   The API server refuses a slice with a longer string.
+2. A device has at most 32 attributes. Above that, those of GOES_FIRST are dropped in its order.
+   Those of dranet and Kubernetes are not dropped: a device has at most 26 of them.
 3. Lists are sorted, so that an unchanged device is not published again.
 
 Origin: kubernetes-sigs/dranet pkg/apis (names), k8s.io/dynamic-resource-allocation
@@ -25,12 +24,12 @@ from dranet_nri.model import Address, AttributeValue
 MAX_STRING_BYTES: Final = 64
 MAX_ATTRIBUTES: Final = 32
 
-GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
+GOES_FIRST: Final = (  # those least likely to be selected come first
     "dra.net/rdmaFirmware",
     "dra.net/sysImageGUID",
     "dra.net/nodeGUID",
     "dra.net/portGUID",
-    "dra.net/ibRate",  # ibRateGbps tells the same
+    "dra.net/ibRate",  # ibRateGbps has the same value
     "dra.net/ibSmLid",
     "dra.net/driver",
     "dra.net/linkSpeed",
@@ -38,7 +37,7 @@ GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
     "dra.net/rdmaPort",
     "dra.net/ibPortState",
     "dra.net/ibRateGbps",
-    "dra.net/ibLinkLayer",  # rdmaProtocol tells more
+    "dra.net/ibLinkLayer",  # rdmaProtocol includes it
     "dra.net/ibSubnetPrefix",
     "azure.dra.net/gpuDomains",
     RDMA_SHARED,
@@ -47,7 +46,7 @@ GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
 
 Attributes = Iterator[tuple[str, AttributeValue]]
 
-_LINK_TYPES: Final = {  # ARPHRD_*, linux/if_arp.h, in the words of iproute2
+_LINK_TYPES: Final = {  # ARPHRD_*, linux/if_arp.h, in the spelling of iproute2
     1: "ether",
     32: "infiniband",
     512: "ppp",
@@ -68,21 +67,21 @@ _STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-
 
 
 def readable(text: str) -> str:
-    """Return the kernel's text with bytes that are no UTF-8, lone surrogates here, replaced."""
+    """Return a kernel text with bytes that are not UTF-8 (lone surrogates) replaced."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def clipped(text: str) -> str:
-    """Return text cut at the last whole character within the API's 64 bytes."""
+    """Return text truncated to 64 bytes, at a whole character."""
     if len(text) <= MAX_STRING_BYTES and text.isascii():
         return text
     return readable(text).encode()[:MAX_STRING_BYTES].decode(errors="ignore")
 
 
 def joined(items: Iterable[str]) -> str:
-    """Return the sorted, distinct items with commas, as many whole ones as fit 64 bytes.
+    """Return the sorted, distinct items, comma-separated, as many whole ones as fit 64 bytes.
 
-    A first item that does not fit alone is clipped, so that the attribute still tells it exists.
+    A single item that does not fit is truncated, so that the attribute exists.
     """
     text = ""
     for item in sorted(set(map(readable, items))):
@@ -94,11 +93,11 @@ def joined(items: Iterable[str]) -> str:
 
 
 def netdev_attributes(device: NetDevice, function: PciFunction | None) -> Attributes:
-    """Yield what a visible net device adds.
+    """Yield the attributes of a net device on the host.
 
     Args:
         device: the net device.
-        function: the PCI function whose direct child it is, None for any other.
+        function: the PCI function whose direct child it is, else None.
     """
     link = device.link
     yield "dra.net/ifName", clipped(link.name)
@@ -124,11 +123,11 @@ def netdev_attributes(device: NetDevice, function: PciFunction | None) -> Attrib
 
 
 def pci_attributes(function: PciFunction, numa_nodes: int) -> Attributes:
-    """Yield what the PCI function adds, whether or not a net device is visible.
+    """Yield the attributes of the PCI function.
 
     Args:
         function: the function.
-        numa_nodes: how many the host has; dra.net/numaNode is for hosts with several.
+        numa_nodes: number of the host's NUMA nodes; dra.net/numaNode is for hosts with several.
     """
     yield "dra.net/pciAddress", function.address
     yield "dra.net/pciVendor", clipped(function.vendor_name)
@@ -148,12 +147,12 @@ def pci_attributes(function: PciFunction, numa_nodes: int) -> Attributes:
 
 
 def rdma_attributes(rdma: Sequence[RdmaDeviceFacts], ifname: str, dev_port: int) -> Attributes:
-    """Yield what its RDMA devices add; dra.net/rdma is there for every device.
+    """Yield the attributes of its RDMA devices; every device has dra.net/rdma.
 
     Args:
-        rdma: the RDMA devices found for it, the first one is described.
-        ifname: its net device, "" if none.
-        dev_port: the port of the function its net device belongs to, from 0.
+        rdma: its RDMA devices; the attributes are those of the first.
+        ifname: name of its net device, "" without one.
+        dev_port: port number of its net device on the function, 0 or more.
     """
     yield "dra.net/rdma", bool(rdma)
     if not rdma:
@@ -175,18 +174,18 @@ def rdma_attributes(rdma: Sequence[RdmaDeviceFacts], ifname: str, dev_port: int)
 
 
 def azure_attributes(placement: Placement) -> Attributes:
-    """Yield what the table of the VM size adds."""
+    """Yield the attributes from the table of the VM size."""
     yield "azure.dra.net/gpuDomains", joined(placement.gpu_domains)
 
 
 def within_budget(
     attributes: Mapping[str, AttributeValue], most: int = MAX_ATTRIBUTES
 ) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return the attributes sorted by name, without those that must go.
+    """Return the attributes sorted by name, without those above the limit.
 
     Args:
-        attributes: by name.
-        most: how many there is room for; capacities count as attributes.
+        attributes: attributes by name.
+        most: the limit; capacities count as attributes.
     """
     kept = dict(attributes)
     for name in GOES_FIRST:
@@ -213,7 +212,7 @@ def _port_attributes(port: RdmaPortFacts) -> Attributes:
 
 
 def _protocol(device: RdmaDeviceFacts, port: RdmaPortFacts | None) -> str:
-    """Return the port's protocol: the kernel shows that of the first, mlx4 may have both."""
+    """Return the port's protocol: the kernel reports that of the first port, mlx4 may mix both."""
     layer = port.link_layer if port else ""
     if layer == "InfiniBand" and device.protocol == "roce":
         return "ib"
@@ -223,7 +222,7 @@ def _protocol(device: RdmaDeviceFacts, port: RdmaPortFacts | None) -> str:
 
 
 def _guid(guid: str) -> str:
-    """Return the GUID, "" for the one of all zeros that a VF has before it is given one."""
+    """Return the GUID, "" for all zeros, as of a VF without an assigned one."""
     return guid if guid.strip("0:") else ""
 
 

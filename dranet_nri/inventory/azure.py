@@ -1,7 +1,7 @@
-"""GPU placement on Azure: the GPUs beside each NIC, where the PCIe tree does not show them.
+"""GPU placement on Azure: the GPUs near each NIC, which the PCIe tree does not show.
 
-Hyper-V gives every passed-through device a PCI domain of its own, so that no NIC shares a root with
-a GPU. The hardware layout is published per VM size only, as topology files for NCCL.
+Hyper-V puts each passed-through device into its own PCI domain, so that no NIC shares a root with a
+GPU. The hardware layout is published per VM size only, in topology files for NCCL.
 
 Origin: Azure/azhpc-images, topology/ndv4-topo.xml and ndv5-topo.xml.
 """
@@ -65,10 +65,10 @@ _NOTHING: Final[_Table] = {}
 
 
 def parse_vm_size(text: str) -> str:
-    """Return a VM size that has a table, as Azure writes it; "" stays "".
+    """Return a VM size that has a table, in Azure's spelling; "" for "".
 
     Raises:
-        InvalidValueError: none is known for that size.
+        InvalidValueError: the size has no table.
     """
     size = _CANONICAL.get(text.strip().lower(), "")
     if text and not size:
@@ -80,13 +80,13 @@ def parse_vm_size(text: str) -> str:
 
 
 def placements(host: AzureHost | None) -> Mapping[str, Placement]:
-    """Return PCI domain of a NIC -> where it sits; empty where no table is known to fit.
+    """Return PCI domain of a NIC -> its placement; empty without a matching table.
 
-    A size that has a table decides. Otherwise it is the table whose GPUs are in exactly the domains
-    that were seen: sizes with other GPUs on the same boards fit too.
+    The table is that of the VM size, else the one whose GPU domains equal those of the machine, as
+    for sizes with other GPUs on the same boards.
 
     Args:
-        host: None for a machine that is not Azure's.
+        host: facts of the machine, None outside of Azure.
     """
     if host is None:
         return _NOTHING

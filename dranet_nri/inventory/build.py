@@ -1,14 +1,14 @@
-"""Inventory builder: from the facts of a scan to the devices that may be published.
+"""Inventory builder: derives the publishable devices from the facts of a scan.
 
 Rules:
-1. A PCI function is one device; its net device, if it is on the host, adds to it. While the net
-   device is in a pod, the function stays with its own facts.
-2. Every further net device is a device of its own: another port of the function, a subfunction,
-   a virtual link. Each describes its own port of an RDMA device that several have, and is marked
-   as sharing it, because RDMA devices move as a whole.
-3. An RDMA device is found by its place in the device tree, or by the net device that the kernel
-   names (rdma_owner.py), never by its GUID. Sub-devices (SMI) are listed after their parent.
-4. Unsafe links are listed with the reason. One unusable device never affects the others.
+1. A PCI function is one device, with the attributes of its net device if that is on the host. While
+   the net device is in a pod, the function has its own attributes only.
+2. Every other net device is a separate device: another port of the function, a subfunction, a
+   virtual link. One that shares an RDMA device has the attributes of its own port, and is marked,
+   because RDMA devices move as a whole.
+3. An RDMA device is matched by its place in the device tree, or by the net device that the kernel
+   reports (rdma_owner.py), not by its GUID. Sub-devices (SMI) follow their parent.
+4. Unsafe links are listed with the reason. An unusable device does not affect the others.
 """
 
 import re
@@ -36,10 +36,6 @@ from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
 from dranet_nri.model import ARPHRD_INFINIBAND, AttributeValue, Device, DeviceKey
 
-DEFAULT_FILTER: Final = (
-    '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
-)
-
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
 _STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -52,10 +48,10 @@ class Inventory:
     """Devices of this node: published, and withheld with the reason.
 
     Attributes:
-        devices: publishable ones, sorted by name.
-        excluded: (name, reason) of what was left out, sorted by name.
-        unbound: names of those among them that only lack a driver for the network.
-        parents: those among them that may be shared, because pods get children of them.
+        devices: publishable devices, sorted by name.
+        excluded: (name, reason) of excluded devices, sorted by name.
+        unbound: names of excluded devices that only lack a network driver.
+        parents: excluded devices that may be shared as parents of child links.
     """
 
     devices: tuple[Device, ...] = ()
@@ -73,16 +69,16 @@ def inventory_from_facts(
     parents: Sequence[str] = (),
     memo: Memo | None = None,
 ) -> Inventory:
-    """Decide which devices exist, what they are called and which are safe to give away.
+    """Return the node's devices, their names, and which are safe to publish.
 
-    Every judgement is made from what is given: call it again when routes or links changed.
+    The result depends on the arguments only: call it again after changes of routes or links.
 
     Args:
-        facts: what a scan saw.
-        uplinks: of the same facts, where more is known than the facts have; None where not.
-        include: patterns of links that are offered though something says that the node uses them.
-        move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
-        parents: patterns of links that stay on the host, and of which pods get children.
+        facts: facts of a scan.
+        uplinks: uplinks of the same facts, None to derive them.
+        include: patterns of links to which no heuristic applies.
+        move_ipoib: False: IPoIB interfaces are neither devices nor part of one.
+        parents: patterns of links that stay on the host as parents of child links.
         memo: of a pass that has begun, None to compute everything.
     """
     facts = _with_representors(_placed(facts))
@@ -113,11 +109,11 @@ def inventory_from_facts(
 
 
 def why_invalid(device: Device, taken: Iterable[str]) -> str:
-    """Return why the API server would refuse the device, "" if it would not.
+    """Return why the API server would refuse the device, "" if it accepts it.
 
     Args:
-        device: complete.
-        taken: names already given on this node.
+        device: the complete device.
+        taken: device names in use on this node.
     """
     if not _LABEL.fullmatch(device.name):
         return f"the name {device.name!r} is not a DNS label"
@@ -129,17 +125,17 @@ def why_invalid(device: Device, taken: Iterable[str]) -> str:
 
 
 class _Draft:
-    """Collects devices and exclusions, and which devices have which RDMA devices."""
+    """Collects devices, exclusions, and the owners of RDMA devices."""
 
     def __init__(
         self, facts: HostFacts, staying: frozenset[int], parents: Sequence[str], memo: Memo
     ) -> None:
-        """Start with none.
+        """Start empty.
 
         Args:
-            facts: what a scan saw.
+            facts: facts of a scan.
             staying: ifindexes of links that may only be parents.
-            parents: patterns of links that are offered as such.
+            parents: patterns of links that are offered as parents.
             memo: of this pass.
         """
         self._facts = facts
@@ -184,7 +180,7 @@ class _Draft:
             self._devices[name] = device
 
     def finish(self) -> Inventory:
-        """Return the inventory; RDMA devices without an owner are left out by name."""
+        """Return the inventory; RDMA devices without an owner are excluded by name."""
         self._excluded += [
             (ascii(device.name)[1:-1], _ownerless(device))
             for device in self._facts.rdma
@@ -198,7 +194,7 @@ class _Draft:
         )
 
     def _marked(self, device: Device) -> Device:
-        """Return the device, marked if another one has an RDMA device of its too."""
+        """Return the device, marked if it shares an RDMA device with another."""
         if all(self._owners[name] == 1 for name in device.rdma_devices):
             return device
         return self._with_mark(device, RDMA_SHARED)
@@ -219,7 +215,7 @@ def _ownerless(device: RdmaDeviceFacts) -> str:
 
 
 def _placed(facts: HostFacts) -> HostFacts:
-    """Return the facts with the NUMA nodes that only the table of an Azure size has."""
+    """Return the facts with the NUMA nodes from the table of an Azure size."""
     table = placements(facts.azure)
 
     def placed(function: PciFunction) -> PciFunction:
@@ -235,7 +231,7 @@ def _placed(facts: HostFacts) -> HostFacts:
 def _with_representors(facts: HostFacts) -> HostFacts:
     """Return the facts with the port names of representors in the form of current kernels.
 
-    mlx5 before Linux 5.0 numbers the representors of VFs: "0" where later kernels say "pf0vf0"
+    mlx5 before Linux 5.0 numbers the representors of VFs: "0" instead of "pf0vf0"
     (commit c12ecc2305, "Move to use common phys port names"). Other drivers number their ports.
     """
     numbered = {function.address for function in facts.functions if function.driver == "mlx5_core"}
@@ -249,7 +245,7 @@ def _with_representors(facts: HostFacts) -> HostFacts:
 
 
 def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], ...]]:
-    """Return the facts without IPoIB interfaces, and what is excluded by that: (name, reason)."""
+    """Return the facts without IPoIB interfaces, and (name, reason) of these."""
     staying = [netdev.link for netdev in facts.netdevs if netdev.link.arphrd == ARPHRD_INFINIBAND]
     others = tuple(netdev for netdev in facts.netdevs if netdev.link not in staying)
     excluded = ((interface_device_name(link.name), f"{link.name}: {_STAYS}") for link in staying)
@@ -257,10 +253,10 @@ def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], 
 
 
 def _primaries(facts: HostFacts, functions: dict[str, PciFunction]) -> dict[str, NetDevice]:
-    """Return PCI address -> the net device that the function's own device name stands for.
+    """Return PCI address -> the net device that belongs to the function's device.
 
-    Where drivers put several ports on a function, the first port has the function's name even
-    while it is away, so that names do not wander.
+    If a function has several ports, the first one does, even while it is in a pod, so that device
+    names are stable.
     """
     children: dict[str, list[NetDevice]] = defaultdict(list)
     for device in facts.netdevs:
@@ -279,7 +275,7 @@ def _primaries(facts: HostFacts, functions: dict[str, PciFunction]) -> dict[str,
 
 
 def _is_own(device: NetDevice, function: PciFunction) -> bool:
-    """Whether the device is the function's direct child: no subfunction, representor or upper."""
+    """Whether it is the function's direct child: no subfunction, representor or upper link."""
     link = device.link
     direct = (link.bus, link.parent) == (function.bus, function.parent or function.address)
     return direct and not link.lower and "pf" not in device.port_name
@@ -292,7 +288,7 @@ def _further_name(device: NetDevice, function: PciFunction | None) -> str:
 
 
 class _RdmaOwners:
-    """Finds the RDMA devices of a net device, or of a function without one."""
+    """Index of the RDMA devices of net devices, and of functions without one."""
 
     def __init__(self, rdma: Sequence[RdmaDeviceFacts]) -> None:
         self._by_parent: dict[tuple[str, str], list[RdmaDeviceFacts]] = defaultdict(list)
@@ -306,7 +302,7 @@ class _RdmaOwners:
     def of(
         self, netdev: NetDevice | None, function: PciFunction | None
     ) -> tuple[RdmaDeviceFacts, ...]:
-        """Return them sorted by name, sub-devices last."""
+        """Return the RDMA devices, sorted by name, sub-devices last."""
         if not (self._by_parent or self._by_netdev) or (netdev and "pf" in netdev.port_name):
             return ()  # the switch's side of a VF, not the VF
         key = _key(netdev, function)
@@ -329,9 +325,9 @@ def _device(
 
     Args:
         name: its name.
-        netdev: None if it has none here.
-        function: None if it has none.
-        known: its RDMA devices, where a table puts it, how many NUMA nodes the host has.
+        netdev: its net device, None if not on the host.
+        function: its PCI function, None without one.
+        known: its RDMA devices, its placement, and the number of NUMA nodes.
     """
     rdma, placement, numa_nodes = known
     attributes: dict[str, AttributeValue] = {}

@@ -1,16 +1,16 @@
-"""Links that a pod must never get, because the node would lose its network.
+"""Exclusion rules: links that no pod may get, because the node would lose its network.
 
 Rules:
 1. The uplinks: see uplinks.py.
-2. Every link below an uplink carries it, and every link above depends on it; neither is published.
-   Below: IFLA_LINK's target, the slaves, and the peer that a veth's or an Open vSwitch port's
-   traffic passes. Above: the master, and the links whose IFLA_LINK points here. Both are followed
-   to the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
-   below the uplink, so pods may have it.
-3. The rules use the current facts; only the uplinks are remembered.
-4. On Hyper-V a NIC appears twice: the synthetic device, and behind it a VF (accelerated
-   networking). The VF is never published: not enslaved, not before the kernel has enslaved it,
-   and not as an RDMA device without its net device.
+2. Lower links of an uplink carry it, and upper links depend on it; neither is published. Lower: the
+   target of IFLA_LINK, the slaves, and the peer through which a veth's or an Open vSwitch port's
+   traffic passes. Upper: the master, and links whose IFLA_LINK is this one. Both relations are
+   followed transitively, but not mixed: a second VLAN on the uplink's bond is neither an upper nor
+   a lower link of the uplink, so pods may have it.
+3. The rules use current facts; only uplinks depend on previous scans.
+4. On Hyper-V a NIC appears twice: as the synthetic device and as a VF behind it (accelerated
+   networking). The VF is not published, neither before the kernel enslaves it nor after, nor as an
+   RDMA device without its net device.
 """
 
 from collections import defaultdict
@@ -82,11 +82,11 @@ _Neighbours = Callable[[Link], Iterable[int]]
 
 
 def uplink_tree(links: Sequence[Link], roots: Mapping[int, str]) -> dict[int, str]:
-    """Return ifindex -> reason for the uplinks and every link above or below one.
+    """Return ifindex -> reason for the uplinks and their upper and lower links.
 
     Args:
-        links: all of the namespace.
-        roots: the same for the uplinks alone.
+        links: all links of the namespace.
+        roots: ifindex -> reason for the uplinks.
     """
     by_index = {link.index: link for link in links}
     slaves: dict[int, list[int]] = defaultdict(list)
@@ -109,7 +109,7 @@ def uplink_tree(links: Sequence[Link], roots: Mapping[int, str]) -> dict[int, st
     for root in sorted(roots):
         name = by_index[root].name
         for index in _reachable(by_index, root, above):
-            reasons.setdefault(index, f"hangs on the uplink {name}")
+            reasons.setdefault(index, f"depends on the uplink {name}")
         for index in _reachable(by_index, root, below):
             reasons.setdefault(index, f"carries the uplink {name}")
     return reasons | dict(roots)
@@ -123,25 +123,25 @@ def link_hazard(
     included: bool = False,
     stays: bool = False,
 ) -> str:
-    """Return why this link must not be published, whatever the routes are; "" if it may.
+    """Return why this link must not be published, independent of routes; "" if it may.
 
     Args:
         device: the net device to judge.
         links: all links of the namespace by ifindex.
         slaved: ifindexes that are the master of some link.
-        included: its name alone is no reason.
-        stays: pods get children of it, so that it need not leave.
+        included: whether --include matches it, which overrides name rules.
+        stays: whether it stays on the host as a parent of child links.
     """
     link = device.link
     if device.unreadable:
-        return f"what the kernel tells of it cannot be read: {device.unreadable}"
+        return f"its kernel facts cannot be read: {device.unreadable}"
     if link.loopback:
         return "loopback"
     owner = "" if included else _cni_owner(link.name)
     if owner:
         return f"belongs to {owner}"
     if is_spare(link.name) and not link.parent:
-        return "came home from a pod and waits for its own name, see dranet-nri status"
+        return "returned from a pod with a temporary name, see dranet-nri status"
     master = links.get(link.master)
     if link.master and not (master and master.kind == "vrf"):
         return _slave_reason(master)
@@ -157,11 +157,11 @@ def link_hazard(
 
 
 def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
-    """Return why the node probably uses this link; "" if nothing says so. --include overrules it.
+    """Return why the node probably uses this link, "" without a sign. --include overrides it.
 
     Args:
         device: the net device to judge.
-        rules: of policy routing.
+        rules: the policy rules.
     """
     link = device.link
     if link.kind in _OVERLAYS:
@@ -176,7 +176,7 @@ def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
 
 
 def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
-    """Whether the rule is for the link's own packets, and leaves with it."""
+    """Whether the rule is for the link's own packets, so that a move may remove it."""
     if rule.only_destination or device.link.name in rule.names:
         return True
     if not rule.source or rule.invert:
@@ -186,9 +186,9 @@ def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
 
 
 def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
-    """Return ifindex -> why a link must not be published because of what runs over it.
+    """Return ifindex -> reason for links with upper links that would break.
 
-    A VLAN counts that the host uses, and one that carries what counts; any other link counts.
+    A VLAN counts if the host uses it or if it has such an upper link; any other link counts.
     """
     uppers: dict[int, list[NetDevice]] = defaultdict(list)
     for device in devices:
@@ -210,7 +210,7 @@ def _carried(
     uppers: Mapping[int, Sequence[NetDevice]],
     elsewhere: Mapping[int, Sequence[str]],
 ) -> str:
-    """Return what runs over a link and would not stand its leaving, "" if nothing does."""
+    """Return the reason of an upper link that a move would break, "" without one."""
     reached, pending = {index}, [index]
     while pending:
         lower = pending.pop()
@@ -233,7 +233,7 @@ def _a(word: str) -> str:
 
 
 def _lost(device: NetDevice) -> str:
-    """Return what an upper link loses with the one below; "" for an unused VLAN."""
+    """Return what an upper link loses with its lower link; "" for an unused VLAN."""
     upper = device.link
     if upper.kind in DELETED_WITH_LOWER:
         return f"carries {upper.name}, which the kernel deletes when it leaves"
@@ -249,7 +249,7 @@ def _lost(device: NetDevice) -> str:
 
 
 def function_hazard(function: PciFunction) -> str:
-    """Return why this PCI function will never have a net device; "" if it may."""
+    """Return why this PCI function cannot have a net device, "" if it may."""
     if not function.driver:
         return "no driver is bound"
     if function.driver in _USERSPACE_DRIVERS:
@@ -258,23 +258,23 @@ def function_hazard(function: PciFunction) -> str:
 
 
 def is_synthetic(link: Link) -> bool:
-    """Whether this is Hyper-V's side of a NIC that is also seen as a PCI function."""
+    """Whether this is the synthetic device of a Hyper-V NIC, which also has a PCI function."""
     return link.bus == NETVSC_BUS
 
 
 def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
-    """Return why this net device is the hidden half of a Hyper-V NIC; "" if it is not.
+    """Return the reason if this net device is the VF of a Hyper-V NIC, else "".
 
     Args:
         device: the net device to judge.
-        synthetic: MAC address -> name of the synthetic net devices.
+        synthetic: MAC address -> name of synthetic net devices.
     """
     master = synthetic.get(device.link.mac) if device.link.bus == "pci" else None
     return _behind(master) if master else ""
 
 
 def hazards_without_netdev(facts: HostFacts) -> dict[str, str]:
-    """Return PCI address -> why the function must not be published without its net device."""
+    """Return PCI address -> reason for functions not to publish without their net device."""
     reasons = {function.address: function_hazard(function) for function in facts.functions}
     if any(is_synthetic(device.link) for device in facts.netdevs):
         for device in facts.rdma:

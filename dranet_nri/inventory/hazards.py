@@ -1,6 +1,6 @@
-"""Links that no pod may have, with the reason: one function for the inventory and for attach.
+"""Hazards: links that no pod may have, with the reason, for the inventory and for attach.
 
-The rules are those of exclusions.py and uplinks.py; this module combines them.
+Combines the rules of exclusions.py and uplinks.py.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -31,8 +31,8 @@ def hazards(
     """Return ifindex -> reason for every link that must not be published.
 
     Args:
-        facts: what the host shows; of links, the values of outline() are enough.
-        uplinks: of the same facts, where more is known than the facts have; None where not.
+        facts: facts of the host; links as of outline() suffice.
+        uplinks: uplinks of the same facts, None to derive them.
         include: patterns of links to which no heuristic applies.
     """
     links = [device.link for device in facts.netdevs]
@@ -61,14 +61,14 @@ def parent_hazards(
 ) -> dict[int, str]:
     """Return ifindex -> reason for every link of which no pod may have a child.
 
-    The link stays, so what runs over it does not matter, nor whether it could leave.
+    The link stays, so upper links do not matter, nor whether it can move.
 
     Args:
-        facts: what the host shows.
-        uplinks: of the same facts, where more is known than the facts have; None where not.
+        facts: facts of the host.
+        uplinks: uplinks of the same facts, None to derive them.
         include: patterns of links to which no heuristic applies.
-        parents: patterns of links that the administrator offers as parents, uplinks among them.
-        among: ifindexes of the links to judge, None for all.
+        parents: patterns of links that the administrator offers as parents, also uplinks.
+        among: ifindexes of the links to check, None for all.
     """
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
@@ -100,15 +100,14 @@ def is_named(device: NetDevice, include: Sequence[str]) -> bool:
 def why_unpublished(
     key: DeviceKey, index: int | None, facts: HostFacts, reasons: Mapping[int, str]
 ) -> str:
-    """Return why a pod may not have the device that a record names; "" if it may.
+    """Return why a pod may not have a recorded device, "" if it may.
 
     Args:
-        key: the device, as the record has it.
-        index: of its link on the host; None where the record's device has none there, so that
-            every link of its parent counts, but for IPoIB: where the RDMA device is shared it
-            stays, and where it moves, require_alone() refuses.
-        facts: what the host shows.
-        reasons: of the same facts.
+        key: key of the recorded device.
+        index: ifindex of its link on the host. With None every link of its parent counts, except
+            IPoIB: in shared mode it stays, in exclusive mode require_alone() refuses.
+        facts: facts of the host.
+        reasons: hazards of the same facts.
     """
     concerned = [
         device.link

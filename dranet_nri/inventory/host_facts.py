@@ -1,7 +1,6 @@
-"""Facts of one host scan: the input of the inventory, as plain values.
+"""Host facts: result of one scan as plain values, input of the inventory.
 
-This module decides nothing: each scan decides anew from these values which devices may be
-published.
+This module has no rules: the inventory derives the publishable devices from these values.
 """
 
 from dataclasses import dataclass
@@ -17,20 +16,18 @@ class PciFunction:
 
     Attributes:
         address: "dddd:bb:dd.f", lower case.
-        base_class: first byte of the class code; 2 is a network controller.
-        driver: name of the bound kernel driver, "" if none is bound.
-        numa_node: -1 where the firmware has none.
+        driver: name of the bound kernel driver, "" if none.
+        numa_node: NUMA node, -1 if the firmware has none.
         root: first part of its path, the root complex ("pci0000:8c").
         subsystem: subsystem device id, four lower-case hex digits, "" if unknown.
-        vendor_name, device_name: words of the PCI ID database.
-        physical: address of the PF if this is a VF, "" otherwise.
-        vf_limit, vf_count: how many VFs it can have, and has.
-        bus, parent: the device whose child a net device is: the function itself, or the
-            virtio device below it.
+        vendor_name, device_name: names in the PCI ID database.
+        physical: address of the PF of a VF, else "".
+        vf_limit, vf_count: maximum and current number of VFs.
+        bus, parent: parent device of its net devices: the function, or the virtio device
+            below it.
     """
 
     address: str
-    base_class: int
     driver: str
     numa_node: int = -1
     root: str = ""
@@ -50,14 +47,14 @@ class NetDevice:
 
     Attributes:
         pci: address of the nearest PCI function above it, "" if none.
-        virtual: it has no hardware above it (/sys/devices/virtual).
-        dev_port: number of the port on a function that has several.
-        port_name: IFLA_PHYS_PORT_NAME ("p0", "pf0vf1"), "" if the driver gives none.
+        virtual: it is below /sys/devices/virtual.
+        dev_port: port number, on a function with several ports.
+        port_name: IFLA_PHYS_PORT_NAME ("p0", "pf0vf1"), "" if the driver has none.
         speed_mbps: link speed in Mbit/s, 0 while it is unknown.
-        pinned: the kernel says that it can never leave its namespace.
-        unreadable: why no more than its name and parent is known, "" if the rest is.
-        above_elsewhere: kinds of the links that run over it in other network namespaces.
-        tc_filters, tcx_programs: names of the BPF programs attached, in any order.
+        pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE).
+        unreadable: error of the read, if only name and parent are known, else "".
+        above_elsewhere: kinds of its upper links in other network namespaces.
+        tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 
     link: Link
@@ -80,14 +77,14 @@ class RdmaPortFacts:
 
     Attributes:
         state: "ACTIVE", "DOWN", "INIT", "ARMED", "" if unknown.
-        rate: as sysfs words it ("200 Gb/sec (4X HDR)").
-        link_layer: "InfiniBand" or "Ethernet"; others (EFA) have "Unknown".
-        netdevs: names of the net devices it belongs to.
+        rate: in the form of sysfs ("200 Gb/sec (4X HDR)").
+        link_layer: "InfiniBand", "Ethernet", or "Unknown" (EFA).
+        netdevs: names of its net devices.
         phys_state: "LinkUp", "Disabled", "Polling", …, "" if unknown.
         rate_gbps: Gbit/s, rounded down; 0 if unknown.
-        lid, sm_lid: of an InfiniBand port, 0 while its subnet manager gave none.
-        subnet_prefix, guid: halves of an InfiniBand port's first GID, "" elsewhere.
-        pkeys: those of an InfiniBand port's table, in its order, without empty entries.
+        lid, sm_lid: LIDs of an InfiniBand port, 0 while the subnet manager assigned none.
+        subnet_prefix, guid: halves of an InfiniBand port's first GID, else "".
+        pkeys: P_Key table of an InfiniBand port, in order, without empty entries.
     """
 
     number: int
@@ -106,18 +103,18 @@ class RdmaPortFacts:
 
 @dataclass(frozen=True, slots=True)
 class RdmaDeviceFacts:
-    """One RDMA device that the host's namespace can see (/sys/class/infiniband).
+    """One RDMA device of the host's namespace (/sys/class/infiniband).
 
     Attributes:
         bus, parent: its parent device ("pci", "0000:8a:00.0"), "" if it has none.
         pci: address of the nearest PCI function above it, "" if none.
-        node_type: as sysfs words it ("CA", "RNIC", "unspecified").
+        node_type: in the form of sysfs ("CA", "RNIC", "unspecified").
         node_guid: "0c42:a103:0065:5a1e", "" if unknown.
-        sys_image_guid: the same for all devices of one card, "" if unknown.
+        sys_image_guid: equal for all devices of one card, "" if unknown.
         fw_version: "" if unknown.
-        protocol: of the first port, "ib", "roce", "iw", "usnic" or "opa"; "" for others (EFA).
-        index: RDMA_NLDEV_ATTR_DEV_INDEX, None where NETLINK_RDMA has none.
-        part_of: name of the RDMA device whose sub-device it is, "" if none.
+        protocol: protocol of the first port: "ib", "roce", "iw", "usnic", "opa", "" (EFA).
+        index: RDMA_NLDEV_ATTR_DEV_INDEX, None without NETLINK_RDMA.
+        part_of: name of the RDMA device of a sub-device, else "".
     """
 
     name: str
@@ -136,11 +133,11 @@ class RdmaDeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class AzureHost:
-    """PCIe layout facts of an Azure machine, where every device is alone in its domain.
+    """PCIe layout facts of an Azure machine, with one PCI domain per device.
 
     Attributes:
-        gpu_domains: PCI domains that have a GPU ("0001").
-        vm_size: as Azure calls it ("Standard_ND96isr_H100_v5"), "" where unknown.
+        gpu_domains: PCI domains with a GPU ("0001").
+        vm_size: in Azure's spelling ("Standard_ND96isr_H100_v5"), "" if unknown.
     """
 
     gpu_domains: frozenset[str] = frozenset()
@@ -149,15 +146,14 @@ class AzureHost:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Everything one scan saw.
+    """All facts of one scan.
 
     Attributes:
-        functions: the PCI functions of base class 02, and those above RDMA devices.
-        other_functions: addresses of all others; one above an RDMA device that is in a pod is among
-            them.
-        all_rdma: no RDMA device is out of sight, in another network namespace.
-        numa_nodes: how many NUMA nodes the host has.
-        numa_near: for each of them, it first, those as near as can be; see numa.near.
+        functions: PCI functions of base class 02, and those of RDMA devices.
+        other_functions: addresses of all others, including those of RDMA devices in pods.
+        all_rdma: no RDMA device is in another network namespace.
+        numa_nodes: number of NUMA nodes.
+        numa_near: for each NUMA node itself and its nearest nodes, see numa.near.
         azure: None on other machines.
     """
 

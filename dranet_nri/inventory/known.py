@@ -1,6 +1,6 @@
-"""Known devices: the inventory joined with what the host does not show at this moment.
+"""Known devices: the inventory joined with devices that are not on the host now.
 
-The last facts of allocated devices are added, and the parents that stay on the host.
+Adds the last facts of allocated devices, and parents that stay on the host.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,23 +13,22 @@ from dranet_nri.model import AttributeValue, Device
 
 
 def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
-    """Return the inventory with the last facts of devices that pods hold right now.
+    """Return the inventory with the last facts of devices in pods.
 
-    A device whose net or RDMA device is not on the host keeps what was known of it; one that is
-    on the host is taken as seen, and so is an RDMA device that all namespaces share. What the scan
-    found unsafe stays out, but for a driver that is gone: a device that lacks its own is no danger,
-    and its owner must be notified.
+    A device whose net or RDMA device is not on the host keeps its last facts; otherwise those of
+    the scan are used, also for an RDMA device in shared mode. Excluded devices stay excluded,
+    except those without a driver: these are safe, and their owner must be notified.
 
     Args:
-        inventory: of this moment.
-        allocated: the devices of all allocations, as they were when they were allocated.
+        inventory: the current inventory.
+        allocated: devices of all allocations, with the facts at allocation.
     """
     devices = {device.name: device for device in inventory.devices}
     unsafe = {name for name, _ in inventory.excluded}
     parents = {device.name: device for device in inventory.parents}
     for known in allocated:
         live = devices.get(known.name)
-        if live is None and known.name in parents:  # what runs over it is maybe its pod's child
+        if live is None and known.name in parents:  # its upper link may be the pod's child
             live = devices[known.name] = parents[known.name]
         if live is None and (known.name not in unsafe or known.name in inventory.unbound):
             devices[known.name] = known
@@ -47,7 +46,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
 
 
 def with_parents(inventory: Inventory, names: Collection[str]) -> Inventory:
-    """Return the inventory with those of its parents as devices that have these names."""
+    """Return the inventory with the parents of these names as devices."""
     offered = {device.name: device for device in inventory.parents if device.name in names}
     devices = offered | {device.name: device for device in inventory.devices}
     return replace(
@@ -67,7 +66,7 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
 
 
 def _is_away(live: Device, known: Device) -> bool:
-    """Whether something of the device that was on the host at allocation is not there now."""
+    """Whether its net or an RDMA device is no longer on the host."""
     return bool(
         (known.key.name and not live.key.name) or (known.rdma_devices and not live.rdma_devices)
     )

@@ -21,7 +21,7 @@ def port_device_name(address: str, port: int) -> str:
 
 
 def interface_device_name(name: str) -> str:
-    """Return the interface's name if it is a DNS label, else "net-" and its base32 form."""
+    """Return the interface's name if it is a DNS label, else "net-" and its base32 encoding."""
     if not name or _LABEL.fullmatch(name):
         return name
     return (

@@ -1,21 +1,21 @@
-"""NUMA nodes at the least distance from a device's own node, on the same socket.
+"""NUMA proximity: nodes at the minimum distance from a device's node, on the same socket.
 
-Origin: KEP-6072 and k8s.io/dynamic-resource-allocation/deviceattribute (numa_linux.go), whose lists
-these are; there the columns of a distance table count as numbers of nodes, here as the nodes that
-are online, as the kernel writes them.
+Origin: KEP-6072 and k8s.io/dynamic-resource-allocation/deviceattribute (numa_linux.go), with equal
+results. There the columns of a distance table are node numbers, here the online nodes, as in the
+kernel.
 """
 
 from collections.abc import Mapping, Sequence
 
 
 def near(node: int, distances: Mapping[int, int], sockets: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the node, then the others of its socket that are at the least distance, ascending.
+    """Return the node, then the nodes of its socket at the minimum distance, ascending.
 
     Args:
-        node: it.
-        distances: of each node from it, as the firmware's SLIT has them.
-        sockets: node -> the socket of its CPUs. One without CPUs is taken to be of the same socket,
-            and so are all where its own is unknown.
+        node: the node.
+        distances: node -> distance, from the firmware's SLIT.
+        sockets: node -> socket of its CPUs. A node without CPUs counts as of the same socket, and
+            so do all if the node's own socket is unknown.
     """
     others = {other: distance for other, distance in distances.items() if other != node}
     least = min(others.values(), default=0)
@@ -33,12 +33,12 @@ def near(node: int, distances: Mapping[int, int], sockets: Mapping[int, int]) ->
 def near_nodes(
     nodes: Sequence[int], table: Mapping[int, str], sockets: Mapping[int, int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return `near` of each node; a node whose distances make no sense is alone.
+    """Return `near` of each node; only itself for a node with invalid distances.
 
     Args:
-        nodes: those online, ascending.
-        table: node -> its line of distances, one for each node online (sysfs-devices-node).
-        sockets: as for near.
+        nodes: online nodes, ascending.
+        table: node -> line of distances, one per online node (sysfs-devices-node).
+        sockets: see near.
     """
     return tuple(near(node, _distances(nodes, table.get(node, "")), sockets) for node in nodes)
 

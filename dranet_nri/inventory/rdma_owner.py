@@ -1,14 +1,13 @@
-"""RDMA devices that belong to a NIC: one rule for the inventory and for attach.
+"""RDMA ownership: the RDMA devices of a NIC, by one rule for the inventory and for attach.
 
 Rules:
-1. RDMA devices below the NIC's own parent belong to it: a subfunction's parent is a device of its
-   own, not the function it is part of. For a NIC whose net device is not on the host, the parent is
-   its function.
-2. Without any below the parent, the kernel names the net device of a port: the RDMA device of an
-   eRDMA is on another function than its NIC.
-3. A software RDMA device has no parent, and also belongs to the net device that the kernel names.
-4. The NIC's RDMA device also names a virtual link on the NIC, and Hyper-V's synthetic device. An
-   RDMA device of hardware does not belong to those.
+1. RDMA devices of the NIC's parent device belong to it. A subfunction has its own parent device.
+   For a NIC whose net device is not on the host, the parent is its function.
+2. If the parent has none, the net device that the kernel reports for a port decides: the RDMA
+   device of an eRDMA is on another function than its NIC.
+3. A software RDMA device has no parent, and belongs to the net device that the kernel reports.
+4. For the NIC's RDMA device the kernel may also report a virtual link on the NIC, or Hyper-V's
+   synthetic device. An RDMA device of hardware does not belong to those.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -23,13 +22,13 @@ Naming = Callable[[Sequence[RdmaDeviceFacts]], Collection[str]]
 def own_rdma(
     key: DeviceKey, devices: Sequence[RdmaDeviceFacts], naming: Naming
 ) -> tuple[RdmaDeviceFacts, ...]:
-    """Return those of the devices that are the NIC's.
+    """Return the RDMA devices that belong to the NIC.
 
     Args:
-        key: of the NIC, its name "" where it has no net device.
-        devices: those that may be; name, bus and parent are used.
-        naming: returns the names of those of which a port has the NIC's net device. Asking may
-            be dear: it is asked for those alone that this decides.
+        key: key of the NIC, with name "" without a net device.
+        devices: candidates; name, bus and parent are used.
+        naming: returns the names of those with a port that has the NIC's net device. It may be
+            slow, and is called only for devices where it decides.
     """
     place = (key.bus, key.parent) if key.name or not key.pci else ("pci", key.pci)
     below = tuple(

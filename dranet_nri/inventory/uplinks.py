@@ -1,14 +1,14 @@
-"""Uplinks: the links without which the node loses its network, or the cluster loses the node.
+"""Uplinks: links that connect the node to its network and to the cluster.
 
 Rules:
-1. The legs of the lowest-metric default route of table main, per family; instead of them, those
-   that the administrator names (--uplink-interfaces). A route that a router advertised counts only
-   where there is no other, and no link has an address of the Node: every rail of a fabric has one.
-2. The links that have an address of the Node, where the cluster knows it (`kubelet --node-ip`):
-   the default route may use another link, or be absent.
-3. Either may be missing for a moment: a lease ends, a driver is reloaded. While no link has a
-   default route, the last ones that had keep their rank; likewise those with an address of the
-   Node. A link that was made anew is identified by its name, or by its parent device.
+1. The links of the lowest-metric default route of table main, per family; instead of these, those
+   of --uplink-interfaces. An advertised route counts only if there is no other, and no link has an
+   address of the Node: every rail of a fabric may have one.
+2. The links with an address of the Node (`kubelet --node-ip`), if known: the default route may use
+   another link, or be absent.
+3. Both may be missing briefly, as when a lease ends or a driver is reloaded. While no link has a
+   default route, the last links with one count; likewise those with an address of the Node. A
+   recreated link is matched by its name, or by its parent device.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,18 +30,18 @@ _WAS_REACHED: Final = "it had an address of the Node, and no link has one now"
 
 @dataclass(frozen=True, slots=True)
 class Uplinks:
-    """The node's own links, as they were seen last.
+    """The node's uplinks in the last scan.
 
     Attributes:
-        routed: those with a default route, and why each is one.
-        reached: those with an address of the Node, and why each is one.
+        routed: links with a default route -> reason.
+        reached: links with an address of the Node -> reason.
     """
 
     routed: tuple[tuple[Link, str], ...] = ()
     reached: tuple[tuple[Link, str], ...] = ()
 
     def among(self, links: Sequence[Link]) -> Mapping[int, str]:
-        """Return ifindex -> reason for those of the links that are uplinks."""
+        """Return ifindex -> reason for the links that are uplinks."""
         return {
             link.index: reason
             for known, reason in (*self.reached, *self.routed)
@@ -55,13 +55,13 @@ def uplinks_of(
     before: Uplinks | None = None,
     named: Sequence[str] = (),
 ) -> Uplinks:
-    """Return the uplinks of this moment.
+    """Return the current uplinks.
 
     Args:
-        facts: what a scan saw.
-        node_addresses: those of the Node, as inet_ntop(3) writes them; none where unknown.
-        before: the uplinks of a moment ago, None at first.
-        named: patterns of interfaces that are the uplinks, none to go by routes.
+        facts: facts of a scan.
+        node_addresses: addresses of the Node, in the form of inet_ntop(3); () if unknown.
+        before: uplinks of the previous scan, None at first.
+        named: patterns of uplink interfaces, () to derive them from routes.
     """
     before = before or Uplinks()
     reached = tuple(_reached(facts, node_addresses)) or tuple(
@@ -100,7 +100,7 @@ def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tupl
 
 
 def _of(known: Link, links: Sequence[Link]) -> Sequence[Link]:
-    """Return the current link, or those that may have been created in its place."""
+    """Return the current link, or its possible replacements."""
     return [link for link in links if link.index == known.index] or [
         link
         for link in links

@@ -1,1 +1,1 @@
-"""The kernel adapter: netlink, network namespaces and sysctls, one function per request."""
+"""Kernel adapter: netlink, network namespaces and sysctls, one function per request."""

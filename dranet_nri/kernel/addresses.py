@@ -4,7 +4,7 @@ import struct
 from errno import EADDRNOTAVAIL, EEXIST
 from ipaddress import ip_interface
 from socket import AF_INET, AF_INET6
-from typing import Final
+from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import AddressMessage
@@ -22,6 +22,10 @@ from dranet_nri.linux.netlink.codec import (
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import FOREVER, Address, DetectedAddress
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.ops import AddAddress
+
+AddressOp = AddAddress | LeaseAddress | DropAddress
 
 RTM_NEWADDR: Final = 20
 RTM_DELADDR: Final = 21
@@ -38,7 +42,7 @@ IFA_FLAGS: Final = 8
 IFA_RT_PRIORITY: Final = 9
 IFA_PROTO: Final = 11
 
-IFA_F_TEMPORARY: Final = 0x01  # IPv6 privacy address; the bit says "secondary" for IPv4
+IFA_F_TEMPORARY: Final = 0x01  # IPv6 privacy address; IFA_F_SECONDARY for IPv4
 IFA_F_NODAD: Final = 0x02
 IFA_F_OPTIMISTIC: Final = 0x04
 IFA_F_DADFAILED: Final = 0x08
@@ -64,9 +68,9 @@ _LIFETIMES: Final = struct.Struct("=II")  # struct ifa_cacheinfo: preferred, val
 def dump_addresses(
     netlink: RtnetlinkSocket, where: str, index: int, name: str
 ) -> tuple[Address, ...]:
-    """Return the link's addresses in an order that makes the same list when they are added again.
+    """Return the link's addresses in the order in which adding them restores the list.
 
-    The kernel puts an IPv6 address before those of its scope that are there.
+    The kernel puts a new IPv6 address before the others of its scope.
     """
     what = f"dump addresses of {name} in {where}"
     bodies = netlink.dump(what, RTM_GETADDR, _HEADER.pack(0, 0, 0, 0, index))
@@ -110,7 +114,7 @@ def _address(body: bytes, name: str) -> Address:
     if IFA_CACHEINFO in attrs:
         preferred, valid = fixed(_LIFETIMES, attrs[IFA_CACHEINFO])
     flags = u32(attrs.get(IFA_FLAGS), flags)
-    told = SETTABLE | IFA_F_TEMPORARY if family == AF_INET6 else SETTABLE
+    kept = SETTABLE | IFA_F_TEMPORARY if family == AF_INET6 else SETTABLE
     label = text(attrs.get(IFA_LABEL))
     return Address(
         cidr=f"{local}/{length}",
@@ -120,17 +124,34 @@ def _address(body: bytes, name: str) -> Address:
         label=label if label != name else "",
         valid_s=valid,
         preferred_s=preferred,
-        flags=flags & told,
+        flags=flags & kept,
         proto=u8(attrs.get(IFA_PROTO)),
         metric=u32(attrs.get(IFA_RT_PRIORITY)),
     )
+
+
+def apply(netlink: RtnetlinkSocket, what: str, index: int, op: AddressOp) -> None:
+    """Run an operation on an address of the link.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    match op:
+        case AddAddress():
+            add_address(netlink, what, index, op.address)
+        case LeaseAddress():
+            put_address(netlink, what, index, op.address)
+        case DropAddress():
+            del_address(netlink, what, index, op.cidr)
+        case _:
+            assert_never(op)
 
 
 def add_address(netlink: RtnetlinkSocket, what: str, index: int, address: Address) -> None:
     """Add an address to the link.
 
     Raises:
-        KernelError: EEXIST, the link has the address with another prefix length or peer.
+        KernelError: EEXIST: the link has the address with another prefix length or peer.
     """
     try:
         netlink.do(what, RTM_NEWADDR, NLM_F_EXCL_CREATE, _request(index, address))

@@ -1,4 +1,4 @@
-"""Children of links of the host: made, identified by alias, deleted by the plugin.
+"""Child links: requests that create, find and delete them.
 
 Numbers are those of linux/if_link.h.
 """
@@ -62,16 +62,16 @@ PROTOCOLS: Final = {VlanProtocol.CUSTOMER: 0x8100, VlanProtocol.SERVICE: 0x88A8}
 
 
 def add(host: RtnetlinkSocket, where: MoveEnd, what: str, op: AddChild) -> None:
-    """Make the child, which may be there already, and give it its alias.
+    """Create the child, unless it exists, and set its alias.
 
     Args:
-        host: has the parent.
-        where: gets the child.
-        what: how errors call it.
-        op: what to make.
+        host: socket of the parent's namespace.
+        where: namespace of the child.
+        what: name of the operation in errors.
+        op: the operation.
 
     Raises:
-        KernelError: the kernel refused; of an IPoIB child the text has the remedy.
+        KernelError: the kernel refused; for an IPoIB child the text has the remedy.
     """
     attrs: list[tuple[str, Value]] = [
         ("IFLA_IFNAME", op.name),
@@ -83,7 +83,7 @@ def add(host: RtnetlinkSocket, where: MoveEnd, what: str, op: AddChild) -> None:
     try:
         host.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(LinkMessage, {}, attrs))
     except KernelError as error:
-        # EEXIST is said of a VLAN's id as well, which may be another namespace's.
+        # EEXIST may also mean a VLAN id in use, maybe in another namespace.
         if error.code != EEXIST or not _is_there(where.netlink, what, op.name):
             raise _explained(error, op.link) from error
     index = index_of(where.netlink, what, op.name)
@@ -133,7 +133,7 @@ def _explained(error: KernelError, link: ChildConfig) -> KernelError:
 
 
 def delete(netlink: RtnetlinkSocket, what: str, index: int) -> None:
-    """Delete the link, which may be gone."""
+    """Delete the link, if it exists."""
     try:
         netlink.do(what, RTM_DELLINK, 0, INFO.pack(0, 0, index, 0, 0))
     except KernelError as error:
@@ -142,7 +142,7 @@ def delete(netlink: RtnetlinkSocket, what: str, index: int) -> None:
 
 
 def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observed:
-    """Return where the link of that alias is.
+    """Return the location and state of the child with this alias.
 
     Raises:
         KernelError: a dump failed.
@@ -160,13 +160,13 @@ def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observe
 
 
 def children(host: Namespace) -> tuple[tuple[str, int], ...]:
-    """Return alias and ifindex of every link on the host that the plugin made."""
+    """Return alias and ifindex of every child on the host."""
     links = links_from(host.links())
     return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
 
 
 def pkeys(sys_root: str, rdma_device: str, port: int) -> tuple[int, ...]:
-    """Return the P_Key table of a port of the RDMA device, empty slots as 0; () if it has none."""
+    """Return the P_Key table of a port of the RDMA device, empty slots as 0; () without one."""
     folder = Path(sys_root, "class/infiniband", rdma_device, f"ports/{port}/pkeys")
     try:
         return tuple(int(path.read_text(), 16) for path in sorted(folder.iterdir(), key=_number))

@@ -1,20 +1,22 @@
-"""Offload features and private flags of a link, over the kernel's generic netlink family "ethtool".
+"""Offload features, private flags and driver settings of a link: the netlink family "ethtool".
 
 Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7.
-Feature numbers differ between kernels, so other modules use names. Every attach reads features:
-names and the family's number are requested once, and sets are bit masks.
+Feature numbers differ between kernels, so other modules use names. Every attach reads features, so
+names and the family's number are requested once, and bit sets are requested as masks.
 """
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from errno import ENOENT, EOPNOTSUPP
 from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.driver_settings import GROUPS, decoded, encoded, read_rss, write_rss
 from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk
 from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers
-from dranet_nri.model import EthtoolState, Switches, switches
+from dranet_nri.model import DriverSetting, EthtoolState, SettingGroup, Switches, switches
 
 NETLINK_GENERIC: Final = 16
 GENL_ID_CTRL: Final = 16
@@ -45,44 +47,71 @@ _U16: Final = struct.Struct("=H")
 _U32: Final = struct.Struct("=I")
 
 T = TypeVar("T")
-_told: dict[str, object] = {}  # what a kernel tells alike as long as it runs
+_cache: dict[str, object] = {}  # answers that are constant while a kernel runs
 
 
-def _once(what: str, ask: Callable[[], T]) -> T:
-    """Return what the kernel said when it was asked first."""
-    if what not in _told:
-        _told[what] = ask()
-    return _told[what]  # type: ignore[return-value]  # each has one asker
+def _once(what: str, request: Callable[[], T]) -> T:
+    """Return the answer to a request that is sent once per process."""
+    if what not in _cache:
+        _cache[what] = request()
+    return _cache[what]  # type: ignore[return-value]  # each key has one caller
 
 
 class Ethtool:
-    """A socket of one namespace for the family."""
+    """Socket of the family in one namespace."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Take an open socket of NETLINK_GENERIC over.
+        """Take over an open socket of NETLINK_GENERIC.
 
         Raises:
             KernelError: the kernel is older than 4.20; the socket is closed.
         """
         demand_answers(sock)
+        self._socket = sock
         self._netlink = NetlinkSocket(sock)
 
     def close(self) -> None:
         """Close the socket. Idempotent."""
         self._netlink.close()
 
-    def state(self, what: str, index: int) -> EthtoolState | None:
-        """Return what the link of that index has, None from a kernel without features.
+    def state(self, what: str, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
+        """Return features, flags and settings of the link, None from a kernel without features.
+
+        Args:
+            what: name of the operation in errors.
+            index: ifindex of the link.
+            groups: driver settings to read in addition (SettingGroup).
 
         Raises:
-            KernelError: ENODEV, there is no such link; or the kernel refused.
+            KernelError: ENODEV: the link does not exist; or the kernel refused.
         """
         try:
-            return self._state(what, index)
+            state = self._state(what, index)
         except KernelError as error:
             if error.code in {ENOENT, EOPNOTSUPP}:
                 return None  # Linux 5.5 and older have no such family, 5.6 no features in it
             raise
+        if not groups:
+            return state
+        return replace(
+            state,
+            settings=tuple(
+                setting
+                for group in GROUPS
+                if group in groups
+                for setting in self._settings(what, index, group)
+            ),
+            rss=read_rss(self._socket, what, index) if SettingGroup.RSS in groups else None,
+        )
+
+    def _settings(self, what: str, index: int, group: SettingGroup) -> tuple[DriverSetting, ...]:
+        try:
+            found = self._ask(what, GROUPS[group].get, _header(index))
+        except KernelError as error:
+            if error.code != EOPNOTSUPP:
+                raise
+            return ()  # the driver has none of the group, or the kernel no such message
+        return tuple(decoded(group, found))
 
     def _state(self, what: str, index: int) -> EthtoolState:
         names = _once("features", self._feature_names)
@@ -105,13 +134,13 @@ class Ethtool:
         """Switch features of a link.
 
         Args:
-            what: how errors call it.
-            index: of the link.
-            wanted: what shall be on and off.
-            strict: whether each must be at work, or not, afterwards: one may need another.
+            what: name of the operation in errors.
+            index: ifindex of the link.
+            wanted: features to switch on and off.
+            strict: require that each is active or inactive afterwards: one may depend on another.
 
         Raises:
-            KernelError: the kernel refused; EOPNOTSUPP, the device takes one only with another.
+            KernelError: the kernel refused; EOPNOTSUPP: a feature did not change.
         """
         self._set(what, FEATURES_SET, index, A_FEATURES_WANTED, wanted)
         if not strict:
@@ -126,12 +155,30 @@ class Ethtool:
             raise KernelError(what, EOPNOTSUPP, detail)
 
     def set_private_flags(self, what: str, index: int, wanted: Switches) -> None:
-        """Switch flags of the driver's own.
+        """Switch private flags of the driver.
 
         Raises:
             KernelError: the driver refused.
         """
         self._set(what, PRIVFLAGS_SET, index, A_PRIVFLAGS_FLAGS, wanted)
+
+    def set_driver(self, what: str, index: int, settings: tuple[DriverSetting, ...]) -> None:
+        """Set driver settings of one group.
+
+        Raises:
+            KernelError: the driver refused.
+        """
+        group = SettingGroup(settings[0].group)
+        body = _GENERIC.pack(GROUPS[group].set, 1, 0) + _header(index, OMIT_REPLY)
+        self._netlink.do(what, self._family(), 0, body + encoded(group, settings))
+
+    def set_rss(self, what: str, index: int, table: tuple[int, ...]) -> None:
+        """Set the indirection table of receive-side scaling, () for the driver's default.
+
+        Raises:
+            KernelError: the driver refused.
+        """
+        write_rss(self._socket, what, index, table)
 
     def _private_flags(self, what: str, index: int) -> Switches:
         try:
@@ -156,7 +203,7 @@ class Ethtool:
         return number
 
     def _feature_names(self) -> tuple[tuple[int, str], ...]:
-        """Return the bit and the name of every feature of this kernel, sorted by name."""
+        """Return bit and name of every feature of this kernel, sorted by name."""
         asked = attribute(A_STRINGSET_ID, _U32.pack(ETH_SS_FEATURES))
         body = attribute(A_HEADER | NESTED, b"") + attribute(
             A_STRSET_STRINGSETS | NESTED, attribute(A_STRINGSETS_STRINGSET | NESTED, asked)
@@ -189,12 +236,12 @@ def _bit(name: str, *, on: bool) -> bytes:
 
 
 def _mask(words: bytes) -> int:
-    """Return a set that came as 32-bit words, the lowest first."""
+    """Return a bit set from its 32-bit words, the lowest first."""
     return sum(word << 32 * place for place, (word,) in enumerate(_U32.iter_unpack(words)))
 
 
 def _named(bitset: bytes) -> dict[str, bool]:
-    """Return the bits of a set by name; one without a mask lists those only that are on."""
+    """Return name -> state of a bit set; one without a mask lists only bits that are on."""
     found = attributes(bitset)
     listed = A_BITSET_NOMASK in found
     states: dict[str, bool] = {}

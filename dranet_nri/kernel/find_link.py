@@ -2,15 +2,16 @@
 
 Rules:
 1. A parent device identifies its link. Several links of one parent are distinguished by facts, the
-   most stable first: port number, index in the pod, permanent address, addresses, name.
-2. The remaining link is the device's if it is the only one; hardware made anew has nothing in
-   common with its recorded facts. Among several links none is guessed.
-3. A virtual device has only names, and the recorded facts once it was modified. A link that took
-   its name on the host meanwhile is another link; the device may have a spare name there, and
-   another name in the pod. A daemon of the host may rename it as soon as it returns; then its
-   address and its index identify it.
-4. IPoIB links come and go with their RDMA device. When it moves, the kernel destroys its children
-   in every namespace, and makes the links of its other ports anew in the target namespace.
+   most stable first: port number, ifindex in the pod, permanent address, addresses, name.
+2. A single remaining link is the device's, because recreated hardware may match none of the
+   recorded facts. Several remaining links are reported as unclear.
+3. A virtual device is identified by its names, and after a snapshot also by recorded facts. Another
+   link may have taken its name on the host; the device may have a temporary name there, and another
+   name in the pod. A daemon of the host may rename it after its return; then address and ifindex
+   identify it.
+4. IPoIB links exist as long as their RDMA device is in the namespace. When it moves, the kernel
+   destroys its children in every namespace, and recreates the links of its other ports in the
+   target namespace.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +26,11 @@ Place = tuple[Ns, Link]
 
 @dataclass(frozen=True, slots=True)
 class LinkLocation:
-    """Location of the device.
+    """Location of a device's link.
 
     Attributes:
-        host, pod: its link there, None where it is not.
-        unclear: where it is in neither, links that may be it.
+        host, pod: its link in each namespace, None if absent.
+        unclear: if it is in neither, names of links of which one may be it.
     """
 
     host: Link | None = None
@@ -44,14 +45,14 @@ def find_link(
     pod: Sequence[Link],
     known: DeviceIdentity | None = None,
 ) -> LinkLocation:
-    """Find the device.
+    """Return the location of a device's link.
 
     Args:
-        key: of the device to find.
-        pod_name: its name in the pod as far as known, "" if unknown.
-        host: every link of the host's namespace, with bus, parent and port filled in.
-        pod: every link of the pod's namespace; empty if there is none.
-        known: what it is known by, None if that is its key alone.
+        key: key of the device.
+        pod_name: its name in the pod, "" if unknown.
+        host: all links of the host's namespace, with bus, parent and port.
+        pod: all links of the pod's namespace, empty without one.
+        known: its recorded identity, None without one.
     """
     if key.parent:
         return _hardware(
@@ -74,25 +75,25 @@ def _hardware(
         if not known.is_another_port(link)
         and not (ns is Ns.POD and known.is_another_in_pod(link, pod_name))
     ]
-    tells: tuple[Callable[[Ns, Link], bool], ...] = (
+    criteria: tuple[Callable[[Ns, Link], bool], ...] = (
         lambda ns, link: ns is Ns.POD and known.is_there(link),
         lambda _, link: known.has_perm_mac(link),
         lambda _, link: known.has_mac(link),
         lambda _, link: known.has_guid(link),
         lambda ns, link: link.name == names[ns],
     )
-    for tell in tells:
-        possible = [place for place in possible if tell(*place)] or possible
+    for matches in criteria:
+        possible = [place for place in possible if matches(*place)] or possible
     if len(possible) > 1:
-        return LinkLocation(unclear=tuple(_told(ns, link) for ns, link in possible))
+        return LinkLocation(unclear=tuple(_place_text(ns, link) for ns, link in possible))
     places = dict(possible)
     return LinkLocation(places.get(Ns.HOST), places.get(Ns.POD))
 
 
 def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: DeviceIdentity) -> list[Place]:
-    """Return the links below the parent, less those that hang on another one of them.
+    """Return the links of the parent device, without upper links of another one of them.
 
-    A device that is such a child itself is among them, and on the host nothing else.
+    If the device itself is such an upper link, only those are returned on the host.
     """
     below = [link for link in links if (link.bus, link.parent) == (key.bus, key.parent)]
     indexes = {link.index for link in below}
@@ -108,58 +109,58 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: DeviceIdentity)
 
 
 def _on_host(key: DeviceKey, host: Sequence[Link], known: DeviceIdentity) -> tuple[Link, ...]:
-    """Return the links on the host that are a virtual device, which may wait for its own name."""
+    """Return the links on the host that match a virtual device, by name or temporary name."""
     named = _named(host, key.name)
     waiting = (link for link in host if link is not named and known.waits_as(link))
     return (*((named,) if named and known.is_it(named) else ()), *waiting)
 
 
 def _virtual(
-    homes: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: DeviceIdentity
+    on_host: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: DeviceIdentity
 ) -> LinkLocation:
-    """Find a virtual device that was modified.
+    """Return the location of a virtual device with a recorded identity.
 
     Args:
-        homes: the links that are it on the host; it is none of several.
-        there: the link that has its name in the pod.
-        pod: every link there.
-        known: what it is known by.
+        on_host: matching links on the host; several are unclear.
+        there: the link with its name in the pod.
+        pod: all links of the pod.
+        known: its recorded identity.
     """
     proven = next((link for link in pod if known.is_there(link)), None)
     if proven is not None:
         return LinkLocation(pod=proven)
-    if len(homes) > 1:
-        return LinkLocation(unclear=tuple(_told(Ns.HOST, link) for link in homes))
-    here = homes[0] if homes else None
+    if len(on_host) > 1:
+        return LinkLocation(unclear=tuple(_place_text(Ns.HOST, link) for link in on_host))
+    here = on_host[0] if on_host else None
     there = there if there and known.is_named(there) else None
     alike = [link for link in pod if known.looks_like(link)] or known.may_be(pod)
     if there is None and len(alike) == 1 and known.has_mac(alike[0]):
         there = alike[0]
     if here or there:
         return LinkLocation(here, there)
-    return LinkLocation(unclear=tuple(_told(Ns.POD, link) for link in alike))
+    return LinkLocation(unclear=tuple(_place_text(Ns.POD, link) for link in alike))
 
 
 def _renamed(host: Sequence[Link], known: DeviceIdentity) -> LinkLocation:
-    """Find a virtual device that is in neither namespace under a name it was given."""
+    """Return the location of a virtual device that another daemon renamed on the host."""
     alike = [link for link in host if known.looks_like(link)]
     if len(alike) == 1 and known.has_index(alike[0]):
         return LinkLocation(host=alike[0])
-    return LinkLocation(unclear=tuple(_told(Ns.HOST, link) for link in alike))
+    return LinkLocation(unclear=tuple(_place_text(Ns.HOST, link) for link in alike))
 
 
-def _told(ns: Ns, link: Link) -> str:
+def _place_text(ns: Ns, link: Link) -> str:
     return link.name if ns is Ns.HOST else f"{link.name} (in the pod)"
 
 
 def links_lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
-    """Return the names of links that are lost when the device's RDMA device leaves, sorted.
+    """Return the sorted names of other links that leave with the device's RDMA device.
 
-    Only an InfiniBand link has any: its children and other ports. Children of the plugin don't
-    count: no pod has them any more, or they would not be on the host.
+    Only an InfiniBand link has any: its children and other ports. Children of the plugin are left
+    out: one that is on the host has no pod any more.
 
     Args:
-        own: the device's link on the host, None if it is not there.
+        own: the device's link on the host, None if absent.
         links: the InfiniBand links of the host's namespace.
     """
     if own is None or own.arphrd != ARPHRD_INFINIBAND:

@@ -1,16 +1,16 @@
 """RDMA device identification: the RDMA devices of a device among those of two namespaces.
 
 Rules:
-1. On the host they are those that the inventory publishes for the device, by the same rule. The net
-   device may be in the pod by then: a port of a shared RDMA device names it to a reader there.
+1. On the host they are those that the inventory publishes for the device, by the same rule. If the
+   net device is in the pod, the port of a shared RDMA device shows it to a reader there.
 2. An RDMA device that left the host is found by its recorded facts in any namespace; it may return
-   before the net device that names it.
+   before its net device.
 3. A software device whose net device is in neither namespace is found by its name.
 4. In a pod without recorded RDMA devices, with none on the host (a record was lost, or another
-   driver moved them), they are those with a port that has the device's net device; where no port
-   has one, as with InfiniBand, those with the published names.
-5. Sub-devices belong to no device, but are reported: a sub-device keeps its RDMA device from
-   moving.
+   driver moved them), they are those with a port that has the device's net device; if no port has
+   one, as with InfiniBand, those with the published names.
+5. Sub-devices belong to no device, but are reported, because they block a move of their RDMA
+   device.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +26,15 @@ Seen = Sequence[types.RdmaDevice]
 
 @dataclass(frozen=True, slots=True)
 class VisibleRdma:
-    """RDMA devices and links that the namespaces show.
+    """RDMA devices that the namespaces show.
 
     Attributes:
-        mode: whether each shows its own, or all.
-        host, pod: the RDMA devices there; in shared mode the host's alone.
-        parents: (bus, name) of what a device of the host hangs on, by its name, "" where it is
-            software; those that sysfs does not show are left out.
-        netdevs: returns ifindexes of the net devices that the ports of devices have in a
-            namespace, by the RDMA device's index.
+        mode: mode of the machine.
+        host, pod: the RDMA devices of each namespace; in shared mode the host's only.
+        parents: name of an RDMA device on the host -> (bus, name) of its parent device, "" for a
+            software device; without those that sysfs does not show.
+        netdevs: returns index of an RDMA device -> ifindexes of its ports' net devices in a
+            namespace.
     """
 
     mode: RdmaMode
@@ -45,10 +45,10 @@ class VisibleRdma:
 
 
 def find_rdma(shown: VisibleRdma, known: RdmaIdentity) -> ObservedRdma:
-    """Return where the RDMA devices are.
+    """Return the location of the RDMA devices.
 
     Raises:
-        KernelError: the kernel could not be asked for ports.
+        KernelError: ports could not be read.
     """
     here = _on_host(shown, known)
     names = {device.name for device in here}
@@ -90,20 +90,20 @@ def _on_host(shown: VisibleRdma, known: RdmaIdentity) -> Seen:
 
 
 def _having(shown: VisibleRdma, ns: Ns, devices: Seen, netdev: int) -> Seen:
-    told = shown.netdevs(ns, devices)
-    return [device for device in devices if netdev in told.get(device.index, ())]
+    netdevs = shown.netdevs(ns, devices)
+    return [device for device in devices if netdev in netdevs.get(device.index, ())]
 
 
 def _in_pod(shown: VisibleRdma, known: RdmaIdentity, *, nowhere_else: bool) -> Seen:
     whole = [device for device in shown.pod if not device.parent]
     if known.before or not (whole and nowhere_else):
         return [device for device in whole if known.has_left(_link(device))]
-    told = shown.netdevs(Ns.POD, whole)
+    netdevs = shown.netdevs(Ns.POD, whole)
     called = {*known.names, known.pod_name}
 
     def is_its(device: types.RdmaDevice) -> bool:
-        netdevs = told.get(device.index)
-        return known.pod_netdev in netdevs if netdevs else device.name in called
+        indexes = netdevs.get(device.index)
+        return known.pod_netdev in indexes if indexes else device.name in called
 
     return [device for device in whole if is_its(device)]
 

@@ -1,4 +1,4 @@
-"""Host facts for the safety check at attach: links, addresses, routes, rules, links above them."""
+"""Host facts for the publish guard: links, addresses, routes, rules, and upper links."""
 
 from collections.abc import Iterator
 
@@ -21,14 +21,14 @@ from dranet_nri.model import Link
 
 
 def host_facts(host: Namespace, sys_root: str) -> HostFacts:
-    """Return what hazards() judges links by, and no more.
+    """Return the facts that hazards() needs.
 
     Raises:
         KernelError: a dump failed.
     """
     links = host.links()
-    told = any(seen.parent[1] for seen in links)
-    parents = {} if told else sysfs_parents(sys_root, links)
+    has_parents = any(seen.parent[1] for seen in links)
+    parents = {} if has_parents else sysfs_parents(sys_root, links)
     return HostFacts(
         netdevs=tuple(_net_devices(host, parents)),
         default_routes=default_routes(host.netlink),

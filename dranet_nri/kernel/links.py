@@ -59,7 +59,7 @@ def _ipoib_info(state: IpoibState | None) -> Value | None:
 
 
 def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
-    """Return the attributes that set what is not None."""
+    """Return the attributes for all settings that are not None."""
     sizes = settings.sizes
     values: list[tuple[str, Value | None]] = [
         ("IFLA_MTU", settings.mtu),
@@ -69,7 +69,7 @@ def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
         ("IFLA_GROUP", settings.group),
         ("IFLA_GSO_MAX_SIZE", sizes.gso),
         ("IFLA_GRO_MAX_SIZE", sizes.gro),
-        # After the sizes above: the kernel couples both where they are small.
+        # After the sizes above: the kernel couples both if they are small.
         ("IFLA_GSO_IPV4_MAX_SIZE", sizes.gso_ipv4),
         ("IFLA_GRO_IPV4_MAX_SIZE", sizes.gro_ipv4),
         ("IFLA_LINKINFO", _ipoib_info(settings.ipoib)),
@@ -78,7 +78,7 @@ def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
 
 
 def _body(index: int, settings: LinkSettings, *attrs: tuple[str, Value]) -> bytes:
-    """Return the request that sets what is not None, and these attributes before that."""
+    """Return a request with these attributes, then all settings that are not None."""
     fields = {"index": index}
     if settings.flags is not None:
         fields |= {"flags": settings.flags, "change": KEPT_FLAGS}
@@ -92,7 +92,7 @@ def link_layer(mac: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class MoveEnd:
-    """One end of a move: a namespace's socket and its descriptor."""
+    """One end of a move: socket and descriptor of a namespace."""
 
     netlink: RtnetlinkSocket
     fd: int
@@ -101,18 +101,19 @@ class MoveEnd:
 def move(source: MoveEnd, target: MoveEnd, op: MoveLink) -> None:
     """Move, rename and set a link in one message.
 
-    The kernel moves first; where it then cannot rename or set, the link is brought back. So a
-    failed move leaves the link where it was, though bare. That a name is taken is asked before.
+    The kernel moves first; if it then refuses the name or a setting, the link is moved back. So
+    after a failure the link is in the source, without its configuration. A name in use is checked
+    before.
 
     Raises:
-        KernelError: EEXIST, another link of the target has the name; or the kernel refused.
+        KernelError: EEXIST: another link of the target has the name; or the kernel refused.
     """
     what = str(op)
     taken = _found(target.netlink, what, op.name)
     before = _found(source.netlink, what, op.index)
     if before is None:
         if taken is not None:
-            return  # It left already, and this is its name there.
+            return  # Already moved, with this name.
         raise KernelError(what, ENODEV, f"no link {op.index} in {op.source}")
     if taken is not None:
         raise KernelError(what, EEXIST, f"the name {op.name} is taken in {op.target}")
@@ -125,7 +126,7 @@ def move(source: MoveEnd, target: MoveEnd, op: MoveLink) -> None:
 
 
 def _explained(error: KernelError, op: MoveLink) -> KernelError:
-    """Return the error with its remedy, where the errno alone does not say it."""
+    """Return the error with its remedy, if the errno does not suffice."""
     if error.code != EADDRNOTAVAIL or op.settings.mac is None:
         return error
     detail = (
@@ -138,10 +139,10 @@ def _explained(error: KernelError, op: MoveLink) -> KernelError:
 def _bring_back(
     source: MoveEnd, target: MoveEnd, op: MoveLink, name: str, cause: KernelError
 ) -> None:
-    """Take a link back that moved, but could not get its name or settings.
+    """Move a link back that moved, but did not get its name or settings.
 
     Raises:
-        KernelError: it is still in the target; says under which name, and why it went wrong.
+        KernelError: it is still in the target; the text has its name and the cause.
     """
     what = str(op)
     if _found(source.netlink, what, op.index) is not None:
@@ -158,7 +159,7 @@ def _bring_back(
 
 
 def _found(netlink: RtnetlinkSocket, what: str, name: str | int) -> DumpedLink | None:
-    """Return the link of that name, altname or index, None if there is none."""
+    """Return the link of that name, altname or ifindex, None if there is none."""
     try:
         return (
             find_link(netlink, what, name)
@@ -172,15 +173,15 @@ def _found(netlink: RtnetlinkSocket, what: str, name: str | int) -> DumpedLink |
 
 
 def set_settings(netlink: RtnetlinkSocket, what: str, index: int, settings: LinkSettings) -> None:
-    """Set what is not None."""
+    """Apply all settings that are not None."""
     netlink.do(what, RTM_NEWLINK, 0, _body(index, settings))
 
 
 def detach_xdp(netlink: RtnetlinkSocket, what: str, index: int, mode: XdpMode) -> None:
-    """Take the XDP program of that mode off the link; there is none: nothing happens.
+    """Detach the XDP program of that mode, if there is one.
 
     Raises:
-        KernelError: EBUSY, a BPF link holds it there, which goes with its last descriptor.
+        KernelError: EBUSY: a BPF link attaches it, until the last descriptor of that is closed.
     """
     fields = attribute(IFLA_XDP_FD, struct.pack("=i", -1))
     fields += attribute(IFLA_XDP_FLAGS, struct.pack("=I", XDP_FLAGS[mode]))
@@ -189,29 +190,29 @@ def detach_xdp(netlink: RtnetlinkSocket, what: str, index: int, mode: XdpMode) -
 
 
 def set_down(netlink: RtnetlinkSocket, what: str, index: int) -> None:
-    """Take the link down."""
+    """Set the link down."""
     netlink.do(what, RTM_NEWLINK, 0, INFO.pack(0, 0, index, 0, IFF_UP))
 
 
 def set_up(netlink: RtnetlinkSocket, what: str, index: int) -> None:
-    """Take the link up."""
+    """Set the link up."""
     netlink.do(what, RTM_NEWLINK, 0, INFO.pack(0, 0, index, IFF_UP, IFF_UP))
 
 
 def rename(netlink: RtnetlinkSocket, what: str, index: int, name: str) -> None:
-    """Rename the link; it has the name already: nothing happens."""
+    """Rename the link, unless it has the name."""
     body = encode(LinkMessage, {"index": index}, [("IFLA_IFNAME", name)])
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 
 def set_master(netlink: RtnetlinkSocket, what: str, index: int, master: int) -> None:
-    """Enslave the link to the link of index master, or free it where that is 0."""
+    """Set the link's master by ifindex; 0 removes it from its master."""
     body = encode(LinkMessage, {"index": index}, [("IFLA_MASTER", master)])
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 
 def add_altname(netlink: RtnetlinkSocket, what: str, index: int, altname: str) -> None:
-    """Give the link an altname that it may have already."""
+    """Add an altname to the link, unless it has it."""
     try:
         netlink.do(what, RTM_NEWLINKPROP, NLM_F_EXCL_CREATE, _property(index, altname))
     except KernelError as error:
@@ -220,9 +221,9 @@ def add_altname(netlink: RtnetlinkSocket, what: str, index: int, altname: str) -
 
 
 def del_altname(netlink: RtnetlinkSocket, what: str, index: int, altname: str) -> None:
-    """Take an altname from the link, which may not have it.
+    """Delete an altname of the link, if it has it.
 
-    The kernel says ENOENT where nothing has that name and EINVAL where another link has it.
+    The kernel returns ENOENT if no link has the name, and EINVAL if another link has it.
     """
     try:
         netlink.do(what, RTM_DELLINKPROP, 0, _property(index, altname))

@@ -1,11 +1,11 @@
-"""Message classes for requests, on pyroute2's codec.
+"""Message classes for requests, based on pyroute2's codec.
 
 pyroute2 has classes for all of rtnetlink. Two of them cannot encode required values: link-layer
 addresses of 20 bytes (InfiniBand), and GSO and GRO sizes for IPv4. All of them search each field
 among the attributes first, which takes a third of the time.
 
-The package's own __init__ imports all of pyroute2, including a database: 180 modules, 9 MiB and
-0.1 s, none of which encodes a message. It is imported when a name of the package is first used.
+The package's __init__ imports all of pyroute2, including a database: 180 modules, 9 MiB and 0.1 s,
+of which nothing is needed to encode a message. So it is imported on first use of a name in it.
 """
 
 import sys
@@ -14,7 +14,7 @@ from importlib.util import find_spec, module_from_spec
 
 
 def _defer_init() -> None:
-    """Put pyroute2 among the modules so that its submodules can be imported without its names."""
+    """Register pyroute2 as a module whose submodules can be imported without its __init__."""
     spec = find_spec("pyroute2")
     if "pyroute2" in sys.modules or spec is None or spec.loader is None:
         return
@@ -34,7 +34,7 @@ def _defer_init() -> None:
 
 _defer_init()
 
-from pyroute2.netlink import nla, nlmsg  # noqa: E402 - the submodules, after that
+from pyroute2.netlink import nla, nlmsg  # noqa: E402 - submodules, after _defer_init
 from pyroute2.netlink.rtnl.fibmsg import fibmsg  # noqa: E402
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg  # noqa: E402
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # noqa: E402
@@ -43,10 +43,10 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg  # noqa: E402
 
 
 class _Given:
-    """A message whose fields are what it was given, and no attributes."""
+    """A message whose `get` reads fields only, not attributes."""
 
     def get(self, name: str) -> object:
-        """Return the field, None if it was not given."""
+        """Return the field, None if absent."""
         return dict.get(self, name)  # type: ignore[call-overload]  # below, it is a dict
 
 

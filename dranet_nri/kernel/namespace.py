@@ -1,4 +1,4 @@
-"""One open network namespace of a session, and the requests of a plan in it."""
+"""An open network namespace of a session, and the requests of a plan in it."""
 
 import os
 from collections.abc import Collection
@@ -21,25 +21,25 @@ from dranet_nri.plan.programs import AttachTcx
 from dranet_nri.plan.routes import Slot
 from dranet_nri.plan.vrf import AddVrf
 
-# Bytes of a dump of a pod's links or routes: a pod may make any number of them, and each takes
-# three times its size in this process. Some 12,000 plain links.
+# Bytes of a dump of a pod's links or routes: a pod may create any number of them, and each takes
+# three times its size in this process. Enough for some 12,000 plain links.
 MOST_IN_POD: Final = 16 << 20
 
 
 class Namespace:
-    """A namespace with a socket for links, addresses and routes, and one for features.
+    """A namespace with a socket for rtnetlink and one for ethtool.
 
-    What serves several devices of a pod alike is read once and returned again, until something is
-    changed: a node has hundreds of links.
+    Links and rules serve all devices of a pod. They are read once and cached until a change,
+    because a node has hundreds of links.
 
     Attributes:
-        ns: which of the plan's two namespaces it is.
+        ns: its role in the plan.
         fd: descriptor of the namespace, owned.
         netlink, ethtool: its sockets, owned.
     """
 
     def __init__(self, ns: Ns, nsfd: int, proc_root: str) -> None:
-        """Take nsfd over, also where this fails, and enter once to open the sockets.
+        """Take over nsfd, also on failure, and open the sockets in it.
 
         Raises:
             KernelError: the namespace cannot be entered.
@@ -59,19 +59,19 @@ class Namespace:
         self._indexes: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Drop everything that was read, because something is about to change."""
+        """Drop cached links and rules before a change."""
         self._links = None
         self._rules = None
 
     def forget_names(self) -> None:
-        """Drop the names that were read: a link is about to appear, disappear or be renamed."""
+        """Drop cached names before a link appears, disappears or is renamed."""
         self._indexes.clear()
 
     def links(self) -> tuple[DumpedLink, ...]:
         """Return every link of the namespace.
 
         Raises:
-            KernelError: E2BIG, a pod has more than the limit.
+            KernelError: E2BIG: a pod has more than the limit.
         """
         if self._links is None:
             most = None if self.ns is Ns.HOST else MOST_IN_POD
@@ -79,7 +79,7 @@ class Namespace:
         return self._links
 
     def link_at(self, index: int) -> tuple[DumpedLink, ...]:
-        """Return the link with that ifindex, which may not be there."""
+        """Return the link with that ifindex, () if there is none."""
         try:
             return (link_at(self.netlink, f"look for link {index} in {self.ns}", index),)
         except KernelError as error:
@@ -104,17 +104,17 @@ class Namespace:
     def index(self, what: str, name: str) -> int:
         """Return the ifindex of the link of that name; KernelError ENODEV if there is none.
 
-        Several ops in a row are about one link, so it is looked up once. Should somebody rename
-        it meanwhile, its number still is the link that was meant.
+        Consecutive operations use one link, so the ifindex is cached. It stays valid if another
+        process renames the link.
         """
         if name not in self._indexes:
             self._indexes[name] = index_of(self.netlink, what, name)
         return self._indexes[name]
 
     def state(self, link: Link) -> LinkState:
-        """Return everything of one link.
+        """Return the full state of one link.
 
-        Of sysctls, a host's are those that a move resets, and a pod's those that a claim can set.
+        Sysctls are those that a move resets on the host, and those that a claim can set in a pod.
         """
         links = self.links()
         names = {seen.index: seen.name for seen in links}
@@ -137,7 +137,7 @@ class Namespace:
         )
 
     def taken_slots(self, but: Collection[int]) -> dict[Slot, str]:
-        """Return the places that routes of a pod have, but for those of these links."""
+        """Return the slots of a pod's routes, except routes of these links."""
         names = {seen.index: seen.name for seen in self.links()}
         return taken_slots(self.netlink, but, names, MOST_IN_POD)
 
@@ -157,7 +157,7 @@ class Namespace:
             return None
 
     def detach_tcx(self, what: str, name: str, kept: tuple[TcxProgram, ...]) -> None:
-        """Take off the link of that name what no BPF link holds there, but for what shall stay."""
+        """Detach the link's TCX programs, except those in `kept` and those of BPF links."""
         index = self.index(what, name)
 
         def work() -> None:
@@ -168,7 +168,7 @@ class Namespace:
         run_inside(self.fd, work)
 
     def disable_tcx(self, what: str, name: str, loaded: bpf.LoadedPrograms) -> None:
-        """Take off the link of that name all that runs on it; a kernel without TCX has nothing."""
+        """Detach all TCX programs of the link; a no-op on a kernel without TCX."""
         index = self.index(what, name)
 
         def work() -> None:
@@ -184,13 +184,13 @@ class Namespace:
                 raise
 
     def attach_tcx(self, what: str, op: AttachTcx, loaded: bpf.LoadedPrograms) -> None:
-        """Let a program run on the link again, and hold it no longer."""
+        """Attach a program to the link, and close its descriptor."""
         index = self.index(what, op.name)
         run_inside(self.fd, lambda: bpf.attach(what, index, op.program))
         loaded.release(op.program)
 
     def add_vrf(self, what: str, op: AddVrf) -> None:
-        """Make a VRF that sockets bound to none are reached through."""
+        """Create a VRF whose traffic sockets outside it accept, too."""
         vrf.add(self.netlink, what, op)
         run_inside(self.fd, lambda: vrf.accept_all(self._proc_root, what))
 

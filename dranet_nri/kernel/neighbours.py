@@ -27,7 +27,7 @@ _HEADER: Final = struct.Struct("=BxxxiHBB")  # struct ndmsg: family, ifindex, st
 def dump_neighbours(
     netlink: RtnetlinkSocket, where: str, index: int, name: str
 ) -> tuple[Neighbour, ...]:
-    """Return the link's permanent entries, and the addresses it answers for."""
+    """Return the link's permanent entries, and its proxy entries."""
     what = f"dump neighbours of {name} in {where}"
     of_link = attribute(NDA_IFINDEX, struct.pack("=I", index))
     found: list[Neighbour] = []

@@ -1,11 +1,10 @@
-"""Network namespaces: identity, and work inside them in threads that end there.
+"""Network namespaces: identity, and work inside them in dedicated threads.
 
 Rules:
-1. This module never forks, and a thread that entered a namespace is never used again. No such
-   thread is abandoned: it may change something at any time, with descriptors that belong to others
-   by then. A caller with a deadline runs in a thread of its own, which waits here: see
-   attach/watchdog.py.
-2. A namespace's identity is its nsfs inode; a path is only a way to it.
+1. This module does not fork, and a thread that entered a namespace is not reused. The caller waits
+   for it: an abandoned thread could use descriptors that are reused by then. A caller with a
+   deadline runs in its own thread (attach/watchdog.py).
+2. A namespace's identity is its nsfs inode, not its path.
 """
 
 import ctypes
@@ -28,7 +27,7 @@ HERE: Final = "/proc/thread-self/ns/net"  # of the calling thread
 CLONE_NEWNET: Final = 0x40000000  # linux/sched.h
 NS_GET_NSTYPE: Final = 0xB703  # linux/nsfs.h, _IO(0xb7, 3)
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns came with Python 3.12
+_libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns needs Python 3.12
 
 T = TypeVar("T")
 
@@ -42,14 +41,14 @@ class _Outcome(Generic[T]):
 
 
 def run_inside(nsfd: int, work: Callable[[], T]) -> T:
-    """Run work in a fresh thread inside the namespace, and return what it returns.
+    """Run work in a new thread inside the namespace, and return its result.
 
-    A caller that is in the namespace already, as for the host's, needs no thread: work is called
-    at once. A thread's hand-over can cost a millisecond on a busy machine.
+    In the caller's own namespace, such as the host's, work is called directly, because a thread
+    switch can take a millisecond on a busy machine.
 
     Args:
-        nsfd: descriptor of the network namespace; may be closed as soon as this returns.
-        work: what to do. /proc/sys/net and new sockets are the namespace's there.
+        nsfd: descriptor of the network namespace; may be closed after the return.
+        work: the job. /proc/sys/net and new sockets are those of the namespace.
 
     Raises:
         KernelError: the namespace could not be entered.
@@ -75,7 +74,7 @@ def run_inside(nsfd: int, work: Callable[[], T]) -> T:
     thread.join()
     if outcome.error is not None:
         raise outcome.error
-    return outcome.value  # type: ignore[return-value]  # no error, so it is what work returned
+    return outcome.value  # type: ignore[return-value]  # no error, so it is the result of work
 
 
 def _enter(nsfd: int) -> None:
@@ -91,7 +90,7 @@ def _enter(nsfd: int) -> None:
 
 
 def sockets_in(nsfd: int, *protocols: int) -> tuple[socket.socket, ...]:
-    """Open netlink sockets that belong to the namespace, one of each protocol.
+    """Open netlink sockets in the namespace, one per protocol.
 
     Args:
         nsfd: descriptor of the network namespace.
@@ -122,8 +121,8 @@ def identify(path: str) -> NetnsId | None:
     """Return the identity of the network namespace at path.
 
     Returns:
-        None if nothing is there, or something else than a network namespace: then the runtime
-        unpinned it and a plain file remains, or the path was used again.
+        None if the path does not exist or is not a network namespace: after the runtime's unmount
+        a plain file may remain, or the path may be reused.
 
     Raises:
         KernelError: the path cannot be opened.
@@ -140,20 +139,19 @@ def identify(path: str) -> NetnsId | None:
 def open_namespace(path: str) -> int | None:
     """Open the network namespace at path; None as for identify.
 
-    The file is checked before it is opened for good, so that a fifo does not block and no
-    device is touched.
+    The file is checked with O_PATH before, so that a fifo does not block and no device is opened.
 
     Raises:
         KernelError: the path cannot be opened.
     """
     try:
-        looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        path_fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            if not _on_nsfs(looked):
+            if not _on_nsfs(path_fd):
                 return None
-            fd = os.open(f"/proc/self/fd/{looked}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            fd = os.open(f"/proc/self/fd/{path_fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         finally:
-            os.close(looked)
+            os.close(path_fd)
     except OSError as error:
         if error.errno in {ENOENT, ENOTDIR}:
             return None
@@ -166,7 +164,7 @@ def open_namespace(path: str) -> int | None:
 
 
 def _on_nsfs(fd: int) -> bool:
-    """Whether fd is on nsfs. There is one instance of it, so its device number is enough."""
+    """Whether fd is on nsfs, by its device number: nsfs has one instance."""
     status = os.fstat(fd)
     nsfs = os.stat(HOST_PATH).st_dev  # noqa: PTH116 (a path object would resolve the magic link)
     return stat.S_ISREG(status.st_mode) and status.st_dev == nsfs
@@ -178,5 +176,5 @@ def _identity(path: str, fd: int) -> NetnsId:
 
 
 def same_namespace(one: NetnsId, other: NetnsId) -> bool:
-    """Whether both are the same namespace, however they are reached."""
+    """Whether both are the same namespace, by any path."""
     return (one.dev, one.inode) == (other.dev, other.inode)

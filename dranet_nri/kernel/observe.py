@@ -1,4 +1,4 @@
-"""Observation of a device: its namespace, and its complete state there."""
+"""Observation of a device: location and full state."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def observe(
     *,
     bare: bool = False,
 ) -> Observed:
-    """Find the device in both namespaces; arguments as for the port.
+    """Return the device's location and state; arguments as in plan.kernel.Session.
 
     Raises:
         KernelError: a dump failed.
@@ -48,7 +48,7 @@ def observe(
     host_parents: Parents = {}
     pod_parents: Parents = {}
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
-        # Linux before 5.14 shows no parents in netlink. The pod has no sysfs to read.
+        # Before Linux 5.14 netlink has no parents. The pod's sysfs is not available.
         host_parents = sysfs_parents(sys_root, on_host)
         own = own_names(_all(in_pod), pod_name, known)
         pod_parents = dict.fromkeys(own, (key.bus, key.parent))
@@ -74,7 +74,7 @@ def observe(
 
 
 def _in_pod(pod: Namespace | None, known: DeviceIdentity | None) -> tuple[DumpedLink, ...]:
-    """Return every link of the pod; of too many the one that has the device's index."""
+    """Return the pod's links; above the limit, only the one with the device's ifindex."""
     if pod is None:
         return ()
     try:
@@ -92,7 +92,7 @@ def _candidates(
     parents: Parents,
     known: DeviceIdentity | None,
 ) -> tuple[Link, ...]:
-    """Return, in full, the links that may be the device; there may be hundreds of others."""
+    """Return the links that may be the device, fully decoded; others, maybe hundreds, are not."""
     macs = known.macs if known else frozenset[str]()
     possible = (
         seen
@@ -115,10 +115,10 @@ def _candidates(
 
 
 def own_names(links: Sequence[Link], name: str, known: DeviceIdentity | None) -> set[str]:
-    """Return the names of links in the pod that may be the device, where parents are unknown.
+    """Return the names of links in the pod that may be the device, without known parents.
 
-    Those of its index there; else its name, and InfiniBand links of its GUID, for the kernel names
-    what it makes anew.
+    By its ifindex there; else its name, and InfiniBand links with its GUID, because the kernel
+    chooses the name of a recreated link.
     """
     known = known or DeviceIdentity(0, "", frozenset())
     index = known.pod_index
@@ -127,7 +127,7 @@ def own_names(links: Sequence[Link], name: str, known: DeviceIdentity | None) ->
 
 
 def _numbered(links: tuple[Link, ...], sys_root: str) -> tuple[Link, ...]:
-    """Return the links of the host that have a parent with their port's number, which sysfs has."""
+    """Return the links of the host, those with a parent device with the port number of sysfs."""
     return tuple(
         replace(link, dev_port=_dev_port(sys_root, link.name)) if link.parent else link
         for link in links
@@ -146,7 +146,7 @@ def _infiniband(links: tuple[DumpedLink, ...], parents: Parents) -> tuple[Link, 
 
 
 def _all(links: tuple[DumpedLink, ...]) -> tuple[Link, ...]:
-    """Return every link; those of a pod are few."""
+    """Return all links, fully decoded; a pod has few."""
     return tuple(links_from(links))
 
 
@@ -160,7 +160,7 @@ def _taken(links: tuple[DumpedLink, ...], own: Link | None) -> frozenset[str]:
 
 
 def sysfs_parents(sys_root: str, links: tuple[DumpedLink, ...]) -> Parents:
-    """Return the parents of the host's links, where netlink has none (before Linux 5.14)."""
+    """Return the parents of the host's links from sysfs, for Linux before 5.14."""
     parents: dict[str, tuple[str, str]] = {}
     for seen in links:
         device = Path(sys_root, "class/net", seen.name, "device")

@@ -14,11 +14,11 @@ NLM_F_REPLACE_CREATE: Final = 0x500
 TC_H_ROOT: Final = 0xFFFFFFFF
 TCA_KIND, TCA_OPTIONS = 1, 2
 TCA_TBF_PARMS, TCA_TBF_RATE64, TCA_TBF_BURST = 1, 4, 6
-TC_LINKLAYER_ETHERNET: Final = 1  # without it the kernel wants a table of transmission times
+TC_LINKLAYER_ETHERNET: Final = 1  # else the kernel requires a table of transmission times
 MAX_U32: Final = 2**32 - 1
 
-# A bucket holds what is sent in 4 ms, a tick of the slowest kernels, and at least a segmented
-# packet of 64 KiB, which the kernel would take apart otherwise. The queue holds 50 ms.
+# A bucket holds the traffic of 4 ms, a tick at HZ=250, and at least a GSO packet of 64 KiB, which
+# the kernel would segment otherwise. The queue holds 50 ms.
 BURSTS_PER_S: Final = 250
 MIN_BURST: Final = 128 * 1024
 QUEUES_PER_S: Final = 20
@@ -31,16 +31,16 @@ _U32: Final = struct.Struct("=I")
 
 
 def limit(netlink: RtnetlinkSocket, what: str, index: int, rate: int) -> None:
-    """Give the link a token bucket as its root, in place of what it has.
+    """Replace the link's root queueing discipline by a token bucket.
 
     Args:
-        netlink: of its namespace.
-        what: how errors call it.
+        netlink: socket of its namespace.
+        what: name of the operation in errors.
         index: its ifindex.
         rate: bit/s.
 
     Raises:
-        KernelError: ENOENT, the kernel has no token buckets; or the kernel refused.
+        KernelError: ENOENT: the kernel has no token buckets; or the kernel refused.
     """
     per_s = rate // 8
     burst = min(max(per_s // BURSTS_PER_S, MIN_BURST), MAX_U32)
@@ -61,7 +61,7 @@ def limit(netlink: RtnetlinkSocket, what: str, index: int, rate: int) -> None:
 
 
 def rate_of(netlink: RtnetlinkSocket, where: str, index: int) -> int:
-    """Return the rate of the link's token bucket in bit/s, 0 if it has none.
+    """Return the rate of the link's token bucket in bit/s, 0 without one.
 
     Raises:
         KernelError: the dump failed.

@@ -1,11 +1,11 @@
 """RDMA devices of the host's and a pod's namespace: location, moves and device files.
 
 Rules:
-1. Every request is sent by a thread inside the namespace that has the device: the kernel compares
-   the sender's namespace with the device's.
-2. The parent of a host's RDMA device is read from sysfs. See find_rdma.py for those of a NIC.
-3. No lock is held during a move: a move may hang as long as the device has users, and the kernel
-   serializes moves itself.
+1. Every request is sent by a thread inside the device's namespace: the kernel compares the sender's
+   namespace with the device's.
+2. The parent of an RDMA device on the host is read from sysfs. find_rdma.py finds those of a NIC.
+3. A move takes no lock of the plugin: it may hang while the device has users, and the kernel
+   serializes moves.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,32 +27,31 @@ T = TypeVar("T")
 
 
 def observe(host: int, pod: int | None, sys_root: str, known: RdmaIdentity) -> ObservedRdma:
-    """Find the RDMA devices of a device.
+    """Return the location of a device's RDMA devices.
 
     Args:
-        host, pod: descriptors of the namespaces, None if there is no pod's.
-        sys_root: a sysfs of the host's.
-        known: what they are known by.
+        host, pod: descriptors of the namespaces; pod may be None.
+        sys_root: a sysfs of the host's namespace.
+        known: their recorded identity.
 
     Raises:
         KernelError: a dump failed.
     """
     if not Path(sys_root, "module/ib_core").exists():
-        return ObservedRdma()  # to open the socket would load it (netlink_create in af_netlink.c)
-    found = _ask(host, lambda rdma: (rdma.system().mode, rdma.devices("host")))
+        return ObservedRdma()  # a socket would load ib_core (netlink_create in af_netlink.c)
+    found = _query(host, lambda rdma: (rdma.system().mode, rdma.devices("host")))
     if found is None:
         return ObservedRdma()
     mode, on_host = found
     in_pod: tuple[RdmaDevice, ...] = ()
     if pod is not None and mode is RdmaMode.EXCLUSIVE:
-        in_pod = _ask(pod, lambda rdma: rdma.devices("pod")) or ()
+        in_pod = _query(pod, lambda rdma: rdma.devices("pod")) or ()
     spaces = {Ns.HOST: host} | ({Ns.POD: pod} if pod is not None else {})
 
     def netdevs(ns: Ns, devices: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
         indexes = [device.index for device in devices]
-        return (
-            _ask(spaces[ns], lambda rdma: {index: _netdevs(rdma, index) for index in indexes}) or {}
-        )
+        found = _query(spaces[ns], lambda rdma: {index: _netdevs(rdma, index) for index in indexes})
+        return found or {}
 
     folder = Path(sys_root, "class/infiniband")
     places = [folder / device.name for device in on_host]
@@ -63,19 +62,19 @@ def observe(host: int, pod: int | None, sys_root: str, known: RdmaIdentity) -> O
 def char_devices(
     space: int, sys_root: str, device: RdmaLink, kinds: Sequence[str]
 ) -> tuple[CharDevice, ...]:
-    """Return the character devices of a device that the namespace has, sorted by path.
+    """Return the character devices of an RDMA device in the namespace, sorted by path.
 
     Args:
         space: descriptor of the namespace.
-        sys_root: a sysfs of the host's.
-        device: which one.
-        kinds: of character devices.
+        sys_root: a sysfs of the host's namespace.
+        device: the RDMA device.
+        kinds: kinds of character devices.
 
     Raises:
-        KernelError: ENODEV, it is not there.
+        KernelError: ENODEV: the device is not in the namespace.
     """
     what = f"resolve character devices of {device.name}"
-    found = _asked(space, what, lambda rdma: files_of(rdma, Path(sys_root), device.index, kinds))
+    found = _require(space, what, lambda rdma: files_of(rdma, Path(sys_root), device.index, kinds))
     return tuple(sorted(found, key=lambda file: file.path))
 
 
@@ -84,11 +83,11 @@ def files_of(
 ) -> tuple[CharDevice, ...]:
     """Return the character devices of the device of that index.
 
-    For issm no kernel since 5.8 answers GET_CHARDEV (issm_client has no data, user_mad.c): sysfs
-    tells it by the device's name. Where two devices have that name, it is nobody's.
+    For issm no kernel since 5.8 answers GET_CHARDEV (issm_client has no data, user_mad.c): it is
+    found in sysfs by the device's name, unless two devices have that name.
 
     Raises:
-        KernelError: ENODEV, it is not there.
+        KernelError: ENODEV: the device is not in the namespace.
     """
     what = f"resolve character devices of RDMA device {index}"
     ports = len(rdma.ports(what, index))
@@ -97,16 +96,16 @@ def files_of(
         for kind in map(CharDevKind, kinds)
         for port in range(1, ports + 1 if kind.per_port else 2)
     ]
-    told = [file for file in found if file]
-    files = tuple(CharDevice(file.path, file.major, file.minor) for file in told)
-    if CharDevKind.ISSM not in {*kinds} - {file.kind for file in told}:
+    resolved = [file for file in found if file]
+    files = tuple(CharDevice(file.path, file.major, file.minor) for file in resolved)
+    if CharDevKind.ISSM not in {*kinds} - {file.kind for file in resolved}:
         return files
     managed = in_sysfs(sysfs, rdma.device_at(what, index).name, (CharDevKind.ISSM,))
     return files if len(managed) > ports else (*files, *managed)
 
 
 def move(source: int, target: int, what: str, index: int) -> None:
-    """Move the device of that index; one that is there already counts as done.
+    """Move the device of that index, unless it is in the target.
 
     Raises:
         KernelError: the kernel or the driver refused; the text has the remedy.
@@ -116,41 +115,41 @@ def move(source: int, target: int, what: str, index: int) -> None:
         rdma.move(what, index, target)
 
     try:
-        _asked(source, what, send)
+        _require(source, what, send)
     except KernelError as error:
-        if error.code != ENODEV or not _asked(target, what, lambda rdma: _has(rdma, index)):
+        if error.code != ENODEV or not _require(target, what, lambda rdma: _has(rdma, index)):
             raise
 
 
 def rename(space: int, what: str, index: int, name: str) -> None:
-    """Rename the device of that index where it is.
+    """Rename the device of that index in its namespace.
 
     Raises:
         KernelError: the kernel refused; the text has the remedy.
     """
-    _asked(space, what, lambda rdma: rdma.rename(what, index, name))
+    _require(space, what, lambda rdma: rdma.rename(what, index, name))
 
 
-def _ask(space: int, question: Callable[[RdmaSocket], T]) -> T | None:
-    """Ask the kernel inside the namespace; None if it has no RDMA."""
+def _query(space: int, request: Callable[[RdmaSocket], T]) -> T | None:
+    """Run requests inside the namespace; None if the kernel has no RDMA."""
 
     def inside() -> T | None:
         rdma = open_here()
         if rdma is None:
             return None
         with closing(rdma):
-            return question(rdma)
+            return request(rdma)
 
     return run_inside(space, inside)
 
 
-def _asked(space: int, what: str, question: Callable[[RdmaSocket], T]) -> T:
-    """Ask a kernel that must have RDMA.
+def _require(space: int, what: str, request: Callable[[RdmaSocket], T]) -> T:
+    """Run requests inside the namespace.
 
     Raises:
-        KernelError: it has none, or refused.
+        KernelError: the kernel has no RDMA, or refused.
     """
-    answers = _ask(space, lambda rdma: (question(rdma),))
+    answers = _query(space, lambda rdma: (request(rdma),))
     if answers is None:
         raise KernelError(what, EINVAL, "the kernel has no RDMA; load ib_core")
     return answers[0]
@@ -161,7 +160,7 @@ def _has(rdma: RdmaSocket, index: int) -> bool:
 
 
 def _netdevs(rdma: RdmaSocket, index: int) -> frozenset[int]:
-    """Return the ifindexes of the net devices that the ports have here; none if it went since."""
+    """Return the ifindexes of the ports' net devices in this namespace; none if it is gone."""
     try:
         ports = rdma.ports(f"look for the net devices of RDMA device {index}", index)
     except KernelError as error:
@@ -172,7 +171,7 @@ def _netdevs(rdma: RdmaSocket, index: int) -> frozenset[int]:
 
 
 def _parent(device: Path) -> tuple[str, str]:
-    """Return bus and name of what the device hangs on, empty if it is a software device."""
+    """Return bus and name of the parent device, "" for a software device."""
     above = device / "device"
     try:
         return (above / "subsystem").readlink().name, above.readlink().name

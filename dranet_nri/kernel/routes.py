@@ -1,11 +1,11 @@
 """Routes (RTM_*ROUTE). Numbers and structs are those of linux/rtnetlink.h.
 
 Rules:
-1. Routes that an address brings back by itself are not restored: its connected route, and the
-   local, broadcast and anycast routes that the kernel derives.
+1. Routes that the kernel adds with an address are not restored: its connected route, and the local,
+   broadcast and anycast routes.
 2. A route that only shares destination, table and metric with the desired one is another route. On
    the host the desired one is appended to it; in a pod that would change the path of its packets.
-3. A route that cannot be restored unchanged is reported, never restored as a simpler route.
+3. A route that cannot be restored exactly is reported, not restored as a simpler route.
 """
 
 import struct
@@ -58,22 +58,22 @@ RTA_ENCAP: Final = 22
 RTA_NH_ID: Final = 30
 RTAX_MTU: Final = 2
 NLA_F_NESTED: Final = 0x8000
-# lwtunnel_encap_types whose dump is what their request takes: MPLS, IP, ILA, IPv6, SRv6. Others
-# name a BPF program by what cannot be asked for (linux/lwtunnel.h).
+# lwtunnel_encap_types whose dump can be sent back as a request: MPLS, IP, ILA, IPv6, SRv6. Others
+# refer to a BPF program that cannot be looked up (linux/lwtunnel.h).
 ENCAP_TYPES: Final = frozenset({1, 2, 3, 4, 5})
-MAX_ODD: Final = 16  # routes that are told in words: a routing daemon may have thousands
+MAX_UNRESTORABLE: Final = 16  # reported routes; a routing daemon may have thousands
 
 RTNH_F_ONLINK: Final = 4
 RTM_F_CLONED: Final = 0x200
 RTPROT_KERNEL: Final = 2
 RT_TABLE_LOCAL: Final = 255
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
-USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs Kubernetes
+USER_HZ: Final = 100  # unit of rta_expires, on every architecture of Kubernetes
 IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
-PARSED: Final = 256  # addresses whose network is remembered; a device is observed again and again
+PARSED: Final = 256  # cached networks; a device is observed repeatedly
 
-_ODD: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
-_ODD_LEG: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
+_UNRESTORABLE: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
+_UNRESTORABLE_LEG: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
 _HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
 _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
@@ -82,30 +82,30 @@ _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
 def dump_routes(
     netlink: RtnetlinkSocket, where: str, index: int, names: Mapping[int, str]
 ) -> tuple[tuple[Route, ...], tuple[str, ...]]:
-    """Return the routes that use the link, of all tables but local.
+    """Return the routes that use the link, of all tables except local.
 
     Args:
         netlink: socket in the namespace.
-        where: how errors call the namespace.
-        index: of the link.
-        names: of the namespace's links, for multipath routes.
+        where: name of the namespace in errors.
+        index: ifindex of the link.
+        names: ifindex -> name of the namespace's links, for multipath routes.
 
     Returns:
-        The routes, and in words those that could not be given back as they are, or some of them.
+        The routes, and texts of those that cannot be restored exactly, MAX_UNRESTORABLE at most.
 
     Raises:
         KernelError: a dump failed.
     """
     found: list[Route] = []
-    odd: list[str] = []
+    unrestorable: list[str] = []
     through = attribute(RTA_OIF, struct.pack("=I", index))
     for body in _dumped(netlink, f"of {names.get(index, index)} in {where}", through):
         route = _route(body, index, names)
         if isinstance(route, Route):
             found.append(route)
-        elif route and len(odd) < MAX_ODD:
-            odd.append(route)
-    return tuple(found), tuple(odd)
+        elif route and len(unrestorable) < MAX_UNRESTORABLE:
+            unrestorable.append(route)
+    return tuple(found), tuple(unrestorable)
 
 
 def _dumped(
@@ -118,16 +118,16 @@ def _dumped(
             yield from netlink.dump(f"dump {label} routes {whose}", RTM_GETROUTE, request, most)
         except KernelError as error:
             if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
-                continue  # A kernel without IPv6 has none.
+                continue  # a kernel without IPv6
             raise
 
 
 def taken_slots(
     netlink: RtnetlinkSocket, but: Collection[int], names: Mapping[int, str], most: int
 ) -> dict[Slot, str]:
-    """Return the slots that routes of a pod have, and the name of the link of each.
+    """Return the slots of a pod's routes, with the link name of each.
 
-    Routes through the links `but` don't count; `most` are the bytes that all may have.
+    Routes through the links in `but` are left out; `most` limits the bytes of the dump.
     """
     taken: dict[Slot, str] = {}
     for body in _dumped(netlink, "of the pod", b"", most):
@@ -153,7 +153,7 @@ def _destination(family: int, attrs: Mapping[int, bytes], length: int) -> str:
 
 
 def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
-    """Return the routes that would be lost with the link although its addresses come back."""
+    """Return the routes that the kernel does not add with the link's addresses."""
     implied = {
         (route.destination, route.metric) for address in addresses for route in connected(address)
     }
@@ -172,7 +172,7 @@ def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
 def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
     """Return the route, "" if it is of table local, derived, or a cache entry.
 
-    One that could not be given back as it is, is returned in words.
+    For a route that cannot be restored exactly, return a text.
     """
     family, length, source, tos, table, protocol, scope, kind, flags = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
@@ -181,9 +181,9 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
     if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
         return ""
     destination = _destination(family, attrs, length)
-    odd = "" if not source and _ODD.isdisjoint(attrs) else _beyond_us(source, attrs)
-    if odd:
-        return f"{destination} in table {table}, which has {odd}"
+    part = "" if not source and _UNRESTORABLE.isdisjoint(attrs) else _unrestorable(source, attrs)
+    if part:
+        return f"{destination} in table {table}, which has {part}"
     expires = 0
     if family == AF_INET6 and RTA_CACHEINFO in attrs:
         (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])
@@ -222,8 +222,8 @@ def _encap(attrs: Mapping[int, bytes]) -> str:
     return (kind + attribute(RTA_ENCAP | NLA_F_NESTED, attrs.get(RTA_ENCAP, b""))).hex()
 
 
-def _beyond_us(source: int, attrs: Mapping[int, bytes]) -> str:
-    """Return what a route has that could not be restored, "" if nothing."""
+def _unrestorable(source: int, attrs: Mapping[int, bytes]) -> str:
+    """Return the part of a route that cannot be restored, as text, "" without one."""
     if RTA_NH_ID in attrs:
         return f"nexthop object {u32(attrs[RTA_NH_ID])}"
     if source:
@@ -232,13 +232,12 @@ def _beyond_us(source: int, attrs: Mapping[int, bytes]) -> str:
     if RTA_ENCAP_TYPE in attrs and kind not in ENCAP_TYPES:
         return f"an encapsulation of type {kind}"
     legs = (own for *_, own in _hops(attrs.get(RTA_MULTIPATH, b"")))
-    return (
-        "legs with realms or tunnels" if any(not _ODD_LEG.isdisjoint(own) for own in legs) else ""
-    )
+    plain = all(_UNRESTORABLE_LEG.isdisjoint(own) for own in legs)
+    return "" if plain else "legs with realms or tunnels"
 
 
 def _gateway(attrs: Mapping[int, bytes]) -> str:
-    """Return the next hop, which RTA_VIA holds where it is of another family."""
+    """Return the gateway, which is in RTA_VIA if it is of another family."""
     if RTA_VIA in attrs:
         return codec.address(attrs[RTA_VIA][2:])  # struct rtvia: family, address
     return codec.address(attrs.get(RTA_GATEWAY))
@@ -269,7 +268,7 @@ def _hops(data: bytes) -> Iterator[tuple[int, int, int, dict[int, bytes]]]:
 
 # --------------------------------------------------------------------------- changes
 
-Leg = tuple[NextHop, int]  # and the ifindex it goes through
+Leg = tuple[NextHop, int]  # with the ifindex of its link
 
 
 def add_route(
@@ -283,20 +282,20 @@ def add_route(
 ) -> None:
     """Add a route through the link.
 
-    An IPv4 route that is there over some of the wanted legs, and only those, is replaced. Of an
-    IPv6 route whose place is taken the link's own legs are added.
+    An existing IPv4 route with some of the legs, and no others, is replaced. To an existing IPv6
+    route the link's own legs are added.
 
     Args:
         netlink: socket in the namespace.
-        what: how errors call it.
-        index: of the link.
-        route: what to add.
+        what: name of the operation in errors.
+        index: ifindex of the link.
+        route: the route.
         index_of: resolves the other devices of a multipath route.
-        beside: whether it may stand beside others of its destination and metric, behind them; an
-            IPv6 route through a gateway becomes one with those.
+        beside: append it to routes of its destination and metric; the kernel joins IPv6 routes
+            with gateways.
 
     Raises:
-        KernelError: EEXIST, another route has the same destination, table and metric.
+        KernelError: EEXIST: another route has the same destination, table and metric.
     """
     legs = [(hop, index_of(hop.device) if hop.device else index) for hop in route.nexthops]
     try:
@@ -319,9 +318,9 @@ def add_route(
 def _parts_of(
     netlink: RtnetlinkSocket, what: str, route: Route, legs: Sequence[Leg]
 ) -> tuple[tuple[int, Route, Sequence[Leg]], ...]:
-    """Return the IPv4 routes that are like this one, but lack legs of it.
+    """Return the IPv4 routes that equal this one except for missing legs.
 
-    With a link that each goes through, and its legs if it is a multipath route.
+    Each with the ifindex of one of its links, and its legs if it is a multipath route.
     """
     wanted = {(hop.gateway, link) for hop, link in legs}
     names = {link: str(link) for _, link in legs}
@@ -373,7 +372,7 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
 
 
 def _requested(route: Route) -> bytes:
-    """Return the attributes that are sent back as the kernel returned them."""
+    """Return the attributes that are stored as the kernel's bytes."""
     metrics = bytes.fromhex(route.metrics)
     if route.mtu:
         metrics = attribute(RTAX_MTU, struct.pack("=I", route.mtu)) + metrics

@@ -23,7 +23,6 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Rule
 
 RTM_NEWRULE: Final = 32
-RTM_DELRULE: Final = 33
 RTM_GETRULE: Final = 34
 NLM_F_EXCL_CREATE: Final = 0x600
 FIB_RULE_INVERT: Final = 0x2
@@ -57,23 +56,23 @@ UNDERSTOOD: Final = frozenset(
 )
 # Tables that every namespace has; a rule to one of them belongs to no device.
 COMMON_TABLES: Final = frozenset({0, 253, 254, 255})
-KNOWN: Final = 256  # rules whose meaning is remembered; every namespace has the same few
+KNOWN: Final = 256  # cached rules; namespaces have the same few
 
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct fib_rule_hdr
 
 
 def dump_rules(netlink: RtnetlinkSocket, where: str) -> tuple[Rule, ...]:
-    """Return the namespace's rules, those aside that a Rule cannot say in full.
+    """Return the namespace's rules, without those that a Rule cannot represent.
 
-    A rule that also selects by port, user or suppressed prefix would be wider without that.
-    Multicast routing has rules of its own, which no device takes along.
+    A rule that also selects by port, user or suppressed prefix would match more without that.
+    Rules of multicast routing do not belong to devices.
     """
     bodies = netlink.dump(f"dump rules in {where}", RTM_GETRULE, bytes(_HEADER.size))
     return tuple(rule for body in bodies if (rule := _rule(body)) is not None)
 
 
 def rules_of(rules: tuple[Rule, ...], name: str, tables: set[int]) -> tuple[Rule, ...]:
-    """Return the rules that name the link, or look up one of its own tables."""
+    """Return the rules with the link in iif or oif, or for one of its own tables."""
     own = tables - COMMON_TABLES
     return tuple(rule for rule in rules if name in {rule.iif, rule.oif} or rule.table in own)
 
@@ -104,9 +103,9 @@ def _rule(body: bytes) -> Rule | None:
 
 
 def add_rule(netlink: RtnetlinkSocket, what: str, rule: Rule) -> None:
-    """Add a rule unless an equal one is there.
+    """Add a rule, unless an equal one exists.
 
-    The kernel says EEXIST for an equal rule of the same priority only.
+    The kernel returns EEXIST only for an equal rule of the same priority.
     """
     try:
         netlink.do(what, RTM_NEWRULE, NLM_F_EXCL_CREATE, _request(rule))
@@ -123,7 +122,7 @@ def _request(rule: Rule) -> bytes:
         "action": rule.action,
         "flags": FIB_RULE_INVERT if rule.invert else 0,
     }
-    # Also where it is 0: without one the kernel would choose.
+    # Also 0: without a priority the kernel would choose one.
     attrs: list[tuple[str, codec.Value]] = [("FRA_PRIORITY", rule.priority)]
     for field, name, prefix in (
         ("src_len", "FRA_SRC", rule.source),

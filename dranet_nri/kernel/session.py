@@ -1,10 +1,10 @@
-"""The kernel port on rtnetlink, network namespaces and procfs.
+"""Kernel sessions: the port of plan.kernel on rtnetlink, network namespaces and procfs.
 
 Rules:
-1. A session has two sockets per namespace, opened by a thread that ended in it.
-2. An operation is one message that changes something; requests that only read do not count.
-3. Between two operations a session returns links and rules as first read, and until a link moves
-   or is renamed, the first ifindex of a name.
+1. A session has two sockets per namespace, opened by a thread inside it.
+2. An operation sends one message that changes something, besides reads.
+3. A session caches links and rules until the next operation, and the ifindex of a name until a link
+   moves or is renamed.
 """
 
 import os
@@ -17,6 +17,7 @@ from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel import addresses, child, links, neighbours, rate, rdma, routes, rules
+from dranet_nri.kernel.addresses import AddressOp
 from dranet_nri.kernel.dhcp import DhcpSocket
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.namespace import Namespace
@@ -39,6 +40,7 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
@@ -68,22 +70,22 @@ from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.routes import Slot
 from dranet_nri.plan.vrf import AddVrf
 
-# MoveRdma as well: it makes IPoIB links anew.
+# MoveRdma recreates IPoIB links.
 CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink
 
 
 class NetlinkKernel:
-    """The running kernel. Safe to use from several threads; a session is one thread's."""
+    """The running kernel. Thread-safe; a session belongs to one thread."""
 
     def __init__(
         self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys"
     ) -> None:
-        """Take the host's namespace as the one the process lives in.
+        """Identify the host's namespace.
 
         Args:
-            host_path: the host's network namespace.
-            proc_root: has a writable /proc/sys/net below it; that of an unprivileged container is
-                read-only. Of whichever namespace, it shows that of the thread that looks.
+            host_path: path of the host's network namespace.
+            proc_root: a procfs with writable sys/net, which is read-only in an unprivileged
+                container. It shows the namespace of the calling thread.
             sys_root: a sysfs of the host's network namespace.
 
         Raises:
@@ -96,7 +98,7 @@ class NetlinkKernel:
         self._proc_root = proc_root
         self._sys_root = sys_root
         self._defaults = SysctlDefaults(proc_root)
-        # By path too: a namespace that ended leaves its inode to the next one at once.
+        # The key includes the path: the kernel reuses the inode of an ended namespace.
         self._held: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
         self._loaded = LoadedPrograms()
@@ -106,11 +108,11 @@ class NetlinkKernel:
         return identify(path)
 
     def is_host(self, netns: NetnsId) -> bool:
-        """Whether the namespace is the host's own, however it is reached."""
+        """Whether the namespace is the host's, by any path."""
         return same_namespace(netns, self._host)
 
     def hold(self, netns: NetnsId) -> bool:
-        """Keep the namespace alive with one descriptor; False if it is gone or another one."""
+        """Reference the namespace by a descriptor; False if it is gone or another one."""
         with self._lock:
             if netns in self._held:
                 return True
@@ -121,17 +123,17 @@ class NetlinkKernel:
             return True
 
     def release(self, netns: NetnsId) -> None:
-        """Close the descriptor that hold took. Idempotent; open sessions keep their own."""
+        """Close the descriptor of `hold`. Idempotent; open sessions have their own."""
         with self._lock:
             fd = self._held.pop(netns, None)
             if fd is not None:
                 os.close(fd)
 
     def session(self, netns: NetnsId | None) -> "NetlinkSession":
-        """Open a session with the held namespace, or with the host alone.
+        """Open a session with a referenced namespace and the host, or with the host only.
 
         Raises:
-            KernelError: the namespace is not held or cannot be entered.
+            KernelError: the namespace is not referenced or cannot be entered.
         """
         opened: dict[Ns, Namespace] = {}
         try:
@@ -164,7 +166,7 @@ def _slot(netns: NetnsId) -> tuple[int, int]:
 
 
 def _open_same(netns: NetnsId) -> int | None:
-    """Open the namespace at its path, None if something else is there by now."""
+    """Open the namespace at its path, None if the path has another one by now."""
     fd = open_namespace(netns.path)
     if fd is None:
         return None
@@ -176,7 +178,7 @@ def _open_same(netns: NetnsId) -> int | None:
 
 
 class NetlinkSession:
-    """One pod's namespace and the host's, or the host's alone."""
+    """Session with the host's namespace and optionally a pod's."""
 
     def __init__(
         self,
@@ -199,20 +201,20 @@ class NetlinkSession:
         *,
         bare: bool = False,
     ) -> Observed:
-        """Return where the device is and its full state there."""
+        """Return the device's location and its full state there."""
         set_step(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
         return observe(host, pod, key, pod_name, self._sys_root, known, bare=bare)
 
     def pod_link(self, name: str) -> Link:
-        """Return the pod's link of that name as it is now."""
+        """Return the current state of the pod's link of that name."""
         what = f"look for {name} in the pod"
         space = self._space(Ns.POD, what)
         return link_from(link_at(space.netlink, what, space.index(what, name)))
 
     def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
-        """Return the IPv6 addresses that the pod's link of that name has now."""
+        """Return the current IPv6 addresses of the pod's link of that name."""
         what = f"dump addresses of {name} in the pod"
         space = self._space(Ns.POD, what)
         return addresses.dump_detected(space.netlink, what, space.index(what, name))
@@ -223,29 +225,29 @@ class NetlinkSession:
         return DhcpSocket(self._space(Ns.POD, what).fd, what, name)
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
-        """Return what a link gets that enters the host's namespace."""
+        """Return the sysctls of a link that enters the host's namespace."""
         return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
 
     def host_facts(self) -> HostFacts:
-        """Return what the host's links are judged by."""
+        """Return the facts for the publish rules."""
         set_step("look at the host's links")
         return host_facts(self._space(Ns.HOST, "look at the host's links"), self._sys_root)
 
     def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
-        """Return the places that routes of the pod have, and the name of each one's link."""
+        """Return the slots of the pod's routes, with the link name of each."""
         return self._space(Ns.POD, "dump routes of the pod").taken_slots(but)
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
-        """Return offload features and private flags of a link, None before Linux 5.7."""
+    def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
+        """Return features, private flags and driver settings of a link, None before Linux 5.7."""
         what = f"read ethtool features of link {index} in {ns}"
-        return self._space(ns, what).ethtool.state(what, index)
+        return self._space(ns, what).ethtool.state(what, index, groups)
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege."""
+        """Return a link's TCX programs; None before Linux 6.6, or without the privilege."""
         return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
 
     def rdma(self, known: RdmaIdentity) -> ObservedRdma:
-        """Return where the RDMA devices of a device are."""
+        """Return the location of a device's RDMA devices."""
         host = self._space(Ns.HOST, f"observe RDMA devices of {known.key.parent or known.key.name}")
         pod = self._spaces.get(Ns.POD)
         return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, known)
@@ -253,17 +255,17 @@ class NetlinkSession:
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
     ) -> tuple[CharDevice, ...]:
-        """Return the character devices of an RDMA device there."""
+        """Return the character devices of an RDMA device in a namespace."""
         space = self._space(ns, f"resolve character devices of {device.name}")
         return rdma.char_devices(space.fd, self._sys_root, device, kinds)
 
     def child(self, alias: str) -> Observed:
-        """Return where the link is that was made under that alias."""
+        """Return location and state of the child with this alias."""
         host = self._space(Ns.HOST, f"observe {alias}")
         return child.observe_child(host, self._spaces.get(Ns.POD), alias)
 
     def children(self) -> tuple[tuple[str, int], ...]:
-        """Return every link on the host that the plugin made."""
+        """Return alias and ifindex of every child on the host."""
         return child.children(self._space(Ns.HOST, "look for links that we made"))
 
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
@@ -277,7 +279,7 @@ class NetlinkSession:
         self._spaces = {}
 
     def apply(self, op: Op) -> None:
-        """Do op; see the port for what it owes."""
+        """Apply an operation, see plan.kernel.Session."""
         set_step(op)
         what = str(op)
         for space in self._spaces.values():
@@ -313,6 +315,10 @@ class NetlinkSession:
                 space.ethtool.set_features(what, index, features, strict=strict)
             case SetPrivateFlags(_, name, flags):
                 space.ethtool.set_private_flags(what, space.index(what, name), flags)
+            case SetDriver(_, name, settings):
+                space.ethtool.set_driver(what, space.index(what, name), settings)
+            case SetRss(_, name, table):
+                space.ethtool.set_rss(what, space.index(what, name), table)
             case _:
                 _apply_by_name(space, what, op)
 
@@ -359,20 +365,13 @@ def _apply_by_index(
 def _apply_by_name(
     space: Namespace,
     what: str,
-    op: SetLink
-    | SetUp
-    | AddAltname
-    | SetMaster
-    | AddAddress
-    | LeaseAddress
-    | DropAddress
-    | AddRoute
-    | AddNeighbour
-    | LimitRate,
+    op: SetLink | SetUp | AddAltname | SetMaster | AddressOp | AddRoute | AddNeighbour | LimitRate,
 ) -> None:
     netlink = space.netlink
     index = space.index(what, op.name)
     match op:
+        case AddAddress() | LeaseAddress() | DropAddress():
+            addresses.apply(netlink, what, index, op)
         case SetLink():
             links.set_settings(netlink, what, index, op.settings)
         case SetUp():
@@ -384,12 +383,6 @@ def _apply_by_name(
         case SetMaster():
             master = space.index(what, op.master) if op.master else 0
             links.set_master(netlink, what, index, master)
-        case AddAddress():
-            addresses.add_address(netlink, what, index, op.address)
-        case LeaseAddress():
-            addresses.put_address(netlink, what, index, op.address)
-        case DropAddress():
-            addresses.del_address(netlink, what, index, op.cidr)
         case AddRoute():
             routes.add_route(
                 netlink,

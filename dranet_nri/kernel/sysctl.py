@@ -1,9 +1,8 @@
-"""Per-interface sysctls. /proc/sys/net shows the namespace of the thread that reads it.
+"""Per-interface sysctls. /proc/sys/net shows the namespace of the calling thread.
 
 Rules:
-1. Code that reads or writes procfs runs inside a thread that entered the namespace
-   (netns.run_inside).
-2. Names come from records, so none may lead out of its directory.
+1. Code that reads or writes procfs runs in a thread inside the namespace (netns.run_inside).
+2. Names come from records, so a name that leaves its directory is refused.
 """
 
 import os
@@ -23,9 +22,9 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.model import Sysctl
 
-# What a move resets to net/<family>/conf/default of the namespace the link enters, and where each
-# is in the array of values that IFLA_AF_SPEC of a link holds for a family (linux/if_link.h). The
-# numbers are those of linux/ip.h less one, and those of linux/ipv6.h.
+# Sysctls that a move resets to net/<family>/conf/default of the target namespace, with their index
+# in the value array of IFLA_AF_SPEC per family (linux/if_link.h). The numbers are those of
+# linux/ip.h minus one, and those of linux/ipv6.h.
 RESET_BY_A_MOVE: Final = {
     "ipv4": {
         "accept_local": 22,
@@ -121,7 +120,7 @@ RESET_BY_A_MOVE: Final = {
         "use_tempaddr": 10,
     },
 }
-# Keys whose file counts in seconds, and the array in milliseconds; and unsigned ones.
+# Keys whose file has seconds, and the array milliseconds; and unsigned ones.
 _IN_SECONDS: Final = frozenset(
     {
         *("router_probe_interval", "router_solicitation_delay", "router_solicitation_interval"),
@@ -129,14 +128,14 @@ _IN_SECONDS: Final = frozenset(
     }
 )
 _UNSIGNED: Final = frozenset({"ioam6_id_wide", "ra_defrtr_metric"})
-# Files of net/<family>/neigh/<link>, without those that show the same value in another unit. A
-# move resets them too, and no array has them.
+# Files of net/<family>/neigh/<link>, without those with the same value in another unit. A move
+# resets them, too, and they are in no array.
 NEIGHBOUR_KEYS: Final = (
     *("anycast_delay", "app_solicit", "base_reachable_time_ms", "delay_first_probe_time"),
     *("gc_stale_time", "interval_probe_time_ms", "locktime", "mcast_resolicit", "mcast_solicit"),
     *("proxy_delay", "proxy_qlen", "retrans_time_ms", "ucast_solicit", "unres_qlen_bytes"),
 )
-# What a move resets and only files show.
+# Sysctls that a move resets and that only files have.
 ONLY_IN_FILES: Final = {
     "ipv4": NEIGHBOUR_KEYS,
     "ipv6": ("ra_honor_pio_life", "ra_honor_pio_pflag", "regen_min_advance", *NEIGHBOUR_KEYS),
@@ -153,16 +152,16 @@ SET_BY_CLAIMS: Final = frozenset(
 
 STABLE_PRIVACY: Final = Sysctl("ipv6", "addr_gen_mode", "2")  # IN6_ADDR_GEN_MODE_STABLE_PRIVACY
 MAX_U32: Final = (1 << 32) - 1
-VALUE_LEN: Final = 64  # all of them are numbers, or an IPv6 address
+VALUE_LEN: Final = 64  # bytes; a number or an IPv6 address
 
 
 def check_root(proc_root: Path) -> None:
-    """See that there is a procfs with sysctls of the network, or at least its sys/net.
+    """Check that the procfs, or at least its sys/net, is there.
 
-    Without, nothing would be read of what a move resets, and NICs would come home changed.
+    Without it sysctls that a move resets could not be read, and would not be restored.
 
     Raises:
-        InvalidValueError: there is none.
+        InvalidValueError: the directory does not exist.
     """
     directory = Path(_path(str(proc_root), "default", "ipv4", "forwarding")).parent
     if not directory.is_dir():
@@ -173,26 +172,26 @@ def check_root(proc_root: Path) -> None:
 
 
 class SysctlDefaults:
-    """Sysctls of a link that enters a namespace: the values to which a move resets it.
+    """Default sysctls of a namespace: the values to which a move resets a link.
 
-    Its files stay open as long as it is there: to open one takes twenty times as long as to read
-    it, and every attach reads them all. Safe to use from several threads.
+    Files stay open, because opening one takes twenty times as long as reading it, and every attach
+    reads all. Thread-safe.
     """
 
     def __init__(self, proc_root: str) -> None:
-        """Open nothing yet; proc_root is as NetlinkKernel takes it."""
+        """Prepare; proc_root as in NetlinkKernel."""
         self._proc_root = proc_root
         self._files: dict[str, _Files] = {}
         self._lock = threading.Lock()
         finalize(self, _close, self._files)
 
     def read(self, nsfd: int) -> tuple[Sysctl, ...]:
-        """Return the values of the namespace, which is the same at every call.
+        """Return the values of the namespace, which must be the same at every call.
 
-        Keys that the kernel lacks are left out; so is all of IPv6 where it is switched off.
+        Keys that the kernel lacks are left out; so is IPv6 if it is disabled.
 
         Raises:
-            KernelError: the namespace cannot be entered, or there is a value that can't be read.
+            KernelError: the namespace cannot be entered, or a value cannot be read.
         """
         if len(self._files) < len(RESET_BY_A_MOVE):
             self._keep(run_inside(nsfd, self._open))
@@ -203,7 +202,7 @@ class SysctlDefaults:
             for family, opened in files
             for key, fd in opened
         ]
-        # As a link shows them: what is in arrays first.
+        # In the order of a link's state: those in arrays first.
         return tuple(sorted(found, key=lambda one: one.key not in RESET_BY_A_MOVE[one.family]))
 
     def _open(self) -> dict[str, "_Files"]:
@@ -214,8 +213,8 @@ class SysctlDefaults:
                 for key in (*keys, *ONLY_IN_FILES[family])
             }
             if not Path(paths["locktime"]).exists():
-                # Only the initial namespace has neigh/default, and its values are given to the
-                # links of all (neigh_parms_alloc). The loopback has them, unless it was changed.
+                # Only the initial namespace has neigh/default, whose values links get in all
+                # namespaces (neigh_parms_alloc). The loopback has them, unless it was changed.
                 paths |= {key: _path(self._proc_root, "lo", family, key) for key in NEIGHBOUR_KEYS}
             is_on = Path(paths["forwarding"]).parent.is_dir()
             if family not in self._files and is_on:
@@ -223,7 +222,7 @@ class SysctlDefaults:
         return found
 
     def _keep(self, found: dict[str, "_Files"]) -> None:
-        """Keep what no other thread has opened meanwhile."""
+        """Store the opened files, except those that another thread has stored."""
         with self._lock:
             for family in RESET_BY_A_MOVE:
                 if family in found and family not in self._files:
@@ -235,10 +234,10 @@ _Files = tuple[tuple[str, int], ...]  # key and descriptor of each
 
 
 def _value(what: str, fd: int) -> str:
-    """Return what an open file says.
+    """Return the value in an open file.
 
     Raises:
-        KernelError: it can't be read.
+        KernelError: it cannot be read.
     """
     try:
         return os.pread(fd, VALUE_LEN, 0).decode().strip()
@@ -252,10 +251,10 @@ def _close(files: dict[str, _Files]) -> None:
 
 
 def _opened(paths: Mapping[str, str]) -> _Files:
-    """Return the keys of the paths with descriptors; on an error none is left open.
+    """Return keys and open descriptors of the paths; none stays open after an error.
 
     Raises:
-        KernelError: there is a file that cannot be opened.
+        KernelError: an existing file cannot be opened.
     """
     opened: list[tuple[str, int]] = []
     try:
@@ -272,7 +271,7 @@ def _opened(paths: Mapping[str, str]) -> _Files:
 def reset_by_move(af_spec: bytes) -> tuple[Sysctl, ...]:
     """Return the sysctls that a move resets, from the link's IFLA_AF_SPEC, in table order.
 
-    A family that the link lacks is left out. A key that the kernel lacks may be returned as 0.
+    A missing family is left out. A key that the kernel lacks may be returned as 0.
     """
     families = attributes(af_spec)
     found: list[Sysctl] = []
@@ -298,32 +297,31 @@ def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl,
     """Return the sysctls that a move resets and IFLA_AF_SPEC lacks; absent files are left out.
 
     Args:
-        proc_root: as NetlinkKernel takes it.
-        name: of the link.
-        secret: with what it makes its stable-privacy addresses of, first. A link must have one
-            before its addr_gen_mode can be 2, and is set to that mode by the one it gets
-            (net/ipv6/addrconf.c).
+        proc_root: as in NetlinkKernel.
+        name: name of the link.
+        secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
+            mode (net/ipv6/addrconf.c).
     """
     wanted = [("ipv6", "stable_secret")] if secret else []
     wanted += ((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys)
     found: list[Sysctl] = []
     for family, key in wanted:
-        with suppress(OSError):  # the kernel lacks it, or (EIO) there is no secret
+        with suppress(OSError):  # the kernel lacks it, or EIO: no secret is set
             value = Path(_path(proc_root, name, family, key)).read_text()
             found.append(Sysctl(family, key, value.strip()))
     return tuple(found)
 
 
 def set_by_claims(sysctls: Iterable[Sysctl]) -> tuple[Sysctl, ...]:
-    """Return those that a claim can set."""
+    """Return the sysctls that a claim can set."""
     return tuple(sysctl for sysctl in sysctls if (sysctl.family, sysctl.key) in SET_BY_CLAIMS)
 
 
 def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:
-    """Write one sysctl of link name.
+    """Write one sysctl of the link of that name.
 
     Raises:
-        KernelError: there is no such file, or it cannot be written; says what to do.
+        KernelError: the file does not exist or cannot be written; the text has the remedy.
     """
     parts = (name, sysctl.family, sysctl.key)
     if any(part in {"", ".", ".."} or "/" in part for part in parts):

@@ -18,10 +18,10 @@ ACCEPT: Final = ("tcp_l3mdev_accept", "udp_l3mdev_accept")  # of net/ipv4, for I
 
 
 def add(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> None:
-    """Make a VRF and set it up; one of that name and table may be there.
+    """Create a VRF, unless one of that name and table exists, and set it up.
 
     Raises:
-        KernelError: EEXIST, a link of that name is none of that table; or the kernel refused.
+        KernelError: EEXIST: a link of that name is not a VRF of that table; or the kernel refused.
     """
     data = attribute(IFLA_VRF_TABLE, struct.pack("=I", op.table))
     attrs: list[tuple[str, Value]] = [
@@ -42,7 +42,7 @@ def _is_there(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> bool:
 
 
 def accept_all(proc_root: str, what: str) -> None:
-    """Let sockets that are bound to no VRF be reached through one. Runs inside the namespace.
+    """Let sockets outside a VRF accept its traffic. Runs inside the namespace.
 
     Raises:
         KernelError: a sysctl cannot be written.
@@ -51,6 +51,6 @@ def accept_all(proc_root: str, what: str) -> None:
         try:
             Path(proc_root, "sys/net/ipv4", key).write_text("1")
         except FileNotFoundError:
-            continue  # a kernel without VRFs, which made none
+            continue  # a kernel without VRFs
         except OSError as error:
             raise KernelError(what, error.errno or 0, f"write net.ipv4.{key}") from error

@@ -1,1 +1,1 @@
-"""Raw kernel interfaces: netlink, RDMA netlink, bpf, inotify."""
+"""Raw kernel interfaces: netlink, RDMA netlink, BPF, inotify."""

@@ -1,6 +1,6 @@
-"""BPF programs that the kernel runs on links by TCX (Linux 6.6), which netlink does not show.
+"""TCX programs of links (BPF, Linux 6.6), which netlink does not show.
 
-Numbers are those of linux/bpf.h. bpf(2) has no wrapper in libc, and Python ships none.
+Numbers are those of linux/bpf.h. Neither libc nor Python has a wrapper of bpf(2).
 """
 
 import ctypes
@@ -37,16 +37,16 @@ _INFO: Final = struct.Struct("=IIQ")  # info of union bpf_attr
 _INFO_BYTES: Final = 80  # of struct bpf_prog_info, as far as its name reaches
 _NAME: Final = slice(64, 80)
 NO_TCX: Final = frozenset({errno.EINVAL, errno.ENOSYS})
-MOST_LOADED: Final = 1024  # programs off their links: those of links that never return add up
+MOST_LOADED: Final = 1024  # detached programs; those of links that never return accumulate
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def programs_on(index: int) -> tuple[TcxProgram, ...]:
-    """Return what runs by TCX on a link of the calling thread's network namespace, in its order.
+    """Return a link's TCX programs in order, in the calling thread's network namespace.
 
     Raises:
-        KernelError: ENODEV, there is no such link; EINVAL, the kernel has no TCX; EPERM, it takes
+        KernelError: ENODEV: the link does not exist; EINVAL: the kernel has no TCX; EPERM: needs
             CAP_NET_ADMIN.
     """
     return tuple(
@@ -57,13 +57,12 @@ def programs_on(index: int) -> tuple[TcxProgram, ...]:
 
 
 def detach(what: str, index: int, program: TcxProgram) -> None:
-    """Take a program off a link of the calling thread's namespace; gone counts as done.
+    """Detach a program from a link of the calling thread's namespace, if attached.
 
-    A BPF link that holds it there stays, pinned or not, and holds nothing from then on: its owner
-    learns that from the kernel (ENOLINK).
+    A BPF link of it stays, pinned or not, without effect: its owner gets ENOLINK from the kernel.
 
     Raises:
-        KernelError: EPERM, it takes CAP_SYS_ADMIN.
+        KernelError: EPERM: needs CAP_SYS_ADMIN.
     """
     query, number = (
         (BPF_LINK_GET_FD_BY_ID, program.link)
@@ -89,10 +88,10 @@ def detach(what: str, index: int, program: TcxProgram) -> None:
 
 
 def attach(what: str, index: int, program: TcxProgram) -> None:
-    """Let a program run on a link of the calling thread's namespace, after the others there.
+    """Attach a program to a link of the calling thread's namespace, after the others.
 
     Raises:
-        KernelError: ENOENT, it is no longer loaded; EPERM, it takes CAP_SYS_ADMIN.
+        KernelError: ENOENT: the program is no longer loaded; EPERM: needs CAP_SYS_ADMIN.
     """
     fd = _descriptor(what, program.id)
     try:
@@ -105,15 +104,15 @@ def attach(what: str, index: int, program: TcxProgram) -> None:
 
 
 class LoadedPrograms:
-    """Descriptors of programs that are on no link for a while, so that they stay loaded."""
+    """Descriptors of detached programs, which keep them loaded."""
 
     def __init__(self) -> None:
-        """Start without any."""
-        self._held: dict[int, int] = {}  # number of a program → its descriptor
+        """Start without descriptors."""
+        self._held: dict[int, int] = {}  # program id → descriptor
         self._lock = threading.Lock()
 
     def hold(self, what: str, program: TcxProgram) -> None:
-        """Keep a program loaded; one that is gone counts as done."""
+        """Keep a program loaded, if it still is."""
         with self._lock:
             if program.id in self._held:
                 return
@@ -126,7 +125,7 @@ class LoadedPrograms:
                 os.close(self._held.pop(next(iter(self._held))))
 
     def release(self, program: TcxProgram) -> None:
-        """Let a program be unloaded when nothing else has it. Idempotent."""
+        """Close the program's descriptor. Idempotent."""
         with self._lock:
             fd = self._held.pop(program.id, None)
         if fd is not None:
@@ -134,13 +133,13 @@ class LoadedPrograms:
 
 
 def tcx_names() -> dict[int, tuple[str, ...]]:
-    """Return ifindex -> names of what runs by TCX, for links of the thread's network namespace.
+    """Return ifindex -> names of TCX programs, for links of the thread's network namespace.
 
-    Links without a program are left out, so that it is empty on a kernel without TCX. A program
-    without a name is returned by its number.
+    Links without a program are left out; the result is empty on a kernel without TCX. The name of
+    an unnamed program is its id.
 
     Raises:
-        KernelError: EPERM, it takes CAP_NET_ADMIN to ask and CAP_SYS_ADMIN to learn a name.
+        KernelError: EPERM: needs CAP_NET_ADMIN, and CAP_SYS_ADMIN for names.
     """
     set_step("ask for TCX programs")
     found: dict[int, tuple[str, ...]] = {}
@@ -159,7 +158,7 @@ def tcx_names() -> dict[int, tuple[str, ...]]:
 
 
 def _numbers(index: int, side: TcxSide) -> tuple[tuple[int, int], ...]:
-    """Return the number of each program, and that of the BPF link which holds it, 0 if none."""
+    """Return the id of each program, and of its BPF link, 0 without one."""
     ids, holders = (ctypes.c_uint32 * _MOST)(), (ctypes.c_uint32 * _MOST)()
     places = ctypes.addressof(ids), ctypes.addressof(holders)
     query = _QUERY.pack(index, _SIDES[side], 0, 0, places[0], _MOST, 0, 0, places[1], 0, 0)
@@ -170,7 +169,7 @@ def _numbers(index: int, side: TcxSide) -> tuple[tuple[int, int], ...]:
 
 
 def _names(number: int) -> Iterator[str]:
-    """Yield the program's name, its number if it has none; nothing if it is gone."""
+    """Yield the program's name, its id if unnamed; nothing if it is gone."""
     what = f"ask for the name of BPF program {number}"
     try:
         fd = _descriptor(what, number)
@@ -188,10 +187,10 @@ def _names(number: int) -> Iterator[str]:
 
 
 def _descriptor(what: str, number: int, query: int = BPF_PROG_GET_FD_BY_ID) -> int:
-    """Return a descriptor of the program, or BPF link, of that number.
+    """Return a descriptor of the program, or BPF link, of that id.
 
     Raises:
-        KernelError: ENOENT, it is gone.
+        KernelError: ENOENT: it is gone.
     """
     return _bpf(what, query, _U32.pack(number).ljust(_BY_ID_BYTES, b"\0"))
 
@@ -200,12 +199,12 @@ def _bpf(what: str, command: int, attr: bytes | ctypes.Array[ctypes.c_char]) -> 
     """Call bpf(2); return its result.
 
     Args:
-        what: how an error calls it.
+        what: name of the operation in errors.
         command: BPF_*.
-        attr: union bpf_attr as far as it is used; a buffer where the kernel answers there.
+        attr: the used part of union bpf_attr; a buffer if the kernel writes to it.
 
     Raises:
-        KernelError: it failed; ENOSYS, its number on this machine is unknown.
+        KernelError: the call failed; ENOSYS: its number on this architecture is unknown.
     """
     number = _CALLS.get(platform.machine())
     if number is None:

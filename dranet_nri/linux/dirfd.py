@@ -1,8 +1,7 @@
 """Reads of small files below one open directory.
 
 Devices appear and disappear during a scan: a file that cannot be read is "" or absent. An error is
-raised only to a process that can open no file at all, because its node would seem to have no
-devices.
+raised only if the process can open no file at all, because the node would seem to have no devices.
 """
 
 import os
@@ -13,17 +12,17 @@ from typing import Final, Self
 from dranet_nri.errors import KernelError
 
 _SCARCE: Final = frozenset({EMFILE, ENFILE, ENOMEM})
-_MAX_BYTES: Final = 4096  # one page: what a sysfs attribute can hold
+_MAX_BYTES: Final = 4096  # one page, the maximum of a sysfs attribute
 
 
 class DirFd:
     """An open directory; a context manager. One that does not exist reads as empty."""
 
     def __init__(self, path: Path) -> None:
-        """Open path if it is there.
+        """Open path, if it exists.
 
         Raises:
-            KernelError: nothing can be opened now.
+            KernelError: the process can open no file now.
         """
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -45,7 +44,7 @@ class DirFd:
         """Return the sorted names below path.
 
         Raises:
-            KernelError: nothing can be opened now.
+            KernelError: the process can open no file now.
         """
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._fd)
@@ -65,7 +64,7 @@ class DirFd:
         """Return the file's text without surrounding white space, "" if there is none.
 
         Raises:
-            KernelError: nothing can be opened now.
+            KernelError: the process can open no file now.
         """
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
@@ -95,6 +94,6 @@ class DirFd:
 
 
 def _raise_if_scarce(error: OSError) -> None:
-    """Raise for what says nothing of the device that was asked for."""
+    """Raise for an error of the process, not of the requested file."""
     if error.errno in _SCARCE:
         raise KernelError("read sysfs", error.errno, os.strerror(error.errno)) from error

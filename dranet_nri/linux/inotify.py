@@ -1,9 +1,9 @@
 """Changes in a directory since the previous query, through inotify (inotify(7)).
 
 Rules:
-1. A query costs one read(2) when nothing happened.
-2. A change made before the query is in its answer: the kernel queues the event inside the
-   rename itself. If events were lost, the answer is that everything may have changed.
+1. A query without changes costs one read(2).
+2. A query returns every change made before it: the kernel queues the event during the rename. After
+   lost events it returns that everything may have changed.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ _CONTENT: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_
 _GONE: Final = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the padded name
 _BUFFER: Final = 64 << 10  # bytes per read; an event has at most 16 + 256
-_MAX_READS: Final = 128  # so that a peer that never stops writing cannot keep us here
+_MAX_READS: Final = 128  # bounds a query while a writer does not stop
 _OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -54,8 +54,8 @@ class ChangedFiles:
     """Files to read again.
 
     Attributes:
-        names: entries that came, went or changed.
-        everything: events were lost, or another directory is in place now.
+        names: entries that were created, removed or changed.
+        everything: events were lost, or the directory was replaced.
     """
 
     names: frozenset[str] = frozenset()
@@ -73,17 +73,17 @@ def parse_events(data: bytes) -> Iterator[InotifyEvent]:
 
 
 class Watch:
-    """One directory, watched. It need not exist yet, and may be replaced by another.
+    """Watch of one directory, which need not exist yet, and may be replaced.
 
     Attributes:
-        directory: descriptor of the directory that is watched, None while there is none.
+        directory: descriptor of the watched directory, None while it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
         """Start watching.
 
         Raises:
-            StateError: the kernel gives no inotify instance.
+            StateError: no inotify instance is available.
             OSError: the directory exists but cannot be watched.
         """
         self.directory: int | None = None
@@ -98,7 +98,7 @@ class Watch:
             raise
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when drain has changes."""
+        """Return the descriptor that becomes readable on changes."""
         return self._inotify
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Watch:
 
         Raises:
             StateError: no directory of the path can be watched.
-            OSError: the directory cannot be watched now. The next call tries again, and tells all.
+            OSError: the directory cannot be watched now; the next call retries, and reports all.
         """
         names: set[str] = set()
         everything = False
@@ -125,7 +125,7 @@ class Watch:
                 if event.mask & IN_Q_OVERFLOW:
                     everything = True
                 elif event.watch != self._watch:
-                    continue  # of a directory that we no longer look at
+                    continue  # of a directory that is no longer watched
                 elif self.directory is None or event.mask & _GONE:
                     self._armed = False
                 else:
@@ -138,7 +138,7 @@ class Watch:
         return ChangedFiles(everything=True) if everything else ChangedFiles(frozenset(names))
 
     def rearm(self) -> None:
-        """Check whether the path still leads to the watched directory; if not, watch the new."""
+        """Watch the directory that is at the path now, if it was replaced."""
         if self.directory is None or not self._is_current(self.directory):
             self._arm()
 
@@ -158,7 +158,7 @@ class Watch:
         """Watch the directory, or else the nearest ancestor in which it may appear."""
         self._armed = False
         while not self._try_arm():
-            pass  # a step of the path appeared while we took the one above it
+            pass  # a component of the path appeared meanwhile
         self._armed = True
 
     def _try_arm(self) -> bool:
@@ -169,7 +169,7 @@ class Watch:
                 if candidate != self._path:
                     step = self._path.relative_to(candidate).parts[0]
                     return not (candidate / step).is_dir()
-                # Watched before opened: if it is replaced in between, there is an event.
+                # Watched before it is opened: a replacement in between causes an event.
                 self.directory = os.open(candidate, _OPEN_DIRECTORY)
                 return True
         raise StateError(f"{self._path}: neither it nor a directory above it can be watched")
@@ -179,9 +179,9 @@ class Watch:
         return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask)
 
     def _watch_only(self, watch: int) -> None:
-        """Take a watch instead of the one before; the same one again makes no event."""
+        """Replace the watch; for the same directory no event is sent."""
         if self._watch not in {-1, watch}:
-            _libc.inotify_rm_watch(self._inotify, self._watch)  # EINVAL: the kernel did it
+            _libc.inotify_rm_watch(self._inotify, self._watch)  # EINVAL: already removed
         self._watch = watch
 
     def _forget_directory(self) -> None:

@@ -52,13 +52,18 @@ from dranet_nri.model.config import (
 )
 from dranet_nri.model.ethtool import (
     FEATURE_ALIASES,
+    DriverSetting,
     EthtoolConfig,
     EthtoolState,
+    RssConfig,
+    RssState,
+    SettingGroup,
     Switches,
     switches,
 )
 from dranet_nri.model.lease import Lease
 from dranet_nri.model.names import (
+    DEFAULT_FILTER,
     DRIVER_NAME,
     MAX_IFNAME,
     is_representor,
@@ -115,6 +120,7 @@ __all__ = [
     "BANDWIDTH",
     "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
+    "DEFAULT_FILTER",
     "DELETED_WITH_LOWER",
     "DRIVER_NAME",
     "FEATURE_ALIASES",
@@ -142,6 +148,7 @@ __all__ = [
     "DetectedAddress",
     "Device",
     "DeviceKey",
+    "DriverSetting",
     "Edits",
     "EthtoolConfig",
     "EthtoolState",
@@ -176,8 +183,11 @@ __all__ = [
     "Rlimit",
     "Route",
     "RouteConfig",
+    "RssConfig",
+    "RssState",
     "Rule",
     "RuleConfig",
+    "SettingGroup",
     "Switches",
     "Sysctl",
     "TcxProgram",

@@ -1,13 +1,13 @@
-"""Children: links that are made for a pod on a device that stays on the host.
+"""Child links: made for a pod on a device that stays on the host.
 
-One frozen value for each kind; `str()` of it gives its settings as `ip link` writes them.
+Each kind is a frozen value, whose `str()` has its settings as `ip link` writes them.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-TENANT_PKEY: Final = 0  # stands for the one found in the port's table; no partition has it
+TENANT_PKEY: Final = 0  # a placeholder for the key in the port's table; no partition has it
 
 
 class IpoibMode(StrEnum):
@@ -17,13 +17,13 @@ class IpoibMode(StrEnum):
     CONNECTED = "connected"
 
 
-# Least and most, by drivers/infiniband/ulp/ipoib: IPOIB_UD_MTU of a 4096-byte InfiniBand MTU,
+# Minimum and maximum, drivers/infiniband/ulp/ipoib: IPOIB_UD_MTU of a 4096-byte InfiniBand MTU,
 # IPOIB_CM_MTU, ipoib_change_mtu.
 IPOIB_MTU: Final = {IpoibMode.DATAGRAM: (72, 4092), IpoibMode.CONNECTED: (68, 65520)}
 
 
 class IpvlanMode(StrEnum):
-    """What an IPVLAN link does with packets (IPVLAN_MODE_*, linux/if_link.h)."""
+    """Layer at which an IPVLAN link switches packets (IPVLAN_MODE_*, linux/if_link.h)."""
 
     L2 = "L2"
     L3 = "L3"
@@ -31,7 +31,7 @@ class IpvlanMode(StrEnum):
 
 
 class ChildFlag(StrEnum):
-    """Whether children of one parent reach each other: directly, not at all, or by the switch."""
+    """Traffic between children of one parent: direct, none, or through the external switch."""
 
     BRIDGE = "Bridge"
     PRIVATE = "Private"
@@ -50,8 +50,8 @@ class IpoibConfig:
     """`ipoib` of an interface of type IPoIB.
 
     Attributes:
-        pkey: partition key with the full-membership bit (0x8000), or TENANT_PKEY; None takes
-            that of the parent interface.
+        pkey: partition key with the full-membership bit (0x8000), or TENANT_PKEY; None: that of
+            the parent interface.
     """
 
     kind: ClassVar[str] = "IPoIB"
@@ -67,7 +67,7 @@ class IpoibConfig:
 
 @dataclass(frozen=True, slots=True)
 class IpvlanConfig:
-    """`ipvlan` of an interface of type IPVLAN: all children of one parent have the same."""
+    """`ipvlan` of an interface of type IPVLAN; all children of one parent share it."""
 
     kind: ClassVar[str] = "IPVLAN"
 

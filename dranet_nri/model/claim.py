@@ -26,7 +26,7 @@ class Device:
 
     Attributes:
         name: DRA device name, a DNS label ("pci-0000-8a-00-0").
-        key: how to find it in the kernel.
+        key: its identity in the kernel.
         attributes: (qualified name, value), sorted by name.
         rdma_devices: names of its RDMA devices ("mlx5_0"), empty if none.
     """
@@ -50,16 +50,16 @@ class ObjectRef:
     uid: str
 
     def __str__(self) -> str:
-        """Return namespace/name, as people write it."""
+        """Return namespace/name, as kubectl prints it."""
         return f"{self.namespace}/{self.name}"
 
 
-BANDWIDTH: Final = "dra.net/bandwidth"  # the capacity of a shared device, in bit/s
+BANDWIDTH: Final = "dra.net/bandwidth"  # capacity of a shared device, bit/s
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Part of a shared device's capacity, in whole units of it (BANDWIDTH: bit/s)."""
+    """Share of a device's capacity, in whole units (BANDWIDTH: bit/s)."""
 
     capacity: str
     amount: int
@@ -67,17 +67,17 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:
-    """One device given to one request of the claim.
+    """One device that is allocated to one request of the claim.
 
     Attributes:
         request: main request name, without "/subrequest".
         pool: pool name (the node's name).
-        device: the device with the facts published at that moment.
+        device: the device with the facts that were published at allocation.
         config: validated parameters.
-        admin_access: the result only observes the device; it is not moved.
-        share_id: UUID of a share of a multi-allocation device, "" if exclusive.
-        subrequest: the alternative of firstAvailable that got it, "" of a request without any.
-        consumed: what the share has of the device's capacities.
+        admin_access: adminAccess of the request; the device is not moved.
+        share_id: UUID of the share of a multi-allocation device, "" if exclusive.
+        subrequest: the chosen alternative of firstAvailable, "" without alternatives.
+        consumed: the share's part of the device's capacities.
     """
 
     request: str
@@ -91,23 +91,23 @@ class AllocatedDevice:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Return the device's name and the share's id, which distinguish shares of one device."""
+        """Return device name and share id, which distinguish shares of one device."""
         return self.device.name, self.share_id
 
     @property
     def bandwidth(self) -> int:
-        """Return what the share has of the device's bandwidth in bit/s, 0 without a limit."""
+        """Return the share's bandwidth in bit/s, 0 without a limit."""
         return next((part.amount for part in self.consumed if part.capacity == BANDWIDTH), 0)
 
     @property
     def full_request(self) -> str:
-        """Return "request", or "request/subrequest", as the claim's allocation has it."""
+        """Return "request" or "request/subrequest", as in the claim's allocation."""
         return f"{self.request}/{self.subrequest}" if self.subrequest else self.request
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerClaim:
-    """A container of the pod lists the claim; request "" means the whole claim."""
+    """Reference of a container to the claim; request "" is the whole claim."""
 
     container: str
     request: str = ""
@@ -118,11 +118,11 @@ class Allocation:
     """The shim's record of one claim (allocations/<claim uid>.json).
 
     Attributes:
-        pod: the one pod that may use the claim.
+        pod: the only pod that may use the claim.
         pod_claim_name: name of the claim in a template pod's spec, "" for a direct claim.
-        containers: which containers list it; empty: none does, so every container gets it.
-        nonce: last part of the CDI ids, which distinguishes claims of one name.
-        boot_id: of the boot in which it was recorded.
+        containers: containers that reference it; empty: none does, so every container gets it.
+        nonce: last part of the CDI ids; distinguishes claims of the same name.
+        boot_id: boot in which it was recorded.
     """
 
     claim: ObjectRef
@@ -137,16 +137,16 @@ class Allocation:
 class Phase(StrEnum):
     """Progress of a claim's devices."""
 
-    INTENT = "intent"  # a plan was written, its result was not
+    INTENT = "intent"  # the plan is recorded, its result is not
     ATTACHED = "attached"  # all devices are in the pod, fully configured
-    FAILED = "failed"  # undone; `failure` says why
-    DETACHING = "detaching"  # the sandbox is gone, devices are on their way home
-    HOME = "home"  # all devices are back and restored; the claim is still prepared
+    FAILED = "failed"  # undone; `failure` has the reason
+    DETACHING = "detaching"  # the sandbox is gone, devices are being restored
+    HOME = "home"  # all devices are restored on the host; the claim is still prepared
 
 
 @dataclass(frozen=True, slots=True)
 class NetnsId:
-    """A network namespace: the path the runtime gave, and the inode that is its identity."""
+    """A network namespace: the runtime's path, and the nsfs inode as its identity."""
 
     path: str
     dev: int
@@ -155,9 +155,9 @@ class NetnsId:
 
 @dataclass(frozen=True, slots=True)
 class CharDevice:
-    """A character device file of an RDMA device, as containers get it.
+    """A character device file of an RDMA device, as in containers.
 
-    uid, gid and mode are None where the runtime's default serves.
+    uid, gid and mode are None for the runtime's default.
     """
 
     path: str
@@ -174,21 +174,21 @@ class AttachedDevice:
 
     Attributes:
         snapshot: state on the host before the first operation; None until taken.
-        snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
+        snapshot_s: time of the snapshot, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
         pod_index: its ifindex there, 0 until it is attached.
-        mac, mtu, addresses: as they are in the pod, after success.
-        rdma: its RDMA devices as they were on the host, where they move with it (exclusive
-            mode); empty in shared mode, in which they stay.
-        shared_rdma: names of those that stay, as they were when the files were resolved.
-        rdma_name: of its RDMA device in the pod where a claim renames it, "" to keep it.
+        mac, mtu, addresses: those in the pod, after success.
+        rdma: its RDMA devices as observed on the host; empty in shared mode, in which they do
+            not move.
+        shared_rdma: names of RDMA devices that stay, from when the files were resolved.
+        rdma_name: name of its RDMA device in the pod if the claim renames it, else "".
         char_devices: files of its RDMA devices, resolved after the move.
-        warnings: what the pod should know, one line each.
-        child: alias of the link that is made for the pod on this device, "" if none is.
-        made_by: the parameters of that link; None if there is none.
-        lease: of its address, where a DHCP server gave that.
-        share_id: of a share of a multi-allocation device, which stays on the host; "" if it is
-            the pod's alone.
+        warnings: warnings for the claim status, one line each.
+        child: alias of the child link for the pod, "" without one.
+        made_by: parameters of the child link, None without one.
+        lease: DHCP lease of its address, None without one.
+        share_id: UUID of the share of a multi-allocation device, which stays on the host; "" if
+            exclusive.
         home: verified on the host and restored.
     """
 
@@ -214,32 +214,32 @@ class AttachedDevice:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Return the device's name and the share's id, as of what was allocated."""
+        """Return device name and share id, as of AllocatedDevice."""
         return self.device.name, self.share_id
 
     @property
     def touched(self) -> bool:
-        """Whether some of its state may not be restored."""
+        """Whether the device was modified and is not verified as restored."""
         return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
 
     @property
     def was_given(self) -> bool:
-        """Whether a pod once had it whole: facts after success are kept until it is restored."""
+        """Whether an attach succeeded; the facts of it are kept until the restore."""
         return not self.home and bool(self.mtu or self.char_devices)
 
 
-GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of one that is attached, its gate shut
+GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of an attached claim with a closed gate
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason of the last failed try.
+    """Reason of the last failed attempt.
 
     Attributes:
         reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
-        message: one line: which device, why, what to do.
-        time: Unix seconds, of the last try that counted.
-        count: tries that failed for this pod, but for those that do not count (plan/retry.py).
+        message: one line: device, reason, remedy.
+        time: Unix seconds of the last counted attempt.
+        count: failed attempts for this pod that count (plan/retry.py).
     """
 
     reason: str

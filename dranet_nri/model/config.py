@@ -35,9 +35,9 @@ class VrfConfig:
 
 
 def table_of(name: str) -> int:
-    """Return the routing table that follows from a name: FNV-1a of 32 bits, 1000 to 1999.
+    """Return the routing table derived from a name: 32-bit FNV-1a, mapped to 1000 to 1999.
 
-    The numbers are those of dranet.
+    dranet derives the same numbers.
     """
     value = _FNV_OFFSET
     for byte in name.encode():
@@ -59,8 +59,8 @@ class RdmaConfig:
     """`rdma` of NetworkConfig.
 
     Attributes:
-        char_devices: kinds of device files the containers get, () none; None: the operator's.
-        name: of the RDMA device in the pod (exclusive mode); None keeps it.
+        char_devices: kinds of device files for containers, () for none; None: the plugin's flag.
+        name: name of the RDMA device in the pod (exclusive mode); None keeps it.
     """
 
     char_devices: tuple[CharKind, ...] | None = None
@@ -69,11 +69,11 @@ class RdmaConfig:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceConfig:
-    """`interface` of NetworkConfig; None means not given, so the device keeps or inherits it.
+    """`interface` of NetworkConfig; with None the device keeps or inherits the value.
 
     An address may be a range ("first-last/length") until the device is allocated. At most one of
-    `ipoib`, `ipvlan`, `macvlan` and `vlan` is given: with it the pod gets a child of the device,
-    which stays on the host. Times of router solicitation are seconds.
+    `ipoib`, `ipvlan`, `macvlan` and `vlan` is set: the pod then gets a child of the device, which
+    stays on the host. Times of router solicitation are seconds.
     """
 
     name: str | None = None
@@ -107,12 +107,12 @@ class InterfaceConfig:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the network gives the interface addresses, in the pod."""
+        """Whether the interface gets addresses in the pod, by DHCP or SLAAC."""
         return self.addressing in {Addressing.DHCP, Addressing.SLAAC}
 
     @property
     def child(self) -> ChildConfig | None:
-        """Return the child that the pod gets instead of the device, None for the device itself."""
+        """Return the child that the pod gets, None for the device itself."""
         return self.ipoib or self.ipvlan or self.macvlan or self.vlan
 
 
@@ -154,7 +154,7 @@ class NetworkConfig:
     """A claim's opaque parameters, validated.
 
     Attributes:
-        profile: the profile whose parameters are below these, "" for none; the shim resolves it.
+        profile: profile whose parameters these override, "" for none; the shim resolves it.
     """
 
     interface: InterfaceConfig = InterfaceConfig()

@@ -1,10 +1,11 @@
-"""`ethtool` switches of a net device: offload features and private flags."""
+"""`ethtool` of a net device: features, private flags, and settings of its driver."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-# Present and former names of feature groups in ethtool: the features that they stand for, as
-# patterns (*: anything). ethtool(8), -K; the kernel has the feature names only.
+# Current and former names of feature groups (ethtool(8), -K), and a pattern (*: any) of their
+# features. The kernel has names of features only.
 _GROUPS: Final = (
     ("rx", "rx-checksumming", "rx-checksum"),
     ("tx", "tx-checksumming", "tx-checksum-*"),
@@ -32,19 +33,81 @@ class Switches:
     off: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is named."""
+        """Whether there is any switch."""
         return bool(self.on or self.off)
 
     def __str__(self) -> str:
-        """Name all, those that are on first."""
+        """Return all switches as text, those that are on first."""
         words = (*(f"{name} on" for name in self.on), *(f"{name} off" for name in self.off))
         return ", ".join(words)
 
 
 def switches(states: dict[str, bool]) -> Switches:
-    """Return switches by name as such."""
+    """Return the value for a mapping of name to state."""
     on = tuple(sorted(name for name, state in states.items() if state))
     return Switches(on, tuple(sorted(name for name, state in states.items() if not state)))
+
+
+class SettingGroup(StrEnum):
+    """A group of driver settings: its name in a claim, and in ethtool's messages."""
+
+    RINGS = "rings"
+    CHANNELS = "channels"
+    COALESCE = "coalesce"
+    PAUSE = "pause"
+    RSS = "rss"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSetting:
+    """One number of rings, channels, coalescing or flow control.
+
+    Attributes:
+        name: its path below `ethtool` of a claim, "rings.rx".
+        value: descriptors of a ring, queues, microseconds or frames; 1 or 0 of a switch.
+        maximum: the highest value that the device takes, 0 if it does not report one.
+    """
+
+    name: str
+    value: int
+    maximum: int = 0
+
+    def __str__(self) -> str:
+        """Return name and value."""
+        return f"{self.name} {self.value}"
+
+    @property
+    def group(self) -> str:
+        """Return the group that the setting belongs to."""
+        return self.name.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RssConfig:
+    """`rss` of EthtoolConfig: how receive-side scaling distributes packets over receive queues.
+
+    Exactly one of both is given.
+
+    Attributes:
+        equal: packets go to that many queues, from queue 0 on, in equal shares.
+        weights: share of each queue, from queue 0 on.
+    """
+
+    equal: int = 0
+    weights: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RssState:
+    """Receive-side scaling of a net device (struct ethtool_rxfh, linux/ethtool.h).
+
+    Attributes:
+        table: the indirection table: the queue of each hash value, by its lowest bits.
+        queues: how many receive queues there are.
+    """
+
+    table: tuple[int, ...]
+    queues: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +116,18 @@ class EthtoolConfig:
 
     features: Switches = Switches()
     private_flags: Switches = Switches()
+    settings: tuple[DriverSetting, ...] = ()
+    rss: RssConfig | None = None
 
     def __bool__(self) -> bool:
-        """Whether it asks for anything."""
-        return bool(self.features or self.private_flags)
+        """Whether any switch or setting is requested."""
+        return bool(self.features or self.private_flags or self.settings or self.rss)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Return the groups of driver settings that are given."""
+        found = {setting.group for setting in self.settings}
+        return frozenset(found | {SettingGroup.RSS} if self.rss else found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +135,21 @@ class EthtoolState:
     """Offload features and private flags of a net device.
 
     Attributes:
-        features: those that can be changed, as they were asked for last ("wanted").
-        active: those that are at work, changeable or not: what a feature needs may be off.
-        private_flags: the driver's own.
+        features: changeable features, as last requested (ETHTOOL_A_FEATURES_WANTED).
+        active: features in effect; a requested one is not if a feature that it needs is off.
+        private_flags: flags of the driver.
+        settings: driver settings of the requested groups, without those that the driver lacks.
+        rss: None where it was not requested, or the driver has no indirection table.
     """
 
     features: Switches = Switches()
     active: tuple[str, ...] = ()
     private_flags: Switches = Switches()
+    settings: tuple[DriverSetting, ...] = ()
+    rss: RssState | None = None
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Return the groups of driver settings that were requested and that the driver has."""
+        found = {setting.group for setting in self.settings}
+        return frozenset(found | {SettingGroup.RSS} if self.rss else found)

@@ -6,6 +6,9 @@ from typing import Final
 from dranet_nri.errors import InvalidValueError
 
 DRIVER_NAME: Final = "dra.net"
+DEFAULT_FILTER: Final = (  # CEL: the devices that are published
+    '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
+)
 MAX_IFNAME: Final = 15  # IFNAMSIZ - 1, linux/if.h
 
 
@@ -20,7 +23,7 @@ def parse_uid(text: str) -> str:
     """Return text if it may name a record file: a Kubernetes UID or a similar plain token.
 
     Raises:
-        InvalidValueError: it is empty, too long, or holds a character that a path could abuse.
+        InvalidValueError: it is empty, too long, or has a character that is unsafe in a path.
     """
     if not _UID.fullmatch(text):
         raise InvalidValueError(f"uid {text!r}: must be 1 to 128 of letters, digits, . _ -")
@@ -39,15 +42,15 @@ def parse_pci_address(text: str) -> str:
 
 
 def is_representor(port_name: str) -> bool:
-    """Whether a net device's IFLA_PHYS_PORT_NAME says that it is the switch's side of another."""
+    """Whether an IFLA_PHYS_PORT_NAME is of a representor, the switch's side of another device."""
     return _REPRESENTOR.fullmatch(port_name) is not None
 
 
 def is_spare(name: str) -> bool:
-    """Whether a device on the host may have the name while its own is taken."""
+    """Whether a name is temporary: for a device on the host whose own name is taken."""
     return _SPARE.fullmatch(name) is not None
 
 
 def spare_names(index: int) -> tuple[str, ...]:
-    """Return the names one of which a link of this ifindex in its pod has then, the first first."""
+    """Return the candidates for the temporary name, by the ifindex in the pod, in order."""
     return tuple(f"dra{index}{suffix}"[:MAX_IFNAME] for suffix in ("", *range(10)))

@@ -23,8 +23,8 @@ class DeviceKey:
     Attributes:
         bus: the parent's bus ("pci", "virtio", "vmbus"), "" for a virtual device.
         parent: the parent device's name on that bus (IFLA_PARENT_DEV_NAME), "" if virtual.
-        name: the host's name for it; decides only where bus is "" or nothing better does.
-        pci: PCI address of the function below which it sits, "" if none.
+        name: interface name on the host; identifies only a device without a bus or better facts.
+        pci: PCI address of its function, "" if none.
         port: number of the port below the parent (sysfs dev_port), None if unknown or virtual.
     """
 
@@ -35,12 +35,12 @@ class DeviceKey:
     port: int | None = None
 
 
-# Kinds of links that the kernel deletes when their lower link leaves the namespace: they heed
-# NETDEV_UNREGISTER, which a move sends too (drivers/net/vxlan, drivers/net/macsec.c).
+# Kinds of links that the kernel deletes when their lower link leaves the namespace: they handle
+# NETDEV_UNREGISTER, which a move also sends (drivers/net/vxlan, drivers/net/macsec.c).
 DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
-# The kind that the kernel closes when the lower link goes down, as a move begins: it comes up with
-# that again, without its routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan
-# or ipvlan link only loses its carrier.
+# The kind that the kernel sets down with its lower link, the first step of a move, and up with it,
+# without routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan or ipvlan link
+# only loses its carrier.
 CLOSED_WITH_LOWER: Final = "vlan"
 # Kinds that may name another link, and do not run over it: ends of a pair; tunnels without a lower
 # link; and IPoIB children, which the rules for their RDMA device cover.
@@ -70,7 +70,7 @@ class XdpMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class XdpProgram:
-    """A program that is attached to a link, by the number that the kernel has for it."""
+    """An XDP program of a link, by its kernel id."""
 
     mode: XdpMode
     id: int
@@ -81,8 +81,8 @@ class IpoibState:
     """State of an IP-over-InfiniBand link: IFLA_IPOIB_MODE and IFLA_IPOIB_UMCAST.
 
     Attributes:
-        connected: connected mode, else datagram.
-        umcast: multicast groups are joined by programs, not by the kernel.
+        connected: connected mode; False is datagram mode.
+        umcast: programs join multicast groups, not the kernel.
     """
 
     connected: bool
@@ -90,7 +90,7 @@ class IpoibState:
 
 
 class TcxSide(StrEnum):
-    """Direction of the packets that a TCX program gets."""
+    """Direction of a TCX program's packets."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
@@ -98,7 +98,7 @@ class TcxSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TcxProgram:
-    """A program that a link runs by TCX (Linux 6.6), by the number that the kernel has for it.
+    """A TCX program of a link (Linux 6.6), by its kernel id.
 
     Attributes:
         link: number of the BPF link that holds it there, 0 if none does.
@@ -114,7 +114,7 @@ class Link:
     """One RTM_NEWLINK as observed.
 
     Attributes:
-        index: ifindex in the namespace where it was seen.
+        index: ifindex in the namespace of the observation.
         kind: IFLA_INFO_KIND, "" for hardware.
         arphrd: ARPHRD_* type (1 Ethernet, 32 InfiniBand, 772 loopback).
         mac: link-layer address, lower-case colon-hex, "" if none.
@@ -124,13 +124,13 @@ class Link:
         lower: ifindex of IFLA_LINK, of a VXLAN's underlay (IFLA_VXLAN_LINK), 0 if none or if it is
             in another namespace.
         bus, parent: see DeviceKey.
-        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if there is none.
-        dev_port: see DeviceKey; None where it was not read, as in a pod, which has no sysfs here.
-        flags: those IFF_* bits that an administrator sets and a move keeps: NOARP, PROMISC,
-            ALLMULTI, MULTICAST. None, as in the two below: an earlier record has none.
+        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none.
+        dev_port: see DeviceKey; None if not read, as in a pod, whose sysfs is not mounted.
+        flags: IFF_* bits of the administrator that a move keeps: NOARP, PROMISC, ALLMULTI,
+            MULTICAST. None, as in the next two: a record of an earlier version.
         group: IFLA_GROUP.
-        xdp: what is attached.
-        ipoib: None where the kernel shows none, as of any link that is not IPoIB.
+        xdp: attached XDP programs.
+        ipoib: None for a link that is not IPoIB.
     """
 
     index: int
@@ -191,7 +191,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """One leg of a multipath route; device "" means the route's own device."""
+    """One nexthop of a multipath route; device "" means the route's own device."""
 
     gateway: str = ""
     weight: int = 1
@@ -211,13 +211,13 @@ class Route:
         protocol: RTPROT_* (2 kernel, 3 boot, 4 static, 9 RA, 16 DHCP).
         type: RTN_* (1 unicast).
         mtu: RTAX_MTU in bytes, 0 none.
-        nexthops: legs of a multipath route; empty for an ordinary one.
+        nexthops: those of a multipath route, else empty.
         expires_s: remaining lifetime in seconds, 0 none.
         preference: RTA_PREF of IPv6 (0 medium, 1 high, 3 low).
-        tos: of the packets that it is for, 0 all; IPv4 only.
-        metrics: RTA_METRICS but the MTU (initcwnd, advmss, …) as the kernel returns them, in hex.
+        tos: TOS of the packets that it matches, 0 all; IPv4 only.
+        metrics: RTA_METRICS except the MTU (initcwnd, advmss, …), the kernel's bytes in hex.
         realms: RTA_FLOW.
-        encap: RTA_ENCAP_TYPE and RTA_ENCAP as the kernel returns them, in hex; "" no tunnel.
+        encap: RTA_ENCAP_TYPE and RTA_ENCAP, the kernel's bytes in hex; "" no tunnel.
     """
 
     destination: str
@@ -245,7 +245,7 @@ class DefaultRoute:
 
     Attributes:
         family: 4 or 6.
-        links: ifindex of each leg.
+        links: ifindex of each nexthop.
         advertised: a router advertised it (RTPROT_RA).
     """
 
@@ -260,12 +260,12 @@ class PolicyRoute:
     """A policy rule that sends packets to a table other than the common ones.
 
     Attributes:
-        links: ifindexes of the links that the table leads through; of a rule for all packets, its
-            default routes alone.
-        source: prefix of the packets, "" for any.
-        only_destination: nothing but the destination selects the packets, as in a route.
-        names: links that the packets come by or leave by.
-        invert: the rule is for all other packets.
+        links: ifindexes of the links in the table's routes; for a rule that matches all packets,
+            of its default routes only.
+        source: source prefix of the packets, "" for any.
+        only_destination: the rule matches by destination only, as a route does.
+        names: links in the rule's iif and oif.
+        invert: the rule matches all other packets.
     """
 
     table: int
@@ -277,7 +277,7 @@ class PolicyRoute:
 
 
 def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
-    """Return the ifindexes of every leg of the best default routes, both families together."""
+    """Return the ifindexes of all nexthops of the best default routes, of both families."""
     best: dict[int, int] = {}
     for route in routes:
         best[route.family] = min(route.metric, best.get(route.family, route.metric))
@@ -287,7 +287,7 @@ def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
 
 
 def is_in_use(link: Link, addresses: Sequence[Address]) -> bool:
-    """Whether the host uses a link: it has a master, or an address not for the link alone."""
+    """Whether the host uses a link: it has a master, or an address wider than link scope."""
     return bool(link.master) or any(address.scope < SCOPE_LINK for address in addresses)
 
 
@@ -295,7 +295,7 @@ def is_in_use(link: Link, addresses: Sequence[Address]) -> bool:
 class Rule:
     """One policy rule (RTM_NEWRULE, linux/fib_rules.h); family 4 or 6.
 
-    Rules of low priority are asked first; table 0 is main where action is 1 (to table).
+    The kernel evaluates low priorities first; with action 1 (to table), table 0 is main.
     """
 
     family: int
@@ -332,7 +332,7 @@ class Sysctl:
 
     @property
     def secret(self) -> bool:
-        """Whether the value must not be shown: IPv6 addresses can be derived from it (RFC 7217)."""
+        """Whether the value must not be logged: IPv6 addresses derive from it (RFC 7217)."""
         return self.key == "stable_secret"
 
 
@@ -340,11 +340,11 @@ class Sysctl:
 class LinkState:
     """Everything of one device in one namespace that a plan compares.
 
-    As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
-    the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
-    is None where it was not read, and before Linux 5.7. `unrestorable` are
-    routes that could not be given back as they are, in words; none of them is among `routes`.
-    `tcx` are the programs that run on it; None where not read, as in a pod, or not permitted.
+    A snapshot of the host is the source of both inheritance and restore. `rules` are the rules of
+    the namespace for this device: by iif/oif, or by a table that its routes use. `ethtool` is None
+    if not read, and before Linux 5.7. `unrestorable` describes routes that cannot be restored
+    exactly; they are not in `routes`. `tcx` are its TCX programs; None if not read, as in a pod,
+    or not permitted.
     """
 
     link: Link
@@ -364,16 +364,16 @@ class Observed:
     """Current location of one device.
 
     Attributes:
-        host: its state in the host's namespace, None if it is not there.
-        pod: its state in the pod's namespace, None if not there or there is no such namespace.
+        host: its state in the host's namespace, None if absent.
+        pod: its state in the pod's namespace, None if absent or without the namespace.
         taken_host_names, taken_pod_names: names and altnames in use there by other links.
         host_rules, pod_rules: every policy rule of the namespace.
-        rdma: where its RDMA devices are, if it has any.
-        lost_with_rdma: names of other links on the host that are lost when its RDMA device moves:
-            IPoIB children and other ports.
-        unclear: links that may be the device and can't be distinguished; it counts as being nowhere
-            then, and not as gone.
-        pod_rate: the limit of a child in the pod in bit/s, 0 if it has none.
+        rdma: location of its RDMA devices.
+        lost_with_rdma: names of other links on the host that leave with its RDMA device: IPoIB
+            children and other ports.
+        unclear: links of which one may be the device, if they cannot be distinguished; the device
+            then counts as not found, not as gone.
+        pod_rate: bandwidth limit of a child in the pod in bit/s, 0 without one.
     """
 
     host: LinkState | None = None

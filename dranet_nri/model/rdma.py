@@ -18,8 +18,8 @@ class RdmaLink:
 
     Attributes:
         index: RDMA_NLDEV_ATTR_DEV_INDEX; survives renames and moves, not a driver's reload.
-        name: in the namespace where it was seen.
-        node_guid: "0c42:a103:0065:5a1e", "" if the driver has none.
+        name: name in the namespace of the observation.
+        node_guid: such as "0c42:a103:0065:5a1e", "" if the driver has none.
     """
 
     index: int
@@ -32,13 +32,13 @@ class ObservedRdma:
     """Current location of the RDMA devices of one device.
 
     Attributes:
-        mode: None where the kernel has no RDMA.
-        host: those on the host. In shared mode every namespace shows them all, so that they
-            count as being on the host only.
+        mode: None if the kernel has no RDMA.
+        host: those on the host. In shared mode every namespace shows all; they count as on the
+            host only.
         pod: those in the pod's namespace.
         taken_host_names, taken_pod_names: names of other RDMA devices there.
-        sub_devices: names of what is part of those on the host (`rdma dev add … parent`).
-        software: names of those on the host that hang on no hardware (soft-RoCE, siw).
+        sub_devices: names of sub-devices of those on the host (`rdma dev add … parent`).
+        software: names of those on the host without hardware (soft-RoCE, siw).
     """
 
     mode: RdmaMode | None = None

@@ -9,8 +9,8 @@ from dranet_nri.model.claim import CharDevice
 class Pod:
     """A sandbox as the runtime describes it (NRI PodSandbox).
 
-    netns_path is "" where the runtime names no network namespace: host network, VM runtimes,
-    or a stop on containerd 1.7 and 2.0.
+    netns_path is "" if the runtime reports no network namespace: host network, VM runtimes, or a
+    stop on containerd 1.7 and 2.0.
     """
 
     sandbox_id: str
@@ -47,8 +47,8 @@ class Container:
     device_paths: tuple[str, ...] = ()
     env: tuple[str, ...] = ()  # "NAME=value"
     rlimits: tuple[str, ...] = ()  # types present, "RLIMIT_MEMLOCK"
-    own_users: bool = False  # it has a user namespace of its own (hostUsers: false)
-    memlock: int | None = None  # its soft RLIMIT_MEMLOCK in bytes, None where that is not set
+    own_users: bool = False  # in a user namespace of its own (hostUsers: false)
+    memlock: int | None = None  # soft RLIMIT_MEMLOCK in bytes, None if not set
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""NRI (Node Resource Interface): the protocol and its connection."""
+"""NRI (Node Resource Interface): wire protocol and connection."""

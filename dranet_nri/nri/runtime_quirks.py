@@ -1,4 +1,4 @@
-"""Runtime quirks: differences among container runtimes, by the name and version they report."""
+"""Runtime quirks: differences between container runtimes, by reported name and version."""
 
 import re
 from typing import Final
@@ -8,11 +8,11 @@ _FIRST_FIXED: Final = {(2, 2): 6, (2, 3): 3}  # patch release of containerd, per
 
 
 def forgets_rejected_sandboxes(name: str, version: str) -> bool:
-    """Return whether the runtime forgets a rejected sandbox as if it had never been.
+    """Return whether the runtime keeps no record of a rejected sandbox.
 
-    containerd 2 before 2.2.6 and 2.3.3 keeps its record. kubelet's next try has the same name, and
-    with two of a name containerd does not start any more (containerd issue 13609). Version 1.7
-    keeps none. Of an unknown runtime or version, the worse is assumed.
+    containerd 2 before 2.2.6 and 2.3.3 keeps one. The kubelet's next sandbox has the same name, and
+    with two records of one name containerd does not start again (containerd issue 13609). Version
+    1.7 keeps none. False for an unknown runtime or version.
     """
     if name == "cri-o":
         return True

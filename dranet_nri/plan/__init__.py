@@ -1,1 +1,1 @@
-"""Plans as data: the operations, and the planner from desired and observed state."""
+"""Plans as data: operations, and the planner that derives them from desired and observed state."""

@@ -1,10 +1,10 @@
-"""Adoption of a device that is in a pod without a record: its host state is inferred.
+"""Adoption of a device that is in a pod without a record: infers its state on the host.
 
 Rules:
-1. Name, MTU and MAC address were published, and are in the allocation.
-2. Settings that the claim configures belong to the claim. All other state in the pod was inherited,
-   except XDP and TCX programs: a program of the pod that stayed would read later pods' packets.
-3. The names of its RDMA devices were published. Among several, none is guessed.
+1. Name, MTU and MAC address were published, and are taken from the allocation.
+2. State in the pod that the claim does not configure counts as inherited, except XDP and TCX
+   programs: a program that the pod left would read packets of later pods.
+3. The names of RDMA devices were published; an ambiguous one is not assigned.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from dranet_nri.plan.routes import same_route
 
 
 def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
-    """Return the state to give back to the host.
+    """Return the state to restore on the host.
 
     Args:
         pod: its state in the pod.
@@ -44,18 +44,18 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
 
 
 def _is_claimed(route: Route, claimed: tuple[Route, ...]) -> bool:
-    """Whether a claim gives the route, which may have another metric in the pod."""
+    """Whether the route is claimed; its metric in the pod may differ."""
     return any(
         same_route(replace(route, metric=given.metric)) == same_route(given) for given in claimed
     )
 
 
 def adopted_rdma(pod: tuple[RdmaLink, ...], device: Device) -> tuple[RdmaLink, ...]:
-    """Return its RDMA devices that are in the pod, as they were on the host.
+    """Return its RDMA devices in the pod, with their names on the host.
 
     Args:
-        pod: as they are in the pod, none of them remembered.
-        device: as it was published. The GUID is of its first RDMA device.
+        pod: RDMA devices in the pod, none of them recorded.
+        device: the published device. The GUID is that of its first RDMA device.
     """
     named = [link for link in pod if link.name in device.rdma_devices]
     others = [link for link in pod if link not in named]

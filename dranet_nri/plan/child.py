@@ -1,13 +1,13 @@
-"""Children: links that are made for a pod on a device that stays on the host, and end with it.
+"""Plans for child links: created for a pod on a device that stays on the host.
 
 Rules:
-1. A child is made in the pod, below its parent on the host. An IPoIB child is made on the host,
-   and moved: making it in another namespace than its parent's has crashed kernels.
-2. It is made under a name of the plugin's. Its alias identifies it, in any namespace and under any
-   name; before it has one, its first name.
+1. A child is created in the pod, with its parent on the host. An IPoIB child is created on the host
+   and moved: its creation in another namespace than the parent's has crashed kernels.
+2. It is created under a generated name. Its alias identifies it, in any namespace and under any
+   name; before it has an alias, the generated name does.
 3. The kernel deletes children with the pod's namespace, but returns IPoIB children to the host. A
-   child that exists nowhere is restored, and one that appears later without a record is orphaned.
-4. The parent is set up if it is down. Nothing else of it is changed, so that pods can share it.
+   child that exists nowhere counts as restored; one that appears without a record is orphaned.
+4. The parent is set up if it is down, and not changed otherwise, so that pods can share it.
 """
 
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ from dranet_nri.model import (
 from dranet_nri.plan.ops import AddChild, DelLink, Plan, SetUp
 from dranet_nri.plan.pod_network import PodNetwork
 
-ALIAS: Final = "dra.net/"  # begins the alias of every link that we make
+ALIAS: Final = "dra.net/"  # prefix of the alias of every child
 _NAME: Final = "dra"
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """The link that the pod shall get.
+    """Desired child link.
 
     Attributes:
-        alias: what it is known by, see alias_of.
-        parent: the link of the host on which it is made.
-        link: what it shall be; the partition key of an IPoIB child is known.
+        alias: its identity, see alias_of.
+        parent: its parent on the host.
+        link: its parameters; the partition key of an IPoIB child is resolved.
     """
 
     alias: str
@@ -48,32 +48,32 @@ class Child:
 
 
 def alias_of(claim_uid: str, device: str, share_id: str = "") -> str:
-    """Return the alias of the link that is made on a device, or on a share of it, for a claim."""
+    """Return the alias of a claim's child on a device or on a share of it."""
     return ALIAS + "/".join(filter(None, (claim_uid, device, share_id)))
 
 
 def first_name(alias: str) -> str:
-    """Return the name under which the link is made, which no one else uses."""
+    """Return the unique name under which the link is created."""
     return f"{_NAME}{sha256(alias.encode()).hexdigest()[:11]}"
 
 
 def is_ours(link: Link) -> bool:
-    """Whether the plugin made a pod's link. A pod may set any alias; most links have no kind."""
+    """Whether a link in a pod is a child. A pod may set any alias; most links have no kind."""
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
 def is_ours_on_host(link: Link) -> bool:
-    """Whether the plugin made a host's link: its parent is visible there, a port has none."""
+    """Whether a link on the host is a child: it also has a parent there."""
     return is_ours(link) and bool(link.lower)
 
 
 def is_child(link: Link, alias: str) -> bool:
-    """Whether the link was made under that alias."""
+    """Whether the link is the child with this alias."""
     return link.alias == alias or (not link.alias and link.name == first_name(alias))
 
 
 def make_child(network: PodNetwork, child: Child, observed: Observed) -> Plan:
-    """Say how to make a link that is nowhere yet.
+    """Return the plan that creates a child.
 
     Raises:
         RefusedError: its name is taken in the pod, or its MTU is above its parent's.
@@ -94,17 +94,17 @@ def make_child(network: PodNetwork, child: Child, observed: Observed) -> Plan:
 
 
 def remove_child(observed: Observed) -> Plan:
-    """Say how to remove the link, wherever it is."""
+    """Return the plan that deletes the child in both namespaces."""
     there = ((Ns.POD, observed.pod), (Ns.HOST, observed.host))
     return tuple(DelLink(ns, state.link.index) for ns, state in there if state is not None)
 
 
 def why_not_beside(wanted: ChildConfig, other: ChildConfig) -> str:
-    """Return why the kernel has no such child beside another one of the same parent, "" if it can.
+    """Return why two children of one parent are incompatible, "" if they are not.
 
-    The mode of IPVLAN is the parent's, and a change of it is one for all (ipvlan_set_port_mode,
-    drivers/net/ipvlan/ipvlan_main.c). IPVLAN and MACVLAN each want all packets of the parent
-    (netdev_rx_handler_register). A VLAN id is one link's, in whichever namespace.
+    All IPVLAN children of a parent have one mode (ipvlan_set_port_mode,
+    drivers/net/ipvlan/ipvlan_main.c). IPVLAN and MACVLAN both register the parent's rx handler
+    (netdev_rx_handler_register). A VLAN id is unique per parent over all namespaces.
     """
     match wanted, other:
         case IpvlanConfig(), IpvlanConfig() if wanted != other:

@@ -9,9 +9,9 @@ from dranet_nri.plan.routes import interface_of
 
 
 def settings_of(link: Link) -> LinkSettings:
-    """Return what a plan would set to make a link like this one.
+    """Return the settings that make another link equal to this one.
 
-    The address of an IP-over-InfiniBand link is made of its queue pair and GUID: it cannot be set.
+    The address of an IPoIB link consists of queue pair and GUID: it cannot be set.
     """
     return LinkSettings(
         mtu=link.mtu,
@@ -26,7 +26,7 @@ def settings_of(link: Link) -> LinkSettings:
 
 
 def difference(wanted: LinkSettings, link: Link) -> LinkSettings:
-    """Return the part of wanted that link does not have yet."""
+    """Return the settings in which the link differs from `wanted`."""
     return LinkSettings(
         mtu=_unless_equal(wanted.mtu, link.mtu),
         mac=None if wanted.mac is None or wanted.mac == link.mac else wanted.mac,
@@ -49,7 +49,7 @@ def _unless_equal(wanted: int | None, now: int | None) -> int | None:
 
 
 def link_with(link: Link, settings: LinkSettings) -> Link:
-    """Return link as it is after settings were applied."""
+    """Return the link with the settings applied."""
     return replace(
         link,
         mtu=link.mtu if settings.mtu is None else settings.mtu,
@@ -72,11 +72,11 @@ def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
 
 
 def settle(ns: Ns, name: str, wanted: LinkSettings, now: Link) -> Plan:
-    """Set what differs; the MTU, and the mode of an IPoIB link, apart from the rest.
+    """Return the operations that set what differs; the MTU and the IPoIB mode separately.
 
-    At home a refusal of these must not keep the rest away. The mode comes first, for it sets and
-    limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). A link
-    whose RDMA device moved is made anew in datagram mode.
+    In a restore, a refusal of these must not block the rest. The mode comes first, because it sets
+    and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). After a
+    move of the RDMA device the kernel recreates the link in datagram mode.
     """
     missing = difference(wanted, now)
     mtu = missing.mtu if missing.ipoib is None else wanted.mtu
@@ -93,10 +93,9 @@ def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> 
 
 
 def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
-    """Drop altnames that would keep the link from being called name, or from where taken are.
+    """Return the operations that delete altnames equal to the new name or in `taken`.
 
-    The kernel counts a link's own altnames among the names in use. Those of the host are given
-    back at home.
+    For the kernel, a link's own altnames are names in use. The restore adds those of the host.
     """
     return tuple(
         DelAltname(ns, link.index, altname)
@@ -106,7 +105,7 @@ def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
 
 
 def detach_strange(ns: Ns, before: Link, now: Link) -> Plan:
-    """Take off the XDP programs that the link did not have before, as far as that is known."""
+    """Return the operations that detach XDP programs which the link did not have before."""
     if before.xdp is None:
         return ()
     strange = (program for program in now.xdp or () if program not in before.xdp)
@@ -114,7 +113,7 @@ def detach_strange(ns: Ns, before: Link, now: Link) -> Plan:
 
 
 def taken_down(state: LinkState) -> LinkState:
-    """Return what a link still has after it went down for a moment; the kernel flushes the rest."""
+    """Return the state after the link was set down; the kernel flushes the rest."""
     return replace(
         state,
         link=replace(state.link, up=False),

@@ -1,10 +1,10 @@
-"""Device identity: the stable facts by which a device is found again.
+"""Device identity: stable facts by which a device is found again.
 
 Rules:
-1. Nobody can change a port number, nor a permanent address while the driver keeps the device, nor
-   an ifindex while the link stays in a namespace. Names and other addresses can be changed.
-2. Hardware that its driver creates anew appears on the host, maybe with another permanent address.
-3. A fact that is unknown or was not recorded counts neither for a link nor against it.
+1. These facts do not change: a port number; a permanent address until the driver recreates the
+   device; an ifindex while the link stays in a namespace. Names and other addresses may change.
+2. Hardware that its driver recreates appears on the host, maybe with another permanent address.
+3. An unknown fact is neither a match nor a mismatch.
 """
 
 from collections.abc import Sequence
@@ -31,16 +31,16 @@ _PORT_GUID: Final = 23  # characters: the last 8 bytes of the GID
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """A device as it was when it was touched; as it was published until then.
+    """Recorded identity of a device, from its snapshot or, before that, its publication.
 
     Attributes:
-        index: its ifindex on the host, 0 if it was not touched.
-        kind: of the link ("veth").
-        macs: link-layer addresses it had or was given.
+        index: its ifindex on the host, 0 before the snapshot.
+        kind: kind of the link ("veth").
+        macs: link-layer addresses on the host and in the pod.
         pod_index: its ifindex in the pod, 0 if unknown.
         perm_mac: its permanent address, "" if unknown.
         port: its number below its parent, None if unknown.
-        child: whether it hung on another link; None if it was not touched.
+        child: whether it had a lower link; None before the snapshot.
     """
 
     index: int
@@ -52,14 +52,14 @@ class DeviceIdentity:
     child: bool | None = None
 
     def is_it(self, link: Link) -> bool:
-        """Whether a link of the right name on the host is the virtual device and no namesake."""
+        """Whether a link on the host with its name is the virtual device, not a namesake."""
         return link.kind == self.kind and (link.index == self.index or link.mac in self.macs)
 
     def waits_as(self, link: Link) -> bool:
-        """Whether a link on the host is the virtual device, under a name that it has meanwhile.
+        """Whether a link on the host is the virtual device, under a temporary name.
 
-        It returned with its address. Without one of its own its index identifies it, which the
-        kernel keeps where it is free; where it is not, the name does, which contains the index.
+        Its address identifies it. Without its own address the ifindex does, which the kernel keeps
+        if it is free, or the name, which contains the ifindex in the pod.
         """
         if link.kind != self.kind or not is_spare(link.name):
             return False
@@ -69,30 +69,30 @@ class DeviceIdentity:
         return named or link.index in {self.index, self.pod_index}
 
     def is_named(self, link: Link) -> bool:
-        """Whether a link of the right name in the pod is the virtual device.
+        """Whether a link in the pod with its name is the virtual device.
 
-        Its name identifies it while its index there is unknown.
+        The name suffices while its ifindex there is unknown.
         """
         return link.kind == self.kind and (not self.pod_index or link.mac in self.macs)
 
     def is_there(self, link: Link) -> bool:
-        """Whether a link in the pod is the device, whatever its name and address."""
+        """Whether a link in the pod is the device, by its ifindex there."""
         return bool(self.pod_index) and (link.index, link.kind) == (self.pod_index, self.kind)
 
     def looks_like(self, link: Link) -> bool:
-        """Whether a link of any name may be the virtual device: its address is its own."""
+        """Whether a link of any name may be the virtual device, by its own address."""
         return (
             link.kind == self.kind and link.mac in self.macs and link.kind not in BORROWED_ADDRESS
         )
 
     def has_index(self, link: Link) -> bool:
-        """Whether the link has an index of the device; the kernel keeps it over a move, if free."""
+        """Whether the link has an ifindex of the device; a move keeps a free one."""
         return link.index in {self.index, self.pod_index} - {0}
 
     def may_be(self, links: Sequence[Link]) -> tuple[Link, ...]:
-        """Return the links in the pod one of which may be the virtual device, by its index alone.
+        """Return the links in the pod of which one may be the virtual device, by ifindex.
 
-        The kernel keeps an index over a move. Where it is taken, any later link may be it.
+        A move keeps a free ifindex. If another link has it, any link of its kind may be the device.
         """
         if self.pod_index or all(link.index != self.index for link in links):
             return ()
@@ -103,30 +103,30 @@ class DeviceIdentity:
         return bool(self.perm_mac) and link.perm_mac == self.perm_mac
 
     def has_mac(self, link: Link) -> bool:
-        """Whether the link has an address that the hardware had or was given."""
+        """Whether the link has a recorded address of the hardware."""
         return link.mac in self.macs
 
     def has_guid(self, link: Link) -> bool:
-        """Whether the link has the GUID of the InfiniBand port; the rest of an address changes."""
+        """Whether the link has the InfiniBand port's GUID, the stable part of an address."""
         guids = {_guid(mac) for mac in (*self.macs, self.perm_mac)}
         return bool({_guid(link.mac), _guid(link.perm_mac)} & guids - {""})
 
     def is_another_port(self, link: Link) -> bool:
-        """Whether the link's number is that of another port."""
+        """Whether the link's dev_port is another one."""
         return None not in {self.port, link.dev_port} and self.port != link.dev_port
 
     def is_another_in_pod(self, link: Link, name: str) -> bool:
-        """Whether a link in the pod is no such hardware.
+        """Whether a link in the pod is other hardware.
 
         Args:
-            link: the link; below the same parent.
-            name: the name that the device got in the pod.
+            link: the link, of the same parent device.
+            name: the device's name in the pod.
         """
         if self.is_there(link) or self.has_perm_mac(link) or self.has_guid(link):
             return False
         named = link.name == name
         if self.perm_mac and link.perm_mac:
-            # A link that was made again while the device was in the pod has the name set there.
+            # A link that its driver recreated while the device was in the pod has that name.
             return bool(self.pod_index) or not named
         if self.index and not self.pod_index:
             return False
@@ -138,11 +138,11 @@ class RdmaIdentity:
     """Recorded identity of the RDMA devices of a device.
 
     Attributes:
-        key: of the device.
-        names: what they were called on the host when they were published.
-        before: as they were before they left the host; empty if none is remembered.
-        pod_name: what a claim calls the only one in the pod, "" if by its own name.
-        host_netdev, pod_netdev: ifindex of the device's net device, 0 where it is not.
+        key: key of the device.
+        names: their published names on the host.
+        before: the recorded RDMA devices before the move; empty without a record.
+        pod_name: claimed name of the only one in the pod, "" to keep its own.
+        host_netdev, pod_netdev: ifindex of the net device in each namespace, 0 if absent.
     """
 
     key: DeviceKey
@@ -153,12 +153,12 @@ class RdmaIdentity:
     pod_netdev: int = 0
 
     def has_left(self, device: RdmaLink) -> bool:
-        """Whether the device is one of those that left the host."""
+        """Whether the device is a recorded one that left the host."""
         return any(find_same(link, (device,)) for link in self.before)
 
 
 def device_identity(device: AttachedDevice) -> DeviceIdentity | None:
-    """Return what the device is known by; None if it is virtual and was not touched."""
+    """Return the device's identity; None for a virtual device without a snapshot."""
     published = device.device
     if device.snapshot is None or device.home:
         return _as_published(published) if published.key.parent else None
@@ -176,11 +176,11 @@ def device_identity(device: AttachedDevice) -> DeviceIdentity | None:
 
 
 def rdma_identity(device: AttachedDevice, observed: Observed) -> RdmaIdentity:
-    """Return what its RDMA devices are known by.
+    """Return the identity of its RDMA devices.
 
     Args:
         device: its record.
-        observed: where its net device is.
+        observed: location of its net device.
     """
     here, there = observed.host, observed.pod
     return RdmaIdentity(
@@ -205,9 +205,9 @@ def _guid(mac: str) -> str:
 
 
 def why_unclear(device: Device, unclear: Sequence[str]) -> str:
-    """Return what to say of a device that several links may be."""
+    """Return the message for a device that several links may be."""
     name = device.key.name
     return (
-        f"device {device.name} ({name}) can't be told from others: it may be"
+        f"device {device.name} ({name}) cannot be distinguished from other links: it may be"
         f" {' or '.join(unclear)}; give the right one the name {name} on the host"
     )

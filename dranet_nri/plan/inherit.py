@@ -1,17 +1,17 @@
-"""Host configuration of a device that its pod inherits, best effort.
+"""Inherited configuration: state of a device's link on the host that its pod gets, best effort.
 
 Rules:
-1. What the pod cannot have is left out with a warning; the attach continues. What the kernel
-   refuses later is left out then: see plan.lacking.
-2. Inherited addresses become permanent, so addresses with a managed lifetime stay: those of router
-   advertisements (the pod's kernel makes its own), temporary and deprecated ones.
-3. A route is inherited only where it fits the pod's addresses: its source is one of them and its
-   gateway is on link. A default route of table main is never inherited, because the pod's default
-   route is the cluster network's; a claim gets it by `routes`. Routes that tunnel or use other
-   devices are not inherited: their destination depends on the host.
-4. Rules follow the tables whose routes are inherited.
-5. Of a family whose addresses the network gives, no address of the host is inherited, and of
-   `SLAAC` no route that a router advertised: the pod's kernel makes its own.
+1. Configuration that is not possible in the pod is left out with a warning, and so is what the
+   kernel refuses later (plan.lacking). The attach continues.
+2. Inherited addresses become permanent. So addresses with a managed lifetime are not inherited:
+   those of router advertisements (the pod's kernel creates its own), temporary and deprecated ones.
+3. A route is inherited only if it fits the pod's addresses: its source is one of them and its
+   gateway is on link. A default route of table main is not inherited, because the pod's default
+   route is the cluster network's; a claim can have one in `routes`. Routes with a tunnel or over
+   other devices are not inherited: they depend on the host.
+4. A rule is inherited with the routes of its table.
+5. With dynamic addressing, no address of that family is inherited, and with `SLAAC` no advertised
+   route: the pod's kernel creates its own.
 """
 
 from collections.abc import Collection
@@ -33,7 +33,7 @@ from dranet_nri.plan.routes import IFA_F_NOPREFIXROUTE, direct_first, fits, netw
 MAIN: Final = 254
 UNIVERSE: Final = 0
 IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
-IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
+IFA_F_TEMPORARY: Final = 0x01  # the same bit is IFA_F_SECONDARY for IPv4
 IFA_F_MANAGETEMPADDR: Final = 0x100
 IFAPROT_KERNEL_RA: Final = 2
 RTPROT_RA: Final = 9  # linux/rtnetlink.h
@@ -43,7 +43,7 @@ Inherited = Address | Route | Rule | Neighbour
 
 @dataclass(frozen=True, slots=True)
 class InheritedState:
-    """Host state that the pod inherits, and in words the rest."""
+    """Inherited state, and warnings about the rest."""
 
     addresses: tuple[Address, ...]
     routes: tuple[Route, ...]
@@ -53,20 +53,20 @@ class InheritedState:
 
     @property
     def values(self) -> frozenset[Inherited]:
-        """Return all that goes along."""
+        """Return all inherited values."""
         return frozenset((*self.addresses, *self.routes, *self.rules, *self.neighbours))
 
 
 def inherited(
     config: NetworkConfig, host: LinkState, claimed: tuple[Route, ...], families: Collection[str]
 ) -> InheritedState:
-    """Return what of the host's state goes along.
+    """Return the state that the pod inherits.
 
     Args:
-        config: the claim's parameters; what they give is not inherited.
-        host: the state of the device's link on the host.
-        claimed: the routes of the claim.
-        families: those that the link has in the pod.
+        config: the claim's parameters, which replace inherited values.
+        host: state of the device's link on the host.
+        claimed: routes of the claim.
+        families: address families of the link in the pod.
     """
     left: list[str] = []
     given = config.interface.addresses
@@ -102,9 +102,9 @@ def is_v6(text: str) -> bool:
 
 
 def without_detection(cidr: str) -> int:
-    """Return the flags by which an IPv6 address skips duplicate address detection.
+    """Return the flags with which an IPv6 address skips duplicate address detection.
 
-    It is usable at once, and the host that had it gives it up in the same moment.
+    The address is usable at once; the host loses it with the move.
     """
     return IFA_F_NODAD if is_v6(cidr) else 0
 
@@ -129,7 +129,7 @@ def _addresses(host: LinkState, families: Collection[str], left: list[str]) -> l
 
 
 def _passing(address: Address) -> str:
-    """Return why an address cannot become permanent, "" if it can."""
+    """Return the reason why an address cannot become permanent, "" if it can."""
     if is_v6(address.cidr):
         if address.flags & IFA_F_TEMPORARY:
             return "it is a temporary one"

@@ -1,4 +1,4 @@
-"""The kernel port of plans: protocols that netlink implements, and a fake in tests."""
+"""Kernel port of plans: protocols with a netlink implementation (`kernel`) and a fake in tests."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -51,15 +51,15 @@ class DhcpPort(Protocol):
 
 
 class Session(Protocol):
-    """One pod's namespace and the host's, side by side. Used by one thread, then closed."""
+    """Access to a pod's and the host's namespace. Used by one thread, then closed."""
 
     def apply(self, op: Op) -> None:
-        """Do op.
+        """Apply an operation.
 
-        Must be idempotent: hooks are retried and restarts repeat the tail of a plan.
+        Must be idempotent: hooks are retried, and a restart repeats the end of a plan.
 
         Raises:
-            KernelError: the kernel refused; the op may have happened in part.
+            KernelError: the kernel refused; the operation may be partly applied.
         """
 
     def observe(
@@ -70,34 +70,33 @@ class Session(Protocol):
         *,
         bare: bool = False,
     ) -> Observed:
-        """Return where the device is and its full state there.
+        """Return the device's location and its full state there.
 
         Args:
-            key: of the device to find. A device with a parent is matched by it in both
-                namespaces; a virtual one by its host name on the host, and by pod_name
-                inside the pod.
-            pod_name: the interface name a plan gives or gave it in the pod; "" if unknown.
-            known: what else it is known by, so that neither a namesake or another port is
-                taken for it, nor another name hides it.
-            bare: of what is in the pod, tell the link alone; what else there is, rules included,
-                is the pod's affair, and it may have put any number of routes there.
+            key: key of the device. A device with a parent is matched by the parent in both
+                namespaces; a virtual one by its name on the host, and by pod_name in the pod.
+            pod_name: its interface name in the pod, "" if unknown.
+            known: recorded identity, which excludes namesakes and other ports, and finds a
+                renamed device.
+            bare: in the pod, read the link only, without addresses, routes and rules, of which
+                the pod may have any number.
 
         Raises:
             KernelError: a dump failed.
         """
 
     def pod_link(self, name: str) -> Link:
-        """Return the pod's link of that name as it is now.
+        """Return the current state of the pod's link of that name.
 
         Raises:
-            KernelError: there is none.
+            KernelError: the link does not exist.
         """
 
     def pod_addresses(self, name: str) -> tuple[DetectedAddress, ...]:
-        """Return the IPv6 addresses that the pod's link of that name has now.
+        """Return the current IPv6 addresses of the pod's link of that name.
 
         Raises:
-            KernelError: there is no such link, or the dump failed.
+            KernelError: the link does not exist, or the dump failed.
         """
 
     def dhcp(self, name: str) -> DhcpPort:
@@ -108,47 +107,52 @@ class Session(Protocol):
         """
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
-        """Return what a link gets that enters the host's namespace: what a move resets.
+        """Return the sysctls of a link that enters the host's namespace: a move resets them.
 
         Raises:
-            KernelError: there is such a sysctl, and it could not be read.
+            KernelError: a sysctl exists and could not be read.
         """
 
     def host_facts(self) -> HostFacts:
-        """Return what the host shows now, as far as its links are judged by that.
+        """Return the current facts about the host's links that the publish rules need.
 
-        Of links, only what they are and what they hang on; no PCI functions, no RDMA devices.
+        Links with their properties and dependencies; no PCI functions, no RDMA devices.
 
         Raises:
             KernelError: a dump failed.
         """
 
     def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
-        """Return the places that routes of the pod have, and the name of each one's link, or "".
+        """Return the slots of the pod's routes, with the link name of each, or "".
 
         Args:
-            but: ifindexes of links whose routes don't count.
+            but: ifindexes of links whose routes are left out.
 
         Raises:
-            KernelError: a dump failed; E2BIG, there are more routes than the limit.
+            KernelError: a dump failed; E2BIG: more routes than the limit.
         """
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
-        """Return offload features and private flags of a link, None before Linux 5.7.
+    def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
+        """Return features, private flags and driver settings of a link, None before Linux 5.7.
+
+        Args:
+            ns: where it is.
+            index: of the link.
+            groups: the driver settings to read (SettingGroup), which some drivers read slowly.
 
         Raises:
             KernelError: ENODEV, there is no link of that index.
         """
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege.
+        """Return a link's TCX programs; None before Linux 6.6, or without the privilege.
 
         Raises:
             KernelError: ENODEV, there is no link of that index.
         """
 
     def rdma(self, known: RdmaIdentity) -> ObservedRdma:
-        """Return where the RDMA devices of a device are.
+        """Return the location of a device's RDMA devices.
 
         On the host they are those that the inventory publishes for it, by the same rule.
 
@@ -159,23 +163,23 @@ class Session(Protocol):
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
     ) -> tuple[CharDevice, ...]:
-        """Return the character devices of an RDMA device there, sorted by path.
+        """Return the character devices of an RDMA device in a namespace, sorted by path.
 
-        Numbers change with every move. Kinds that the kernel doesn't have are left out.
+        Numbers change with every move. Kinds that the kernel does not have are left out.
 
         Raises:
-            KernelError: the kernel could not be asked.
+            KernelError: the kernel could not be read.
         """
 
     def child(self, alias: str) -> Observed:
-        """Return where the link is that was made under that alias, and its state there.
+        """Return location and state of the child with this alias.
 
         Raises:
             KernelError: a dump failed.
         """
 
     def children(self) -> tuple[tuple[str, int], ...]:
-        """Return alias and ifindex of every link on the host that the plugin made.
+        """Return alias and ifindex of every child on the host.
 
         Raises:
             KernelError: a dump failed.
@@ -186,7 +190,7 @@ class Session(Protocol):
 
         Args:
             rdma_device: its name.
-            port: from 1 on.
+            port: port number, 1 or more.
         """
 
     def close(self) -> None:
@@ -197,20 +201,20 @@ class Kernel(Protocol):
     """The kernel port of the daemon."""
 
     def identify(self, path: str) -> NetnsId | None:
-        """Return the identity of the namespace at path, None if nothing (or no nsfs) is there."""
+        """Return the identity of the namespace at path, None if there is none."""
 
     def is_host(self, netns: NetnsId) -> bool:
-        """Whether the namespace is the host's own, however it is reached."""
+        """Whether the namespace is the host's, by any path."""
 
     def hold(self, netns: NetnsId) -> bool:
-        """Keep the namespace alive with one descriptor; False if it is gone or another one."""
+        """Reference the namespace by a descriptor; False if it is gone or another one."""
 
     def release(self, netns: NetnsId) -> None:
-        """Close the descriptor that hold took. Idempotent."""
+        """Close the descriptor of `hold`. Idempotent."""
 
     def session(self, netns: NetnsId | None) -> Session:
-        """Open a session with the held namespace, or with the host alone.
+        """Open a session with a referenced namespace and the host, or with the host only.
 
         Raises:
-            KernelError: the namespace is not held or cannot be entered.
+            KernelError: the namespace is not referenced or cannot be entered.
         """

@@ -1,8 +1,8 @@
-"""Inherited configuration that a pod can lack after the kernel refused it.
+"""Optional configuration: what an attach leaves out after the kernel refused it.
 
 Rules:
-1. Inherited configuration is left out if the reason of the refusal lasts. The attach fails if the
-   reason may pass (no memory, a busy device), or if the claim asks for the configuration.
+1. Inherited configuration is left out if the refusal is permanent. The attach fails if it is
+   temporary (no memory, a busy device), or if the configuration is claimed.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ from dranet_nri.plan.rate import NOT_LIMITED, LimitRate
 from dranet_nri.plan.refusals import explained
 
 MAX_WARNINGS: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
-# IPv6 is off, another one has its place, there is no way to a gateway, or no such thing.
+# IPv6 is off, another one exists, a gateway is unreachable, or the kernel does not support it.
 LASTING: Final = frozenset(
     {EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH}
     | {ENOENT, EOPNOTSUPP, EPERM}
@@ -38,7 +38,7 @@ Refused = Sequence[tuple[Op, KernelError]]
 
 
 def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bool:
-    """Whether the pod can do without what the kernel refused."""
+    """Whether the refused operation is optional."""
     match op:
         case AddAddress(address=what) | AddRoute(route=what):
             return what in inherited and error.code in LASTING
@@ -51,11 +51,11 @@ def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bo
 
 
 def warning_lines(planned: Sequence[str], refused: Refused) -> tuple[str, ...]:
-    """Return what the pod should know of what it gets: some lines, and how many more there are.
+    """Return the warnings about the pod's configuration, with a count of those left out.
 
     Args:
-        planned: what was known beforehand, the weightiest first.
-        refused: what the kernel refused then.
+        planned: warnings of the plan, the most important first.
+        refused: operations that the kernel refused.
     """
     lines = (
         *planned,

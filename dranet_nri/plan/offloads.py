@@ -1,13 +1,12 @@
-"""Offload features and private flags: the claim's names resolved on a device, and the difference.
+"""Plans for offload features and private flags: resolves the claim's names on a device.
 
 Rules:
-1. They are the device's own, and a move keeps them. They are switched on the host, before the
-   device leaves and after it is back.
-2. The name of a feature takes precedence over an alias that covers it.
-3. A feature that an alias covers and that the device cannot change is left alone if it has the
-   claimed value: large receive offload that is off on a device without it.
-4. In the pod a feature must be active or inactive as the claim says. On the host it is requested
-   as before; whether it then is active depends on the device.
+1. A move keeps them. They are set on the host, before the device leaves and after it returned.
+2. The name of a feature takes precedence over an alias that includes it.
+3. An unchangeable feature of an alias is accepted if it has the claimed value, such as large
+   receive offload that is off on a device without it.
+4. In the pod a feature must be active or inactive as claimed. On the host the previous request is
+   restored; whether the feature is then active depends on the device.
 """
 
 from collections.abc import Iterator
@@ -26,10 +25,10 @@ from dranet_nri.plan.ops import Plan, SetFeatures, SetPrivateFlags
 
 
 def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
-    """Return the features that the claim's names and aliases mean on the device.
+    """Return the device's features for the claim's names and aliases.
 
     Raises:
-        RefusedError: the device has no such feature that can be changed, or it is not as claimed.
+        RefusedError: the device has no such changeable feature, or not the claimed value.
     """
     if host.ethtool is None:
         return Switches()
@@ -43,7 +42,7 @@ def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
 
 
 def private_flags_of(config: EthtoolConfig, host: LinkState) -> Switches:
-    """Return the private flags that the claim names.
+    """Return the claimed private flags.
 
     Raises:
         RefusedError: the driver has no such flag.
@@ -58,13 +57,13 @@ def private_flags_of(config: EthtoolConfig, host: LinkState) -> Switches:
 
 
 def states(named: Switches) -> Iterator[tuple[str, bool]]:
-    """Yield each name and whether it is on."""
+    """Yield each name with True for on."""
     yield from ((name, True) for name in named.on)
     yield from ((name, False) for name in named.off)
 
 
 def plan_offloads(features: Switches, private_flags: Switches, host: LinkState) -> Plan:
-    """Say what must be switched on the host so that the device has it in the pod."""
+    """Return the operations that set the claimed values on the host."""
     if host.ethtool is None:
         return ()
     working = _split(host.ethtool.features, host.ethtool.active)
@@ -77,7 +76,7 @@ def plan_offloads(features: Switches, private_flags: Switches, host: LinkState) 
 
 
 def restore_offloads(before: LinkState, now: LinkState, name: str) -> Plan:
-    """Say what must be switched so that the device, called name, has on the host what it had."""
+    """Return the operations that restore the values of the device, which has this name."""
     if before.ethtool is None or now.ethtool is None:
         return ()
     return _ops(
@@ -96,7 +95,7 @@ def _ops(name: str, features: Switches, private_flags: Switches, *, strict: bool
 
 
 def _missing(wanted: Switches, now: Switches) -> Switches:
-    """Return what is not as wanted, of what the device has."""
+    """Return the switches of the device that differ from `wanted`."""
     return Switches(
         tuple(name for name in wanted.on if name in now.off),
         tuple(name for name in wanted.off if name in now.on),
@@ -112,7 +111,7 @@ def _names(named: Switches) -> frozenset[str]:
 
 
 def _meant(name: str, known: frozenset[str], host: LinkState, *, on: bool) -> tuple[str, ...]:
-    """Return the features to switch for a name; none if the device has it so without a switch."""
+    """Return the features to set for a name; none if an unchangeable one has the value."""
     if name in known:
         return (name,)
     pattern = FEATURE_ALIASES.get(name, name if name in FEATURE_ALIASES.values() else "")

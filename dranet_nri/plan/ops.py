@@ -1,11 +1,12 @@
-"""The closed union of operations of which a plan consists.
+"""Operations: the closed union of values that make up a plan.
 
 Rules:
-1. An operation is a frozen, printable value; it has no handle and no observation except the
-   ifindex of the link it moves.
-2. Doing an operation twice is the same as doing it once.
-3. Operations name links by name in a namespace, except those that move a link out of it, which use
-   the observed ifindex: a rename in between cannot change the target. RDMA devices have an index.
+1. An operation is a frozen, printable value without handles; its only observation is the ifindex of
+   a link to move.
+2. Operations are idempotent.
+3. An operation refers to a link by name in a namespace. One that moves or renames it uses the
+   observed ifindex, so that a concurrent rename cannot change the target. RDMA devices have an
+   index.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
 )
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
@@ -30,9 +32,9 @@ from dranet_nri.plan.vrf import AddVrf
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """Link settings of one RTM_NEWLINK besides name and namespace; None leaves them as they are.
+    """Link settings of one RTM_NEWLINK besides name and namespace; None does not change one.
 
-    For `flags` see Link; all of those bits become as they are given.
+    `flags` sets all bits that Link.flags has.
     """
 
     mtu: int | None = None
@@ -45,7 +47,7 @@ class LinkSettings:
     ipoib: IpoibState | None = None
 
     def __str__(self) -> str:
-        """Name what is set; "" if nothing is."""
+        """Return the settings as text, "" if there are none."""
         sizes, ipoib = self.sizes, self.ipoib
         named = {
             "mtu": self.mtu,
@@ -66,7 +68,7 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class SetDown:
-    """Take the link down."""
+    """Set the link down."""
 
     ns: Ns
     index: int
@@ -78,7 +80,7 @@ class SetDown:
 
 @dataclass(frozen=True, slots=True)
 class RenameLink:
-    """Rename the link where it is. The link must be down."""
+    """Rename the link in its namespace. The link must be down."""
 
     ns: Ns
     index: int
@@ -108,7 +110,7 @@ class MoveLink:
 
 @dataclass(frozen=True, slots=True)
 class SetLink:
-    """Set MTU, MAC and the like on a link that stays where it is."""
+    """Change settings of a link without a move."""
 
     ns: Ns
     name: str
@@ -121,7 +123,7 @@ class SetLink:
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """Take the link up."""
+    """Set the link up."""
 
     ns: Ns
     name: str
@@ -133,7 +135,7 @@ class SetUp:
 
 @dataclass(frozen=True, slots=True)
 class AddAltname:
-    """Give the link an alternative name."""
+    """Add an alternative name to the link."""
 
     ns: Ns
     name: str
@@ -146,7 +148,7 @@ class AddAltname:
 
 @dataclass(frozen=True, slots=True)
 class DelAltname:
-    """Take an alternative name from the link."""
+    """Delete an alternative name of the link."""
 
     ns: Ns
     index: int
@@ -159,7 +161,7 @@ class DelAltname:
 
 @dataclass(frozen=True, slots=True)
 class SetMaster:
-    """Enslave the link to master, or free it where master is ""."""
+    """Set the link's master; "" removes it from its master."""
 
     ns: Ns
     name: str
@@ -172,7 +174,7 @@ class SetMaster:
 
 @dataclass(frozen=True, slots=True)
 class AddAddress:
-    """Add an address; one that is there already is left as it is."""
+    """Add an address; an existing one is not changed."""
 
     ns: Ns
     name: str
@@ -185,9 +187,9 @@ class AddAddress:
 
 @dataclass(frozen=True, slots=True)
 class AddRoute:
-    """Add a route through the link; an equal one that is there counts as done.
+    """Add a route through the link; an equal existing one counts as success.
 
-    On the host it may stand beside others of its destination and metric, behind them.
+    On the host it is appended to other routes of its destination and metric.
     """
 
     ns: Ns
@@ -206,7 +208,7 @@ class AddRoute:
 
 @dataclass(frozen=True, slots=True)
 class AddRule:
-    """Add a policy rule; an equal one that is there counts as done."""
+    """Add a policy rule; an equal existing one counts as success."""
 
     ns: Ns
     rule: Rule
@@ -250,7 +252,7 @@ class SetFeatures:
     """Switch offload features (ETHTOOL_MSG_FEATURES_SET).
 
     Attributes:
-        strict: whether it fails where a feature is not at work, or still is, afterwards.
+        strict: fail if a feature does not have the requested state afterwards.
     """
 
     ns: Ns
@@ -265,7 +267,7 @@ class SetFeatures:
 
 @dataclass(frozen=True, slots=True)
 class SetPrivateFlags:
-    """Switch flags of the driver's own (ETHTOOL_MSG_PRIVFLAGS_SET)."""
+    """Switch private flags of the driver (ETHTOOL_MSG_PRIVFLAGS_SET)."""
 
     ns: Ns
     name: str
@@ -280,7 +282,7 @@ class SetPrivateFlags:
 class MoveRdma:
     """Move an RDMA device to the other namespace (RDMA_NLDEV_CMD_SET, exclusive mode only).
 
-    The name is the one it has and keeps.
+    `name` is its current name, which it keeps.
     """
 
     source: Ns
@@ -295,7 +297,7 @@ class MoveRdma:
 
 @dataclass(frozen=True, slots=True)
 class RenameRdma:
-    """Rename an RDMA device where it is."""
+    """Rename an RDMA device in its namespace."""
 
     ns: Ns
     index: int
@@ -308,11 +310,11 @@ class RenameRdma:
 
 @dataclass(frozen=True, slots=True)
 class AddChild:
-    """Make a child of a link of the host, in this namespace, and give it its alias.
+    """Create a child of a link on the host, in namespace `ns`, with its alias.
 
     Attributes:
         parent: ifindex of the parent.
-        link: what it shall be; the partition key of an IPoIB child is known.
+        link: its parameters; the partition key of an IPoIB child is resolved.
     """
 
     ns: Ns
@@ -329,7 +331,7 @@ class AddChild:
 
 @dataclass(frozen=True, slots=True)
 class DelLink:
-    """Delete a link that the plugin made; one that is gone counts as done."""
+    """Delete a child link; a missing one counts as success."""
 
     ns: Ns
     index: int
@@ -368,6 +370,8 @@ Op = (
     | SetSysctl
     | SetFeatures
     | SetPrivateFlags
+    | SetDriver
+    | SetRss
     | MoveRdma
     | RenameRdma
     | AddChild

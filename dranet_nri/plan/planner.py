@@ -1,13 +1,13 @@
-"""The planner: from desired and observed state to a plan, for attach, detach, repair and undo.
+"""Planner: derives plans from desired and observed state, for attach, detach, repair and undo.
 
 Rules:
-1. The plan of a state that is as desired is empty; so is the plan after a plan was applied.
-2. A plan never deletes what appeared on the host meanwhile: it only moves, sets and adds. It
-   removes only the device's own state that the pod left: XDP programs, altnames.
-3. One message moves a link into a pod (move, rename, MTU, MAC, offload sizes). On the way out the
-   link is renamed in the pod first: a rename in the moving message shows udev the pod's name.
-4. Names in use are not taken: in a pod a name in use is an error; on the host the device gets a
-   free name, and its own as soon as that is free again.
+1. The plan is empty if observed equals desired state, so also after a plan was applied.
+2. A plan does not delete state that others added on the host: it only moves, sets and adds. It
+   removes only what the pod left on the device: XDP programs, altnames.
+3. One message moves a link into a pod (move, rename, MTU, MAC, offload sizes). For the restore the
+   link is renamed in the pod first: with a rename in the move message, udev gets the pod's name.
+4. A name in use is an error in a pod; on the host the device gets a temporary name, and its own
+   once that is free.
 """
 
 from dataclasses import dataclass, replace
@@ -34,6 +34,7 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
+from dranet_nri.plan.driver_settings import plan_driver
 from dranet_nri.plan.offloads import plan_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -65,14 +66,14 @@ from dranet_nri.plan.vrf import AddVrf
 
 @dataclass(frozen=True, slots=True)
 class AttachTarget:
-    """The device shall be in the pod.
+    """Desired state: the device is in the pod.
 
     Attributes:
-        network: how it shall be configured there; None for a device without a net device.
-        host: the state of its net device before the first operation.
-        rdma: its RDMA devices that go with it, as they were on the host.
-        rdma_name: of the only one of them in the pod, "" to keep its name.
-        child: the link that is made for the pod instead; None: the device itself goes there.
+        network: its configuration there; None without a net device.
+        host: state of its net device before the first operation.
+        rdma: its RDMA devices that move with it, as observed on the host.
+        rdma_name: name of the only one of them in the pod, "" to keep its own.
+        child: child link for the pod in place of the device, None without one.
     """
 
     network: PodNetwork | None = None
@@ -86,16 +87,16 @@ Wanted = AttachTarget | RestoreTarget
 
 
 def make_plan(wanted: Wanted, observed: Observed) -> Plan:
-    """Say what must happen for one device, without doing any of it.
+    """Return the operations for one device.
 
     Returns:
-        The operations in order; empty when nothing is left to do, or when the device is in
-        neither namespace and has to come back by itself. It ends early where its last operations
-        make a net device, see `is_cut`: observe and plan once more.
+        The operations in order; empty if nothing is left to do, or if a device to restore is in
+        neither namespace. A plan that creates a net device ends there, see `is_cut`: observe and
+        plan again.
 
     Raises:
-        RefusedError: the wanted state cannot be had: a name is taken, an MTU out of range, offload
-            features of a link that is made anew, or the device is not there.
+        RefusedError: the desired state is not possible: a name is taken, an MTU out of range, a
+            recreated link has claimed offload features, or the device is missing.
     """
     if wanted.child:
         return _plan_child(wanted, observed)
@@ -122,24 +123,24 @@ def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
     ops = _into_pod(network, state, observed)
     if network.rate in {0, observed.pod_rate}:
         return ops
-    # Before the link is up, so that nothing is sent without it; a move resets it.
+    # Before the link is up, so that all traffic is limited; a move resets the limit.
     limited = LimitRate(Ns.POD, network.name, network.rate)
     named = next((number for number, op in enumerate(ops, 1) if _names(op)), 0)
     return *ops[:named], limited, *ops[named:]
 
 
 def _names(op: Op) -> bool:
-    """Whether the operation gives the link its name in the pod."""
+    """Whether the operation sets the link's name in the pod."""
     return isinstance(op, MoveLink | RenameLink)
 
 
 def is_cut(state: LinkState | None, ops: Plan) -> bool:
-    """Whether the plan ends early, because a net device is made whose index is not known yet.
+    """Whether the plan ends early, because it creates a net device with an unknown ifindex.
 
-    A child is, and so is an IPoIB link whose RDMA device moves.
+    It does for a child, and for an IPoIB link whose RDMA device moves.
 
     Args:
-        state: of the net device before, None if there is none.
+        state: state of the net device before, None without one.
         ops: the plan, or its beginning.
     """
     if any(isinstance(op, AddChild) for op in ops):
@@ -159,11 +160,11 @@ def is_restored(wanted: RestoreTarget, observed: Observed) -> bool:
 
 
 def is_usable(wanted: RestoreTarget, observed: Observed) -> bool:
-    """Whether the device is on the host under its own name, set, addressed and up as it was.
+    """Whether the device is on the host with its name, settings, addresses and state.
 
-    Its RDMA devices are there as well, under their names. Routes, rules, neighbours, altnames,
-    sysctls or a master may still be missing: what they need may be gone from the host for good. So
-    may the MTU and the mode of an IPoIB link, where the kernel refuses what it once took.
+    So must be its RDMA devices, with their names. Routes, rules, neighbours, altnames, sysctls or a
+    master may be missing, because the host may no longer have what they need; so may the MTU and
+    the mode of an IPoIB link, which the kernel may refuse.
     """
     if wanted.child:
         return is_restored(wanted, observed)
@@ -208,6 +209,7 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
         *_leave_master(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
         *plan_offloads(network.features, network.private_flags, observed.host),
+        *plan_driver(network.driver, network.rss_table, observed.host),
         *_disable_ebpf(network, observed.host),
         *drop_altnames(Ns.HOST, link, network.name, observed.taken_pod_names),
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
@@ -216,14 +218,14 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
 
 
 def _disable_ebpf(network: PodNetwork, host: LinkState) -> Plan:
-    """Take TCX programs off, which a move keeps; filters of tc go with it (dev_shutdown)."""
+    """Disable TCX programs, which a move keeps; it removes filters of tc (dev_shutdown)."""
     return (DisableTcx(Ns.HOST, host.link.name),) if network.disable_ebpf and host.tcx != () else ()
 
 
 def _without_namesake(snapshot: Link, observed: Observed) -> Observed:
-    """Distinguish a virtual device from a link of one of its names in the other namespace.
+    """Return the observation without a link in the other namespace that only has its name.
 
-    Nothing but names identifies it, but until it leaves the host it has its index there.
+    A virtual device is matched by name, but has its recorded ifindex until it leaves the host.
     """
     host, pod = observed.host, observed.pod
     if host is None or pod is None or host.link.parent:
@@ -244,9 +246,9 @@ def _check(network: PodNetwork, link: Link, observed: Observed) -> None:
 
 
 def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
-    """Refuse an MTU that the device can't have, an IPoIB link in the mode that it has in the pod.
+    """Refuse an MTU out of the device's range; for an IPoIB link, that of its mode in the pod.
 
-    The kernel returns the bounds of connected mode in either (ipoib_add_port, ulp/ipoib).
+    The kernel reports the range of connected mode in both modes (ipoib_add_port, ulp/ipoib).
     """
     low, high, where, remedy = link.min_mtu, link.max_mtu, "", ""
     if ipoib is not None:
@@ -268,19 +270,19 @@ def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
 
 
 def _require_no_ethtool(network: PodNetwork, link: Link) -> None:
-    """Refuse settings of the host's link, where the pod's link is made in its place."""
-    if network.features or network.private_flags:
+    """Refuse ethtool settings for a link that the kernel recreates in the pod."""
+    if network.features or network.private_flags or network.driver or network.rss_table:
         raise RefusedError(
-            f"ethtool for device {link.name}: the kernel makes this IPoIB interface anew when its"
-            " RDMA device goes to the pod, and features cannot be set there; remove ethtool"
+            f"ethtool for device {link.name}: the kernel recreates this IPoIB interface when its"
+            " RDMA device moves to the pod, and features cannot be set there; remove ethtool"
         )
 
 
 def _inherited(given: LinkSettings, before: Link) -> LinkSettings:
-    """Return the settings with what the claim leaves out as the host's link had it.
+    """Return the claimed settings, and those of the host's link for the rest.
 
-    A move keeps that, but not where an IPoIB link is made anew because its RDMA device moves. One
-    of unknown mode may refuse the MTU.
+    A move keeps the rest, except for an IPoIB link, which is recreated when its RDMA device moves.
+    One of unknown mode is left out, because it may refuse the MTU.
     """
     if before.ipoib is None:
         return given
@@ -292,7 +294,7 @@ def _leave_master(host: LinkState) -> Plan:
 
 
 def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Plan:
-    """Give a device that is in the pod already the name it shall have there."""
+    """Return the operations that rename a device in the pod to its desired name."""
     if link.name == network.name:
         return ()
     if network.name in taken:
@@ -316,7 +318,7 @@ def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...])
     )
     vrf = network.vrf
     if vrf is not None and now.master_name != vrf.name:
-        # Before addresses: the kernel moves no IPv6 address from table to table.
+        # Before addresses: the kernel does not move an IPv6 address between tables.
         ops += (AddVrf(Ns.POD, vrf.name, vrf.table), SetMaster(Ns.POD, name, vrf.name))
     ops += (
         SetSysctl(Ns.POD, name, sysctl) for sysctl in network.sysctls if sysctl not in now.sysctls

@@ -1,12 +1,12 @@
-"""The network configuration of a device in the pod: claim parameters over the host's state.
+"""Network configuration of a device in the pod: claim parameters merged over the host's state.
 
 Rules:
-1. A claim's parameters win and are strict: the pod has them, or does not start. Claimed IPv6 is
-   switched on for the link.
-2. What the claim leaves out is inherited from the host, best effort: see plan.inherit.
-3. The kernel removes IPv6 from a link with a small MTU. Claimed IPv6 is refused there.
-4. The defaults of `addressing: SLAAC` are dranet's, but for duplicate address detection: a child
-   shares its parent's link with other pods, so its addresses are checked.
+1. A claim's parameters take precedence and are required: without them the pod does not start.
+   Claimed IPv6 is switched on for the link.
+2. The rest is inherited from the host, best effort: see plan.inherit.
+3. The kernel removes IPv6 from a link with a small MTU, so claimed IPv6 is refused there.
+4. The defaults of `addressing: SLAAC` are those of dranet, except duplicate address detection: a
+   child shares its parent's link with other pods, so its addresses are checked.
 """
 
 from dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ from dranet_nri.model import (
     Addressing,
     AddressMode,
     ChildConfig,
+    DriverSetting,
     InterfaceConfig,
     IpvlanConfig,
     IpvlanMode,
@@ -36,6 +37,7 @@ from dranet_nri.model import (
     Sysctl,
     VrfConfig,
 )
+from dranet_nri.plan.driver_settings import rss_table_of_claim, settings_of_claim
 from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_detection
 from dranet_nri.plan.offloads import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
@@ -43,14 +45,14 @@ from dranet_nri.plan.routes import direct_first, interface_of
 from dranet_nri.plan.source_routes import source_based
 
 RTPROT_STATIC: Final = 4
-# A rule without a priority gets one here, or a repeated plan would add it once more each time.
-DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right before main's
+# A rule needs a priority: without one, each repetition of a plan would add it again.
+DEFAULT_PRIORITY: Final = 32765  # the kernel's first choice, before the rule of table main
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
 # IN6_ADDR_GEN_MODE_*, linux/if_link.h
 ADDRESS_MODES: Final = {AddressMode.EUI64: "0", AddressMode.NONE: "1", AddressMode.RANDOM: "3"}
-# Default routes that the network gives are behind those of the pod's cluster network.
+# Default routes from router advertisements follow that of the pod's cluster network.
 DEFAULT_METRIC: Final = 2048
-# Without them the kernel makes no address of an advertisement, or a default route like any other.
+# The kernel creates addresses from advertisements, and default routes with this metric.
 AUTOCONFIGURED: Final = (
     Sysctl("ipv6", "autoconf", "1"),
     Sysctl("ipv6", "accept_ra_pinfo", "1"),
@@ -60,14 +62,16 @@ AUTOCONFIGURED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PodNetwork:
-    """The state a device shall have in the pod.
+    """Desired configuration of a device in the pod.
 
     Attributes:
-        disable_ebpf: the programs of tc and TCX that the host has on it do not run there.
-        inherited: what of the addresses, routes, rules and neighbours was not claimed.
-        told: warnings for the pod, one line each.
-        rate: what it can send at most in bit/s, 0 without a limit.
-        addressing: where its other addresses come from.
+        driver: settings of its driver.
+        rss_table: indirection table of receive-side scaling, () to keep the host's.
+        disable_ebpf: disable the host's tc and TCX programs of the device.
+        inherited: unclaimed addresses, routes, rules and neighbours.
+        warnings: warnings for the claim status, one line each.
+        rate: limit of sent traffic in bit/s, 0 without a limit.
+        addressing: source of its other addresses.
     """
 
     name: str
@@ -81,15 +85,17 @@ class PodNetwork:
     neighbours: tuple[Neighbour, ...] = ()
     features: Switches = Switches()
     private_flags: Switches = Switches()
+    driver: tuple[DriverSetting, ...] = ()
+    rss_table: tuple[int, ...] = ()
     disable_ebpf: bool = False
     inherited: frozenset[Inherited] = frozenset()
-    told: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     rate: int = 0
     addressing: Addressing = Addressing.STATIC
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the network gives it addresses."""
+        """Whether it gets addresses by DHCP or SLAAC."""
         return self.addressing in {Addressing.DHCP, Addressing.SLAAC}
 
 
@@ -97,12 +103,12 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
     """Resolve the claim's parameters against the device's state on the host.
 
     Args:
-        config: the parameters.
-        host: the state.
-        shared: other pods and the host use the link, so that IPv6 addresses are checked.
+        config: the claim's parameters.
+        host: state of the device on the host.
+        shared: whether other pods and the host use the link, so that IPv6 addresses are checked.
 
     Raises:
-        RefusedError: IPv6 is claimed, and the MTU is too small for it; or the device has no such
+        RefusedError: the MTU is too small for claimed IPv6, or the device does not have a claimed
             feature or private flag.
     """
     name = config.interface.name or host.link.name
@@ -130,19 +136,21 @@ def pod_network(config: NetworkConfig, host: LinkState, *, shared: bool = False)
         neighbours=(*neighbours, *of_host.neighbours),
         features=features_of(config.ethtool, host),
         private_flags=private_flags_of(config.ethtool, host),
+        driver=settings_of_claim(config.ethtool, host),
+        rss_table=rss_table_of_claim(config.ethtool, host),
         disable_ebpf=bool(config.interface.disable_ebpf),
         inherited=of_host.values - frozenset[Inherited](rules),
-        told=of_host.left_out,
+        warnings=of_host.left_out,
         addressing=config.interface.addressing or Addressing.STATIC,
     )
     return _in_vrf(network) if network.vrf else network
 
 
 def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -> PodNetwork:
-    """Resolve the claim's parameters for a child; of its parent it inherits the name and MTU.
+    """Resolve the claim's parameters for a child, which inherits its parent's name and MTU.
 
     Raises:
-        RefusedError: IPv6 is claimed, and the MTU is too small for it.
+        RefusedError: the MTU is too small for claimed IPv6.
     """
     bare = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
     network = pod_network(config, LinkState(bare), shared=True)
@@ -155,9 +163,9 @@ def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -
 
 
 def _in_vrf(network: PodNetwork) -> PodNetwork:
-    """Return the network with all routes in the table of its VRF, whose rule is the kernel's.
+    """Return the network with all routes in the table of its VRF.
 
-    The routes to the networks of its addresses are the kernel's as well.
+    The kernel adds the VRF's rule, and the connected routes of the addresses.
     """
     assert network.vrf is not None
     table = network.vrf.table
@@ -187,7 +195,7 @@ def _route(config: RouteConfig) -> Route:
 
 
 def _families(config: NetworkConfig, host: LinkState) -> frozenset[str]:
-    """Return the families that the device has in the pod: IPv6 only on a link of its MTU."""
+    """Return the address families in the pod: IPv6 needs an MTU of IPV6_MIN_MTU."""
     mtu = config.interface.mtu or host.link.mtu
     if mtu >= IPV6_MIN_MTU:
         return frozenset({"ipv4", "ipv6"})
@@ -201,7 +209,7 @@ def _families(config: NetworkConfig, host: LinkState) -> frozenset[str]:
 
 
 def _claimed_ipv6(config: NetworkConfig) -> str:
-    """Return what the claim has of IPv6 first, "" if nothing."""
+    """Return the claim's first IPv6 value, "" without one."""
     claimed = (
         *(config.interface.addresses or ()),
         *(route.destination for route in config.routes),
@@ -212,7 +220,7 @@ def _claimed_ipv6(config: NetworkConfig) -> str:
 
 
 def _prefix(text: str) -> str:
-    """Return the prefix without host bits, as the kernel stores it; "" stays ""."""
+    """Return the prefix without host bits, as the kernel stores it; "" for ""."""
     return str(ip_network(text, strict=False)) if text else ""
 
 
@@ -236,7 +244,7 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     wanted: list[Sysctl] = []
     if interface.disable_ipv6 is not None:
         wanted.append(Sysctl("ipv6", "disable_ipv6", str(int(interface.disable_ipv6))))
-    elif _claimed_ipv6(config):  # a cluster network may have switched it off, as CNI plugins undo
+    elif _claimed_ipv6(config):  # a CNI plugin may have disabled it
         wanted.append(Sysctl("ipv6", "disable_ipv6", "0"))
     if interface.arp_ignore is not None:
         wanted.append(Sysctl("ipv4", "arp_ignore", str(interface.arp_ignore)))
@@ -264,7 +272,7 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
 
 
 def _autoconfigured(given: InterfaceConfig, *, shared: bool) -> InterfaceConfig:
-    """Return the interface with the defaults of SLAAC, by which an address is there soon."""
+    """Return the interface with the defaults of SLAAC, which shorten the wait for an address."""
     own = not shared and given.hardware_addr is None  # the host had the same address
     defaults: dict[str, object] = {
         "disable_ipv6": False,
@@ -272,7 +280,7 @@ def _autoconfigured(given: InterfaceConfig, *, shared: bool) -> InterfaceConfig:
         "router_solicitation_delay": 0,
         "router_solicitation_interval": 1,
         "dad_transmits": 0 if own else None,
-        # It has the MAC of its parent, and by EUI-64 the parent's address as well.
+        # With the parent's MAC address, EUI-64 would derive the parent's IPv6 address.
         "addr_gen_mode": AddressMode.RANDOM if given.ipvlan else None,
     }
     missing = {name: value for name, value in defaults.items() if getattr(given, name) is None}
@@ -302,7 +310,7 @@ def _configured_rules(config: NetworkConfig) -> tuple[Rule, ...]:
 
 
 def _by_family(rule: Rule) -> tuple[Rule, ...]:
-    """Return the rule in its prefixes' family, or in both where it names no prefix."""
+    """Return the rule in its prefix's family, or in both without a prefix."""
     prefix = rule.source or rule.destination
     if not prefix:
         return rule, replace(rule, family=6)

@@ -1,4 +1,4 @@
-"""The operations on the BPF programs that a link runs: XDP and TCX."""
+"""Operations on BPF programs of a link: XDP and TCX."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dranet_nri.model import Ns, TcxProgram, XdpMode
 
 @dataclass(frozen=True, slots=True)
 class DetachXdp:
-    """Take the XDP program of that mode off the link; one that is gone counts as done."""
+    """Detach the XDP program of this mode; a missing one counts as success."""
 
     ns: Ns
     index: int
@@ -20,7 +20,7 @@ class DetachXdp:
 
 @dataclass(frozen=True, slots=True)
 class DetachTcx:
-    """Take off the link what runs on it by TCX, but for what shall stay and what BPF links hold."""
+    """Detach the TCX programs of a link, except those in `kept` and those of BPF links."""
 
     ns: Ns
     name: str
@@ -33,9 +33,9 @@ class DetachTcx:
 
 @dataclass(frozen=True, slots=True)
 class DisableTcx:
-    """Take off the link all that runs on it by TCX, what BPF links hold as well.
+    """Detach all TCX programs of a link, including those of BPF links.
 
-    A program that no BPF link holds stays loaded until AttachTcx, as long as the plugin runs.
+    Other programs stay loaded until AttachTcx, while the plugin runs.
     """
 
     ns: Ns
@@ -48,9 +48,9 @@ class DisableTcx:
 
 @dataclass(frozen=True, slots=True)
 class AttachTcx:
-    """Let a loaded program run on the link by TCX, after the others; one that does counts as done.
+    """Attach a loaded TCX program to the link, after the others; an attached one is a success.
 
-    It fails with ENOENT where the program is no longer loaded.
+    ENOENT: the program is no longer loaded.
     """
 
     ns: Ns

@@ -1,12 +1,12 @@
-"""Rate limits: the bandwidth that a claim has of a shared device, kept by the kernel.
+"""Rate limits: a claim's bandwidth of a shared device, enforced by the kernel.
 
 Rules:
-1. The child in the pod has a token bucket of the claimed rate. The limit holds for what the pod
-   sends; the sender of what it receives has a share of its own.
-2. A kernel without token buckets makes the child without a limit, and a warning says so. The
-   scheduler's accounting holds nevertheless.
-3. RDMA traffic bypasses queueing disciplines. A warning says so.
-4. The limit ends with the child. Nothing of the parent is changed.
+1. The child in the pod has a token bucket of the claimed rate. It limits sent traffic; received
+   traffic counts for the share of its sender.
+2. On a kernel without token buckets the child has no limit, with a warning. The scheduler's
+   accounting is not affected.
+3. RDMA traffic bypasses queueing disciplines, which a warning reports.
+4. The limit ends with the child. The parent is not changed.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NOT_LIMITED: Final = frozenset({ENOENT, EOPNOTSUPP})  # the kernel has no sch_tb
 
 @dataclass(frozen=True, slots=True)
 class LimitRate:
-    """Limit what a link sends, in place of its queueing discipline.
+    """Limit the sent traffic of a link; replaces its queueing discipline.
 
     Attributes:
         rate: bit/s, a multiple of 8.

@@ -1,12 +1,12 @@
 """Plans for RDMA devices that move into a pod and back. Only exclusive mode moves them.
 
 Rules:
-1. They move into the pod before the net device. A driver that cannot move its RDMA device refuses
-   then, before any change; and some drivers destroy it when its net device leaves.
-2. They return before the net device as well: the host's scan must find both together.
-3. The kernel knows a device by its index. A device with another index is new: the driver was
-   reloaded. The kernel creates it on the host, so nothing has to be moved back.
-4. A device is renamed in the pod only: on the host, udev names what appears there.
+1. They move into the pod before the net device: a driver that cannot move its RDMA device refuses
+   before any change, and some drivers destroy it when its net device leaves.
+2. They also return before the net device: a scan of the host must find both together.
+3. A device with another index is new: its driver was reloaded. The kernel creates it on the host,
+   so it need not be moved.
+4. A device is renamed in the pod only: on the host, udev renames new devices.
 """
 
 from dataclasses import replace
@@ -17,15 +17,15 @@ from dranet_nri.plan.ops import MoveRdma, Op, Plan, RenameRdma
 
 
 def plan_rdma_attach(wanted: tuple[RdmaLink, ...], name: str, observed: ObservedRdma) -> Plan:
-    """Say what must happen so that the RDMA devices are in the pod.
+    """Return the operations that move RDMA devices into the pod.
 
     Args:
-        wanted: as they were on the host.
-        name: of the only one of them in the pod, "" to keep its name.
-        observed: where they are now.
+        wanted: the devices as observed on the host.
+        name: name of the only one of them in the pod, "" to keep its own.
+        observed: their current location.
 
     Raises:
-        RefusedError: one is nowhere, or the name is taken.
+        RefusedError: one is missing, or the name is taken.
     """
     ops: list[Op] = []
     for link in wanted:
@@ -45,13 +45,13 @@ def plan_rdma_attach(wanted: tuple[RdmaLink, ...], name: str, observed: Observed
 
 
 def _require_free(name: str, observed: ObservedRdma) -> None:
-    """Refuse a name in use anywhere: until Linux 7.3 it is unique in the whole system."""
+    """Refuse a name in use in either namespace: before Linux 7.3 names are unique system-wide."""
     if name in observed.taken_host_names | observed.taken_pod_names:
         raise RefusedError(f"rdma.name {name!r} is taken; set rdma.name to another one")
 
 
 def plan_rdma_restore(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
-    """Say what must happen so that the RDMA devices are on the host as they were."""
+    """Return the operations that restore the RDMA devices on the host."""
     ops: list[Op] = []
     taken = observed.taken_host_names | observed.taken_pod_names
     for link in before:
@@ -71,7 +71,7 @@ def plan_rdma_restore(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> P
 def why_rdma_not_restored(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
     """Return why the RDMA devices are not restored, "" if they are.
 
-    The name counts as well, as long as the device is still the one that left.
+    A device that was not recreated must also have its name.
     """
     for link in before:
         here = find_same(link, observed.host)
@@ -90,13 +90,13 @@ def why_rdma_not_restored(before: tuple[RdmaLink, ...], observed: ObservedRdma) 
 
 
 def present_rdma(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return those of the RDMA devices that are on the host or in the pod."""
+    """Return the RDMA devices that are on the host or in the pod."""
     there = (*observed.host, *observed.pod)
     return tuple(link for link in before if find_same(link, there))
 
 
 def _recreated(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return the devices on the host that appeared since, made by a driver's reload."""
+    """Return new devices on the host, which a driver recreated."""
     return tuple(
         device
         for device in observed.host
@@ -105,7 +105,7 @@ def _recreated(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[Rd
 
 
 def find_same(link: RdmaLink, seen: tuple[RdmaLink, ...]) -> RdmaLink | None:
-    """Return the device among those seen, None if it is not; an index alone may be reused."""
+    """Return the same device among `seen`, or None; the kernel may reuse an index."""
     return next(
         (
             device

@@ -1,11 +1,10 @@
-"""Remedies for the errnos of the kernel: one table of sentences.
+"""Remedies for errnos of the kernel: one table of sentences.
 
 Rules:
-1. Every operation has a sentence for every errno: its own, else the general one of the errno.
-2. A sentence names a parameter of the claim only where the claim decides: in a pod, and for the
-   operation that applies the parameter.
-3. The meanings are those of the kernel's code for that request. Those of RDMA requests are in the
-   error's own text (linux/rdma/errors.py).
+1. Every operation has a sentence for every errno: a specific one, else the general one.
+2. A sentence names a parameter of the claim only in a pod, and for the operation that applies it.
+3. The meanings are those of the kernel's code for the request. RDMA errors have theirs in the
+   error's text (linux/rdma/errors.py).
 """
 
 from collections.abc import Mapping
@@ -48,6 +47,7 @@ from typing import Final
 
 from dranet_nri.errors import AttachError, DranetError, KernelError
 from dranet_nri.model import Ns
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -124,6 +124,8 @@ _NO_WAY: Final = (
 )
 _NO_BPF: Final = "the plugin lacks CAP_BPF or CAP_SYS_ADMIN; run it as manifests/ has it"
 _UNLOADED: Final = "the program is no longer loaded; what loaded it must attach it again"
+_DRIVER_LOST: Final = "the driver does not take the value that it had; set it by hand (ethtool)"
+_RSS_LOST: Final = "the driver does not take the table that it had; set it by hand (ethtool -X)"
 _ADD_AGAIN: Final = "add it by hand once that is solved"
 OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
     AddAddress: {
@@ -162,6 +164,8 @@ OF_HOST: Final[Mapping[type[Op], Mapping[int, str]]] = {
         EOPNOTSUPP: "the device does not take the setting in this state; set it by hand",
     },
     SetFeatures: {EOPNOTSUPP: "the driver does not switch that feature any more; see ethtool -k"},
+    SetDriver: {EINVAL: _DRIVER_LOST, EOPNOTSUPP: _DRIVER_LOST},
+    SetRss: {EINVAL: _RSS_LOST, EOPNOTSUPP: _RSS_LOST},
     DetachTcx: {EPERM: _NO_BPF},
     DisableTcx: {EPERM: _NO_BPF},
     AttachTcx: {EPERM: _NO_BPF, ENOENT: _UNLOADED},
@@ -253,6 +257,15 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
     SetPrivateFlags: {
         EOPNOTSUPP: "the driver has no such flag; remove it from ethtool.privateFlags",
     },
+    SetDriver: {
+        EINVAL: "the driver does not take the value; change it in ethtool, or remove it",
+        EOPNOTSUPP: "the driver does not take one of the settings; remove it from ethtool",
+        ERANGE: "the value is out of the range of the device; change it in ethtool",
+    },
+    SetRss: {
+        EINVAL: "the driver does not take the distribution; change ethtool.rss, or remove it",
+        EOPNOTSUPP: "the driver does not change the distribution; remove ethtool.rss",
+    },
     DetachTcx: {EPERM: _NO_BPF},
     DisableTcx: {EPERM: _NO_BPF},
 }
@@ -264,20 +277,22 @@ def remedy(code: int, op: Op | None = None) -> str:
 
 
 def _own(op: Op | None) -> Mapping[int, str]:
-    """Return the sentences of the operation where it happens."""
+    """Return the sentences of the operation in its namespace."""
     match op:
         case None | MoveRdma() | RenameRdma():
             return {}
         case MoveLink():
             where = op.target
+        case SetFeatures(strict=claimed) | SetDriver(claimed=claimed) | SetRss(claimed=claimed):
+            where = Ns.POD if claimed else Ns.HOST  # set on the host, for the pod or for itself
         case _:
             where = op.ns
     return (OF_POD if where is Ns.POD else OF_HOST).get(type(op), {})
 
 
 def explained(error: KernelError, op: Op | None = None) -> str:
-    """Return the error with what to do about it."""
-    # Those of IPoIB children, which are made on the host, have the remedy as well.
+    """Return the error with its remedy."""
+    # So do errors of IPoIB children, which are created on the host.
     explains_itself = isinstance(op, MoveRdma | RenameRdma) or (
         isinstance(op, AddChild) and op.ns is Ns.HOST
     )
@@ -287,13 +302,13 @@ def explained(error: KernelError, op: Op | None = None) -> str:
 
 
 def described(error: Exception, op: Op | None = None) -> str:
-    """Return the text of an error for an Event or a record; a foreign one has its type."""
+    """Return the text of an error for an Event or a record; others than ours with their type."""
     if isinstance(error, KernelError):
         return explained(error, op)
     return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"
 
 
 def stopped_at(step: Op | str, error: DranetError, undo: tuple[str, ...] = ()) -> AttachError:
-    """Return the error of an attach that stopped at a step, which says each thing once."""
+    """Return the error of an attach that stopped at a step, without repeating the step."""
     cause = described(error, None if isinstance(step, str) else step)
     return AttachError(str(step), cause.removeprefix(f"{step}: "), undo)

@@ -1,17 +1,16 @@
-"""Restore plans: from the pod, or wherever the kernel left a device, to the recorded host state.
+"""Restore plans: bring a device from the pod, or its current place, to the recorded host state.
 
 Rules:
-1. Hardware is renamed in the pod, before the move: a rename in the moving message shows udev the
-   pod's name. A virtual device is renamed by the moving message: a process that takes over between
-   two messages could not find it.
-2. A plan never deletes what appeared on the host meanwhile: addresses, routes and other state of
-   its link there. For the device's own state, which a move keeps (MTU, MAC, flags, group, XDP and
-   TCX programs), the snapshot decides; so it does for the altnames that it has in the pod.
-   TCX programs that a pod left are read on the host, while the link is down: in a pod that needs a
-   thread.
-3. A name in use is not taken: the device gets a free one, and its own once that is free. It keeps
-   no other: two links that the kernel made anew may each have the other's name.
-4. Addresses whose lifetime ended are not restored, nor routes that only they made possible.
+1. Hardware is renamed in the pod, before the move: with a rename in the move message, udev gets the
+   pod's name. A virtual device is renamed by the move message: after a restart between two messages
+   the plugin could not find it.
+2. A plan does not delete state that others added on the host: addresses, routes and other state of
+   the link there. State that a move keeps (MTU, MAC, flags, group, XDP and TCX programs) is set
+   from the snapshot; so are altnames that it has in the pod. TCX programs of the pod are read on
+   the host, while the link is down: in the pod that needs a thread.
+3. If its name is in use, the device gets a temporary one, and its own once that is free. It keeps
+   no other: two links that the kernel recreated may each have the other's name.
+4. Expired addresses are not restored, and neither are routes that need them.
 """
 
 from collections.abc import Sequence
@@ -44,6 +43,7 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
+from dranet_nri.plan.driver_settings import restore_driver
 from dranet_nri.plan.offloads import restore_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -65,20 +65,20 @@ from dranet_nri.plan.ops import (
 from dranet_nri.plan.programs import AttachTcx, DetachTcx
 from dranet_nri.plan.routes import direct_first, fits, lost_routes
 
-IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
-# The kernel makes no link-local addresses (IN6_ADDR_GEN_MODE_NONE): those of before are for good.
+IFAPROT_KERNEL_LL: Final = 3  # a link-local address created by the kernel, linux/if_addr.h
+# The kernel creates no link-local addresses (IN6_ADDR_GEN_MODE_NONE), so they are restored.
 MAKES_NONE: Final = Sysctl("ipv6", "addr_gen_mode", "1")
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """The device shall be on the host as it was.
+    """Desired state: the device is on the host as before.
 
     Attributes:
-        snapshot: of its net device, None if it has none.
-        elapsed_s: seconds since the snapshot was taken.
-        rdma: its RDMA devices as they were.
-        child: it is a link that was made for the pod, and shall be gone.
+        snapshot: snapshot of its net device, None without one.
+        elapsed_s: seconds since the snapshot.
+        rdma: its RDMA devices as observed on the host.
+        child: it is a child link, to be deleted.
     """
 
     snapshot: LinkState | None
@@ -88,15 +88,15 @@ class RestoreTarget:
 
 
 def plan_restore(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
-    """Say what must happen so that the net device is on the host as it was.
+    """Return the operations that restore the net device on the host.
 
     Args:
         snapshot: its state before the first operation.
-        elapsed_s: seconds since.
-        observed: where it is now.
+        elapsed_s: seconds since the snapshot.
+        observed: its current location.
 
     Raises:
-        RefusedError: it can't be restored; the text has the reason.
+        RefusedError: it cannot be restored; the text has the reason.
     """
     before = _unexpired(snapshot, elapsed_s)
     _refuse_namesake(snapshot.link, observed)
@@ -113,7 +113,7 @@ def plan_restore(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Pla
     moved = replace(link, name=name, up=False, altnames=kept, xdp=snapshot.link.xdp)
     settings = difference(settings_of(snapshot.link), link)
     if settings.ipoib is not None:
-        settings = replace(settings, mtu=None, ipoib=None)  # at home, where it keeps nothing away
+        settings = replace(settings, mtu=None, ipoib=None)  # set on the host: may be refused
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
@@ -133,20 +133,21 @@ def plan_restore(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Pla
 
 
 def _is_free(program: TcxProgram) -> bool:
-    """Whether no BPF link holds a program: what one held, its owner attaches again."""
+    """Whether no BPF link attaches the program; the owner of a BPF link attaches it again."""
     return not program.link
 
 
 def _attach_tcx(name: str, before: Sequence[TcxProgram], now: Sequence[TcxProgram]) -> Plan:
-    """Attach the programs again that the claim disabled, or the pod removed."""
+    """Return the operations that attach disabled or removed programs again."""
     missing = (program for program in before if _is_free(program) and program not in now)
     return tuple(AttachTcx(Ns.HOST, name, program) for program in missing)
 
 
 def _own_flags(name: str, settings: LinkSettings) -> Plan:
-    """Set flags in the pod already: a link that moves with NOARP skips address detection.
+    """Return the operation that sets flags before the move.
 
-    The kernel turns accept_dad off for good then (ipv6_add_dev, net/ipv6/addrconf.c).
+    For a link that arrives with NOARP, the kernel permanently disables duplicate address detection
+    (ipv6_add_dev, net/ipv6/addrconf.c).
     """
     if settings.flags is None:
         return ()
@@ -154,18 +155,18 @@ def _own_flags(name: str, settings: LinkSettings) -> Plan:
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
-    """Refuse to restore a virtual device while a link on the host may be it as well."""
+    """Refuse to restore a virtual device while another link on the host has its name."""
     host, pod = observed.host, observed.pod
     namesake = host is not None and host.link.index != snapshot.index
     if pod and not pod.link.parent and namesake:
         raise RefusedError(
-            f"{snapshot.name} can't come home: another link on the host has its name;"
+            f"{snapshot.name} cannot be restored: another link on the host has its name;"
             " rename that one, this is retried"
         )
 
 
 def host_name_for(wanted: str, link: Link, taken: frozenset[str]) -> str:
-    """Return the device's own name, or a free one that it keeps until its own is free."""
+    """Return the device's own name, or a temporary one until its own is free."""
     if wanted not in taken:
         return wanted
     spare = [link.name] if is_spare(link.name) else []
@@ -182,7 +183,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     if name != now.link.name:
         ops += _rename_on_return(now.link, name)
         if now.link.up:
-            # What appeared meanwhile goes down with the link, so it is given back as well.
+            # Setting the link down flushes state that others added, so it is restored, too.
             before, now = _with_all_of(before, now, taken), taken_down(now)
     ops += detach_strange(Ns.HOST, before.link, now.link)
     if before.tcx is not None and set(filter(_is_free, now.tcx or ())) - set(before.tcx):
@@ -191,6 +192,8 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         ops += _attach_tcx(name, before.tcx, now.tcx)
     ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
     ops += restore_offloads(before, now, name)
+    if before.ethtool is not None and now.ethtool is not None:
+        ops += restore_driver(before.ethtool, now.ethtool, name)
     present = {*now.link.altnames, *taken}
     ops += (
         AddAltname(Ns.HOST, name, altname)
@@ -220,10 +223,9 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
 
 
 def is_permanent(failed: Sequence[tuple[Op, KernelError]]) -> bool:
-    """Whether it is of no use to retry what failed in a restore.
+    """Whether all failures of a restore are permanent.
 
-    What a sysctl does not take today it does not take in a minute, and a program that is no longer
-    loaded is lost; a route's gateway may return.
+    A sysctl value stays refused, and an unloaded program is lost; a route's gateway may return.
     """
     return bool(failed) and all(
         (isinstance(op, SetSysctl) and error.code == EINVAL)
@@ -233,9 +235,9 @@ def is_permanent(failed: Sequence[tuple[Op, KernelError]]) -> bool:
 
 
 def _needs_up(address: Address) -> bool:
-    """Whether the kernel makes the connected route of the address only on a link that is up.
+    """Whether the address must be added after the link is up, to get its connected route.
 
-    Those of other addresses it makes once the link goes up (addrconf_permanent_addr, net/ipv6).
+    For others the kernel adds the route when the link comes up (addrconf_permanent_addr, net/ipv6).
     """
     return ":" in address.cidr and address.valid_s != FOREVER
 
@@ -249,9 +251,9 @@ def _rename_on_return(link: Link, name: str) -> Plan:
 
 
 def _unexpired(state: LinkState, elapsed_s: int) -> LinkState:
-    """Return what is to be given back: what is permanent, and the rest of a lifetime.
+    """Return the state to restore, with remaining lifetimes and without expired values.
 
-    A link-local address that the kernel made is made again by the kernel, unless that is off.
+    Link-local addresses of the kernel are left out, because it creates them, unless that is off.
     """
     routes = tuple(
         replace(route, expires_s=max(0, route.expires_s - elapsed_s))
@@ -277,7 +279,7 @@ def _unexpired(state: LinkState, elapsed_s: int) -> LinkState:
 def _still_possible(
     routes: tuple[Route, ...], before: Sequence[Address], alive: Sequence[Address]
 ) -> tuple[Route, ...]:
-    """Drop the routes that an address made possible whose lifetime ended."""
+    """Drop the routes that need an expired address."""
     if len(alive) == len(before):
         return routes
     return tuple(
@@ -290,7 +292,7 @@ def _remaining(lifetime_s: int, elapsed_s: int) -> int:
 
 
 def _with_all_of(before: LinkState, now: LinkState, others: frozenset[str]) -> LinkState:
-    """Return before with what else the link has now."""
+    """Return `before` with the additional state of `now`."""
     extra = _unexpired(now, 0)
     return replace(
         before,

@@ -1,12 +1,13 @@
-"""Route conflicts among the devices of a pod, and with the routes that the pod already has.
+"""Route conflicts: distinct routes for a pod's devices, beside those that the pod has.
 
 Rules:
-1. Several devices of a pod may have the same desired route, as the parameters of a request with a
-   count do. In a pod each gets a metric of its own: the first device is preferred, the others are
-   backups. Routes that are in the pod already keep their metric.
-2. A claimed route whose metric is used by a route of the cluster network, or by the connected
-   route of an address, gets the next free one, with a warning. An inherited one is left out.
-3. A route that equals the connected route of the device's own address comes with the address.
+1. Several devices of a pod may have the same desired route, such as those of a request with a
+   count. Each gets its own metric: the first device is preferred, the others are backups. Existing
+   routes keep their metric.
+2. A claimed route whose slot a route of the cluster network, or the connected route of an address,
+   uses gets the next free metric, with a warning. An inherited one is left out.
+3. A route that equals the connected route of the device's own address is left out: the kernel adds
+   it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +27,9 @@ class _Places:
     """Owners of route slots.
 
     Attributes:
-        owners: the device whose route is in a slot now.
-        taken: other owners of a route in a slot, in words.
-        given: the slots of routes that were placed.
+        owners: slot -> device with a route in it.
+        taken: slot -> text of another owner.
+        given: slots of placed routes.
     """
 
     owners: Mapping[Slot, int]
@@ -36,7 +37,7 @@ class _Places:
     given: set[Slot] = field(default_factory=set)
 
     def next_free(self, slot: Slot, device: int) -> Slot:
-        """Return the slot, or that of the next metric that the device can have."""
+        """Return the slot, or the next free one for the device, with a higher metric."""
         while slot in self.given or slot in self.taken or self.owners.get(slot, device) != device:
             slot = (*slot[:3], slot[3] + 1)
         return slot
@@ -47,12 +48,12 @@ def separate_routes(
     now: Iterable[Iterable[Route]],
     taken: Mapping[Slot, str],
 ) -> tuple[PodNetwork, ...]:
-    """Return the networks of one pod's devices with routes that can stand beside each other.
+    """Return the networks of one pod's devices with distinct routes.
 
     Args:
-        networks: what the devices shall have, the preferred one first.
-        now: the routes that each of these devices has in the pod, then those of its other ones.
-        taken: the link of the other routes in the pod, by slot; "" if there is none.
+        networks: desired configurations, the preferred device first.
+        now: current routes in the pod of each of these devices, then of its other devices.
+        taken: slot -> link of the other routes in the pod, "" without a link.
     """
     owners = {slot_of(route): owner for owner, own in enumerate(now) for route in own}
     of_addresses = {
@@ -67,7 +68,7 @@ def separate_routes(
 
 
 def _placed(network: PodNetwork, device: int, places: _Places) -> PodNetwork:
-    """Return the network with the place of each route; places are given on the way."""
+    """Return the network with a slot for each route; updates `places`."""
     with_addresses = {
         (slot_of(route), source)
         for address in network.addresses
@@ -81,15 +82,15 @@ def _placed(network: PodNetwork, device: int, places: _Places) -> PodNetwork:
         slot = slot_of(route)
         if _is_plain(route) and (slot, route.source) in with_addresses:
             continue
-        holder = places.taken.get(slot)
-        if holder and route in inherited:
-            left.append(f"left out, for {holder} has it: route {route.destination} of the host")
+        owner = places.taken.get(slot)
+        if owner and route in inherited:
+            left.append(f"left out, for {owner} has it: route {route.destination} of the host")
             continue
         place = places.next_free(slot, device)
         places.given.add(place)
         placed = route if place == slot else replace(route, metric=place[3])
-        if holder:
-            behind.append(_told(placed, holder))
+        if owner:
+            behind.append(_backup_warning(placed, owner))
         if route in inherited:
             inherited.add(placed)
         routes.append(placed)
@@ -97,18 +98,18 @@ def _placed(network: PodNetwork, device: int, places: _Places) -> PodNetwork:
         network,
         routes=tuple(routes),
         inherited=frozenset(inherited),
-        told=(*behind, *network.told, *left),
+        warnings=(*behind, *network.warnings, *left),
     )
 
 
 def _is_plain(route: Route) -> bool:
-    """Whether a route has nothing that the connected route of an address lacks."""
+    """Whether a route has only what a connected route has."""
     return not (route.gateway or route.nexthops or route.mtu or route.metrics or route.encap)
 
 
-def _told(route: Route, holder: str) -> str:
+def _backup_warning(route: Route, owner: str) -> str:
     return (
-        f"route {route.destination} stands by with metric {route.metric}, for {holder} has one of a"
+        f"route {route.destination} stands by with metric {route.metric}, for {owner} has one of a"
         " lower metric: set routes[].metric, or a table of its own and rules, to say which packets"
         " take it"
     )

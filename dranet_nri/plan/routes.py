@@ -1,12 +1,12 @@
-"""Equality of routes, and the routes or legs that a host lacks.
+"""Comparison of routes: equality, and the routes or nexthops that the host lacks.
 
 Rules:
-1. Linux keeps routes of equal destination and metric beside each other. IPv4 keeps each as it was
-   given; IPv6 makes those that have a gateway the legs of one multipath route.
-2. The order of legs does not make a route another one, nor do protocol and lifetime.
+1. Linux can have several routes of one destination and metric. IPv4 keeps them as added; IPv6 joins
+   those with a gateway as legs (nexthops) of one multipath route.
+2. The order of legs, protocol and lifetime do not matter for equality.
 3. A link that is up and has an address has a route to the network of that address.
-4. On the host a device restores its own legs of an IPv6 route: others return with their devices.
-   An IPv4 route is one value; it is restored over those of its legs whose devices are on the host.
+4. A device restores its own legs of an IPv6 route: others return with their devices. An IPv4 route
+   is one value; it is restored with the legs whose devices are on the host.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,18 +25,18 @@ from typing import Final
 
 from dranet_nri.model import Address, NextHop, Route
 
-# linux/ipv6_route.h: metrics of IPv6 routes without one, and of those of addresses.
+# linux/ipv6_route.h: default metric of IPv6 routes, and that of connected routes.
 IP6_RT_PRIO_USER: Final = 1024
 IP6_RT_PRIO_ADDRCONF: Final = 256
 IFA_F_NOPREFIXROUTE: Final = 0x200  # linux/if_addr.h
 RT_SCOPE_LINK: Final = 253
-PARSED: Final = 2048  # prefixes that are remembered; plans of a device repeat them
+PARSED: Final = 2048  # cached prefixes; plans of a device repeat them
 
 Slot = tuple[str, int, int, int]  # destination, table, TOS and metric of a route
 
 
 def slot_of(route: Route) -> Slot:
-    """Return what two routes share that the kernel keeps beside each other."""
+    """Return the key that is equal for routes of one destination and metric."""
     return _canonical(route.destination), route.table, route.tos, effective_metric(route)
 
 
@@ -48,7 +48,7 @@ def network_of(prefix: str) -> IPv4Network | IPv6Network:
 
 @lru_cache(PARSED)
 def _canonical(prefix: str) -> str:
-    return str(network_of(prefix))  # the text of an IPv6 address is made in pure Python
+    return str(network_of(prefix))  # cached: slow for IPv6
 
 
 @lru_cache(PARSED)
@@ -59,7 +59,7 @@ def interface_of(cidr: str) -> IPv4Interface | IPv6Interface:
 
 @lru_cache(PARSED)
 def connected(address: Address) -> tuple[Route, ...]:
-    """Return the route that comes with the address: to its network, or its peer's."""
+    """Return the connected route of the address: to its network, or its peer's."""
     if address.flags & IFA_F_NOPREFIXROUTE:
         return ()
     interface = interface_of(address.cidr)
@@ -70,26 +70,26 @@ def connected(address: Address) -> tuple[Route, ...]:
 
 
 def effective_metric(route: Route) -> int:
-    """Return the metric the kernel gives the route."""
+    """Return the route's metric in the kernel."""
     return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
 
 
 def legs_of(route: Route) -> tuple[NextHop, ...]:
-    """Return the legs of a route; an ordinary one has one."""
+    """Return the legs of a route; a plain one has one."""
     return route.nexthops or (NextHop(route.gateway, onlink=route.onlink),)
 
 
 def over(route: Route, legs: tuple[NextHop, ...]) -> Route:
-    """Return the route over these legs, written as an ordinary one where the kernel does so."""
+    """Return the route with these legs; with one leg as a plain route, as the kernel does."""
     if len(legs) == 1 and legs[0].weight == 1 and not legs[0].device:
         return replace(route, nexthops=(), gateway=legs[0].gateway, onlink=legs[0].onlink)
     return replace(route, nexthops=legs, gateway="", onlink=False)
 
 
 def same_route(route: Route) -> tuple[object, ...]:
-    """Return the key by which two routes are the same.
+    """Return the key that is equal for equal routes.
 
-    The kernel does not return the weight of an only leg.
+    The kernel does not return the weight of a single leg.
     """
     legs = legs_of(route)
     if len(legs) == 1:
@@ -104,7 +104,7 @@ def same_route(route: Route) -> tuple[object, ...]:
 
 
 def missing_routes(wanted: Iterable[Route], now: Iterable[Route]) -> tuple[Route, ...]:
-    """Return the routes that are not there yet."""
+    """Return the routes that are missing in `now`."""
     present = {same_route(route) for route in now}
     return tuple(route for route in wanted if same_route(route) not in present)
 
@@ -112,11 +112,11 @@ def missing_routes(wanted: Iterable[Route], now: Iterable[Route]) -> tuple[Route
 def lost_routes(
     before: Iterable[Route], now: Iterable[Route], devices: Collection[str]
 ) -> tuple[Route, ...]:
-    """Return the routes to add so that the host has again what a device had there.
+    """Return the routes to add to restore those of a device on the host.
 
     Args:
-        before: the routes through the device.
-        now: those that it has.
+        before: recorded routes through the device.
+        now: its current routes.
         devices: names of the other links on the host.
     """
     wanted = (part for route in before for part in _own_parts(route, devices))
@@ -125,7 +125,7 @@ def lost_routes(
 
 
 def _own_parts(route: Route, devices: Collection[str]) -> Iterator[Route]:
-    """Yield what of a route a device restores on the host, see rule 4."""
+    """Yield the part of a route that the device restores, see rule 4."""
     if ":" in route.destination:
         for leg in legs_of(route):
             if not leg.device:
@@ -135,7 +135,7 @@ def _own_parts(route: Route, devices: Collection[str]) -> Iterator[Route]:
 
 
 def absent_legs(routes: Iterable[Route], devices: Collection[str]) -> tuple[str, ...]:
-    """Return, in words, the IPv4 routes that have a leg over a device that is not on the host."""
+    """Return texts of the IPv4 routes with a leg over a device that is not on the host."""
     return tuple(
         f"{route.destination} without its leg over {leg.device}"
         for route in routes
@@ -148,11 +148,11 @@ def _is_there(leg: NextHop, devices: Collection[str]) -> bool:
     return not leg.device or leg.device in devices
 
 
-# --------------------------------------------------------------------------- what the kernel takes
+# ------------------------------------------------------------------------- validity in the kernel
 
 
 def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) -> bool:
-    """Whether the kernel will take the route on a link with these addresses and other routes."""
+    """Whether the kernel accepts the route on a link with these addresses and other routes."""
     own = {interface_of(address.cidr).ip for address in addresses}
     if route.source and ip_address(route.source) not in own:
         return False
@@ -166,9 +166,9 @@ def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) ->
 
 
 def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:
-    """Return the routes in an order to add them in: one may make another's gateway reachable.
+    """Return the routes in an order that makes gateways reachable before their use.
 
-    The scope alone is not enough, because the kernel gives every IPv6 route the same.
+    The scope does not suffice, because it is the same for all IPv6 routes.
     """
     return tuple(sorted(routes, key=lambda route: (not _direct(route), -route.scope)))
 
@@ -178,7 +178,7 @@ def _direct(route: Route) -> bool:
 
 
 def _reachable(gateway: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether the kernel will take the gateway; fe80::/10 is on every link, 169.254.0.0/16 not."""
+    """Whether the gateway is on link; fe80::/10 is on every link, 169.254.0.0/16 is not."""
     address = ip_address(gateway)
     everywhere = address.version == 6 and address.is_link_local
     return everywhere or any(address in network for network in networks)

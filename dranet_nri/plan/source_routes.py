@@ -1,13 +1,13 @@
-"""Source-based routing of a child: packets from its addresses leave through it.
+"""Source-based routing of a child link: packets from its addresses leave through it.
 
 Rules:
-1. It is generated where the claim has neither routes nor rules. A claim's own replace all of it.
-2. The routes are in a table of their own, which follows from the interface's name: the network of
-   each address, and the parent's default route where its gateway is within reach. Table main keeps
-   the default route of the pod.
-3. A rule for each address leads to that table. Link-local addresses have none.
+1. It is generated for a claim without routes and rules.
+2. The routes are in their own table, derived from the interface's name: the network of each
+   address, and the parent's default route if its gateway is reachable. The default route in table
+   main stays the pod's.
+3. Each address has a rule for that table, except link-local ones.
 
-Numbers and priority are those of dranet (pkg/driver, sub-interfaces).
+Table numbers and priority are those of dranet (pkg/driver, sub-interfaces).
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,10 +27,10 @@ def source_based(
     """Return the routes and rules of a child.
 
     Args:
-        name: of the interface in the pod.
-        addresses: that it has there.
-        parent: the routes of its parent on the host.
-        gateways: whether it can have any; an IPVLAN link in mode L3 resolves no neighbours.
+        name: name of the interface in the pod.
+        addresses: its addresses there.
+        parent: routes of its parent on the host.
+        gateways: whether routes have gateways; an IPVLAN link in mode L3 resolves no neighbours.
     """
     table = table_of(name)
     own = [address for address in addresses if not interface_of(address.cidr).ip.is_link_local]
@@ -54,7 +54,7 @@ def _routes(
     gateway = _gateway(every, parent)
     if not gateway:
         return
-    if alone:  # as clouds have it: each address is a network, and the router is on the link
+    if alone:  # as in clouds: each address is a network, and the router is on the link
         yield _route(f"{gateway}/{interface.network.max_prefixlen}", "", table)
     if alone or ip_address(gateway) in interface.network:
         yield _route(every, gateway, table)
@@ -66,7 +66,7 @@ def _route(destination: str, gateway: str, table: int) -> Route:
 
 
 def _gateway(every: str, parent: Sequence[Route]) -> str:
-    """Return the gateway of the parent's best default route in any table, "" if it has none."""
+    """Return the gateway of the parent's best default route in any table, "" if none."""
     found = [route for route in parent if route.destination == every and route.gateway]
     return min(found, key=lambda route: route.metric).gateway if found else ""
 

@@ -1,4 +1,4 @@
-"""The operation that makes a VRF in a pod."""
+"""Operation that creates a VRF in a pod."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from dranet_nri.model import Ns
 
 @dataclass(frozen=True, slots=True)
 class AddVrf:
-    """Make a VRF and set it up; one of that name and table that is there counts as done.
+    """Create a VRF and set it up; an existing one of this name and table counts as success.
 
-    Sockets that are bound to no VRF are reached through it as well (tcp_l3mdev_accept and
-    udp_l3mdev_accept, Documentation/networking/vrf.rst).
+    Sockets outside the VRF also accept its traffic (tcp_l3mdev_accept and udp_l3mdev_accept,
+    Documentation/networking/vrf.rst).
     """
 
     ns: Ns

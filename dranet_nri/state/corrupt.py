@@ -1,7 +1,7 @@
-"""Corrupt records: location, cause and remedy, for status, doctor and refusals.
+"""Corrupt records: location, cause and remedy, for `status`, `doctor` and refusals.
 
 Rules:
-1. A file in the place of a record, or one that cannot be read, is blocking: it needs an operator.
+1. A corrupt file in a record's place, or an unreadable one, blocks: an operator must act.
 2. A quarantined record is a note. Its bytes are kept until an operator removes them.
 """
 
@@ -15,13 +15,13 @@ from dranet_nri.state.reader import CorruptRecord, RecordReader
 
 @dataclass(frozen=True, slots=True)
 class CorruptSummary:
-    """A record that cannot be used, and what to say of it.
+    """A record that cannot be used, and its text for operators.
 
     Attributes:
-        claim_uid: of its claim, from its file's name.
-        path: where its bytes are.
-        broken: what is wrong with it.
-        text: what follows "the record of this claim", with path and remedy.
+        claim_uid: UID of its claim, from the file name.
+        path: location of its bytes.
+        broken: the record and its error.
+        text: continues "the record of this claim", with path and remedy.
     """
 
     claim_uid: str
@@ -60,7 +60,7 @@ def of_attachments(reader: RecordReader[Attachment]) -> tuple[CorruptSummary, ..
 
 
 def kept_in(path: Path) -> str:
-    """Return what to say of bytes that were moved aside."""
+    """Return the note for quarantined bytes."""
     return f"bytes kept in {path}; remove it when its pod is gone and nobody needs them"
 
 

@@ -1,16 +1,15 @@
-"""The plugin's heartbeat: a file with the state of its loops, read by probes.
+"""Heartbeat of the plugin: a file with the state of its loops, read by probes.
 
-The plugin listens on nothing. Its event loop writes the file every few seconds; times in it are of
-CLOCK_BOOTTIME, which all processes of a node share and no change of the clock moves.
+The plugin has no listening socket. Its event loop writes the file every few seconds. Times are of
+CLOCK_BOOTTIME, which all processes of a node share and which setting the clock does not change.
 
 Rules:
-1. A probe that restarts the plugin fails only for what a restart can repair: an event loop or a
-   repair loop that does not run. It does not fail while the runtime is away.
+1. The liveness probe fails only for what a restart repairs: an event loop or a reconcile loop that
+   does not run. It does not fail while the runtime is down.
 2. A thread that hangs in the kernel fails no probe, because a restart does not end it. The probe's
-   line reports it.
-3. A full file system fails no probe: the file has blanks at its end and is overwritten in place.
-   No plugin starts on a read-only one, and it cannot become read-only while a plugin runs, because
-   the lock file is open.
+   output reports it.
+3. A full file system fails no probe: the file is padded and overwritten in place. A read-only one
+   does not occur: no plugin starts on it, and the open lock file prevents the change.
 """
 
 import json
@@ -27,15 +26,15 @@ from dranet_nri.component.files import FileSystem, read_record_bytes, save
 from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
 
 NAME: Final = "heartbeat.json"
-BEAT_S: Final = 5.0  # between two beats
-MOST_S: Final = 30.0  # age of a beat that still counts
-ROUND_S: Final = 600.0  # for a round of repairs; what hangs costs it ten seconds in all
-MAX_HUNG: Final = 16  # stuck threads in a heartbeat
+BEAT_S: Final = 5.0  # period of the heartbeat
+MOST_S: Final = 30.0  # maximum age of a valid heartbeat
+ROUND_S: Final = 600.0  # maximum length of a reconcile round; hung repairs add ten seconds in all
+MAX_HUNG: Final = 16  # hung threads in a heartbeat
 MAX_TEXT: Final = 500  # characters of each text
 READABLE: Final = 0o644
 _VERSION: Final = 1
 _LIMIT: Final = 128 << 10  # bytes; more than all texts can take
-_LEAST: Final = 8 << 10  # bytes; room for all but stuck threads of the longest texts
+_LEAST: Final = 8 << 10  # bytes; fits all except hung threads with long texts
 _FULL: Final = frozenset({ENOSPC, EDQUOT})
 
 Kind = type | UnionType
@@ -52,12 +51,12 @@ _STUCK: Final[Mapping[str, Kind]] = {"since_s": int | float, "claim": str, "step
 
 @dataclass(frozen=True, slots=True)
 class HungCall:
-    """A thread that the kernel keeps.
+    """A thread that hangs in a system call.
 
     Attributes:
-        since_s: when its work began.
-        claim: whose devices it works on, "namespace/name" with commas; "" if it is no claim's.
-        step: what it does.
+        since_s: start of its work.
+        claim: claims of its devices, "namespace/name", comma-separated; "" if none.
+        step: the step that hangs.
     """
 
     since_s: float
@@ -70,13 +69,12 @@ class Heartbeat:
     """State of the plugin. Times are seconds of CLOCK_BOOTTIME.
 
     Attributes:
-        beat_s: when this was written.
-        serving: registered at the runtime and synchronised.
-        trouble: why there was no connection the last time, or why it does not serve; "" if there
-            is nothing to report.
-        round_began_s: since when a round of repairs is at work, None between rounds.
-        round_due_s: when the next one is to begin, None while one is at work.
-        stuck: threads that the kernel keeps.
+        beat_s: time of the write.
+        serving: registered at the runtime and synchronized.
+        trouble: last connection error, or the reason why it does not serve; "" if none.
+        round_began_s: start of the running reconcile round, None between rounds.
+        round_due_s: start of the next round, None while one runs.
+        stuck: hung threads.
     """
 
     pid: int
@@ -90,12 +88,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class PluginHealth:
-    """Meaning of the plugin's heartbeat, one line for each problem.
+    """Health of the plugin, derived from its heartbeat; one line per problem.
 
     Attributes:
-        dead: why it is not at work, which a restart may help.
-        waiting: why pods would not get their devices, though it is at work.
-        remarks: what an operator should know besides.
+        dead: failures that a restart may repair.
+        waiting: reasons why pods do not get their devices although the plugin runs.
+        remarks: other facts for an operator.
     """
 
     dead: tuple[str, ...] = ()
@@ -104,7 +102,7 @@ class PluginHealth:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """Return why pods would not get their devices now."""
+        """Return the reasons why pods do not get their devices now."""
         return self.dead or self.waiting
 
 
@@ -116,8 +114,8 @@ def boot_s() -> float:
 def store(fs: FileSystem, run: Path, beat: Heartbeat) -> None:
     """Write the heartbeat into the plugin's directory, which is on tmpfs.
 
-    Where there is no room for another file, the one before is written over, without the stuck
-    threads that are too long for it. A reader may meet it half written then; a probe asks again.
+    On a full file system the old file is overwritten in place, without hung threads that do not
+    fit. A reader may then get a partial file; the kubelet repeats the probe.
 
     Raises:
         OSError: it can't be written.
@@ -153,11 +151,11 @@ def load(run: Path) -> Heartbeat:
 
 
 def plugin_health(run: Path, *, most_s: float = MOST_S) -> PluginHealth:
-    """Return what the heartbeat in the plugin's directory means now, be there none.
+    """Return the plugin's health by the heartbeat in its directory, also without one.
 
     Args:
         run: the directory.
-        most_s: how old the heartbeat may be.
+        most_s: maximum age of the heartbeat in seconds.
     """
     try:
         beat = load(run)
@@ -170,12 +168,12 @@ def plugin_health(run: Path, *, most_s: float = MOST_S) -> PluginHealth:
 
 
 def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[str, ...]:
-    """Return what a restart may help, one line each; nothing else is asked of a plugin to live.
+    """Return the failures that a restart may repair, one line each.
 
     Args:
         beat: the last heartbeat.
         now_s: seconds of CLOCK_BOOTTIME.
-        most_s: how old it may be.
+        most_s: maximum age in seconds.
     """
     age_s = now_s - beat.beat_s
     if age_s < 0:
@@ -191,14 +189,14 @@ def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[
 
 
 def not_ready(beat: Heartbeat) -> tuple[str, ...]:
-    """Return why pods would not get their devices now, one line each."""
+    """Return the reasons why pods do not get their devices now, one line each."""
     if beat.serving:
         return ()
     return (f"not served by the runtime: {beat.trouble or 'it has not answered yet'}",)
 
 
 def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
-    """Return what an operator should know of, though no probe fails for it."""
+    """Return facts for an operator that fail no probe."""
     return tuple(
         f"hung in the kernel for {now_s - call.since_s:.0f} s: {call.step}"
         + (f" (claim {call.claim})" if call.claim else "")
@@ -207,7 +205,7 @@ def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
 
 
 def _encoded(beat: Heartbeat, least: int, most: int) -> bytes:
-    """Return the file's content, by stuck threads less if that brings it down to most bytes."""
+    """Return the content, padded to `least` bytes; drop hung threads above `most` bytes."""
     data = json.dumps({"version": _VERSION, **asdict(beat)}).encode()
     if len(data) > most and beat.stuck:
         return _encoded(replace(beat, stuck=beat.stuck[:-1]), least, most)

@@ -2,10 +2,10 @@
 
 Rules:
 1. Strict both ways: every value that `to_json` accepts, `from_json` accepts and returns equal.
-2. A field that has its default is left out. So a changed default is a changed record format.
-3. The JSON of a large part is kept, since the record of a claim is written four times and changes
-   little. A value is recognized by identity, which is safe because all values are immutable.
-4. A `CodecError` has the path of its value; every container on the way up adds its own part.
+2. A field with its default value is omitted. So a changed default is a changed record format.
+3. The JSON of large values is cached: a claim's record is written four times and changes little.
+   The key is the identity of the value, which is safe because values are immutable.
+4. A `CodecError` has the path of its value; each enclosing container adds its step.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ from dranet_nri.model import (
 )
 
 T = TypeVar("T")
-Rule = Callable[..., object]  # takes the value, raises InvalidValueError where it does not fit
+Rule = Callable[..., object]  # takes the value, raises InvalidValueError if it is invalid
 Rules = Mapping[type, Mapping[str, Rule]]
 
 WHOLE: Final = ""  # the rules entry for the dataclass itself, after its fields
@@ -39,11 +39,11 @@ _ATTRIBUTES: Final = tuple[tuple[str, AttributeValue], ...]
 
 
 class CodecError(InvalidValueError):
-    """A value does not fit its place.
+    """A value is invalid for its place in the record.
 
     Attributes:
-        rule: what is wrong and what would be right.
-        path: the place, outermost part first ("devices", "[0]", "config").
+        rule: the error and the expected value.
+        path: steps to the value, outermost first ("devices", "[0]", "config").
     """
 
     def __init__(self, rule: str) -> None:
@@ -65,7 +65,7 @@ class CodecError(InvalidValueError):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateKey:
-    """Stands where a JSON object said one key twice."""
+    """Placeholder for a JSON object with a duplicate key."""
 
     key: str
 
@@ -98,7 +98,7 @@ def codec_of(hint: object, rules: Rules, rule: Rule | None = None) -> Codec:
         rule: check of this field; of the items where the field is a tuple or optional.
 
     Raises:
-        TypeError: the model uses a type that records do not know.
+        TypeError: records do not support the type.
     """
     if hint == _ATTRIBUTES:
         return Codec(_attributes_to_json, _attributes_from_json)
@@ -130,14 +130,14 @@ def _kind(value: object) -> str:
 
 
 def _expect(value: object, kind: type[T]) -> T:
-    """Return value if it is exactly of this type: true is no integer here."""
+    """Return value if it is exactly of this type: bool is not accepted as int."""
     if type(value) is not kind:
         raise CodecError(f"is {_kind(value)}, must be {_NAMES.get(kind, kind.__name__)}")
     return value
 
 
 def kernel_text(_: object) -> None:
-    """Rule of what is bytes to the kernel: what is no UTF-8 is lone surrogates (PEP 383)."""
+    """Rule for byte strings of the kernel: bytes that are not UTF-8 are surrogates (PEP 383)."""
 
 
 def _text(rule: Rule | None, value: object) -> str:
@@ -251,8 +251,8 @@ class _Shape:
         result = self._new_json(value)
         if self._kind in _KEPT:
             if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()  # in one step: several threads write records
-            self._kept[id(value)] = (value, result)  # which keeps the value, and so its id
+                self._kept.clear()  # atomic: several threads write records
+            self._kept[id(value)] = (value, result)  # the reference keeps the id valid
         return result
 
     def _new_json(self, value: object) -> object:

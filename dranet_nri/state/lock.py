@@ -1,6 +1,6 @@
-"""Locks between processes: one plugin per node, one write at a time per directory.
+"""File locks between processes: one plugin per node, one write at a time per directory.
 
-A flock belongs to the open file, so the kernel releases it however its owner ends.
+A flock belongs to the open file: the kernel releases it when its process ends.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ _MODE: Final = 0o600
 
 
 class PluginLock:
-    """Held for the life of the plugin. A second instance tries until it gets it."""
+    """Lock of the running plugin. A second instance retries until it acquires it."""
 
     def __init__(self, path: Path = PLUGIN_LOCK) -> None:
         """Name the lock file; nothing is opened yet."""
@@ -22,7 +22,7 @@ class PluginLock:
         self._descriptor = -1
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free; True if this process owns it now. Never waits.
+        """Acquire the lock if it is free; return whether this process owns it. Does not block.
 
         Raises:
             OSError: the lock file cannot be opened.
@@ -41,14 +41,14 @@ class PluginLock:
         return True
 
     def release(self) -> None:
-        """Let go. Idempotent. The file stays: removing it would let two holders in."""
+        """Release. Idempotent. The file stays: without it two processes could own the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class OperationLock:
-    """Held for one write. Waits for the present owner; the owner may enter it again."""
+    """Lock of one write. Blocks while another process owns it; reentrant."""
 
     def __init__(self, path: Path) -> None:
         """Name the lock file; nothing is opened yet."""
@@ -57,7 +57,7 @@ class OperationLock:
         self._depth = 0
 
     def __enter__(self) -> None:
-        """Take the lock."""
+        """Acquire the lock."""
         if self._depth == 0:
             descriptor = os.open(self._path, _FLAGS, _MODE)
             try:
@@ -69,7 +69,7 @@ class OperationLock:
         self._depth += 1
 
     def __exit__(self, *_: object) -> None:
-        """Let go."""
+        """Release the lock."""
         self._depth -= 1
         if self._depth == 0:
             os.close(self._descriptor)

@@ -1,12 +1,12 @@
 """Record reader: an index of one directory's records by claim and by pod, updated by inotify.
 
 Rules:
-1. The directory is the truth, the index is a copy that `refresh` brings up to date.
-2. A reader changes nothing, so a read-only mount will do, and the directory need not exist yet.
-3. A broken record affects only its claim. It stays in `broken`, also after its writer moved it,
-   until a good record takes its place, because its pod may be running and must be refused. It is
-   a problem for the node's operator only while it is `in_the_way`.
-4. A record that could not be read stays due until it is read; each query tries again.
+1. The directory is authoritative; the index is a cache that `refresh` updates.
+2. A reader writes nothing: a read-only mount suffices, and the directory need not exist yet.
+3. A broken record affects only its claim. It stays in `broken`, also in quarantine, until a valid
+   record replaces it: its pod may run, and its devices must not be used. An operator must act only
+   while `in_the_way`.
+4. A record that could not be read is read again by each refresh.
 5. Not thread-safe: one thread at a time.
 """
 
@@ -45,12 +45,12 @@ class CorruptRecord:
     """A record that cannot be used.
 
     Attributes:
-        name: where its bytes are, relative to the directory.
-        error: what is wrong with it.
-        pod_uid: its pod, as far as its bytes or the previous record have it; else None.
-        unread: it may be fine, but its bytes could not be had yet.
-        devices: those that may not be restored, as far as its bytes have it; else None. Name and
-            share id ("": exclusive) of each.
+        name: path of its bytes, relative to the directory.
+        error: the reason.
+        pod_uid: UID of its pod, from its bytes or the previous record; None if unknown.
+        unread: its bytes could not be read yet; the record may be valid.
+        devices: devices that may not be restored, as name and share id ("": exclusive), from its
+            bytes; None if unknown.
     """
 
     name: str
@@ -61,17 +61,17 @@ class CorruptRecord:
 
     @property
     def in_place(self) -> bool:
-        """Whether it still stands where a record belongs, not in quarantine."""
+        """Whether it is in the record directory, not in quarantine."""
         return not self.name.startswith(f"{QUARANTINE}/")
 
     @property
     def in_the_way(self) -> bool:
-        """Whether an operator has to act: it is in a record's place, or its kind is unknown."""
+        """Whether an operator must act: it is in a record's place, or unread."""
         return self.in_place or self.unread
 
 
 class RecordReader(Generic[R]):
-    """The records of one directory, kept fresh."""
+    """An index of one directory's records."""
 
     def __init__(
         self, directory: Path, decode: Callable[[bytes], R], *, owner: int | None = WRITER_UID
@@ -94,7 +94,7 @@ class RecordReader(Generic[R]):
         self._pods: dict[str, set[str]] = {}
         self._broken: dict[str, CorruptRecord] = {}
         self._touched: set[str] = set()
-        self._due: set[str] = set()  # to be looked at
+        self._due: set[str] = set()  # to be read
         self._all_due = True
         self._watch = Watch(directory)
         try:
@@ -112,7 +112,7 @@ class RecordReader(Generic[R]):
         self.close()
 
     def close(self) -> None:
-        """Stop watching. Idempotent; what was read can still be asked for."""
+        """Stop watching. Idempotent; the index stays usable."""
         self._watch.close()
 
     @property
@@ -121,30 +121,30 @@ class RecordReader(Generic[R]):
         return self._directory
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when refresh has something to do."""
+        """Return the descriptor that becomes readable when records change."""
         return self._watch.fileno()
 
     def refresh(self) -> frozenset[str]:
-        """Take in what changed; return the claims (UIDs) whose records may have.
+        """Read changed records; return the claims (UIDs) whose records may have changed.
 
-        One read(2) when nothing happened. A record renamed into place before the call is seen.
+        One read(2) if nothing changed. A record renamed into place before the call is included.
 
         Raises:
             StateError: no directory of the path can be watched.
-            OSError: the directory cannot be read now. Nothing is lost; the next call tries again.
+            OSError: the directory cannot be read now; the next call tries again.
         """
         self._take_in()
         touched, self._touched = frozenset(self._touched), set()
         return touched
 
     def rescan(self) -> frozenset[str]:
-        """Read everything again without trusting events. Returns what refresh returns."""
+        """Read all records again, independent of events; return as refresh does."""
         self._all_due = True
         self._watch.rearm()
         return self.refresh()
 
     def get(self, claim_uid: str) -> R | None:
-        """Return the claim's record; None if there is none, or if it is broken."""
+        """Return the claim's record; None without a usable one."""
         return self._records.get(claim_uid)
 
     def by_pod(self, pod_uid: str) -> tuple[R, ...]:
@@ -157,27 +157,27 @@ class RecordReader(Generic[R]):
 
     @property
     def broken(self) -> Mapping[str, CorruptRecord]:
-        """The records that cannot be used, by the claim UID in their file names."""
+        """Unusable records, by the claim UID in the file name."""
         return MappingProxyType(self._broken)
 
     def broken_of_pod(self, pod_uid: str) -> tuple[CorruptRecord, ...]:
-        """Return the broken records that are known to belong to a pod."""
+        """Return the broken records whose pod is known to be this one."""
         return tuple(item for item in self._broken.values() if item.pod_uid == pod_uid)
 
     @property
     def unread(self) -> tuple[CorruptRecord, ...]:
-        """The records whose present content is unknown."""
+        """Records whose current content is unknown."""
         return tuple(item for item in self._broken.values() if item.unread)
 
     def is_missing(self, claim_uid: str) -> bool:
-        """Whether the claim has no record. One that could not be read yet may be a good one."""
+        """Whether the claim has no record; False for an unread one, which may be valid."""
         broken = self._broken.get(claim_uid)
         return claim_uid not in self._records and not (broken and broken.unread)
 
     # ------------------------------------------------------------------- reading
 
     def _take_in(self, own: str | None = None) -> None:
-        """Process the files that events name, except the record that this process wrote."""
+        """Read the files of pending events, except the record that this process wrote."""
         changes = self._watch.drain()
         self._all_due = self._all_due or changes.everything
         named = {key for name in changes.names if (key := key_of(name))}
@@ -189,7 +189,7 @@ class RecordReader(Generic[R]):
             self._look_at(key)
 
     def _look_at(self, key: str) -> None:
-        """Read a record that is due; it stays due until it could be read."""
+        """Read a due record; it stays due until the read succeeds."""
         before = self._broken.get(key)
         self._look(key)
         now = self._broken.get(key)
@@ -205,7 +205,7 @@ class RecordReader(Generic[R]):
         self._place(key, found if found is not None else self._load_quarantined(key))
 
     def _all_keys(self) -> set[str]:
-        """Return the keys of everything that is there or was."""
+        """Return the keys of all present and former records."""
         names = _names(self._watch.directory)
         originals = (name.rpartition(".")[0] for name in self._quarantined_names())
         keys = {key for name in (*names, *originals) if (key := key_of(name))}
@@ -264,7 +264,7 @@ class RecordReader(Generic[R]):
         try:
             return os.open(QUARANTINE, _OPEN_DIRECTORY, dir_fd=self._watch.directory)
         except OSError:
-            return None  # none there; or something else, that holds no records of ours
+            return None  # absent, or not a directory of ours
 
     def _quarantined_names(self) -> list[str]:
         directory = self._open_quarantine()
@@ -275,7 +275,7 @@ class RecordReader(Generic[R]):
                 os.close(directory)
 
     def _load_quarantined(self, key: str) -> CorruptRecord | None:
-        """Return the youngest of the key's records that its writer moved aside."""
+        """Return the newest quarantined record of a key."""
         mine = [
             name for name in self._quarantined_names() if name.rpartition(".")[0] == name_of(key)
         ]
@@ -295,19 +295,19 @@ class RecordReader(Generic[R]):
 
 
 def _names(directory: int | None) -> list[str]:
-    # By descriptor, which pathlib cannot: the watched directory, not what the path is by now.
+    # By descriptor, which pathlib cannot: the path may name another directory by now.
     return [] if directory is None else os.listdir(directory)  # noqa: PTH208
 
 
 def key_of(name: str) -> str | None:
-    """Return the claim UID that a file's name stands for, None for files that are no records."""
+    """Return the claim UID of a file name, None if it is not a record's."""
     if name.startswith(".") or not name.endswith(_SUFFIX):
         return None
     return name.removesuffix(_SUFFIX)
 
 
 def name_of(claim_uid: str) -> str:
-    """Return the name of a claim's file."""
+    """Return the file name of a claim's record."""
     return f"{claim_uid}{_SUFFIX}"
 
 

@@ -1,12 +1,12 @@
-"""State records as bytes: one JSON object per claim, versioned, decoded as untrusted input.
+"""State records as bytes: one versioned JSON object per claim, decoded as untrusted input.
 
 Rules:
-1. Reading accepts VERSION and the one before it; newer records are refused, never guessed at.
-2. Everything that `encode_*` returns, `decode_*` accepts and returns as an equal value.
-3. Any change of the model's fields or defaults changes the format: raise VERSION, and add to
-   UPGRADES the conversion of a record of the version before.
-4. An attachment that can be begun can be ended: an intent leaves room for its result, and both for
-   a failure.
+1. Versions VERSION and VERSION - 1 are read; newer records are refused.
+2. `decode_*` accepts everything that `encode_*` returns, and returns an equal value.
+3. A change of the model's fields or defaults changes the format: increment VERSION, and add the
+   conversion from the previous version to UPGRADES.
+4. An attach that begins can end: the size limit of an intent reserves room for its result, and that
+   of both for a failure.
 """
 
 import json
@@ -26,11 +26,11 @@ Json = dict[str, object]
 VERSION: Final = 4
 MAX_ALLOCATION: Final = 64 << 10  # bytes; hooks wait for their decoding
 MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512 IPv6 routes: 80
-# A result adds 0.5 KB a device and the addresses that a claim gives, a failure 2000 characters.
+# A result adds 0.5 KB per device and the claim's addresses, a failure 2000 characters.
 _MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 4 has the metric of a claimed route; a record without it is valid in both versions.
+# Version 4 adds the metric of a claimed route; a record without it is valid in both versions.
 UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {3: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {
@@ -56,7 +56,7 @@ def encode_allocation(allocation: Allocation) -> bytes:
 
 
 def decode_allocation(data: bytes) -> Allocation:
-    """Return the allocation that a record holds.
+    """Return the allocation in a record.
 
     Raises:
         StateCorruptError: it is no such record; the text names the JSON path.
@@ -74,10 +74,10 @@ def encode_attachment(attachment: Attachment) -> bytes:
     data = _encode(attachment)
     phase = attachment.phase
     if phase is Phase.INTENT and any(device.was_given for device in attachment.devices):
-        phase = Phase.ATTACHED  # what a result adds is in it still
+        phase = Phase.ATTACHED  # it still has the facts that a result adds
     most = _MOST.get(phase, MAX_RECORD)
     size = len(data)
-    if most < size <= MAX_RECORD and attachment.failure is not None:  # which has its own room
+    if most < size <= MAX_RECORD and attachment.failure is not None:  # its room is reserved
         size = len(_encode(replace(attachment, failure=None)))
     if size > most:
         raise InvalidValueError(
@@ -88,7 +88,7 @@ def encode_attachment(attachment: Attachment) -> bytes:
 
 
 def decode_attachment(data: bytes) -> Attachment:
-    """Return the attachment that a record holds.
+    """Return the attachment in a record.
 
     Raises:
         StateCorruptError: it is no such record; the text names the JSON path.
@@ -98,9 +98,9 @@ def decode_attachment(data: bytes) -> Attachment:
 
 
 def salvage_pod_uid(data: bytes) -> str | None:
-    """Return the pod's UID from bytes that are no usable record, None if it cannot be found.
+    """Return the pod's UID from the bytes of an unusable record, None if not found.
 
-    It only decides which pod is refused for the broken record, so a forged one gains nothing.
+    Its only use is to refuse that pod, so that a forged UID gains nothing.
     """
     found = _POD_UID.search(data)
     try:
@@ -112,11 +112,11 @@ def salvage_pod_uid(data: bytes) -> str | None:
 def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     """Return the devices in the bytes of an unusable record, except those marked restored.
 
-    It only decides what is withheld, so a format that it misunderstands costs a pod its
-    device, and no device its restore.
+    Its only use is to withhold these devices, so that a misread format refuses a pod and does not
+    release a device that is not restored.
 
     Returns:
-        Name and share id ("": exclusive) of each; None if that is not known of every one.
+        Name and share id ("": exclusive) of each device; None if one is unknown.
     """
     try:
         devices = _parse(data).get("devices")
@@ -177,7 +177,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _current(record: Json) -> Json:
-    """Take the version off and bring an older record up to date."""
+    """Remove the version, and convert an older record to the current format."""
     version = record.pop("version", None)
     if type(version) is not int:
         raise StateCorruptError("$.version: must be an integer")

@@ -1,4 +1,4 @@
-"""Node records: the two record directories, allocations and attachments, behind one reader."""
+"""Node records: one reader of both record directories, allocations and attachments."""
 
 from pathlib import Path
 from typing import Self
@@ -8,7 +8,7 @@ from dranet_nri.state.reader import AllocationReader, AttachmentReader, CorruptR
 
 
 class NodeRecords:
-    """The records of both processes, only read; a context manager, for one thread."""
+    """Read-only records of both processes; a context manager, for one thread."""
 
     def __init__(self, allocations: Path, attachments: Path) -> None:
         """Read the directories and watch them; they need not exist yet.
@@ -30,16 +30,16 @@ class NodeRecords:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop watching. What was read can still be asked for."""
+        """Stop watching; the index stays usable."""
         for reader in self._readers:
             reader.close()
 
     def filenos(self) -> tuple[int, ...]:
-        """Return the descriptors that are readable when records changed."""
+        """Return the descriptors that become readable when records change."""
         return tuple(reader.fileno() for reader in self._readers)
 
     def refresh(self) -> frozenset[str]:
-        """Read what changed; return the claims (UIDs) whose records may have changed.
+        """Read changed records; return the claims (UIDs) whose records may have changed.
 
         Raises:
             StateError: no directory of a path can be watched.
@@ -59,9 +59,9 @@ class NodeRecords:
 
     @property
     def unread(self) -> tuple[CorruptRecord, ...]:
-        """The records whose present content is unknown."""
+        """Records whose current content is unknown."""
         return tuple(record for reader in self._readers for record in reader.unread)
 
     def corrupt(self) -> tuple[CorruptSummary, ...]:
-        """Return the records that cannot be used, allocations first."""
+        """Return the unusable records, allocations first."""
         return (*of_allocations(self.allocations), *of_attachments(self.attachments))

@@ -1,14 +1,12 @@
 """Record store: a directory of records, written by the one process that owns it.
 
 Rules:
-1. The shim writes allocations, the plugin attachments. Several processes of one owner (the
-   shim and its command-line verbs) take turns through a lock file.
-2. A record that cannot be used is never overwritten, reset or deleted. If it is corrupt it is
-   moved to `quarantine/` under a name of its own, with its bytes. If another version wrote it
-   it stays, and writing over it is refused. A record that the only writer of a directory has in
-   memory is written anew.
-3. When put or remove returns, the change is durable; if it raises, the old or the new record
-   is there.
+1. The shim writes allocations, the plugin attachments. A lock file serializes the processes of one
+   owner (the shim and its command-line verbs).
+2. An unusable record is never overwritten, reset or deleted. A corrupt one is moved to
+   `quarantine/` under a unique name. One of another version stays, and put is refused. The only
+   writer of a directory writes the record that it has in memory again.
+3. A change is durable when put or remove returns; if it raises, the old or the new record exists.
 """
 
 import os
@@ -40,8 +38,8 @@ class RecordStore(RecordReader[R], Generic[R]):
     """The records of one directory, for their writer.
 
     Attributes:
-        sole_writer: no other process writes records here, so that the memory is the newest.
-        moved_aside: claim UID → path of its last record quarantined since the store was opened.
+        sole_writer: no other process writes records here, so that memory is up to date.
+        moved_aside: claim UID → path of its last quarantined record since the store was opened.
     """
 
     sole_writer: ClassVar[bool] = False
@@ -54,11 +52,11 @@ class RecordStore(RecordReader[R], Generic[R]):
         *,
         fs: FileSystem,
     ) -> None:
-        """Make the directory if need be, clean up after a crash, read what is there.
+        """Create the directory, remove staged files of a crash, read the records.
 
         Raises:
             StateError: inotify is not to be had.
-            OSError: the directory cannot be made, read or written.
+            OSError: the directory cannot be created, read or written.
         """
         self.moved_aside: dict[str, Path] = {}
         self._encode = encode
@@ -73,9 +71,9 @@ class RecordStore(RecordReader[R], Generic[R]):
         """Write a claim's record.
 
         Raises:
-            InvalidValueError: it breaks the rules of records; nothing was written.
-            StateError: what stands in its place cannot be used, and must not be lost.
-            OSError: it failed; the old or the new record is there.
+            InvalidValueError: the record is invalid; nothing was written.
+            StateError: an unusable record is in its place, and is not overwritten.
+            OSError: the write failed; the old or the new record exists.
         """
         key = record.claim.uid
         data = self._encode(record)
@@ -89,11 +87,11 @@ class RecordStore(RecordReader[R], Generic[R]):
             self._take_in(own=key)
 
     def remove(self, claim_uid: str) -> None:
-        """Forget a claim; fine if there is no record. One that cannot be used is moved aside.
+        """Remove a claim's record, if any. An unusable one is quarantined.
 
         Raises:
-            InvalidValueError: claim_uid can name no record.
-            OSError: it failed; calling again finishes it.
+            InvalidValueError: claim_uid is not a valid file name.
+            OSError: the removal failed; another call completes it.
         """
         key = parse_uid(claim_uid)
         with self._lock:
@@ -107,14 +105,14 @@ class RecordStore(RecordReader[R], Generic[R]):
             self._take_in(own=key)
 
     def _look(self, key: str) -> None:
-        """Read one record again, and move it aside if it is corrupt."""
+        """Read one record again, and quarantine it if it is corrupt."""
         known = self._records.get(key) if self.sole_writer else None
         super()._look(key)
         if self._is_corrupt(key):
             with self._lock:
                 super()._look(key)  # another process may have replaced it meanwhile
                 if self._is_corrupt(key):
-                    with suppress(OSError):  # it stays where it is, and put refuses to touch it
+                    with suppress(OSError):  # it stays in place, and put is refused
                         self._move_aside(key)
                         if known is not None:
                             save(self._fs, self._directory / name_of(key), self._encode(known))

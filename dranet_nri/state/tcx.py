@@ -1,8 +1,7 @@
-"""The TCX file: host facts that only a privileged process can read, from the plugin to the shim.
+"""TCX file: host facts that need privilege to read, written by the plugin for the shim.
 
-It describes the host's network namespace, in which both processes run: the names of the BPF
-programs that TCX runs on each link, and the links of other namespaces that depend on each link.
-The shim has no capability to read either.
+It has, for each link of the host's network namespace, the names of its TCX programs, and the kinds
+of links in other namespaces that run over it. The shim has no capability to read either.
 """
 
 import json
@@ -19,13 +18,13 @@ from dranet_nri.errors import StateCorruptError, StateVersionError
 NAME: Final = "facts.json"
 READABLE: Final = 0o644
 _VERSION: Final = 1
-_LIMIT: Final = 4 << 20  # bytes; thousands of links, each with as many programs as it can have
+_LIMIT: Final = 4 << 20  # bytes; thousands of links, each with the maximum of programs
 
-_PROGRAM: Final = re.compile(r"[0-9A-Za-z_.]{1,15}")  # as the kernel has it (BPF_OBJ_NAME_LEN)
+_PROGRAM: Final = re.compile(r"[0-9A-Za-z_.]{1,15}")  # BPF_OBJ_NAME_LEN, linux/bpf.h
 _KIND: Final = re.compile(r"[!-~]{1,55}")  # MODULE_NAME_LEN of Linux
 
 Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
-Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links elsewhere that run over it
+Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links of other namespaces over it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,10 @@ def encoded(seen: PrivilegedFacts) -> bytes:
 
 
 def decoded(data: bytes) -> PrivilegedFacts:
-    """Return what the file's content says.
+    """Return the facts in the file's content.
 
     Raises:
-        StateError: the plugin does not write that.
+        StateError: the content is not of this format.
     """
     try:
         fields = json.loads(data)
@@ -72,7 +71,7 @@ def store(fs: FileSystem, run: Path, content: bytes) -> None:
 
 
 def load(run: Path) -> PrivilegedFacts:
-    """Return what the file in the plugin's directory says; nothing while there is no file.
+    """Return the facts in the plugin's directory; none without a file.
 
     Raises:
         OSError: it can't be read.

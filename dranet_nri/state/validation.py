@@ -1,8 +1,8 @@
 """Value rules of records, beyond the types of their fields.
 
-A record was written by another process. These rules keep a name from becoming a path, an interface
-name from becoming `conf/all`, and an address from being anything else. The *combination* of values
-was checked when the claim's parameters were parsed.
+A record is input from another process. These rules prevent a name that is a path, an interface name
+such as `all` of `conf/all`, and an address that is not one. The *combination* of values is checked
+where the claim's parameters are parsed.
 """
 
 import re
@@ -24,6 +24,7 @@ from dranet_nri.model import (
     ContainerClaim,
     Device,
     DeviceKey,
+    DriverSetting,
     EthtoolState,
     InterfaceConfig,
     IpoibConfig,
@@ -40,6 +41,8 @@ from dranet_nri.model import (
     RdmaLink,
     Route,
     RouteConfig,
+    RssConfig,
+    RssState,
     Rule,
     RuleConfig,
     Switches,
@@ -56,7 +59,7 @@ from dranet_nri.state.json_codec import WHOLE, Rules, kernel_text
 MAX_ROUTES: Final = 512  # per NIC, so that a record stays below its size limit
 MAX_U32: Final = (1 << 32) - 1
 MAX_I64: Final = (1 << 63) - 1  # of a Quantity, k8s.io/apimachinery/pkg/api/resource
-PARSED: Final = 1024  # texts known to be right; a record says the same from intent to home
+PARSED: Final = 1024  # cached valid texts; a claim's records repeat them
 
 # Directories of /proc/sys/net/*/conf/ that stand for every interface, and the loopback.
 RESERVED_NAMES: Final = frozenset({"all", "default", "lo"})
@@ -100,7 +103,7 @@ def _between(low: int, high: int) -> Callable[[int], None]:
 
 
 def kernel_name(text: str) -> None:
-    """Check what dev_valid_name of the kernel checks (net/core/dev.c), and printability."""
+    """Check an interface name as dev_valid_name does (net/core/dev.c), and that it is printable."""
     bad = any(char in "/:" or char.isspace() or not char.isprintable() for char in text)
     if bad or text in {"", ".", ".."} or len(text.encode()) > MAX_IFNAME:
         raise InvalidValueError(
@@ -109,7 +112,7 @@ def kernel_name(text: str) -> None:
 
 
 def own_name(text: str) -> None:
-    """Check an interface name that is set, or whose sysctls are written."""
+    """Check the name of a device that is renamed or whose sysctls are written."""
     kernel_name(text)
     if text in RESERVED_NAMES:
         raise InvalidValueError(f"{text!r}: is reserved and names no network device to move")
@@ -196,10 +199,19 @@ _sysctl_key = _matches(r"[a-z0-9_]{1,64}", "a sysctl of one interface")
 _alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias that we give")
 _guid = _matches(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", "a GUID like 0c42:a103:0065:5a1e")
 _switch = _matches(r"[ -~]{1,31}", "a name as ethtool shows it")
+_setting = _matches(r"[a-z]{1,16}\.[A-Za-z]{1,32}", "a driver setting like rings.rx")
 _hex = _matches(r"([0-9a-f]{2}){0,1024}", "bytes in hex")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
 _u8 = _between(0, 255)
+_ROUTE: Final[dict[str, Callable[..., object]]] = {
+    "destination": _prefix,
+    "gateway": _optional(_ip),
+    "source": _optional(_ip),
+    "scope": _u8,
+    "table": _u32,
+    "metric": _u32,
+}
 
 RULES: Final[Rules] = {
     ObjectRef: {
@@ -254,14 +266,7 @@ RULES: Final[Rules] = {
     VlanConfig: {"id": _between(1, 4094)},
     IpoibConfig: {"pkey": _between(0, 0xFFFF)},
     RdmaConfig: {"name": _sysfs_name},
-    RouteConfig: {
-        "destination": _prefix,
-        "gateway": _optional(_ip),
-        "source": _optional(_ip),
-        "scope": _u8,
-        "table": _u32,
-        "metric": _u32,
-    },
+    RouteConfig: _ROUTE,
     RuleConfig: {
         "priority": _between(0, 32767),
         "source": _optional(_prefix),
@@ -272,6 +277,9 @@ RULES: Final[Rules] = {
     NetworkConfig: {WHOLE: _few_routes},
     Switches: {"on": _switch, "off": _switch},
     EthtoolState: {"active": _switch},
+    DriverSetting: {"name": _setting, "value": _u32, "maximum": _u32},
+    RssConfig: {"equal": _u32, "weights": _u32},
+    RssState: {"table": _u32, "queues": _u32},
     Link: {
         "index": _u32,
         "name": kernel_name,
@@ -305,12 +313,7 @@ RULES: Final[Rules] = {
         "metric": _u32,
     },
     Route: {
-        "destination": _prefix,
-        "gateway": _optional(_ip),
-        "source": _optional(_ip),
-        "scope": _u8,
-        "table": _u32,
-        "metric": _u32,
+        **_ROUTE,
         "protocol": _u8,
         "type": _u8,
         "mtu": _u32,

@@ -1,10 +1,9 @@
-"""Telemetry writer: the heartbeat, and the metrics in Prometheus' format, both as files.
+"""Telemetry writer: writes heartbeat and Prometheus metrics to files.
 
 Rules:
-1. The event loop writes them, so that a loop that hangs writes none.
-2. Metrics are written when they changed, and no more often than the heartbeat.
-3. A file that cannot be written blocks no other work; the error is logged once. Stale metrics are
-   removed.
+1. The event loop writes them, so that a hung loop writes none.
+2. Metrics are written with the heartbeat, if they changed.
+3. A failed write blocks no other work and is logged once. Stale metrics are removed.
 """
 
 import asyncio
@@ -30,50 +29,50 @@ METRICS: Final = "metrics.prom"
 
 
 class ReconcileTimes(Protocol):
-    """The times of the repair rounds."""
+    """Times of reconcile rounds, see ReconcileSchedule."""
 
     def left_s(self) -> float:
-        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+        """Return the seconds until the next round; below 0 if it is late."""
 
     def at_work_s(self) -> float | None:
-        """Return for how long one has been at work, None between rounds."""
+        """Return the seconds since the start of the running round, None between rounds."""
 
 
 @dataclass(slots=True)
 class TelemetryWriter:
-    """Writes the signs of life of one plugin into its directory."""
+    """Writes heartbeat and metrics into the plugin's directory."""
 
     fs: FileSystem
     run_dir: Path
     plugin: HookHandler
     rounds: ReconcileTimes
     status: Callable[[], ConnectionStatus]
-    log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "pulse"))
+    log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "telemetry"))
     boot_s: Callable[[], float] = heartbeat.boot_s
     _written: str = ""
-    _failing: set[str] = field(default_factory=set)  # what is said of it
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _failing: set[str] = field(default_factory=set)  # log events of failing writes
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def _meter(self) -> PluginMetrics:
-        return self.plugin.attacher.meter
+    def _metrics(self) -> PluginMetrics:
+        return self.plugin.attacher.metrics
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Write periodically until cancelled."""
         while True:
             self.beat()
-            self._news.clear()
+            self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), BEAT_S)
+                await asyncio.wait_for(self._changed.wait(), BEAT_S)
 
-    def news(self) -> None:
-        """Beat now: something changed that probes ask for."""
-        self._news.set()
+    def write_soon(self) -> None:
+        """Write at the next turn of the loop, because the connection's state changed."""
+        self._changed.set()
 
     def beat(self) -> None:
-        """Write the heartbeat, and what changed of the numbers."""
-        self._try("heartbeat not written, probes will take us for dead", self._write_heartbeat)
-        self._try("numbers not written, nobody can read them", self._write_metrics)
+        """Write the heartbeat, and the metrics if they changed."""
+        self._try("heartbeat not written, liveness probes will fail", self._write_heartbeat)
+        self._try("metrics not written", self._write_metrics)
 
     def _try(self, failed: str, write: Callable[[], None]) -> None:
         try:
@@ -99,18 +98,20 @@ class TelemetryWriter:
             trouble=status.last_error,
             round_began_s=None if at_work_s is None else now_s - at_work_s,
             round_due_s=due_s,
-            stuck=tuple(self._meter.work.stuck.values()),
+            stuck=tuple(self._metrics.work.hung.values()),
         )
 
     def _write_metrics(self) -> None:
-        self._meter.standing.look(
+        self._metrics.state.update(
             self.plugin.attacher.attachments.all(),
             serving=self.status().synchronized,
-            pending=self.plugin.pending(),
-            unusable=sum(broken.in_the_way for broken in self.plugin.allocations.broken.values()),
-            stuck=len(self._meter.work.stuck),
+            pending=self.plugin.reconciler.pending(),
+            unusable=sum(
+                broken.in_the_way for broken in self.plugin.allocations.reader.broken.values()
+            ),
+            hung=len(self._metrics.work.hung),
         )
-        text = self._meter.text()
+        text = self._metrics.text()
         if text == self._written:
             return
         self._written = ""
@@ -118,6 +119,6 @@ class TelemetryWriter:
         try:
             save(self.fs, path, text.encode(), durable=False, mode=READABLE)
         except OSError:
-            self.fs.unlink(path)  # makes room, too
+            self.fs.unlink(path)  # frees its blocks on a full file system
             save(self.fs, path, text.encode(), durable=False, mode=READABLE)
         self._written = text

@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import attach, hooks, inventory, noop, prepare, start, wire
+from tests.bench import attach, hooks, inventory, lists, noop, prepare, start, wire
 from tests.bench.table import Row, machine, render, say
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
@@ -14,7 +14,13 @@ def main(wanted: set[str]) -> None:
     notes = [machine()]
     say(notes[0])
     beside = {"attach": attach, "noop": noop, "start": start}
-    apart = {"hooks": hooks, "prepare": prepare, "wire": wire, "inventory": inventory}
+    apart = {
+        "hooks": hooks,
+        "prepare": prepare,
+        "wire": wire,
+        "list": lists,
+        "inventory": inventory,
+    }
     wanted = wanted or {*beside, *apart}
     if wanted & {*beside}:
         runtime = Containerd()

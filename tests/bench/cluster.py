@@ -99,7 +99,7 @@ class Fleet:
 def resources(node: str, *, well: bool) -> DriverResources:
     """Return 8 NICs, the first of them without a carrier unless all is well."""
     devices = [nic(number) for number in range(NICS)]
-    return driver_resources(node, devices, ills={} if well else {devices[0].name: "NoCarrier"})
+    return driver_resources(node, devices, unhealthy={} if well else {devices[0].name: "NoCarrier"})
 
 
 def nic(number: int) -> Device:

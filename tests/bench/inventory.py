@@ -155,7 +155,7 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         index = index_of(netlink, "find a link", node.names[-1])
 
     def again() -> HostFacts:
-        scanner.hear([NetEvent(NetEventKind.LINK, index)])
+        scanner.invalidate([NetEvent(NetEventKind.LINK, index)])
         return scanner.scan(whole=False)
 
     found = len(snapshot_of("box", facts, (), DeviceSelection(filter="")).devices)

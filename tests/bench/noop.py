@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from dranet_nri._gen import nri_pb2
+from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
@@ -162,7 +164,9 @@ def plugin(kind: type[HookHandler], *, other: bool) -> Iterator[HookHandler]:
     )
     gc.freeze()  # as the daemon does
     try:
-        yield kind(attacher, allocations, logger("bench"), lambda: None, boot_id())
+        log = logger("bench")
+        of_pods = PodAllocations(allocations, kernel, log, lambda: None, lambda: None, boot_id())
+        yield kind(attacher, of_pods, Reconciler(attacher, of_pods, log), log)
     finally:
         allocations.close()
         attachments.close()
@@ -230,7 +234,7 @@ async def handling(hooks: HookHandler, hook: str) -> list[float]:
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
     far.setblocking(False)  # noqa: FBT003 - the socket's own signature
-    counts = hooks.attacher.meter.hooks
+    counts = hooks.attacher.metrics.hooks
 
     def answered(hook: str, _pod: Pod, outcome: Outcome, seconds: float) -> None:
         counts.answered(hook, outcome, seconds)

@@ -20,6 +20,7 @@ from typing import Final
 
 from dranet_nri import cli
 from dranet_nri.attach.controller import AttachController
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.daemon import process
 from dranet_nri.errors import KernelError
 from dranet_nri.hooks.handler import HookHandler
@@ -75,8 +76,8 @@ def lay() -> None:
 
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
     HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
-    process.AttachController = partial(AttachController, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
-    process.HookHandler = partial(HookHandler, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.AttachController = partial(AttachController, hang_timeout_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.Reconciler = partial(Reconciler, hang_wait_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

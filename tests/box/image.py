@@ -9,21 +9,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 NAME: Final = "localhost/box:1"
 JOBS: Final = "localhost/jobs:1"
-TOOLS: Final = "localhost/tools:1"
-# What `verify` runs in its pods.
-PROGRAMS: Final = (
-    *("cat", "grep", "ib_read_lat", "ib_write_bw", "ip", "iperf3", "ping", "rping", "sed", "sh"),
-    *("sleep", "sort", "test", "timeout", "touch", "tr"),
-)
 COMMANDS: Final = (
     "cat", "echo", "env", "false", "grep", "head", "id", "ip", "ls", "mount", "nc", "ping", "ps",
     "readlink", "sh", "sleep", "stat", "test", "touch", "true", "wc",
@@ -91,16 +84,6 @@ def write_jobs(root: Path, target: Path) -> None:
     _write(JOBS, _image(_jobs_layer(root), ["/bin/bash"], "/usr/sbin:/usr/bin"), target)
 
 
-def write_tools(root: Path, target: Path) -> None:
-    """Write an image with the programs that `verify` runs, and what they load.
-
-    Args:
-        root: the root of image `jobs` (hack/box/image).
-        target: where the archive goes.
-    """
-    _write(TOOLS, _image(_tools_layer(root), ["/bin/sh"], "/usr/sbin:/usr/bin"), target)
-
-
 def _write(name: str, image: Image, target: Path) -> None:
     entry = _descriptor(MANIFEST, image.manifest)
     annotations = {
@@ -136,35 +119,6 @@ def _jobs_layer(root: Path) -> bytes:
             _add_link(layer, name, f"usr/{name}")
         layer.add(root / "etc", "etc")
     return out.getvalue()
-
-
-def _tools_layer(root: Path) -> bytes:
-    programs = [found for name in PROGRAMS for found in root.glob(f"usr/*bin/{name}")]
-    providers = [*root.glob("usr/lib/*/libibverbs/*.so")]
-    libraries = {path for file in (*programs, *providers) for path in _loaded(root, file)}
-    # glibc loads it at the end of a thread that is cancelled, and ends the program without it.
-    libraries |= {*root.glob("usr/lib/*/libgcc_s.so.1")}
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", dereference=True) as layer:
-        for name in ("dev", "proc", "root", "run", "sys", "tmp", "var"):
-            _add_directory(layer, name)
-        for name in ("bin", "lib", "lib64", "sbin"):
-            _add_link(layer, name, f"usr/{name}")
-        for path in {*programs, *providers, *libraries, *root.glob("etc/libibverbs.d/*")}:
-            layer.add(path, str(path.relative_to(root)))
-    return out.getvalue()
-
-
-def _loaded(root: Path, file: Path) -> Iterator[Path]:
-    """Yield the shared libraries that a file of the image needs, the loader among them."""
-    (loader,) = root.glob("usr/lib64/ld-linux-*")
-    yield loader
-    (directory,) = root.glob("usr/lib/*-linux-gnu")
-    command = (loader, "--library-path", directory, "--list", file)
-    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    for word in listed.split():
-        if word.startswith(str(directory)):
-            yield Path(word)
 
 
 def _add_directory(archive: tarfile.TarFile, name: str) -> None:

@@ -169,7 +169,7 @@ class FakeCluster:
         await self.open_eyes.wait()
         return {name: nic(name) for name in names if name in self.nics}
 
-    def rivals(self) -> Mapping[str, frozenset[str]]:
+    def conflicts(self) -> Mapping[str, frozenset[str]]:
         """See NodeSource. Function 0 of a card is the PF of its others, by the names."""
         cards = {name: name.rpartition("-")[0] for name in self.nics if name.startswith("pci-")}
         return {

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event
 
-from dra_shim.discovery.host import Stir
+from dra_shim.discovery.host import ScanRequest
 from dra_shim.discovery.notices import Notify
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
@@ -55,20 +55,20 @@ class FakeHost:
         self.looks: list[bool] = []
         self.may_look = Event()
         self.may_look.set()
-        self._stir: Stir | None = None
+        self._request_scan: ScanRequest | None = None
 
     @contextmanager
-    def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
+    def listening(self, request_scan: ScanRequest, notify: Notify) -> Iterator[None]:
         """See Host."""
-        self._stir = stir
+        self._request_scan = request_scan
         try:
             yield
         finally:
-            self._stir = None
+            self._request_scan = None
 
-    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
+    def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
         """See Host."""
-        self.looks.append(whole)
+        self.looks.append(full)
         facts = self.facts
         self.may_look.wait()
         if self.error is not None:
@@ -78,8 +78,8 @@ class FakeHost:
             netdevs=tuple(
                 replace(
                     netdev,
-                    tcx_programs=insight.programs.get(netdev.link.index, ()),
-                    above_elsewhere=insight.above.get(netdev.link.index, ()),
+                    tcx_programs=tcx.programs.get(netdev.link.index, ()),
+                    above_elsewhere=tcx.above.get(netdev.link.index, ()),
                 )
                 for netdev in facts.netdevs
             ),
@@ -87,8 +87,8 @@ class FakeHost:
 
     def announce(self) -> None:
         """Tell whoever listens that something may be different."""
-        if self._stir is not None:
-            self._stir()
+        if self._request_scan is not None:
+            self._request_scan()
 
     def add_nic(self, name: str, address: str = "") -> None:
         """Add a link that is up and has a carrier.
@@ -100,7 +100,7 @@ class FakeHost:
         index = 1 + max((netdev.link.index for netdev in self.facts.netdevs), default=1)
         link = Link(index, name, bus="pci" * bool(address), parent=address, up=True, carrier=True)
         netdev = NetDevice(link, pci=address, virtual=not address)
-        functions = (PciFunction(address, 2, "ice"),) if address else ()
+        functions = (PciFunction(address, "ice"),) if address else ()
         self._become((*self.facts.netdevs, netdev), (*self.facts.functions, *functions))
 
     def give(self, name: str, *cidrs: str) -> None:

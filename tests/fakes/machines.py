@@ -170,7 +170,7 @@ def _facts(nics: Iterable[Nic], azure: AzureHost | None = None) -> HostFacts:
     functions, netdevs, rdma = zip(*nics, strict=True)
     uplink = Link(2, "eth0", up=True, carrier=True, operstate="up", bus="pci", parent=_UPLINK)
     return HostFacts(
-        (PciFunction(_UPLINK, 2, "virtio-pci", root="pci0000:00"), *functions),
+        (PciFunction(_UPLINK, "virtio-pci", root="pci0000:00"), *functions),
         (NetDevice(uplink, pci=_UPLINK), *netdevs),
         rdma,
         (DefaultRoute(4, 100, (2,)),),
@@ -190,7 +190,7 @@ def _nic(
     """Return a RoCE NIC."""
     index = 10 + int(address[5:7], 16)
     function = PciFunction(
-        address, 2, "mlx5_core", numa_node, root, "0041", _MELLANOX, "MT2910 Family [ConnectX-7]"
+        address, "mlx5_core", numa_node, root, "0041", _MELLANOX, "MT2910 Family [ConnectX-7]"
     )
     link = Link(
         index, name, mac=f"b8:ce:f6:00:00:{index:02x}", mtu=mtu, up=True, carrier=True,
@@ -208,7 +208,7 @@ def _infiniband(address: str, name: str, hca: str, rate: int) -> Nic:
     """Return an InfiniBand function as Azure passes it through: of no NUMA node that it knows."""
     index = int(address[:4], 16)
     function = PciFunction(
-        address, 2, "mlx5_core", -1, f"pci{address[:7]}", "0040", _MELLANOX, "ConnectX Family VF"
+        address, "mlx5_core", -1, f"pci{address[:7]}", "0040", _MELLANOX, "ConnectX Family VF"
     )
     guid = f"0015:5dff:fe34:{index:04x}"
     mac = f"00:00:01:47:fe:80:00:00:00:00:00:00:00:15:5d:ff:fe:34:01:{index & 0xFF:02x}"

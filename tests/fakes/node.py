@@ -10,9 +10,11 @@ from typing import TypeVar
 
 import structlog
 
+from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
@@ -99,12 +101,12 @@ class PausedExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_live: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Say that it began and wait."""
         self.begun.set()
         assert self.go.wait(30)
-        return super().attach(pod, netns, allocations, previous, is_wanted)
+        return super().attach(pod, netns, allocations, previous, is_live)
 
 
 def pci_key(number: int) -> DeviceKey:
@@ -159,13 +161,19 @@ class Node:
             clock=self.clock,
             allocation=reader.get,
         )
-        self.plugin = HookHandler(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
+        allocations = PodAllocations(
+            *(reader, self.kernel, log),
+            *(lambda: self.bell.append("news"), lambda: self.bell.append("trouble")),
+            BOOT_ID,
+        )
+        reconciler = Reconciler(attacher, allocations, log)
+        self.plugin = HookHandler(attacher, allocations, reconciler, log)
         self.plugin.may_reject = True
-        self.plugin.moment_s = LATER  # in turn, however busy the machine
+        reconciler.turn_s = LATER  # in turn, however busy the machine
 
     def stop(self) -> None:
         """End the plugin, however abruptly: nothing is written."""
-        self.plugin.allocations.close()
+        self.plugin.allocations.reader.close()
         self.attachments.close()
 
     def close(self) -> None:

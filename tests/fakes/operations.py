@@ -8,6 +8,7 @@ from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, IpoibState, Link, Ns, Switches
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -60,6 +61,8 @@ LinkOp = (
     | SetSysctl
     | SetFeatures
     | SetPrivateFlags
+    | SetDriver
+    | SetRss
     | LimitRate
     | DelLink
 )
@@ -135,6 +138,10 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             _add_altname(what, spaces[ns], spaces[ns].named(what, name), altname)
         case SetFeatures(ns, name) | SetPrivateFlags(ns, name):
             _switch(what, spaces[ns].named(what, name), op)
+        case SetDriver(ns, name, settings):
+            spaces[ns].named(what, name).set_driver(what, settings)
+        case SetRss(ns, name, table):
+            spaces[ns].named(what, name).set_rss(what, table)
         case LimitRate(ns, name, rate):
             spaces[ns].named(what, name).rate = rate
         case LeaseAddress(ns, name, address):

@@ -103,11 +103,11 @@ class FakeSession:
         self._open("dump routes of the pod")
         return self.kernel.space(self.netns).slots(but)
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
-        """Return features and private flags of a link."""
+    def ethtool(self, ns: Ns, index: int, groups: Collection[str] = ()) -> EthtoolState | None:
+        """Return features, private flags and driver settings of a link."""
         self._open("read ethtool features")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
-        found = space.at("read ethtool features", index).ethtool()
+        found = space.at("read ethtool features", index).ethtool(groups)
         return found if self.kernel.tells_features else None
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:

@@ -10,6 +10,7 @@ from errno import (
     ENETUNREACH,
     ENODEV,
     ENOENT,
+    EOPNOTSUPP,
 )
 from ipaddress import ip_address, ip_interface
 from itertools import chain
@@ -21,6 +22,7 @@ from dranet_nri.model import (
     DELETED_WITH_LOWER,
     Address,
     DefaultRoute,
+    DriverSetting,
     EthtoolState,
     Link,
     LinkState,
@@ -28,11 +30,14 @@ from dranet_nri.model import (
     NetnsId,
     NextHop,
     Route,
+    RssState,
     Rule,
+    SettingGroup,
     Sysctl,
     TcxProgram,
     switches,
 )
+from dranet_nri.plan.driver_settings import spread
 from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, over, slot_of
 from tests.fakes.routing import is_v6, single, stored
 
@@ -100,6 +105,7 @@ NEEDS: Final = {
     "tx-tcp-segmentation": "tx-scatter-gather",
     "tx-tcp6-segmentation": "tx-scatter-gather",
 }
+RSS_ENTRIES: Final = 8
 MAIN: Final = 254
 MAIN_TABLES: Final = frozenset({0, 253, 254, 255})
 
@@ -114,15 +120,48 @@ class FakeLink:
     sysctls: dict[tuple[str, str], str] = field(default_factory=dict)
     features: dict[str, bool] = field(default_factory=lambda: dict(FEATURES))
     private_flags: dict[str, bool] = field(default_factory=dict)
+    driver: dict[str, DriverSetting] = field(default_factory=dict)
+    rss: RssState | None = None
+    rss_set: bool = False  # IFF_RXFH_CONFIGURED
     unrestorable: tuple[str, ...] = ()
     tcx: list[TcxProgram] = field(default_factory=list)
     rate: int = 0
 
-    def ethtool(self) -> EthtoolState:
-        """Return features and private flags."""
+    def ethtool(self, groups: Collection[str] = ()) -> EthtoolState:
+        """Return features, private flags and driver settings."""
         on = {name for name, asked in self.features.items() if asked}
         active = tuple(sorted(name for name in on if NEEDS.get(name, name) in on))
-        return EthtoolState(switches(self.features), active, switches(self.private_flags))
+        return EthtoolState(
+            switches(self.features),
+            active,
+            switches(self.private_flags),
+            tuple(setting for setting in self.driver.values() if setting.group in groups),
+            self.rss if SettingGroup.RSS in groups else None,
+        )
+
+    def set_driver(self, what: str, wanted: tuple[DriverSetting, ...]) -> None:
+        """Set driver settings; the table of RSS follows the queues if it is the default."""
+        for setting in wanted:
+            found = self.driver.get(setting.name)
+            if found is None:
+                raise KernelError(what, EOPNOTSUPP, "the driver has no such setting")
+            if found.maximum and setting.value > found.maximum:
+                raise KernelError(what, EINVAL, "requested value exceeds maximum")
+            if setting.name == "channels.combined" and self.rss is not None:
+                if max(self.rss.table) >= setting.value and self.rss_set:
+                    raise KernelError(what, EINVAL, "too low for the indirection table")
+                kept = self.rss.table if self.rss_set else spread(setting.value, RSS_ENTRIES)
+                self.rss = RssState(kept, setting.value)
+            self.driver[setting.name] = replace(found, value=setting.value)
+
+    def set_rss(self, what: str, table: tuple[int, ...]) -> None:
+        """Set the table, () for the default."""
+        if self.rss is None:
+            raise KernelError(what, EOPNOTSUPP, "the driver has no table")
+        if table and max(table) >= self.rss.queues:
+            raise KernelError(what, EINVAL, "there is no such queue")
+        self.rss_set = bool(table)
+        self.rss = replace(self.rss, table=table or spread(self.rss.queues, RSS_ENTRIES))
 
     def names(self) -> frozenset[str]:
         """Return the name and the alternative ones."""

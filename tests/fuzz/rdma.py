@@ -19,7 +19,6 @@ _ASK: tuple[Callable[[RdmaSocket], object], ...] = (
     lambda rdma: rdma.ports("ports", 0),
     lambda rdma: rdma.system(),
     lambda rdma: rdma.char_device("uverbs", CharDevKind.UVERBS, 0),
-    lambda rdma: rdma.find_device("find", "mlx5_0"),
     lambda rdma: rdma.move("move", 0, 0),
 )
 _RECORDED = ("devices", "ports", "system-shared", "uverbs", "events")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -207,3 +208,22 @@ def test_a_line_fits_the_page(path: Path) -> None:
     long = [line for line in path.read_text().splitlines() if len(line) > MAX_LINE]
 
     assert long == []
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        ("README.md", r"(?:dranet-nri:|Version )(\d+\.\d+\.\d+)"),
+        ("CHANGELOG.md", r"\A.*?^## (\S+)"),
+        ("Containerfile", r"dranet-nri:(\S+)"),
+        ("manifests/docs/install.md", r"dranet-nri[:-](\d+\.\d+\.\d+)"),
+        ("manifests/base/kustomization.yaml", r"newTag: (\S+)"),
+        ("manifests/helm/dranet-nri/Chart.yaml", r"^(?:version|appVersion): (\S+)"),
+    ],
+)
+def test_files_have_the_version_of_the_project(path: str, pattern: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    found = re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE | re.DOTALL)
+
+    assert set(found) == {project["version"]}

@@ -1,7 +1,6 @@
 """Alerts, dashboard and scrapes: their metrics are the code's, their runbooks are in the documents.
 
-To check the expressions: `promtool check rules manifests/helm/dranet-nri/files/alerts.yaml`
-(Debian: package prometheus).
+tests/system/cluster/test_alerts.py evaluates the expressions.
 """
 
 import json

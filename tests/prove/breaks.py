@@ -147,9 +147,9 @@ _NO_NIC_LOST: Final = (
     ),
     Break(
         "a released claim is taken from the pod that runs",
-        _PLUGIN,
-        "if record.phase is not Phase.ATTACHED and self.allocations.is_missing(record.claim.uid):",
-        "if self.allocations.is_missing(record.claim.uid):",
+        "dranet_nri/attach/reconciler.py",
+        "if record.phase is not Phase.ATTACHED and missing:",
+        "if missing:",
         f"{_TEST_PLUGIN}::test_an_allocation_that_disappears_is_no_reason_to_detach",
     ),
     Break(

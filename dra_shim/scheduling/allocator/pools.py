@@ -64,7 +64,7 @@ def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]
 def supply_of(stock: NodeInventory, node: str) -> CandidatePools:
     """Return a node's own devices as the pool that this driver publishes."""
     resources = driver_resources(
-        node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near
+        node, stock.devices, stock.shared, stock.unhealthy, stock.physical, stock.near
     )
     return CandidatePools(
         (Pool(DRIVER_NAME, node, resources.offers, resources.counters),),

@@ -1,1 +1,1 @@
-"""Netlink: message codec, sockets, and rtnetlink's links, for readers and writers."""
+"""Netlink: message codec, sockets, and readers of rtnetlink."""

@@ -1,4 +1,4 @@
-"""Addresses of links, as far as the inventory and the safety check at attach need them.
+"""Addresses of links, for the inventory and the publish guard.
 
 Numbers without a name in Python's socket module are IFA_* of linux/if_addr.h.
 """
@@ -18,20 +18,20 @@ _FAMILIES: Final = frozenset({int(socket.AF_INET), int(socket.AF_INET6)})
 
 
 def addresses(netlink: RtnetlinkSocket, index: int = 0) -> dict[int, tuple[Address, ...]]:
-    """Return ifindex -> its IPv4 and IPv6 addresses, of which only cidr and scope are filled in.
+    """Return ifindex -> IPv4 and IPv6 addresses, with cidr and scope only.
 
     Args:
         netlink: a socket of the namespace.
-        index: of the only link that is wanted, 0 for all.
+        index: ifindex of one link, 0 for all.
 
     Raises:
-        KernelError: the dump failed; ENODEV, there is no such link.
+        KernelError: the dump failed; ENODEV: the link does not exist.
     """
     found: dict[int, list[Address]] = defaultdict(list)
     for payload in netlink.dump("dump addresses", RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, index)):
         family, prefix, _, scope, index = fixed(_ADDRESS, payload)
         values = attributes(payload, _ADDRESS.size)
-        packed = values.get(2) or values.get(1)  # IFA_LOCAL; IFA_ADDRESS is the peer's then
+        packed = values.get(2) or values.get(1)  # IFA_LOCAL, else IFA_ADDRESS, which is the peer's
         if family in _FAMILIES and packed:
             found[index].append(Address(f"{address(packed)}/{prefix}", scope=scope))
     return {index: tuple(some) for index, some in found.items()}

@@ -1,7 +1,7 @@
-"""Netlink message format: replies are decoded and requests encoded here.
+"""Netlink message codec: decodes replies and encodes requests.
 
-Replies are walked here, because a node has hundreds of links and only a few attributes matter
-(7 µs a link; pyroute2's decoder takes 150 µs). Requests are few, and pyroute2 encodes them.
+Replies are decoded here, because a node has hundreds of links and few attributes are needed (7 µs
+per link; pyroute2's decoder takes 150 µs). Requests are few, and pyroute2 encodes them.
 """
 
 import struct
@@ -18,18 +18,18 @@ U32: Final = struct.Struct("=I")
 U64: Final = struct.Struct("=Q")
 TYPE_MASK: Final = 0x3FFF  # NLA_TYPE_MASK: without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 HEADER_LEN: Final = 16  # struct nlmsghdr
-REMEMBERED: Final = 1024  # requests, of half a KiB each
+REMEMBERED: Final = 1024  # cached requests, of half a KiB each
 
 Value = str | int | bytes | Mapping[str, object] | Sequence[Mapping[str, object]]
 Attributes = Sequence[tuple[str, Value]]
 
-_written: dict[tuple[type, str], bytes] = {}  # requests by what they hold
+_written: dict[tuple[type, str], bytes] = {}  # cached requests by their content
 
 
 def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield type and payload of each attribute from offset on; a broken tail ends the walk.
+    """Yield type and payload of each attribute from offset on, up to a malformed one.
 
-    An attribute that is longer than what came is such a tail, as nla_ok has it (net/netlink.h).
+    An attribute that is longer than the rest is malformed, as in nla_ok (net/netlink.h).
     """
     end = len(data)
     while offset + 4 <= end:
@@ -41,15 +41,15 @@ def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
-    """Return the attributes from offset on, by type; of repeated ones the last."""
+    """Return the attributes from offset on, by type; the last of repeated ones."""
     return dict(walk(data, offset))
 
 
 def u32(data: bytes | None, default: int = 0) -> int:
-    """Return a 32-bit attribute, or the default where it is absent.
+    """Return a 32-bit attribute, the default if absent.
 
     Raises:
-        KernelError: EBADMSG, it is shorter.
+        KernelError: EBADMSG: it is shorter.
     """
     if data is None:
         return default
@@ -59,10 +59,10 @@ def u32(data: bytes | None, default: int = 0) -> int:
 
 
 def u64(data: bytes | None) -> int:
-    """Return a 64-bit attribute, 0 where it is absent.
+    """Return a 64-bit attribute, 0 if absent.
 
     Raises:
-        KernelError: EBADMSG, it is shorter.
+        KernelError: EBADMSG: it is shorter.
     """
     if data is None:
         return 0
@@ -72,10 +72,10 @@ def u64(data: bytes | None) -> int:
 
 
 def u8(data: bytes | None) -> int:
-    """Return an 8-bit attribute, 0 where it is absent.
+    """Return an 8-bit attribute, 0 if absent.
 
     Raises:
-        KernelError: EBADMSG, it is empty.
+        KernelError: EBADMSG: it is empty.
     """
     if data is None:
         return 0
@@ -84,10 +84,10 @@ def u8(data: bytes | None) -> int:
 
 
 def fixed(layout: struct.Struct, data: bytes) -> tuple[int, ...]:
-    """Return the numbers of a fixed part.
+    """Return the numbers of a fixed header.
 
     Raises:
-        KernelError: EBADMSG, there are fewer bytes.
+        KernelError: EBADMSG: there are fewer bytes.
     """
     require(data, layout.size)
     numbers: tuple[int, ...] = layout.unpack_from(data)
@@ -95,30 +95,30 @@ def fixed(layout: struct.Struct, data: bytes) -> tuple[int, ...]:
 
 
 def require(data: bytes, size: int) -> None:
-    """Check that a fixed part is there.
+    """Check the size of a fixed header.
 
     Raises:
-        KernelError: EBADMSG, there are fewer bytes.
+        KernelError: EBADMSG: there are fewer bytes.
     """
     if len(data) < size:
         raise KernelError("read a netlink message", EBADMSG, f"{len(data)} bytes, not {size}")
 
 
 def text(data: bytes | None) -> str:
-    """Return a zero-terminated string attribute, "" where it is absent."""
+    """Return a zero-terminated string attribute, "" if absent."""
     return "" if data is None else data.split(b"\0", 1)[0].decode(errors="surrogateescape")
 
 
 def octets(written: str) -> bytes:
-    """Return a name, an alias or a label as the kernel has it: bytes, which need not be text."""
+    """Return the bytes of a name, an alias or a label, which need not be UTF-8."""
     return written.encode(errors="surrogateescape")
 
 
 def address(data: bytes | None) -> str:
-    """Return an IPv4 or IPv6 address attribute, "" where it is absent.
+    """Return an IPv4 or IPv6 address attribute, "" if absent.
 
     Raises:
-        KernelError: EBADMSG, it is neither 4 nor 16 bytes long.
+        KernelError: EBADMSG: it is neither 4 nor 16 bytes long.
     """
     if data is None:
         return ""
@@ -138,7 +138,7 @@ def family_number(version: int) -> int:
 
 
 def split_prefix(cidr: str) -> tuple[str, int]:
-    """Return address and prefix length; without one it is a host's."""
+    """Return address and prefix length, by default that of a host."""
     plain, _, length = cidr.partition("/")
     return plain, int(length) if length else ip_address(plain).max_prefixlen
 
@@ -151,16 +151,16 @@ def attribute(kind: int, payload: bytes) -> bytes:
 def encode(message: type, fields: Mapping[str, int], attrs: Attributes) -> bytes:
     """Return a request's body as pyroute2 encodes it.
 
-    A node's NICs come and go with the same few addresses and routes, and encoding one takes
-    longer than the kernel does to heed it, so that the last requests are remembered.
+    The last requests are cached: attach and detach repeat the same few addresses and routes, and
+    encoding takes longer than the kernel's work.
 
     Args:
         message: a pyroute2 message class.
-        fields: of the fixed part, by pyroute2's names; the others are 0.
-        attrs: names and values in the forms that pyroute2 takes.
+        fields: fields of the fixed header, by pyroute2's names; others are 0.
+        attrs: names and values in pyroute2's form.
 
     Raises:
-        LookupError: the message has no such attribute; pyroute2 would leave it out silently.
+        LookupError: the message has no such attribute, which pyroute2 would omit silently.
     """
     key = message, repr((fields, attrs))
     body = _written.get(key)

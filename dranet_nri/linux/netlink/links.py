@@ -1,9 +1,9 @@
-"""Links from rtnetlink, decoded for the inventory and for attach.
+"""Links from rtnetlink, for the inventory and for attach.
 
 Message formats: linux/rtnetlink.h, linux/if_link.h.
 
 Rules:
-1. An error in one link affects that link only; the others of the namespace are read.
+1. An error in one link affects only that link.
 """
 
 import struct
@@ -35,7 +35,7 @@ RTEXT_FILTER_SKIP_STATS: Final = 8  # and no RTEXT_FILTER_VF: a PF may have hund
 
 IFF_UP: Final = 0x1
 IFF_LOOPBACK: Final = 0x8
-# NOARP, PROMISC, ALLMULTI and MULTICAST: an administrator's, and kept by a move (linux/if.h).
+# NOARP, PROMISC, ALLMULTI and MULTICAST: set by administrators, kept by a move (linux/if.h).
 KEPT_FLAGS: Final = 0x80 | 0x100 | 0x200 | 0x1000
 
 IFLA_ADDRESS: Final = 1
@@ -65,7 +65,7 @@ IFLA_PARENT_DEV_BUS_NAME: Final = 57
 IFLA_GRO_MAX_SIZE: Final = 58
 IFLA_GSO_IPV4_MAX_SIZE: Final = 63
 IFLA_GRO_IPV4_MAX_SIZE: Final = 64
-IFLA_NETNS_IMMUTABLE: Final = 67  # Linux 6.14 and later tell
+IFLA_NETNS_IMMUTABLE: Final = 67  # since Linux 6.14
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
 IFLA_VXLAN_LINK: Final = 3
@@ -92,16 +92,16 @@ Parents = Mapping[str, tuple[str, str]]  # bus and name of the parent, by link n
 INFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _U16: Final = struct.Struct("=H")
 WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
-_STATS: Final = struct.Struct("=BxHII")  # struct if_stats_msg: family, index, filter
+_STATS: Final = struct.Struct("=BxHII")  # struct if_stats_msg: family, ifindex, filter
 _LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
-TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel makes no message of that size
+TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel sends no message of that size
 UNREADABLE: Final = TOO_LARGE | {EBADMSG}
 _MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
 
 
 @dataclass(frozen=True, slots=True)
 class DumpedLink:
-    """A link as dumped, decoded as far as every reader needs it."""
+    """A link of a dump, decoded as far as all readers need."""
 
     name: str
     index: int
@@ -117,7 +117,7 @@ class DumpedLink:
 
     @property
     def parent(self) -> tuple[str, str]:
-        """Return bus and name of the parent device, "" where the kernel shows none."""
+        """Return bus and name of the parent device, "" if the kernel reports none."""
         bus = text(self.attrs.get(IFLA_PARENT_DEV_BUS_NAME))
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
@@ -132,8 +132,8 @@ def dumped_link(body: bytes) -> DumpedLink:
 def _attributes(body: bytes) -> dict[int, bytes]:
     """Return the attributes of a link's message.
 
-    Before Linux 5.18 a link may have more altnames than the length of an attribute can express. So
-    the names themselves say where their list ends, or a pod would choose what follows.
+    Before Linux 5.18 a link may have more altnames than the 16-bit length of an attribute can
+    express. So the list's end is computed from the names; else a pod could forge attributes.
     """
     if len(body) <= _MOST_LEN:
         return attributes(body, INFO.size)
@@ -145,7 +145,7 @@ def _attributes(body: bytes) -> dict[int, bytes]:
 
 
 def _length(attrs: Iterable[tuple[int, bytes]]) -> int:
-    """Return how many bytes the attributes have, with headers and padding."""
+    """Return the bytes of the attributes, with headers and padding."""
     return sum((ATTRIBUTE.size + len(payload) + 3) & ~3 for _, payload in attrs)
 
 
@@ -155,12 +155,12 @@ def dump_links(
     """Return every link of the namespace that can be read.
 
     Args:
-        netlink: of the namespace.
-        where: how errors call it.
-        most: how many bytes they may have on the wire, None for any number.
+        netlink: socket of the namespace.
+        where: name of the namespace in errors.
+        most: limit of the dump in bytes, None for no limit.
 
     Raises:
-        KernelError: E2BIG, they have more; or the dump failed.
+        KernelError: E2BIG: the dump exceeds the limit; or the dump failed.
     """
     what = f"dump links in {where}"
     request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
@@ -173,7 +173,7 @@ def dump_links(
 
 
 def _one_by_one(netlink: RtnetlinkSocket, what: str) -> Iterator[DumpedLink]:
-    """Yield every link that can be read alone, where the kernel makes no message of some."""
+    """Yield the links one by one, without those that the kernel sends no message of."""
     for body in netlink.dump(what, RTM_GETSTATS, _STATS.pack(0, 0, 0, _LINK_64)):
         _, _, index, _ = fixed(_STATS, body)
         try:
@@ -184,10 +184,10 @@ def _one_by_one(netlink: RtnetlinkSocket, what: str) -> Iterator[DumpedLink]:
 
 
 def find_link(netlink: RtnetlinkSocket, what: str, name: str) -> DumpedLink:
-    """Return the link whose name or altname it is.
+    """Return the link of that name or altname.
 
     Raises:
-        KernelError: ENODEV, there is none.
+        KernelError: ENODEV: there is none.
     """
     named = attribute(IFLA_IFNAME, octets(name) + b"\0")
     return dumped_link(
@@ -199,17 +199,17 @@ def link_at(netlink: RtnetlinkSocket, what: str, index: int) -> DumpedLink:
     """Return the link with that ifindex.
 
     Raises:
-        KernelError: ENODEV, there is none.
+        KernelError: ENODEV: there is none.
     """
     request = INFO.pack(0, 0, index, 0, 0) + WITHOUT_STATS
     return dumped_link(netlink.get(what, RTM_GETLINK, request))
 
 
 def index_of(netlink: RtnetlinkSocket, what: str, name: str) -> int:
-    """Return the ifindex of the link of that name; an altname doesn't count.
+    """Return the ifindex of the link of that name, not altname.
 
     Raises:
-        KernelError: ENODEV, there is none.
+        KernelError: ENODEV: there is none.
     """
     seen = find_link(netlink, what, name)
     if seen.name != name:
@@ -220,11 +220,11 @@ def index_of(netlink: RtnetlinkSocket, what: str, name: str) -> int:
 def links_from(
     links: Iterable[DumpedLink], parents: Parents = MappingProxyType({})
 ) -> Iterator[Link]:
-    """Yield in full those of the links that can be read.
+    """Yield the fully decoded links, without unreadable ones.
 
     Args:
         links: as dumped.
-        parents: bus and parent by name of the link, where the kernel shows none.
+        parents: link name -> bus and parent, if the kernel does not report them.
     """
     for seen in links:
         try:
@@ -235,10 +235,10 @@ def links_from(
 
 
 def outline(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
-    """Return what other links a link hangs on and what it is, in a third of the time.
+    """Return a link with its kind and its dependencies only, in a third of the time.
 
     Raises:
-        KernelError: EBADMSG, as for link_from.
+        KernelError: see link_from.
     """
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
@@ -257,10 +257,10 @@ def outline(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
 
 
 def link_from(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
-    """Return the link in full; bus and parent serve where the kernel shows none.
+    """Return the fully decoded link; bus and parent are used if the kernel reports none.
 
     Raises:
-        KernelError: EBADMSG, an attribute has not the length that it should have.
+        KernelError: EBADMSG: an attribute has a wrong length.
     """
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
@@ -296,9 +296,9 @@ def link_from(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
 
 
 def kind_of(seen: DumpedLink) -> tuple[str, bytes, int]:
-    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of what a link's packets go through.
+    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
 
-    That link may be in another namespace. A VXLAN tells it apart.
+    The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
     """
     info = attributes(seen.attrs.get(IFLA_LINKINFO, b""))
     kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
@@ -308,7 +308,7 @@ def kind_of(seen: DumpedLink) -> tuple[str, bytes, int]:
 
 
 def _here(seen: DumpedLink, lower: int) -> int:
-    """Return the ifindex of the link below, 0 where it is the link itself or elsewhere."""
+    """Return the ifindex of the lower link, 0 if it is the link itself or in another namespace."""
     return 0 if lower == seen.index or IFLA_LINK_NETNSID in seen.attrs else lower
 
 

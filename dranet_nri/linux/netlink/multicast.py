@@ -1,9 +1,9 @@
 """Netlink multicast events, for an event loop.
 
 Rules:
-1. An event only says that something changed; a dump reads the current state.
+1. An event only reports that something changed; a dump reads the current state.
 2. Events are those of the network namespace in which the socket was opened.
-3. A lost event is reported as well: the reader then reads everything.
+3. Lost events are reported: the reader then reads everything.
 """
 
 import socket
@@ -28,7 +28,7 @@ E = TypeVar("E")
 
 
 class EventSource(Generic[E]):
-    """A source of events: wait until fileno() is readable, then take what is pending()."""
+    """A source of events: when fileno() is readable, pending() yields them."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class EventSource(Generic[E]):
         lost: E,
         decode: Callable[[NetlinkMessage], Iterator[E]],
     ) -> None:
-        """Take over a socket that is a member of the groups and doesn't block.
+        """Take over a non-blocking socket that is a member of the groups.
 
         Args:
             sock: the socket.
-            what: how errors call the events.
-            lost: stands for events that found no room.
-            decode: yields what a message announces, if it matters.
+            what: name of the events in errors.
+            lost: the event for lost events.
+            decode: yields the events of a message.
         """
         self._socket = sock
         self._what = what
@@ -55,10 +55,10 @@ class EventSource(Generic[E]):
         return self._socket.fileno()
 
     def pending(self) -> Iterator[E]:
-        """Yield the events that are there now, without waiting for more.
+        """Yield the queued events without waiting.
 
         Raises:
-            KernelError: the socket fails; EBADMSG, what came is no event.
+            KernelError: the socket failed; EBADMSG: a message is not an event.
         """
         while True:
             try:
@@ -85,19 +85,18 @@ def open_member(
 
     Args:
         protocol: NETLINK_* (linux/netlink.h).
-        what: how errors call the events.
+        what: name of the events in errors.
         groups: RTNLGRP_*, RDMA_NL_GROUP_*.
-        queue_bytes: room for what is not read yet, with the privilege to set it.
+        queue_bytes: receive buffer; needs privilege to set.
 
     Raises:
-        KernelError: there is no netlink, the kernel has none of the groups, or EPERM: one is not
-            for everyone.
+        KernelError: the kernel has no netlink or none of the groups; EPERM: one needs privilege.
     """
     sock = open_socket(protocol)
     try:
-        # A socket without an address of its own is passed over: the kernel sends as address 0.
+        # A socket needs an address: the kernel sends no multicast to address 0.
         sock.bind((0, 0))
-        with suppress(PermissionError):  # the usual size has to do; what is lost is told
+        with suppress(PermissionError):  # the default size is used; lost events are reported
             sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, queue_bytes)
         for group in groups:
             sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)

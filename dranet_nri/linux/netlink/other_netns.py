@@ -1,10 +1,10 @@
 """Links of other network namespaces that depend on links of this one.
 
 Rules:
-1. The kernel shows namespaces that have an id here: those of which a link came from here, or has
-   its other end here. It shows them to a process that has CAP_NET_ADMIN there.
-2. A namespace may be a pod's, and end while it is read. What cannot be read of it is left out.
-3. Names are the pod's choice, and not reported. Kinds are the kernel's words.
+1. The kernel reports namespaces that have an id here: those with a link that came from here, or has
+   its peer here. Reading one needs CAP_NET_ADMIN in it.
+2. A namespace may end while it is read. Links that cannot be read are left out.
+3. Link names are chosen by pods, and not reported. Link kinds are defined by the kernel.
 """
 
 import struct
@@ -31,13 +31,13 @@ RTM_GETNSID: Final = 90
 IFLA_TARGET_NETNSID: Final = 46
 NETNSA_NSID: Final = 1
 NETNSA_FD: Final = 3
-MOST: Final = 4 << 20  # bytes of links in a namespace: a pod may make any number
+MOST: Final = 4 << 20  # bytes of a namespace's links: a pod may create any number
 
 _GENERATION: Final = bytes(4)  # struct rtgenmsg, padded
 
 
 def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
-    """Return which links of the namespace carry links of others.
+    """Return ifindex -> kinds of links of other namespaces that run over the link.
 
     Args:
         netlink: a socket of the namespace.
@@ -49,7 +49,7 @@ def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[s
     links = [seen for number in _ids(netlink) for seen in _links(netlink, number)]
     if not links:
         return {}
-    own = _own_id(netlink, nsfd)  # the kernel gives it one as soon as a link elsewhere tells it
+    own = _own_id(netlink, nsfd)  # exists as soon as a link in another namespace refers to it
     found: dict[int, set[str]] = defaultdict(set)
     for seen in links:
         with suppress(KernelError):
@@ -71,7 +71,7 @@ def _own_id(netlink: RtnetlinkSocket, nsfd: int) -> bytes:
 
 
 def _links(netlink: RtnetlinkSocket, number: int) -> list[DumpedLink]:
-    """Return the links of a namespace that name the namespace of another link."""
+    """Return the links of a namespace whose lower link is in another namespace."""
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
     try:

@@ -1,4 +1,4 @@
-"""Policy routing: the links of the routing tables that rules select.
+"""Policy routing: rules, and the links in their routing tables.
 
 Numbers without a name are FRA_* and RTA_* of linux/fib_rules.h and rtnetlink.h.
 """
@@ -29,7 +29,7 @@ _ABSENT: Final = frozenset({ENOENT, EAFNOSUPPORT, EOPNOTSUPP})  # no such table;
 
 
 def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
-    """Return the rules to tables of their own, with the links that the tables lead through.
+    """Return the rules for tables other than the common ones, with the links in these tables.
 
     Raises:
         KernelError: a dump failed.
@@ -64,7 +64,7 @@ def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
 def _table(
     netlink: RtnetlinkSocket, family: int, table: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the links of a table's unicast routes, and those of its default routes."""
+    """Return the links of a table's unicast routes, and of its default routes."""
     request = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, _UNICAST, 0)
     request += attribute(15, struct.pack("=I", table))
     try:

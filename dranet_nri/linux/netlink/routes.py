@@ -1,4 +1,4 @@
-"""Default routes of a network namespace, with the links that they use.
+"""Default routes of a network namespace, with their links.
 
 Numbers without a name in Python's socket module are RTA_* and NHA_* of linux/rtnetlink.h and
 nexthop.h.
@@ -31,7 +31,7 @@ _FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 
 def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
-    """Return the unicast default routes of table main, both families.
+    """Return the unicast default routes of table main, of both families.
 
     Raises:
         KernelError: a dump failed.
@@ -66,7 +66,7 @@ def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
         payloads = netlink.dump("dump routes", RTM_GETROUTE, header)
     except KernelError as error:
         if error.code in (errno.ENOENT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
-            return  # the table is made with its first route; IPv6 may be switched off
+            return  # a table exists with its first route; IPv6 may be disabled
         raise
     for payload in payloads:
         seen, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)

@@ -9,11 +9,11 @@ NETLINK_ROUTE: Final = 0
 
 
 class RtnetlinkSocket(NetlinkSocket):
-    """A socket for rtnetlink; a type of its own, so that no other socket is passed instead."""
+    """Socket of rtnetlink; a separate type, so that type checks exclude other sockets."""
 
 
 def prepared(sock: socket.socket) -> RtnetlinkSocket:
-    """Take over an open rtnetlink socket, with strict checks and explained errors switched on.
+    """Take over an open rtnetlink socket, and enable strict checks and extended acks.
 
     Raises:
         KernelError: the kernel is older than 4.20; the socket is closed.
@@ -26,6 +26,6 @@ def open_here() -> RtnetlinkSocket:
     """Open a socket in the calling thread's own namespace.
 
     Raises:
-        KernelError: there is no netlink, or the kernel is older than 4.20.
+        KernelError: the kernel has no netlink, or is older than 4.20.
     """
     return prepared(open_socket(NETLINK_ROUTE))

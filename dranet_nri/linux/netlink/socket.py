@@ -1,11 +1,11 @@
 """Netlink socket of any family: acknowledged requests, single queries and dumps.
 
 Rules:
-1. Every failure is a KernelError with the kernel's own words where it has some.
-2. A dump that the kernel calls inconsistent is read again, after a pause that grows, until its
-   time is over; a partial dump is never returned.
+1. Every failure is a KernelError, with the text of the kernel's extended ack, if any.
+2. An inconsistent dump (NLM_F_DUMP_INTR) is repeated with back-off until DUMP_S; a partial dump is
+   not returned.
 3. Dumps and queries need no privilege.
-4. A message is read whole, of any length: attributes that a pod sets make messages longer.
+4. Messages of any length are read completely: pods can make them longer by attributes.
 """
 
 import socket
@@ -34,7 +34,7 @@ NLM_F_ACK_TLVS: Final = 0x200
 NLM_F_DUMP: Final = 0x300
 NLMSGERR_ATTR_MSG: Final = 1
 
-DUMP_S: Final = 3.0  # for a dump and its repetitions, the last of which is begun within that
+DUMP_S: Final = 3.0  # in which the last repetition of a dump starts
 FIRST_PAUSE_S: Final = 0.001  # before a dump is repeated; doubles
 LONGEST_PAUSE_S: Final = 0.05
 # Of smaller messages the kernel puts up to 32 KiB into one datagram (netlink_recvmsg).
@@ -45,9 +45,9 @@ _ERROR: Final = struct.Struct("=i")
 
 
 class NetlinkMessage(NamedTuple):
-    """One message from the kernel; body is what follows struct nlmsghdr.
+    """One message from the kernel; body is the part after struct nlmsghdr.
 
-    A tuple, because a dump makes hundreds of them.
+    A tuple, because a dump creates hundreds.
     """
 
     kind: int
@@ -57,7 +57,7 @@ class NetlinkMessage(NamedTuple):
 
 
 class NetlinkSocket:
-    """A socket that belongs to one namespace, used by one thread at a time."""
+    """Socket in one namespace, for one thread at a time."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class NetlinkSocket:
         Args:
             sock: the socket.
             clock: monotonic seconds.
-            sleep: waits that many.
+            sleep: waits that many seconds.
         """
         self._socket = sock
         self._clock = clock
@@ -82,10 +82,10 @@ class NetlinkSocket:
         """Send a request that changes something and wait for the acknowledgement.
 
         Args:
-            what: how errors call it.
+            what: name of the operation in errors.
             kind: type of the message (RTM_*, RDMA_NLDEV_CMD_*).
             flags: NLM_F_* besides REQUEST and ACK.
-            body: as encoded, without struct nlmsghdr.
+            body: encoded, without struct nlmsghdr.
 
         Raises:
             KernelError: the kernel refused.
@@ -100,7 +100,7 @@ class NetlinkSocket:
         """Request one object and return its body.
 
         Raises:
-            KernelError: there is none, or the kernel refused.
+            KernelError: the object does not exist, or the kernel refused.
         """
         self._send(what, kind, 0, body)
         for message in self._replies(what):
@@ -111,17 +111,17 @@ class NetlinkSocket:
         raise KernelError(what, EINVAL, "the kernel sent no answer")
 
     def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
-        """Return the bodies of all objects that match.
+        """Return the bodies of all matching objects.
 
         Args:
-            what: how errors call it.
+            what: name of the operation in errors.
             kind: type of the message.
-            body: of the request.
-            most: how many bytes all bodies may have, None for any number.
+            body: body of the request.
+            most: limit of all bodies in bytes, None for no limit.
 
         Raises:
-            KernelError: the kernel refused; EINTR, things changed during each try of DUMP_S; or
-                E2BIG, there are more than may be.
+            KernelError: the kernel refused; EINTR: each dump within DUMP_S was inconsistent;
+                E2BIG: the limit is exceeded.
         """
         end, backoff = self._clock() + DUMP_S, Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
@@ -138,7 +138,7 @@ class NetlinkSocket:
         self._socket.close()
 
     def _dump_once(self, what: str, kind: int, body: bytes, most: int) -> list[bytes] | None:
-        """Return the bodies, or None if the kernel says that they don't fit together."""
+        """Return the bodies, None if the kernel reports an inconsistent dump."""
         self._send(what, kind, NLM_F_DUMP, body)
         found: list[bytes] = []
         interrupted, size = False, 0
@@ -148,7 +148,7 @@ class NetlinkSocket:
                 _raise_if_failed(what, message)
                 break
             size += len(message.body)
-            if size <= most:  # The rest is read all the same: a dump must come to its end.
+            if size <= most:  # The rest is read, too: a dump must be read to its end.
                 found.append(message.body)
         if size > most:
             raise KernelError(what, E2BIG, f"{size} bytes, {most} are looked through at most")
@@ -165,7 +165,7 @@ class NetlinkSocket:
             raise KernelError(what, error.errno or EINVAL, "sending to the kernel") from error
 
     def _replies(self, what: str) -> Iterator[NetlinkMessage]:
-        """Yield what answers the last request; leftovers of an earlier one are passed over."""
+        """Yield the answers to the last request; skip those to earlier ones."""
         while True:
             try:
                 data = receive(self._socket)
@@ -183,7 +183,7 @@ def open_socket(protocol: int) -> socket.socket:
         protocol: NETLINK_* (linux/netlink.h).
 
     Raises:
-        KernelError: EPROTONOSUPPORT, the kernel lacks the protocol; or there is no netlink.
+        KernelError: EPROTONOSUPPORT: the kernel lacks the protocol; or it has no netlink.
     """
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
     try:
@@ -193,7 +193,7 @@ def open_socket(protocol: int) -> socket.socket:
 
 
 def demand_answers(sock: socket.socket) -> None:
-    """Switch strict checks and explained errors on; close the socket where that fails.
+    """Enable strict checks and extended acks; close the socket on failure.
 
     Raises:
         KernelError: the kernel is older than 4.20; the socket is closed.
@@ -209,19 +209,19 @@ def demand_answers(sock: socket.socket) -> None:
 
 
 def receive(sock: socket.socket) -> bytes:
-    """Return the next datagram, whole. One thread at a time may read the socket.
+    """Return the next complete datagram. One thread at a time may read the socket.
 
-    The kernel returns its length first: that of a link with many altnames is above 64 KiB.
+    Its length is read first: that of a link with many altnames exceeds 64 KiB.
 
     Raises:
-        OSError: there is none now, or the socket fails.
+        OSError: there is no datagram now, or the socket failed.
     """
     length = sock.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
     return sock.recv(max(length, BUFFER_LEN))
 
 
 def messages(data: bytes) -> Iterator[NetlinkMessage]:
-    """Yield the messages of one datagram; a broken tail ends it."""
+    """Yield the messages of one datagram, up to a malformed one."""
     offset = 0
     while offset + HEADER_LEN <= len(data):
         length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
@@ -238,7 +238,7 @@ def _raise_if_failed(what: str, message: NetlinkMessage) -> None:
         return
     detail = ""
     if message.flags & NLM_F_ACK_TLVS:
-        # NETLINK_CAP_ACK leaves the request's header in an error, and nothing in a done.
+        # With NETLINK_CAP_ACK an error has the request's header only, a done has none.
         start = _ERROR.size + (HEADER_LEN if message.kind == NLMSG_ERROR else 0)
         detail = text(attributes(message.body, start).get(NLMSGERR_ATTR_MSG))
     raise KernelError(what, code, detail)

@@ -1,1 +1,1 @@
-"""RDMA netlink (NETLINK_RDMA) as typed values, one socket and a source of events."""
+"""RDMA netlink (NETLINK_RDMA): typed values, a socket and an event source."""

@@ -1,6 +1,6 @@
 """Character devices of RDMA devices, from sysfs (infiniband/core: user_mad.c, ucma.c).
 
-Numbers change when a device moves to another network namespace: resolve after every move.
+Device numbers change when a device moves to another network namespace.
 """
 
 import re
@@ -23,16 +23,15 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 def in_sysfs(sysfs: Path, rdma_device: str, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
     """Return the character devices of an RDMA device, sorted by path.
 
-    Those of devices in other network namespaces are told, too. Kinds that are not there are left
-    out.
+    Includes devices in other network namespaces. Kinds without a device are left out.
 
     Args:
-        sysfs: where sysfs is mounted.
+        sysfs: mount point of sysfs.
         rdma_device: its name ("mlx5_0").
-        kinds: which of them.
+        kinds: the requested kinds.
 
     Raises:
-        KernelError: nothing can be opened now.
+        KernelError: the process can open no file now.
     """
     found = (file for kind in map(CharDevKind, kinds) for file in _files(sysfs, kind, rdma_device))
     return tuple(sorted(found, key=lambda file: file.path))

@@ -1,9 +1,9 @@
-"""Messages of NETLINK_RDMA, decoded and encoded. Numbers: rdma/rdma_netlink.h.
+"""Codec of NETLINK_RDMA messages. Numbers: rdma/rdma_netlink.h.
 
 Rules:
-1. Bytes that are no such message are a KernelError EBADMSG, never anything else.
-2. Attributes that a newer kernel adds are skipped; an unknown word is "<unknown>".
-3. There is no fixed part: attributes follow struct nlmsghdr at once.
+1. Malformed bytes raise KernelError EBADMSG only.
+2. Attributes of newer kernels are skipped; an unknown enum value is "<unknown>".
+3. Attributes directly follow struct nlmsghdr.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from dranet_nri.linux.rdma.types import (
 )
 from dranet_nri.model import RdmaMode
 
-MAX_NAME: Final = 63  # IB_DEVICE_NAME_MAX - 1; the kernel cuts a longer one without a word
+MAX_NAME: Final = 63  # IB_DEVICE_NAME_MAX - 1; the kernel truncates a longer name silently
 
 _CLIENT: Final = 5 << 10  # RDMA_NL_NLDEV
 GET: Final = _CLIENT + 1
@@ -37,15 +37,13 @@ GROUP_NOTIFY: Final = 4
 
 DEV_INDEX: Final = 1
 DEV_NAME: Final = 2
-PORT_INDEX: Final = 3  # of a device: how many ports it has
-CAP_FLAGS: Final = 4
+PORT_INDEX: Final = 3
 FW_VERSION: Final = 5
 NODE_GUID: Final = 6
 SYS_IMAGE_GUID: Final = 7
 SUBNET_PREFIX: Final = 8
 LID: Final = 9
 SM_LID: Final = 10
-LMC: Final = 11
 PORT_STATE: Final = 12
 PORT_PHYS_STATE: Final = 13
 DEV_NODE_TYPE: Final = 14
@@ -56,9 +54,7 @@ DEV_PROTOCOL: Final = 67
 NET_NS_FD: Final = 68
 CHARDEV_TYPE: Final = 69
 CHARDEV_NAME: Final = 70
-CHARDEV_ABI: Final = 71
 CHARDEV: Final = 72
-SYS_PRIVILEGED_QKEY: Final = 96
 PARENT_NAME: Final = 100
 EVENT_TYPE: Final = 102
 SYS_MONITOR_MODE: Final = 103
@@ -108,7 +104,7 @@ def encode_rename(index: int, name: str) -> bytes:
     """Return the body of a SET that renames.
 
     Raises:
-        InvalidValueError: the kernel would take another name than this.
+        InvalidValueError: the kernel would truncate or refuse the name.
     """
     written = name.encode(errors="surrogateescape")
     if not 0 < len(written) <= MAX_NAME or b"/" in written or b"\0" in written:
@@ -121,7 +117,7 @@ def encode_rename(index: int, name: str) -> bytes:
 def encode_move(index: int, target_fd: int) -> bytes:
     """Return the body of a SET that moves to the namespace of a descriptor.
 
-    No name goes with it: through Linux 7.2 the kernel then renames and doesn't move.
+    It has no name attribute: up to Linux 7.2 the kernel then renames without a move.
     """
     return encode_index(index) + attribute(NET_NS_FD, U32.pack(target_fd))
 
@@ -132,9 +128,9 @@ def encode_mode(mode: RdmaMode) -> bytes:
 
 
 def encode_char_device(kind: CharDevKind, index: int, port: int) -> bytes:
-    """Return the body of a GET_CHARDEV; index and port are left out where the kind has none.
+    """Return the body of a GET_CHARDEV; index and port are left out if the kind has none.
 
-    The kernel refuses a connection manager that is asked for by device, and a umad without port.
+    The kernel refuses rdma_cm with a device index, and umad without a port.
     """
     body = attribute(CHARDEV_TYPE, kind.encode() + b"\0")
     if kind.per_device:
@@ -151,7 +147,7 @@ def decode_device(body: bytes) -> RdmaDevice:
     """Return the device of one GET answer.
 
     Raises:
-        KernelError: EBADMSG, it is none.
+        KernelError: EBADMSG: the message is malformed.
     """
     attrs = attributes(body)
     return RdmaDevice(
@@ -160,10 +156,8 @@ def decode_device(body: bytes) -> RdmaDevice:
         node_type=NODE_TYPES.get(u8(attrs.get(DEV_NODE_TYPE)), UNKNOWN),
         node_guid=_guid(attrs.get(NODE_GUID)),
         sys_image_guid=_guid(attrs.get(SYS_IMAGE_GUID)),
-        port_count=u32(attrs.get(PORT_INDEX)),
         protocol=text(attrs.get(DEV_PROTOCOL)),
         fw_version=text(attrs.get(FW_VERSION)),
-        cap_flags=u64(attrs.get(CAP_FLAGS)),
         parent=text(attrs.get(PARENT_NAME)),
     )
 
@@ -172,7 +166,7 @@ def decode_port(body: bytes) -> RdmaPort:
     """Return the port of one PORT_GET answer.
 
     Raises:
-        KernelError: EBADMSG, it is none.
+        KernelError: EBADMSG: the message is malformed.
     """
     attrs = attributes(body)
     return RdmaPort(
@@ -185,9 +179,7 @@ def decode_port(body: bytes) -> RdmaPort:
         netdev=text(attrs.get(NDEV_NAME)),
         lid=u32(attrs.get(LID)),
         sm_lid=u32(attrs.get(SM_LID)),
-        lmc=u8(attrs.get(LMC)),
         subnet_prefix=_guid(attrs.get(SUBNET_PREFIX)),
-        cap_flags=u64(attrs.get(CAP_FLAGS)),
     )
 
 
@@ -195,24 +187,23 @@ def decode_system(body: bytes) -> RdmaSystem:
     """Return the values of a SYS_GET answer.
 
     Raises:
-        KernelError: EBADMSG, its mode is unknown.
+        KernelError: EBADMSG: its mode is unknown.
     """
     attrs = attributes(body)
-    told = u8(_needed(attrs, SYS_NETNS_MODE, "namespace mode"))
-    if told not in _MODES:
-        raise _broken(f"namespace mode {told}")
+    mode = u8(_needed(attrs, SYS_NETNS_MODE, "namespace mode"))
+    if mode not in _MODES:
+        raise _broken(f"namespace mode {mode}")
     return RdmaSystem(
-        mode=_MODES[told],
+        mode=_MODES[mode],
         monitor=u8(attrs.get(SYS_MONITOR_MODE)) != 0,
-        privileged_qkey=u8(attrs.get(SYS_PRIVILEGED_QKEY)) != 0,
     )
 
 
 def decode_char_device(kind: CharDevKind, body: bytes) -> CharDev:
-    """Return the character device of a GET_CHARDEV answer, which doesn't repeat its kind.
+    """Return the character device of a GET_CHARDEV answer, which does not have its kind.
 
     Raises:
-        KernelError: EBADMSG, it is none.
+        KernelError: EBADMSG: the message is malformed.
     """
     attrs = attributes(body)
     number = u64(_needed(attrs, CHARDEV, "device number"))
@@ -222,17 +213,16 @@ def decode_char_device(kind: CharDevKind, body: bytes) -> CharDev:
         # huge_encode_dev, linux/kdev_t.h: 12 bits of major amid 20 of minor.
         major=number >> 8 & 0xFFF,
         minor=number & 0xFF | number >> 12 & 0xFFF00,
-        abi=u64(attrs.get(CHARDEV_ABI)),
     )
 
 
 def decode_event(body: bytes) -> RdmaEvent:
     """Return the event of one MONITOR message.
 
-    A net device's rename names no RDMA device.
+    The event of a net device's rename has no RDMA device.
 
     Raises:
-        KernelError: EBADMSG, it is none.
+        KernelError: EBADMSG: the message is malformed.
     """
     attrs = attributes(body)
     index = attrs.get(DEV_INDEX)
@@ -260,7 +250,7 @@ def _name(attrs: _Attributes, kind: int, what: str) -> str:
 
 
 def _guid(data: bytes | None) -> str:
-    """Return a GUID or a subnet prefix as sysfs words it, "" where it is absent."""
+    """Return a GUID or a subnet prefix in the form of sysfs, "" if absent."""
     if data is None:
         return ""
     digits = f"{u64(data):016x}"

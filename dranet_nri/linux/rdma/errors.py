@@ -1,4 +1,4 @@
-"""Meanings and remedies of the kernel's errnos for RDMA requests.
+"""Meanings and remedies of errnos for RDMA requests.
 
 Meanings: nldev.c and device.c of drivers/infiniband/core, Linux 5.3 to 7.3.
 """
@@ -53,16 +53,16 @@ MOVE_UNSUPPORTED: Final[Mapping[RdmaMode, str]] = {
 
 
 def absent(error: KernelError, index: int) -> KernelError:
-    """Return the error of a request about an index that no device here has."""
+    """Return the error for an index without a device in this namespace."""
     return KernelError(error.op, ENODEV, f"no RDMA device has index {index} in this namespace")
 
 
 def explained(error: KernelError, remedies: Remedies) -> KernelError:
-    """Return the error with what its errno means here, after the kernel's own words."""
+    """Return the error with the meaning of its errno, after the kernel's text."""
     words = (error.detail, remedies.get(error.code, ""))
     return KernelError(error.op, error.code, "; ".join(word for word in words if word))
 
 
 def unsupported(error: KernelError, mode: RdmaMode) -> KernelError:
-    """Return the EOPNOTSUPP of a move with what it means in this mode."""
+    """Return the EOPNOTSUPP of a move with its meaning in this mode."""
     return explained(error, {EOPNOTSUPP: MOVE_UNSUPPORTED[mode]})

@@ -1,4 +1,4 @@
-"""Events of one namespace's RDMA devices, for an event loop; see linux/netlink/multicast.py."""
+"""RDMA device events of one namespace, for an event loop; see linux/netlink/multicast.py."""
 
 import socket
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.socket import NETLINK_RDMA, open_here
 from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
 
-QUEUE_BYTES: Final = 1 << 20  # a driver that is reloaded sends hundreds of events at once
+QUEUE_BYTES: Final = 1 << 20  # a driver reload sends hundreds of events at once
 
 _WHAT: Final = "RDMA events"
 
 
 class RdmaMonitor(EventSource[RdmaEvent]):
-    """The source of these events."""
+    """Source of RDMA device events."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Take over a socket that is a member of the group and doesn't block."""
+        """Take over a non-blocking socket that is a member of the group."""
         super().__init__(sock, _WHAT, RdmaEvent(EventKind.LOST), _event)
 
 
@@ -27,10 +27,10 @@ def open_monitor() -> RdmaMonitor | None:
     """Open a monitor in the calling thread's own namespace.
 
     Returns:
-        None if the kernel has no RDMA, or announces nothing (before Linux 6.12).
+        None if the kernel has no RDMA, or sends no events (before Linux 6.12).
 
     Raises:
-        KernelError: there is no netlink; EPERM, the group is not for everyone.
+        KernelError: the kernel has no netlink; EPERM: the group needs privilege.
     """
     asked = open_here()
     if asked is None:
@@ -44,6 +44,6 @@ def open_monitor() -> RdmaMonitor | None:
 
 
 def _event(message: NetlinkMessage) -> Iterator[RdmaEvent]:
-    """Yield what the message announces, if it is an event."""
+    """Yield the event of a message, if it has one."""
     if message.kind == codec.MONITOR:
         yield codec.decode_event(message.body)

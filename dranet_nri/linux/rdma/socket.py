@@ -2,11 +2,11 @@
 
 Rules:
 1. A device is requested by index. The kernel looks it up in the socket's namespace.
-2. A move must also be sent by a thread inside the namespace that has the device: the kernel
-   compares the sender's with the device's. To move a device to the host, enter the pod's namespace,
-   open the socket there, and give the host's descriptor as target.
-3. A move may hang in the kernel as long as the device has users. A caller with a deadline runs it
-   in a thread that may be abandoned.
+2. A move must be sent by a thread inside the device's namespace: the kernel compares the sender's
+   namespace with the device's. To move a device to the host, enter the pod's namespace, open the
+   socket there, and pass the host's descriptor as target.
+3. A move may hang in the kernel while the device has users. A caller with a deadline runs it in a
+   thread that may be abandoned.
 """
 
 from errno import EINVAL, ENODEV, EOPNOTSUPP, EPROTONOSUPPORT
@@ -22,17 +22,17 @@ NETLINK_RDMA: Final = 20
 
 
 class RdmaSocket:
-    """A socket that belongs to one namespace, used by one thread at a time."""
+    """Socket in one namespace, for one thread at a time."""
 
     def __init__(self, netlink: NetlinkSocket) -> None:
         """Take over a socket of NETLINK_RDMA."""
         self._netlink = netlink
 
     def devices(self, where: str) -> tuple[RdmaDevice, ...]:
-        """Return the devices that the namespace sees: its own, or in shared mode all of them.
+        """Return the devices of the namespace; in shared mode all.
 
         Args:
-            where: what errors call the namespace.
+            where: name of the namespace in errors.
 
         Raises:
             KernelError: the kernel refused.
@@ -44,7 +44,7 @@ class RdmaSocket:
         """Return the device with that index.
 
         Raises:
-            KernelError: ENODEV, there is none here.
+            KernelError: ENODEV: there is none here.
         """
         try:
             body = self._netlink.get(what, codec.GET, codec.encode_index(index))
@@ -54,22 +54,11 @@ class RdmaSocket:
             raise
         return codec.decode_device(body)
 
-    def find_device(self, what: str, name: str) -> RdmaDevice:
-        """Return the device of that name.
-
-        Raises:
-            KernelError: ENODEV, there is none here.
-        """
-        for device in map(codec.decode_device, self._netlink.dump(what, codec.GET, b"")):
-            if device.name == name:
-                return device
-        raise KernelError(what, ENODEV, f"no RDMA device {name} in this namespace")
-
     def ports(self, what: str, index: int) -> tuple[RdmaPort, ...]:
-        """Return the ports of the device with that index, from 1 on.
+        """Return the ports of the device with that index, in order from 1.
 
         Raises:
-            KernelError: ENODEV, there is none here.
+            KernelError: ENODEV: there is none here.
         """
         try:
             found = self._netlink.dump(what, codec.PORT_GET, codec.encode_index(index))
@@ -80,7 +69,7 @@ class RdmaSocket:
         return tuple(map(codec.decode_port, found))
 
     def system(self) -> RdmaSystem:
-        """Return what holds for the whole machine. One cheap message: ask again before a move."""
+        """Return the settings of the machine. One cheap message: read it before each move."""
         return codec.decode_system(self._netlink.get("read the RDMA mode", codec.SYS_GET, b""))
 
     def char_device(
@@ -88,16 +77,16 @@ class RdmaSocket:
     ) -> CharDev | None:
         """Return the character device of that kind, None if there is none.
 
-        The kernel loads the module for it where it can. Numbers change with every move: ask after.
+        The kernel loads the module for it if it can. Numbers change with every move.
 
         Args:
-            what: how errors call it.
-            kind: of a device, of one of its ports (umad, issm), or of the machine (rdma_cm).
-            index: of the device.
-            port: for the kinds that have one for each.
+            what: name of the operation in errors.
+            kind: kind of a device, of one of its ports (umad, issm), or of the machine (rdma_cm).
+            index: index of the device.
+            port: port number, for kinds with one per port.
 
         Raises:
-            KernelError: ENODEV, no device has the index here; EINVAL, it has no such port.
+            KernelError: ENODEV: no device has the index here; EINVAL: it has no such port.
         """
         request = codec.encode_char_device(kind, index, port)
         try:
@@ -109,11 +98,11 @@ class RdmaSocket:
         return codec.decode_char_device(kind, body)
 
     def rename(self, what: str, index: int, name: str) -> None:
-        """Rename the device; one that has the name already stays as it is.
+        """Rename the device, unless it has the name.
 
         Raises:
-            KernelError: ENODEV; EEXIST, the name is taken; EPERM.
-            InvalidValueError: no device can have that name.
+            KernelError: ENODEV; EEXIST: the name is taken; EPERM.
+            InvalidValueError: the name is invalid.
         """
         request = codec.encode_rename(index, name)
         try:
@@ -124,11 +113,11 @@ class RdmaSocket:
     def move(self, what: str, index: int, target_fd: int) -> None:
         """Move the device to another namespace; see the rules for the calling thread.
 
-        Its users lose it, its character devices get new numbers, its index and name stay.
+        Its users lose it, its character devices get new numbers; its index and name stay.
 
         Raises:
-            KernelError: ENODEV; EOPNOTSUPP, in shared mode or with a driver that can't; EPERM;
-                EBADF or EINVAL, the target is no namespace; EEXIST, from Linux 7.3 on.
+            KernelError: ENODEV; EOPNOTSUPP: in shared mode or not supported by the driver; EPERM;
+                EBADF or EINVAL: the target is not a namespace; EEXIST: since Linux 7.3.
         """
         try:
             self._netlink.do(what, codec.SET, 0, codec.encode_move(index, target_fd))
@@ -138,10 +127,10 @@ class RdmaSocket:
             raise self._explained(error, index, errors.MOVE) from error
 
     def set_mode(self, mode: RdmaMode) -> None:
-        """Let each device belong to one namespace, or to all of them.
+        """Set the RDMA mode of the machine.
 
         Raises:
-            KernelError: EBUSY, there are other network namespaces than the host's; EPERM.
+            KernelError: EBUSY: other network namespaces than the host's exist; EPERM.
         """
         what = f"set the RDMA mode to {mode}"
         try:
@@ -154,14 +143,14 @@ class RdmaSocket:
         self._netlink.close()
 
     def _unsupported(self, error: KernelError) -> KernelError:
-        """Return the error in full: the kernel says EOPNOTSUPP of the mode and of the driver."""
+        """Return the error with its meaning: EOPNOTSUPP is for the mode or for the driver."""
         try:
             return errors.unsupported(error, self.system().mode)
         except KernelError:
             return error
 
     def _explained(self, error: KernelError, index: int, meanings: errors.Remedies) -> KernelError:
-        """Return the error in full. Of an index that no device has, the kernel says EINVAL."""
+        """Return the error with its meaning. The kernel returns EINVAL for an unknown index."""
         if error.code == EINVAL:
             try:
                 self.device_at(error.op, index)
@@ -174,11 +163,11 @@ class RdmaSocket:
 def open_here() -> RdmaSocket | None:
     """Open a socket in the calling thread's own namespace; None if the kernel has no RDMA.
 
-    The kernel loads ib_core for it where it can, with all that this takes: a node without RDMA
-    hardware is better not asked.
+    The kernel loads ib_core for the socket if it can, so it should not be opened on a node without
+    RDMA hardware.
 
     Raises:
-        KernelError: there is no netlink, or the kernel is older than 4.20.
+        KernelError: the kernel has no netlink, or is older than 4.20.
     """
     try:
         sock = open_socket(NETLINK_RDMA)

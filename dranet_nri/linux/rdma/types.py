@@ -1,7 +1,7 @@
-"""NETLINK_RDMA values: devices, links, character devices and events.
+"""NETLINK_RDMA values: devices, ports, character devices and events.
 
-Words for node types, states and GUIDs are those of sysfs (drivers/infiniband/core/sysfs.c), so that
-a value from here and one from /sys/class/infiniband compare equal.
+Node types, states and GUIDs have the form of sysfs (drivers/infiniband/core/sysfs.c), so that they
+compare equal with values from /sys/class/infiniband.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dranet_nri.model import RdmaMode
 
 
 class CharDevKind(StrEnum):
-    """Kinds of character devices, by the name that GET_CHARDEV takes."""
+    """Kinds of character devices, by their name in GET_CHARDEV."""
 
     UVERBS = "uverbs"
     UMAD = "umad"
@@ -20,17 +20,17 @@ class CharDevKind(StrEnum):
 
     @property
     def per_port(self) -> bool:
-        """Whether each port of a device has one of its own."""
+        """Whether each port of a device has its own."""
         return self in {CharDevKind.UMAD, CharDevKind.ISSM}
 
     @property
     def per_device(self) -> bool:
-        """Whether it belongs to a device; the connection manager's serves all of them."""
+        """Whether it belongs to a device; rdma_cm serves all devices."""
         return self is not CharDevKind.RDMA_CM
 
 
 class EventKind(StrEnum):
-    """Kinds of enum rdma_nl_notify_event_type; the last two are this package's."""
+    """Kinds of enum rdma_nl_notify_event_type; the last two are defined here."""
 
     REGISTER = "register"
     UNREGISTER = "unregister"
@@ -38,23 +38,22 @@ class EventKind(StrEnum):
     NETDEV_DETACH = "netdev detach"
     RENAME = "rename"
     NETDEV_RENAME = "netdev rename"
-    OTHER = "other"  # a newer kernel's
-    LOST = "lost"  # events were dropped: look at everything anew
+    OTHER = "other"  # of a newer kernel
+    LOST = "lost"  # events were dropped: read everything again
 
 
 @dataclass(frozen=True, slots=True)
 class RdmaDevice:
-    """One RDMA device that the socket's namespace can see.
+    """One RDMA device of the socket's namespace.
 
     Attributes:
-        index: survives renames and moves, not a reload of the driver. 0 is one too.
-        node_type: "CA", "RNIC", "switch", … ; "<unknown>" for a newer kernel's.
+        index: survives renames and moves, not a reload of the driver; may be 0.
+        node_type: "CA", "RNIC", "switch", … ; "<unknown>" for one of a newer kernel.
         node_guid: "0c42:a103:0065:5a1e".
-        sys_image_guid: in the same form; the same for all devices of one card.
-        port_count: ports are numbered from 1.
-        protocol: "ib", "roce", "iw", "usnic", "opa", "" where the driver has none (EFA).
-        fw_version: "" where the driver has none.
-        parent: name of the RDMA device whose sub-device it is, "" if none.
+        sys_image_guid: in the same form; equal for all devices of one card.
+        protocol: "ib", "roce", "iw", "usnic", "opa", "" if the driver has none (EFA).
+        fw_version: "" if the driver has none.
+        parent: name of the RDMA device of a sub-device, else "".
     """
 
     index: int
@@ -62,10 +61,8 @@ class RdmaDevice:
     node_type: str = ""
     node_guid: str = ""
     sys_image_guid: str = ""
-    port_count: int = 0
     protocol: str = ""
     fw_version: str = ""
-    cap_flags: int = 0
     parent: str = ""
 
 
@@ -75,10 +72,10 @@ class RdmaPort:
 
     Attributes:
         index, device: the device's index and name.
-        port: 1 and up.
+        port: port number, 1 or more.
         state: "ACTIVE", "DOWN", "INIT", …; phys_state: "LinkUp", "Disabled", …
-        netdev_index, netdev: its net device, 0 and "" where it has none in this namespace.
-        lid, sm_lid, lmc, subnet_prefix, cap_flags: of InfiniBand ports; 0 and "" elsewhere.
+        netdev_index, netdev: its net device, 0 and "" without one in this namespace.
+        lid, sm_lid, subnet_prefix: of InfiniBand ports; 0 and "" elsewhere.
     """
 
     index: int
@@ -90,9 +87,7 @@ class RdmaPort:
     netdev: str = ""
     lid: int = 0
     sm_lid: int = 0
-    lmc: int = 0
     subnet_prefix: str = ""
-    cap_flags: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +95,11 @@ class RdmaSystem:
     """RDMA settings of the whole machine.
 
     Attributes:
-        monitor: the kernel announces what happens to RDMA devices (Linux 6.12 and later).
-        privileged_qkey: users without CAP_NET_RAW may take privileged Q_Keys.
+        monitor: the kernel sends RDMA device events (since Linux 6.12).
     """
 
     mode: RdmaMode
     monitor: bool = False
-    privileged_qkey: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +107,17 @@ class CharDev:
     """A character device; numbers change when the RDMA device moves.
 
     Attributes:
-        name: below /dev/infiniband ("uverbs0").
-        abi: version of its interface.
+        name: file name in /dev/infiniband ("uverbs0").
     """
 
     kind: CharDevKind
     name: str
     major: int
     minor: int
-    abi: int = 0
 
     @property
     def path(self) -> str:
-        """Return where udev puts it."""
+        """Return its path, as created by udev."""
         return f"/dev/infiniband/{self.name}"
 
 
@@ -135,9 +126,9 @@ class RdmaEvent:
     """One event.
 
     Attributes:
-        index, device: of the RDMA device, None and "" where the event has none.
-        port: 0 where it is about the whole device.
-        netdev_index, netdev: of the net device, 0 and "" where none is named.
+        index, device: index and name of the RDMA device, None and "" without one.
+        port: port number, 0 for the whole device.
+        netdev_index, netdev: the net device, 0 and "" without one.
     """
 
     kind: EventKind

@@ -1,7 +1,7 @@
-"""RDMA events on an event loop, for as long as the host has RDMA devices.
+"""Listener for RDMA events on an event loop, while the host has RDMA devices.
 
-A socket of NETLINK_RDMA keeps ib_core from being unloaded (netlink_create in af_netlink.c), and a
-reload of a vendor's drivers unloads it: so the socket is closed with the last device.
+A socket of NETLINK_RDMA blocks the unload of ib_core (netlink_create in af_netlink.c), which the
+reload of a vendor's drivers includes: so the socket is closed with the last device.
 """
 
 import asyncio
@@ -20,28 +20,28 @@ class RdmaListener:
     def __init__(
         self,
         sysfs: Path,
-        heard: Callable[[tuple[RdmaEvent, ...]], None],
-        deaf: Callable[[KernelError], None],
+        on_events: Callable[[tuple[RdmaEvent, ...]], None],
+        on_error: Callable[[KernelError], None],
         opened: Callable[[], RdmaMonitor | None] = open_monitor,
     ) -> None:
-        """Prepare; nothing is opened before follow.
+        """Prepare; `follow` opens the socket.
 
         Args:
             sysfs: a mount of sysfs of this network namespace.
-            heard: called with events as they come.
-            deaf: called with the reason when no events come, until the devices change.
+            on_events: called with received events.
+            on_error: called with the reason if events cannot be received; follow retries.
             opened: opens the socket; see open_monitor.
         """
         self._devices = sysfs / "class/infiniband"
-        self._heard, self._deaf, self._opened = heard, deaf, opened
+        self._on_events, self._on_error, self._opened = on_events, on_error, opened
         self._there = False
         self._monitor: RdmaMonitor | None = None
 
     def follow(self) -> None:
         """Listen if there are RDMA devices, stop if there are none.
 
-        To be called on the running event loop, at first and after device events: those tell as
-        well what comes and goes. Without a device, asking would load RDMA.
+        Called on the running event loop, at the start and after device events, which also report
+        RDMA devices. Without a device a socket would load RDMA modules.
         """
         there = _has_entries(self._devices)
         if there == self._there:
@@ -64,9 +64,9 @@ class RdmaListener:
         try:
             self._monitor = monitor = self._opened()
         except KernelError as error:
-            self._deaf(error)
+            self._on_error(error)
             return
-        if monitor is not None:  # before Linux 6.12 nothing is announced
+        if monitor is not None:  # None before Linux 6.12
             asyncio.get_running_loop().add_reader(monitor.fileno(), self._take, monitor)
 
     def _take(self, monitor: RdmaMonitor) -> None:
@@ -74,10 +74,10 @@ class RdmaListener:
             events = tuple(monitor.pending())
         except KernelError as error:
             self.close()
-            self._deaf(error)
+            self._on_error(error)
             return
         if events:
-            self._heard(events)
+            self._on_events(events)
 
 
 def _has_entries(folder: Path) -> bool:

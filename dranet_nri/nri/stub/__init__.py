@@ -1,4 +1,4 @@
-"""The plugin's connection to the runtime: sockets, time and tasks around dranet_nri.nri.wire."""
+"""Plugin connection to the runtime: sockets, timers and tasks around dranet_nri.nri.wire."""
 
 from dranet_nri.nri.stub.connection import Connection
 from dranet_nri.nri.stub.endpoint import DEFAULT_PATH, Endpoint, endpoint_from_environ

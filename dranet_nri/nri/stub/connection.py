@@ -1,4 +1,4 @@
-"""Connection lifecycle of the plugin at the runtime: connect, serve, reconnect, stop."""
+"""Lifecycle of the plugin's connection to the runtime: connect, serve, reconnect, stop."""
 
 import asyncio
 import random as random_module
@@ -36,10 +36,11 @@ from dranet_nri.nri.wire.session import (
 
 FIRST_PAUSE_S: Final = 0.2  # before the second try to connect; doubles with each
 LONGEST_PAUSE_S: Final = 10.0
-CLOSE_WAIT_S: Final = 1.0  # for the last answers to leave
-FIRST_WORD_S: Final = 10.0  # for the handshake, before its delay is told
-# The runtime takes plugins one at a time. containerd, since 1.7.26 and 2.0.3, lets none in while it
-# works on a container or a sandbox, and begins no such work while one waits (containerd#14083).
+CLOSE_WAIT_S: Final = 1.0  # for the last answers to be written
+FIRST_REPORT_S: Final = 10.0  # of the handshake, before its delay is reported; doubles
+# The runtime registers plugins one at a time. containerd, since 1.7.26 and 2.0.3, registers none
+# while it works on a container or a sandbox, and starts no such work while a plugin waits
+# (containerd#14083).
 UNANSWERED: Final = (
     "the runtime has not answered RegisterPlugin for {:.0f} s: another NRI plugin may keep it "
     "waiting; if none does, it hangs: restart it"
@@ -52,7 +53,7 @@ HELD_UP: Final = (
 
 
 class Connection:
-    """Keeps one plugin registered for as long as it runs."""
+    """Keeps one plugin registered while it runs."""
 
     def __init__(
         self,
@@ -66,17 +67,17 @@ class Connection:
         random: Callable[[], float] = random_module.random,
         grace_s: float = 5.0,
     ) -> None:
-        """Prepare; nothing is connected before run.
+        """Prepare; `run` connects.
 
         Args:
             endpoint: the plugin's name and index, and the runtime's socket.
-            handler: does the work.
+            handler: handles the hooks.
             notify: called with events for an operator, on the event loop; must not raise.
             answered: called with each answer, on the event loop; must not raise.
-            clock: monotonic seconds; deadlines are of it.
-            sleep: waits that many seconds of it.
-            random: 0 to 1, for the pauses between tries.
-            grace_s: how long hooks at work may go on after close.
+            clock: monotonic seconds; deadlines use it.
+            sleep: waits that many seconds of `clock`.
+            random: 0 to 1, the jitter of the back-off.
+            grace_s: seconds that running hooks get after close.
         """
         self._endpoint = endpoint
         self._notify = notify
@@ -91,7 +92,7 @@ class Connection:
 
     @property
     def status(self) -> ConnectionStatus:
-        """How things are now."""
+        """Return the current status."""
         link = self._link
         return replace(
             self._status,
@@ -100,11 +101,11 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Make run end: hooks at work get their grace, those unfinished an error."""
+        """End `run`: running hooks get grace_s; then unfinished ones are refused or succeed."""
         self._closing.set()
 
     async def run(self) -> None:
-        """Serve until close is called, or until the runtime that launched the plugin is gone."""
+        """Serve until close is called, or until the runtime that launched the plugin exits."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 connected = tasks.create_task(self._stay_connected())
@@ -121,7 +122,7 @@ class Connection:
         await self._hooks.settle(self._grace_s)
         if self._link is not None and self._link.alive:
             self._link.finish("the plugin stops")
-            await self._lost_within(self._link, CLOSE_WAIT_S)
+            await self._wait_closed(self._link, CLOSE_WAIT_S)
 
     async def _stay_connected(self) -> None:
         while not self._closing.is_set():
@@ -137,33 +138,33 @@ class Connection:
             await self._sleep(pause)
 
     async def _connect_once(self) -> str:
-        """Serve one connection to its end; return why it ended."""
+        """Serve one connection; return the reason of its end."""
         session = PluginSession(self._endpoint.name, self._endpoint.idx)
         link = Transport(session, self._clock, self._deliver)
         self._link = link
-        waiting: asyncio.Future[None] | None = None
+        delay_report: asyncio.Future[None] | None = None
         try:
             await self._dial(link)
-            waiting = asyncio.ensure_future(self._tell_of_waiting(link))
-            await self._lost_within(link, REGISTER_TIMEOUT_S)
+            delay_report = asyncio.ensure_future(self._report_delay(link))
+            await self._wait_closed(link, REGISTER_TIMEOUT_S)
             if link.state is HandshakeState.CONNECTING:
                 link.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
             await asyncio.wait({link.lost})
         except OSError as error:
             return f"{self._endpoint.path}: {error.strerror or error}"
         finally:
-            if waiting is not None:
-                waiting.cancel()
+            if delay_report is not None:
+                delay_report.cancel()
             await self._end(link)
         return link.reason
 
-    async def _tell_of_waiting(self, link: Transport) -> None:
-        """Say what keeps the link from serving, each time that the wait has doubled."""
-        waited_s = FIRST_WORD_S
+    async def _report_delay(self, link: Transport) -> None:
+        """Report why the transport does not serve, each time the wait has doubled."""
+        waited_s = FIRST_REPORT_S
         await self._sleep(waited_s)
         while link.alive and link.state is not HandshakeState.SERVING:
-            held_up = UNANSWERED if link.state is HandshakeState.CONNECTING else HELD_UP
-            reason = held_up.format(waited_s)
+            text = UNANSWERED if link.state is HandshakeState.CONNECTING else HELD_UP
+            reason = text.format(waited_s)
             self._status = replace(self._status, last_error=reason)
             self._notify(Unsynchronized(waited_s, reason))
             await self._sleep(waited_s)
@@ -184,7 +185,7 @@ class Connection:
             inherited = socket.socket(fileno=self._endpoint.fd)
             await loop.create_unix_connection(lambda: link, sock=inherited)
 
-    async def _lost_within(self, link: Transport, seconds: float) -> None:
+    async def _wait_closed(self, link: Transport, seconds: float) -> None:
         timer = asyncio.ensure_future(self._sleep(seconds))
         try:
             await asyncio.wait({timer, link.lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -194,10 +195,8 @@ class Connection:
     def _deliver(self, link: Transport, event: SessionEvent, arrival: float) -> None:
         match event:
             case PodEvent() | ContainerEvent():
-                self._status = replace(self._status, last_event=arrival)
                 self._hooks.submit(event, link, arrival)
             case PodsSynchronized():
-                self._status = replace(self._status, last_event=arrival)
                 self._hooks.synchronize(event)
                 self._note_serving(link)
             case RegistrationAccepted():

@@ -1,14 +1,14 @@
-"""The hook dispatcher: order, deadlines and answers.
+"""Hook dispatcher: order, deadlines and answers of hooks.
 
 Rules:
-1. Hooks of one sandbox run one at a time in the order of the wire, across connections too.
-2. Each call is answered once, before the runtime's timeout: the runtime treats a timeout as success
+1. Hooks of one sandbox run one at a time in arrival order, also across connections.
+2. Each call is answered once, before the runtime's timeout: a runtime treats a timeout as success
    and disconnects the plugin.
 3. At the deadline RunPodSandbox, StopPodSandbox and RemovePodSandbox are answered with success
    and continue; CreateContainer is answered with an error and cancelled, because a container must
    not start without its devices.
-4. While it stops, a plugin refuses calls it has no time for where the handler allows it; others
-   are answered with success.
+4. A stopping plugin refuses unfinished calls if the handler permits it; the others are answered
+   with success.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from dranet_nri.nri.wire.session import (
 from dranet_nri.nri.wire.ttrpc import RpcCode
 from dranet_nri.plan.refusals import described
 
-BUDGET_SHARE: Final = 0.8  # of the runtime's timeout; the rest is for the way back
-DEFAULT_BUDGET_S: Final = 30.0  # for a call without timeout
-SHORTEST_BUDGET_S: Final = 0.001  # below this nothing can be done; answered by rule 3 at once
+BUDGET_SHARE: Final = 0.8  # of the runtime's timeout; the rest is for the answer's transport
+DEFAULT_BUDGET_S: Final = 30.0  # of a call without timeout
+SHORTEST_BUDGET_S: Final = 0.001  # a call with less is answered by rule 3 at once
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -42,7 +42,7 @@ class _Hook:
     event: HookEvent
     link: Transport
     deadline: float
-    tell: Callable[["_Hook", Outcome], None]
+    on_answer: Callable[["_Hook", Outcome], None]
     answered: bool = False
     task: asyncio.Task[None] | None = None
     watch: asyncio.Task[None] | None = None
@@ -63,32 +63,32 @@ class _Hook:
         if self.open:
             self.link.reply(self.event.call, edits)
             self.answered = True
-            self.tell(self, outcome)
+            self.on_answer(self, outcome)
 
     def refuse(self, text: str, code: RpcCode = RpcCode.UNKNOWN) -> None:
         if self.open:
             self.answered = True
             self.link.refuse(self.event.call, text, code)
-            self.tell(self, "failed")
+            self.on_answer(self, "failed")
 
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The hooks of one sandbox: the owner of the lock works, others wait in order."""
+    """Hooks of one sandbox: the owner of the lock runs, the others wait in order."""
 
     hooks: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def deadline_of(call: PendingCall, arrival: float) -> float:
-    """Return when the call must be answered, in seconds of the clock that arrival is of."""
+    """Return the deadline of the answer, in seconds of the clock of `arrival`."""
     if call.timeout_nano == 0:
         return arrival + DEFAULT_BUDGET_S
     return arrival + BUDGET_SHARE * call.timeout_nano / 1e9
 
 
 class Dispatcher:
-    """Every hook that is not done, of this connection and of those before."""
+    """Runs the hooks of this connection, and unfinished ones of earlier connections."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Dispatcher:
         notify: Notify,
         answered: Answered,
     ) -> None:
-        """Start with none."""
+        """Start without hooks."""
         self._handler = handler
         self._clock = clock
         self._sleep = sleep
@@ -111,39 +111,39 @@ class Dispatcher:
         self._stopping = False
 
     def synchronize(self, event: PodsSynchronized) -> None:
-        """Give the list to the handler, after the one before; later hooks wait for it."""
+        """Hand the list to the handler, after the previous list; later hooks wait for it."""
         if not self._stopping:
             self._synchronizing = self._own(self._synchronize(event, self._synchronizing))
 
     def submit(self, event: HookEvent, link: Transport, arrival: float) -> None:
-        """Answer the event now if there is nothing to do, else when its turn has come."""
+        """Answer the event at once if it needs no work, else queue its hook."""
 
-        def tell(hook: _Hook, outcome: Outcome) -> None:
+        def on_answer(hook: _Hook, outcome: Outcome) -> None:
             self._answered(hook.name, event.pod, outcome, self._clock() - arrival)
 
-        hook = _Hook(event, link, deadline_of(event.call, arrival), tell)
-        if event.pod.sandbox_id not in self._queues and self._settled_at_once(hook):
+        hook = _Hook(event, link, deadline_of(event.call, arrival), on_answer)
+        if event.pod.sandbox_id not in self._queues and self._answered_at_once(hook):
             return
         if self._stopping:
-            self._turn_away(hook)
+            self._refuse_unfinished(hook)
             return
-        left = hook.deadline - self._clock()
-        if left < SHORTEST_BUDGET_S:
+        remaining_s = hook.deadline - self._clock()
+        if remaining_s < SHORTEST_BUDGET_S:
             self._expire(hook)
             if isinstance(event, ContainerEvent):
                 return
         else:
-            hook.watch = self._own(self._watch(hook, left))
+            hook.watch = self._own(self._watch(hook, remaining_s))
         self._enqueue(hook)
 
     def disconnected(self) -> None:
-        """Cancel the work that only the lost connection could use; the rest goes on."""
+        """Cancel work whose answer needs the lost connection; the rest continues."""
         for hook in self._hooks:
             if isinstance(hook.event, ContainerEvent):
                 _cancel(hook.task)
 
     async def settle(self, grace_s: float) -> None:
-        """Take no more work, wait up to grace_s for what is there, answer what is left over."""
+        """Accept no more hooks, wait up to grace_s for running ones, answer the rest."""
         self._stopping = True
         timer = asyncio.ensure_future(self._sleep(grace_s))
         try:
@@ -153,10 +153,10 @@ class Dispatcher:
         finally:
             timer.cancel()
         for hook in self._hooks:
-            self._turn_away(hook)
+            self._refuse_unfinished(hook)
 
     async def cancel(self) -> None:
-        """Cancel what is left and wait for its end."""
+        """Cancel the remaining tasks and wait for their end."""
         self._stopping = True
         for task in self._tasks:
             task.cancel()
@@ -168,7 +168,7 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _turn_away(self, hook: _Hook) -> None:
+    def _refuse_unfinished(self, hook: _Hook) -> None:
         if not hook.open:
             return
         if self._handler.may_refuse(hook.event.pod, hook.container):
@@ -177,11 +177,11 @@ class Dispatcher:
         else:
             hook.reply(None)
 
-    def _settled_at_once(self, hook: _Hook) -> bool:
+    def _answered_at_once(self, hook: _Hook) -> bool:
         try:
             unclaimed = self._handler.is_unclaimed(hook.event.pod, hook.container)
-        except Exception as error:  # noqa: BLE001 - one pod's trouble must not cost the connection
-            self._notify(HookFailed(hook.name, hook.event.pod, error, told=False))
+        except Exception as error:  # noqa: BLE001 - one pod's failure must not end the connection
+            self._notify(HookFailed(hook.name, hook.event.pod, error, reported=False))
             return False
         if unclaimed:
             hook.reply(None, "noop")
@@ -196,7 +196,7 @@ class Dispatcher:
 
     def _done(self, hook: _Hook, queue: _Queue) -> None:
         _cancel(hook.watch)
-        hook.watch = hook.task = None  # a cycle would leave every hook to the garbage collector
+        hook.watch = hook.task = None  # a reference cycle would keep each hook until a collection
         self._hooks.discard(hook)
         queue.hooks -= 1
         if queue.hooks == 0:
@@ -209,7 +209,7 @@ class Dispatcher:
             await _finished(synchronizing)
             try:
                 hook.reply(await self._call(hook))
-            except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the plugin
+            except Exception as error:  # noqa: BLE001 - one pod's failure must not end the plugin
                 self._fail(hook, error)
 
     async def _call(self, hook: _Hook) -> Edits | None:
@@ -225,12 +225,12 @@ class Dispatcher:
         return None
 
     def _fail(self, hook: _Hook, error: Exception) -> None:
-        told = hook.open
+        reported = hook.open
         hook.refuse(described(error))
-        self._notify(HookFailed(hook.name, hook.event.pod, error, told))
+        self._notify(HookFailed(hook.name, hook.event.pod, error, reported))
 
-    async def _watch(self, hook: _Hook, left: float) -> None:
-        await self._sleep(left)
+    async def _watch(self, hook: _Hook, remaining_s: float) -> None:
+        await self._sleep(remaining_s)
         if hook.open:
             self._expire(hook)
 
@@ -252,8 +252,8 @@ class Dispatcher:
         await _finished(previous)
         try:
             await self._handler.synchronize(event.pods)
-        except Exception as error:  # noqa: BLE001 - the next list or the sweep repairs it
-            self._notify(HookFailed("Synchronize", None, error, told=False))
+        except Exception as error:  # noqa: BLE001 - the next list or the resync repairs it
+            self._notify(HookFailed("Synchronize", None, error, reported=False))
 
 
 async def _finished(task: asyncio.Task[None] | None) -> None:

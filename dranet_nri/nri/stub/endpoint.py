@@ -1,4 +1,4 @@
-"""The plugin's endpoint: its name and index at the runtime, and the runtime's socket."""
+"""Plugin endpoint: name and index of the plugin, and the runtime's socket."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Final
 from dranet_nri.errors import InvalidValueError
 
 DEFAULT_PATH: Final = "/var/run/nri/nri.sock"
-MAX_PATH: Final = 107  # sun_path of unix(7), less its final zero
+MAX_PATH: Final = 107  # sun_path of unix(7), without the final NUL
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.+-]+")
 _IDX: Final = re.compile(r"[0-9]{2}")
@@ -16,13 +16,13 @@ _IDX: Final = re.compile(r"[0-9]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One plugin's place at one runtime.
+    """Identity of a plugin at one runtime.
 
     Attributes:
         name, idx: plugin name and its two-digit index; lower ones are called first.
         path: the runtime's socket.
-        fd: the socket inherited from the runtime that started the plugin, None to dial. There is no
-            second one, so its end is the plugin's.
+        fd: the socket inherited from the runtime that launched the plugin, None to connect. The
+            plugin ends with it.
     """
 
     name: str
@@ -31,10 +31,10 @@ class Endpoint:
     fd: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what every runtime refuses.
+        """Check what runtimes check.
 
         Raises:
-            InvalidValueError: name, idx or path breaks its rule.
+            InvalidValueError: name, idx or path is invalid.
         """
         if not _NAME.fullmatch(self.name):
             raise InvalidValueError(f"plugin name {self.name!r}: use letters, digits and _ . + -")
@@ -47,11 +47,10 @@ class Endpoint:
 def endpoint_from_environ(environ: Mapping[str, str], dialled: Endpoint) -> Endpoint:
     """Return the endpoint of a plugin that the runtime launched, else dialled.
 
-    A runtime hands its plugins a socket and an identity in NRI_PLUGIN_SOCKET, NRI_PLUGIN_NAME and
-    NRI_PLUGIN_IDX.
+    A runtime passes socket and identity in NRI_PLUGIN_SOCKET, NRI_PLUGIN_NAME and NRI_PLUGIN_IDX.
 
     Raises:
-        InvalidValueError: the socket is named, and a variable is unusable.
+        InvalidValueError: NRI_PLUGIN_SOCKET is set, and a variable is invalid.
     """
     number = environ.get("NRI_PLUGIN_SOCKET")
     if number is None:

@@ -1,6 +1,6 @@
-"""The handler interface of the connection, and the events that the handler receives.
+"""Handler interface of the connection, and its events for operators.
 
-Times are seconds of the clock given to the connection, time.monotonic by default.
+Times are seconds of the connection's clock, time.monotonic by default.
 """
 
 from collections.abc import Callable
@@ -11,60 +11,59 @@ from dranet_nri.model import Container, Edits, Pod
 
 
 class Handler(Protocol):
-    """Does the work of the hooks.
+    """Handles the hooks.
 
-    Hooks of one sandbox come one at a time in the order of the wire; those of different sandboxes
-    run side by side. A hook that fails raises: a DranetError's text is what the runtime and so
-    the pod's event say, anything else is reported as a fault of ours. What a hook raises after it
-    was answered goes to the notices.
+    Hooks of one sandbox are called one at a time in arrival order; those of different sandboxes run
+    concurrently. A failed hook raises: the runtime and the pod's event get the text of a
+    DranetError; any other exception is reported as an internal error. An exception after the
+    answer is only notified.
 
-    A hook is cancelled when the plugin stops and it doesn't end in time. Only create_container is
-    cancelled for being late, or when its connection is lost.
+    A hook that does not end in time is cancelled when the plugin stops. create_container is also
+    cancelled at its deadline, and when its connection is lost.
     """
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
-        """Return whether this hook of the sandbox, or of its container, has nothing to do.
+        """Return whether the hook of the sandbox, or of its container, needs no work.
 
-        Called for every event of a sandbox that has no hook at work; True answers it with success
-        on the spot. Must be quick, and False for a sandbox that something is still held for. What
-        it raises is told, and the hook runs.
+        Called for each event of a sandbox without a queued hook; True answers it with success at
+        once. Must be quick, and False for a sandbox that may own devices. If it raises, the hook
+        runs.
         """
 
     def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
-        """Return whether a hook of the sandbox, or of its container, may fail undone.
+        """Return whether an unfinished hook of the sandbox or container may be refused.
 
-        Called for each hook that a plugin which stops has no time for; False answers it with
-        success. Must be quick, and must not raise.
+        Called for each unfinished hook of a stopping plugin; False answers it with success. Must be
+        quick, and must not raise.
         """
 
     async def synchronize(self, pods: tuple[Pod, ...]) -> None:
-        """Take the list of every pod that exists; it is answered already.
+        """Process the list of all pods; the call is already answered.
 
-        Stopped sandboxes are in it as well. Hooks that arrive later wait until this returns while
-        their deadlines run: take the list, start the work elsewhere, return. Called once per
-        connection, and one call at a time.
+        The list includes stopped sandboxes. Later hooks wait for the return while their deadlines
+        run, so that long work belongs elsewhere. Called once per connection, one call at a time.
         """
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:
-        """Attach. Still at work at the deadline, it is answered with success and goes on.
+        """Attach. At the deadline it is answered with success and continues.
 
-        What it raises rejects the sandbox, so it must not where that is not wanted.
-        The deadline may have passed before the call: the wait for its turn counts.
+        An exception rejects the sandbox. The deadline may have passed before the call: time in the
+        queue counts.
         """
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Detach. Late, it is answered with success and goes on. pod.netns_path may be empty."""
+        """Detach. At the deadline it succeeds and continues. pod.netns_path may be empty."""
 
     async def remove_pod_sandbox(self, pod: Pod) -> None:
-        """Forget the sandbox. Late, it is answered with success and goes on."""
+        """Forget the sandbox. At the deadline it succeeds and continues."""
 
     async def create_container(self, pod: Pod, container: Container, deadline: float) -> Edits:
-        """Return what the container gets. At the deadline it is answered with an error."""
+        """Return the container's edits. At the deadline it is answered with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Registered and synchronised: events come from now on."""
+    """The plugin is registered and synchronized: events follow."""
 
     runtime_name: str
     runtime_version: str
@@ -73,9 +72,9 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Unsynchronized:
-    """The runtime has not synchronized a connection for that long; repeated as the time doubles.
+    """The runtime has not synchronized for waited_s seconds; repeated as the time doubles.
 
-    Until it does, it sends no pod events, and containerd starts no pod.
+    Before that it sends no pod events, and containerd starts no pod.
     """
 
     waited_s: float
@@ -84,9 +83,9 @@ class Unsynchronized:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The connection is lost or was not made; not said of the end that close brings.
+    """The connection was lost or not established; not sent for close.
 
-    retry_s is the pause before the next try, None if there is none.
+    retry_s is the delay of the next attempt, None if there is none.
     """
 
     reason: str
@@ -95,7 +94,7 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class HookLate:
-    """A hook met its deadline and was answered for it: success, or an error for a container."""
+    """A hook reached its deadline and was answered: success, or an error for a container."""
 
     hook: str
     pod: Pod
@@ -107,35 +106,33 @@ class HookFailed:
 
     Attributes:
         hook: name of the rpc.
-        pod: whose; None for Synchronize.
-        told: the runtime got the error. False after a late answer or a lost connection.
+        pod: its pod; None for Synchronize.
+        reported: the runtime got the error. False after a late answer or a lost connection.
     """
 
     hook: str
     pod: Pod | None
     error: Exception
-    told: bool
+    reported: bool
 
 
 Notice = Serving | Unsynchronized | Disconnected | HookLate | HookFailed
 Notify = Callable[[Notice], None]
 
 
-Outcome = Literal["success", "failed", "noop"]  # noop: with success on the spot, is_unclaimed
-Answered = Callable[[str, Pod, Outcome, float], None]  # name of the rpc, seconds since it came
+Outcome = Literal["success", "failed", "noop"]  # noop: success at once, see is_unclaimed
+Answered = Callable[[str, Pod, Outcome, float], None]  # first name of the rpc, last seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """The state of the connection, for probes.
+    """State of the connection, for probes.
 
     Attributes:
-        connected: there is a socket; says nothing about the runtime's opinion.
-        synchronized: registered and synchronised on this very connection, thus ready.
-        runtime_name, runtime_version, nri_version: as the runtime said last; "" before.
-        last_event: when the last event or list arrived, None before the first.
-        last_error: why there was no connection the last time, or why the present one
-            does not serve.
+        connected: the socket is open; the handshake may not be complete.
+        synchronized: registered and synchronized on this connection: ready.
+        runtime_name, runtime_version, nri_version: as last reported by the runtime; "" before.
+        last_error: reason of the last failed connection, or why the current one does not serve.
     """
 
     connected: bool = False
@@ -143,5 +140,4 @@ class ConnectionStatus:
     runtime_name: str = ""
     runtime_version: str = ""
     nri_version: str = ""
-    last_event: float | None = None
     last_error: str = ""

@@ -1,1 +1,1 @@
-"""The wire protocol of NRI, without I/O: mux, ttrpc and session."""
+"""NRI wire protocol without I/O: mux, ttrpc and session."""

@@ -1,11 +1,11 @@
-"""A byte queue: received chunks in, the pieces that a decoder needs out."""
+"""Byte queue between received chunks and the sizes that a decoder reads."""
 
 
 class ByteBuffer:
-    """Bytes that arrived and are not used yet.
+    """Received bytes that are not decoded yet.
 
-    Both ends cost amortised constant time per byte, so a message that arrives byte by byte is no
-    more than a slow message. The caller checks announced lengths first.
+    Both ends take amortized constant time per byte, also for a message that arrives byte by byte.
+    The caller checks announced lengths first.
     """
 
     def __init__(self) -> None:
@@ -13,22 +13,22 @@ class ByteBuffer:
         self._bytes = bytearray()
 
     def __len__(self) -> int:
-        """Return how many bytes wait."""
+        """Return the number of bytes in the queue."""
         return len(self._bytes)
 
     def append(self, data: bytes) -> None:
-        """Add data behind what waits."""
+        """Add data at the end."""
         self._bytes += data
 
     def take(self, count: int) -> bytes:
-        """Remove and return the next count bytes, or all there are if they are fewer."""
+        """Remove and return the next count bytes, or all if there are fewer."""
         with memoryview(self._bytes) as view:
             data = bytes(view[:count])
         del self._bytes[:count]
         return data
 
     def skip(self, count: int) -> int:
-        """Remove up to count bytes without copying them; return how many there were."""
+        """Remove up to count bytes without a copy; return the number removed."""
         skipped = min(count, len(self._bytes))
         del self._bytes[:skipped]
         return skipped

@@ -1,8 +1,8 @@
-"""Size limits: the entries of a serialized message, counted before it is decoded.
+"""Size limits of serialized messages: entries are counted before a message is decoded.
 
-An empty entry is two bytes on the wire and some hundred as an object, so the length of a message
-hardly predicts the cost of its decoding. A walk takes microseconds per entry, so a list walks only
-its own entries, and other messages are walked only where they are large.
+An empty entry takes two bytes on the wire and some hundred as an object, so that the length of a
+message does not bound the memory of its decoding. The count takes microseconds per entry, so only
+the entries of a list and those of large messages are counted.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,14 @@ _LONGEST_VARINT: Final = 10  # bytes
 
 
 def count_entries(message: type[Message], data: bytes, limit: int) -> int:
-    """Return how many messages are nested in data at any depth; about limit + 1 if more.
+    """Return the number of messages nested in data at any depth; about limit + 1 if more.
 
-    What data holds beyond that is no business of this walk: bytes that are no such message are
-    left to the decoder.
+    Malformed bytes are left to the decoder.
 
     Args:
-        message: what data is.
-        data: serialized, as protobuf's encoding has it (protobuf.dev, Encoding).
-        limit: where counting may end.
+        message: type of the message.
+        data: the serialized message (protobuf.dev, Encoding).
+        limit: number at which counting ends.
     """
     found = 0
     left = [(cast("Descriptor", message.DESCRIPTOR), 0, len(data))]
@@ -47,18 +46,18 @@ def count_entries(message: type[Message], data: bytes, limit: int) -> int:
 def split_entries(
     data: bytes, kept: int, skipped: int, limit: int
 ) -> tuple[list[bytes], bytes, int]:
-    """Take the entries of two fields out of data, as long as data is well-formed.
+    """Remove the entries of two fields from data, up to the first malformed entry.
 
     Args:
         data: a serialized message.
         kept: number of the field whose entries are returned.
         skipped: number of the field whose entries are dropped.
-        limit: how many entries of both are walked; what follows the first above it is dropped.
+        limit: number of entries of both fields to read; the rest is dropped.
 
     Returns:
-        The entries of kept, all other bytes as a message of the same type, and how many entries of
-        both fields were walked, at most limit + 1. From the first group or the first entry that is
-        cut off, everything is among the other bytes: the decoder judges it.
+        The entries of `kept`, all other bytes as a message of the same type, and the number of
+        entries read of both fields, at most limit + 1. The other bytes include everything from
+        the first group or truncated entry, for the decoder to report.
     """
     entries: list[bytes] = []
     others: list[bytes] = []
@@ -80,7 +79,7 @@ def split_entries(
 
 @cache
 def _nested(descriptor: Descriptor) -> dict[int, Descriptor]:
-    """Return the message types of the fields that hold messages, by number."""
+    """Return the message types of a message's fields, by field number."""
     return {
         field.number: field.message_type
         for field in descriptor.fields
@@ -91,9 +90,9 @@ def _nested(descriptor: Descriptor) -> dict[int, Descriptor]:
 def _delimited(
     data: bytes, at: int, end: int, *, groups: bool = True
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, begin of the tag, start and end of each field that has a length.
+    """Yield number, begin of the tag, start and end of each length-delimited field.
 
-    The end of one that is cut off is behind the end of data. Walking ends at a group unless groups.
+    The end of a truncated field is beyond the end of data. Without `groups`, a group ends it.
     """
     while at < end:
         begin = at
@@ -109,13 +108,13 @@ def _delimited(
                 at += 8
             case 5:
                 at += 4
-            case _:  # the begin or end of a group, which our messages don't have
+            case _:  # the begin or end of a group, which NRI messages do not have
                 if not groups:
                     return
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return a number and where it ends."""
+    """Return a number and the position after it."""
     value = shift = 0
     end = min(end, at + _LONGEST_VARINT)
     while at < end:

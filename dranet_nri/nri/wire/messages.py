@@ -1,9 +1,9 @@
 """NRI messages as values, decoded and encoded.
 
 Rules:
-1. Fields that a newer runtime adds are skipped, fields that an older one leaves out are empty.
-2. Of entries with the same key in an adjustment only the first is sent: a runtime treats the
-   second as a conflict and refuses the container.
+1. Unknown fields of a newer runtime are skipped, absent fields of an older one are empty.
+2. An adjustment has each key once, from the first entry: a runtime treats a second one as a
+   conflict and refuses the container.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -20,14 +20,14 @@ from dranet_nri.nri.wire.limits import SMALLEST_ENTRY, count_entries, split_entr
 
 PLUGIN_SERVICE: Final = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE: Final = "nri.pkg.api.v1alpha1.Runtime"
-NRI_VERSION: Final = "v0.12.2"  # of the protocol we implement, told to the runtime
+NRI_VERSION: Final = "v0.12.2"  # implemented protocol version, sent at registration
 
 # RunPodSandbox, StopPodSandbox, RemovePodSandbox, CreateContainer: bit (event - 1) of each. Every
 # NRI since 0.2 has these. 0 would subscribe to everything, an unknown bit ends the registration.
 EVENT_MASK: Final = 0x0F
 
-# Pods and containers in all pieces of one list, or messages nested in any other request. An empty
-# one takes two bytes to send and hundreds to keep, so bytes alone are no limit.
+# Pods and containers in all pieces of one list, or messages nested in another request. An empty one
+# takes two bytes on the wire and hundreds in memory, so that a byte limit alone does not suffice.
 MAX_ENTRIES: Final = 1 << 18
 
 _PERMISSIONS: Final = 0o7777  # a file mode without the file's type
@@ -49,7 +49,6 @@ class ConfigureRequest:
     runtime_name: str
     runtime_version: str
     nri_version: str
-    registration_timeout_ms: int
     request_timeout_ms: int
 
 
@@ -59,8 +58,8 @@ class SynchronizeRequest:
 
     Attributes:
         more: whether another piece follows.
-        entries: pods and containers in it, and what is nested in the other parts that are large.
-        size: bytes that the pods took on the wire.
+        entries: pods and containers in it, and messages nested in its other large parts.
+        size: bytes of the pods on the wire.
     """
 
     pods: tuple[Pod, ...]
@@ -71,7 +70,7 @@ class SynchronizeRequest:
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """Run-, Stop- or RemovePodSandbox, by whichever rpc it came."""
+    """Run-, Stop- or RemovePodSandbox, or StateChange with that event."""
 
     kind: PodEventKind
     pod: Pod
@@ -151,19 +150,19 @@ _STATE_CHANGES: Final[dict[int, PodEventKind]] = {
 
 
 class TooManyError(ProtocolError):
-    """A request holds more than a runtime can mean."""
+    """A request has more entries than the limit."""
 
 
 def decode_request(method: str, payload: bytes, limit: int = MAX_ENTRIES) -> Request:
-    """Return what the runtime asks for.
+    """Return the decoded request.
 
     Args:
         method: one of PLUGIN_METHODS.
         payload: the serialized request message.
-        limit: of the pods and containers of a list, or of the messages nested in another request.
+        limit: maximum of pods and containers in a list, or of messages nested in another request.
 
     Raises:
-        TooManyError: there are more.
+        TooManyError: the limit is exceeded.
         ProtocolError: payload is not the method's request message.
     """
     try:
@@ -193,10 +192,10 @@ def decode_request(method: str, payload: bytes, limit: int = MAX_ENTRIES) -> Req
 
 
 def _count_nested(method: str, message: type[Message], data: bytes, limit: int) -> int:
-    """Return how many messages are nested in data, 0 where it is too short for more than limit.
+    """Return the number of messages nested in data, 0 if data is too short to exceed the limit.
 
     Raises:
-        TooManyError: data would take far more to keep than it took to send.
+        TooManyError: the limit is exceeded.
     """
     if len(data) <= limit * SMALLEST_ENTRY:
         return 0
@@ -207,7 +206,7 @@ def _count_nested(method: str, message: type[Message], data: bytes, limit: int) 
 
 
 def _decode_list(payload: bytes, limit: int) -> SynchronizeRequest:
-    """Return a piece of a list, its pods decoded one by one: only what is kept becomes objects."""
+    """Return a piece of a list; containers are not decoded, to save memory."""
     listed = nri_pb2.SynchronizeRequest
     pods, others, entries = split_entries(
         payload, listed.PODS_FIELD_NUMBER, listed.CONTAINERS_FIELD_NUMBER, limit
@@ -231,7 +230,6 @@ def _configure_from_message(message: nri_pb2.ConfigureRequest) -> ConfigureReque
         runtime_name=message.runtime_name,
         runtime_version=message.runtime_version,
         nri_version=message.NRI_version,
-        registration_timeout_ms=message.registration_timeout,
         request_timeout_ms=message.request_timeout,
     )
 
@@ -245,7 +243,7 @@ def _pod_request(
 
 
 def pod_from_message(message: nri_pb2.PodSandbox) -> Pod:
-    """Return the pod; its namespace path is that of the first "network" entry which has one."""
+    """Return the pod; its netns path is that of the first "network" entry with a path."""
     namespaces = message.linux.namespaces
     paths = (entry.path for entry in namespaces if entry.type == "network" and entry.path)
     return Pod(
@@ -285,7 +283,7 @@ def encode_configure(events: int) -> bytes:
 
 
 def encode_synchronize(*, more: bool) -> bytes:
-    """Return the serialized answer to a piece of Synchronize; more repeats the request's."""
+    """Return the serialized answer to a piece of Synchronize; `more` echoes the request."""
     return nri_pb2.SynchronizeResponse(more=more).SerializeToString()
 
 
@@ -297,10 +295,10 @@ def encode_register(name: str, idx: str, nri_version: str) -> bytes:
 
 
 def encode_create_container(edits: Edits) -> bytes:
-    """Return the serialized answer to CreateContainer; nothing to edit takes no bytes.
+    """Return the serialized answer to CreateContainer, empty without edits.
 
     Raises:
-        InvalidValueError: a value has no place in the message.
+        InvalidValueError: a value does not fit the message.
     """
     if edits == Edits():
         return b""
@@ -308,13 +306,13 @@ def encode_create_container(edits: Edits) -> bytes:
 
 
 def encode_adjustment(edits: Edits) -> nri_pb2.ContainerAdjustment:
-    """Return edits as NRI writes them.
+    """Return edits as an NRI ContainerAdjustment.
 
-    The runtime adds the cgroup rule of a device by itself. A device's mode, owner and group are
-    sent only where edits say them, 0 included.
+    The runtime adds the cgroup rule of a device. Mode, owner and group of a device are sent only if
+    they are not None.
 
     Raises:
-        InvalidValueError: a number is out of its field's range or a string is no valid UTF-8.
+        InvalidValueError: a number is out of its field's range, or a string is not valid UTF-8.
     """
     try:
         adjustment = nri_pb2.ContainerAdjustment(

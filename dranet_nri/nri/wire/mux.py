@@ -1,9 +1,9 @@
-"""The multiplexer of NRI: two logical connections in 8-byte frames over one socket.
+"""NRI multiplexer: two logical connections, in frames with 8-byte headers over one socket.
 
 Rules:
-1. A frame is four bytes of connection id and four of payload length, big-endian, and the payload.
-2. Payloads of one id are a byte stream; frame boundaries have no meaning in it.
-3. The wire has no open or close of a logical connection; frames of other ids are dropped.
+1. A frame is a 4-byte connection id, a 4-byte payload length, both big-endian, and the payload.
+2. The payloads of one id form a byte stream; frame boundaries have no meaning.
+3. Logical connections are neither opened nor closed; frames of other ids are dropped.
 """
 
 import struct
@@ -18,43 +18,43 @@ HEADER: Final = struct.Struct(">II")  # connection id, payload length
 PLUGIN_CONN: Final = 1  # the plugin serves, the runtime calls
 RUNTIME_CONN: Final = 2  # the runtime serves, the plugin calls
 
-# A Go peer reads the start of each ttrpc message through a 4096-byte buffer and answers a larger
-# frame with ENOMEM, which ends the connection. What follows it reads in full.
+# A Go peer reads the first frame of each ttrpc message into a 4096-byte buffer, and a larger one
+# fails with ENOMEM, which ends the connection. Later frames have no such limit.
 FIRST_FRAME: Final = 4096
 
-# Up to NRI 0.6.1 a peer sends 16 MiB in one frame, newer ones a ttrpc header and 4 MiB. A length
-# above both is not a frame, and waiting for that many bytes would wedge the connection.
+# Up to NRI 0.6.1 a peer sends up to 16 MiB in one frame, later a ttrpc header and 4 MiB. A larger
+# length is not a frame, and a wait for its bytes would block the connection.
 MAX_PAYLOAD: Final = 10 + (16 << 20)
 
 
 @dataclass(frozen=True, slots=True)
 class MuxChunk:
-    """Some bytes of a logical connection, in order."""
+    """Consecutive bytes of a logical connection."""
 
     conn: int
     data: bytes
 
 
 def encode_message(conn: int, message: bytes) -> bytes:
-    """Frame one whole ttrpc message as Go does: up to 4096 bytes, then the rest."""
+    """Return one ttrpc message in frames as Go does: up to 4096 bytes, then the rest."""
     parts = (message[:FIRST_FRAME], message[FIRST_FRAME:])
     return b"".join(HEADER.pack(conn, len(part)) + part for part in parts if part)
 
 
 class MuxDecoder:
-    """Turn bytes of the socket into bytes of the logical connections. Never reads or waits.
+    """Decoder of the socket's bytes into bytes of the logical connections; no I/O.
 
-    A payload is passed on as it comes, so nothing is held but an incomplete header.
+    A payload is passed on as it arrives; only an incomplete header is buffered.
     """
 
     def __init__(self) -> None:
-        """Start at a frame's boundary."""
+        """Start at a frame boundary."""
         self._buffer = ByteBuffer()
         self._conn = 0
         self._remaining = 0
 
     def feed(self, data: bytes) -> None:
-        """Add what the socket gave; fetch all chunks before feeding again."""
+        """Add received bytes; call next_chunk until None before the next feed."""
         self._buffer.append(data)
 
     def next_chunk(self) -> MuxChunk | None:
@@ -86,7 +86,7 @@ class MuxDecoder:
         """Accept that no more bytes come.
 
         Raises:
-            ProtocolError: they end inside a frame.
+            ProtocolError: the bytes end inside a frame.
         """
         if self._remaining or self._buffer:
             where = (

@@ -1,12 +1,12 @@
-"""The plugin's side of one NRI connection, from bytes to events and from answers to bytes.
+"""NRI session: the plugin's side of one connection, bytes to events and answers to bytes.
 
     CONNECTING ──▶ REGISTERED ──▶ CONFIGURED ──▶ SYNCHRONIZING ──▶ SYNCHRONIZED ──▶ SERVING
 
 Rules:
-1. The answer to RegisterPlugin may be overtaken by anything; only SERVING waits for it.
-2. The session has no clock. The runtime may wait for minutes before it synchronises.
-3. Synchronize is answered before it is handled; its events follow the order of the wire.
-4. The same event gives the same value, through either rpc.
+1. Any message may arrive before the answer to RegisterPlugin; only SERVING requires the answer.
+2. The session has no clock. The runtime may synchronize minutes later.
+3. Synchronize is answered before it is handled; events keep the order of the wire.
+4. Both rpcs of an event return the same value.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from dranet_nri.nri.wire import messages, mux, ttrpc
 from dranet_nri.nri.wire.messages import MAX_ENTRIES, PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode
 
-# A busy runtime accepts plugins one at a time, so the answer to RegisterPlugin may take a while.
+# A runtime registers plugins one at a time, so the answer to RegisterPlugin may be late.
 REGISTER_TIMEOUT_S: Final = 120
 
-# Serialized bytes of the pods in all pieces of one list; those of a full node are a hundredth. A
-# list cut short would pass for the end of its pods, so one that is longer ends the connection.
+# Serialized bytes of the pods in all pieces of one list; a full node has a hundredth of it. A
+# truncated list would read as the end of its pods, so a longer one ends the connection.
 MAX_LIST: Final = 64 << 20
 
 
@@ -33,8 +33,8 @@ class HandshakeState(StrEnum):
     CONNECTING = "connecting"
     REGISTERED = "registered"
     CONFIGURED = "configured"
-    SYNCHRONIZING = "synchronizing"  # a piece of the list is here, more are announced
-    SYNCHRONIZED = "synchronized"  # the list is complete, RegisterPlugin is not answered yet
+    SYNCHRONIZING = "synchronizing"  # a piece of the list was received, more follow
+    SYNCHRONIZED = "synchronized"  # the list is complete, RegisterPlugin may be unanswered
     SERVING = "serving"
     CLOSED = "closed"
 
@@ -46,8 +46,7 @@ class _Input(StrEnum):
     LAST_PIECE = "Synchronize"
 
 
-# What is not in the table cannot happen or changes nothing, but for Synchronize before Configure:
-# that is refused.
+# Transitions that are not in the table change nothing; Synchronize before Configure is refused.
 _NEXT: Final[dict[tuple[HandshakeState, _Input], HandshakeState]] = {
     (HandshakeState.CONNECTING, _Input.REGISTERED): HandshakeState.REGISTERED,
     (HandshakeState.CONNECTING, _Input.CONFIGURE): HandshakeState.CONFIGURED,
@@ -63,10 +62,10 @@ _NEXT: Final[dict[tuple[HandshakeState, _Input], HandshakeState]] = {
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A request to answer, once, with reply or refuse of the session that gave it.
+    """A request to answer once, with reply or refuse of its session.
 
     Attributes:
-        timeout_nano: time the runtime had left when it sent; 0 no limit, negative expired.
+        timeout_nano: remaining time when it was sent; 0 no limit, negative expired.
     """
 
     stream: int
@@ -75,12 +74,12 @@ class PendingCall:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationAccepted:
-    """The runtime accepted the registration. It may already have called."""
+    """The runtime accepted the registration. Calls may have arrived before."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRefused:
-    """The runtime refused the plugin, which has to close the socket."""
+    """The runtime refused the plugin, which must close the socket."""
 
     code: int
     message: str
@@ -88,17 +87,17 @@ class RegistrationRefused:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfigured:
-    """The runtime's name and version; answered with the plugin's event mask."""
+    """Configure, with the runtime's name and version; answered with the event mask."""
 
     request: messages.ConfigureRequest
 
 
 @dataclass(frozen=True, slots=True)
 class PodsSynchronized:
-    """Every pod that exists, all pieces together; answered already.
+    """The complete list of pods; already answered.
 
     Attributes:
-        timeout_nano: as in Call: the answer is worthless if it leaves later.
+        timeout_nano: see PendingCall; the runtime ignores a later answer.
     """
 
     pods: tuple[Pod, ...]
@@ -107,7 +106,7 @@ class PodsSynchronized:
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """A sandbox runs, stops or goes."""
+    """A sandbox runs, stops or is removed."""
 
     kind: PodEventKind
     pod: Pod
@@ -130,7 +129,7 @@ SessionEvent = (
 
 
 class PluginSession:
-    """One connection as the plugin sees it. Bytes in, events out; answers in, bytes out."""
+    """State of one connection: bytes to events, answers to bytes."""
 
     def __init__(
         self,
@@ -145,10 +144,10 @@ class PluginSession:
 
         Args:
             name: plugin name; letters, digits and "_.+-".
-            idx: two digits, the plugin's place among others.
+            idx: two digits, the plugin's order among plugins.
             register_timeout_s: the plugin's timeout, as announced to the runtime.
-            max_list: bytes of the pods in all pieces of one list.
-            max_entries: pods and containers in them, or messages nested in any other request.
+            max_list: maximum bytes of the pods in all pieces of one list.
+            max_entries: maximum of pods and containers in a list, or of nested messages elsewhere.
         """
         self._max_list = max_list
         self._max_entries = max_entries
@@ -171,16 +170,16 @@ class PluginSession:
 
     @property
     def state(self) -> HandshakeState:
-        """How far the handshake is."""
+        """Return the state of the handshake."""
         if self._state is HandshakeState.SYNCHRONIZED and self._registered:
             return HandshakeState.SERVING
         return self._state
 
     def receive_data(self, data: bytes) -> list[SessionEvent]:
-        """Take bytes from the socket; return what happened, in order.
+        """Process received bytes; return the events, in order.
 
         Raises:
-            ProtocolError: the peer breaks the protocol; close the socket.
+            ProtocolError: the peer violates the protocol; close the socket.
         """
         events: list[SessionEvent] = []
         if self._state is not HandshakeState.CLOSED:
@@ -196,7 +195,7 @@ class PluginSession:
         return events
 
     def receive_eof(self) -> None:
-        """Accept that the peer sends nothing more; the session is closed.
+        """Process the end of the stream; closes the session.
 
         Raises:
             ProtocolError: the stream ended inside a frame or message.
@@ -207,7 +206,7 @@ class PluginSession:
         self._client.close()
 
     def close(self) -> None:
-        """Forget pieces of a list and the unanswered registration."""
+        """Drop pieces of a list and the unanswered registration."""
         self._state = HandshakeState.CLOSED
         self._client.abandon()
         self._pods.clear()
@@ -225,7 +224,7 @@ class PluginSession:
         return b"".join(parts)
 
     def reply(self, call: PendingCall, edits: Edits | None = None) -> None:
-        """Answer an event with success; edits only for a container.
+        """Answer an event with success; only a container has edits.
 
         Raises:
             InvalidValueError: edits cannot be encoded; the call is still open.
@@ -305,7 +304,7 @@ class PluginSession:
         return (PodsSynchronized(pods, call.timeout_nano),)
 
     def _bound(self, piece: messages.SynchronizeRequest) -> None:
-        """Raise for a piece that makes the list larger than what a node can have."""
+        """Raise ProtocolError if the piece makes the list larger than the limits."""
         self._listed += piece.size
         self._entries += piece.entries
         if self._listed > self._max_list:

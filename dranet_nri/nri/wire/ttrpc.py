@@ -1,10 +1,10 @@
-"""ttrpc inside one logical connection: unary calls in frames with 10-byte headers.
+"""ttrpc in one logical connection: unary calls in messages with 10-byte headers.
 
 Rules:
-1. A message is parsed from the byte stream of its connection, never from mux frames.
-2. A bad message is answered on its stream and the connection stays in step.
-3. Status code 12 says only "no such service or method": a runtime that gets it for an event falls
-   back to the older event style for the rest of the connection.
+1. A message is parsed from the byte stream of its connection, not from mux frames.
+2. A malformed message is answered on its stream, and the connection continues.
+3. Status code 12 is sent only for an unknown service or method: after it, a runtime uses the older
+   event style for the rest of the connection.
 """
 
 import struct
@@ -21,16 +21,16 @@ from dranet_nri.nri.wire.buffer import ByteBuffer
 
 HEADER: Final = struct.Struct(">IIBB")  # data length, stream id, message type, flags
 
-MAX_DATA: Final = 4 << 20  # what ttrpc allows in one message
-# ttrpc before 1.2.6 doesn't check what it sends, so an old runtime's list of a big node is one
-# message; its mux ends at 16 MiB.
+MAX_DATA: Final = 4 << 20  # ttrpc's limit of one message
+# ttrpc before 1.2.6 does not check sent messages, so that an old runtime sends the list of a large
+# node in one message, up to its mux limit of 16 MiB.
 MAX_RECEIVE: Final = 16 << 20
-MAX_OPEN: Final = 1024  # calls without an answer; a runtime makes one at a time, or one a pod
-MAX_STATUS_TEXT: Final = 4096  # characters; people read it in one line of a pod's event
+MAX_OPEN: Final = 1024  # unanswered calls; a runtime makes one at a time, or one per pod
+MAX_STATUS_TEXT: Final = 4096  # characters; shown in one line of a pod's event
 
 
 class MessageType(IntEnum):
-    """Third field of the header. 3 is the data of streaming calls, which NRI doesn't have."""
+    """Third field of the header. DATA belongs to streaming calls, which NRI does not use."""
 
     REQUEST = 1
     RESPONSE = 2
@@ -53,7 +53,7 @@ class RpcCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TtrpcMessage:
-    """One ttrpc message. length is what the header said; data is empty above MAX_RECEIVE."""
+    """One ttrpc message. length is from the header; data is empty above MAX_RECEIVE."""
 
     stream: int
     type: int
@@ -63,10 +63,10 @@ class TtrpcMessage:
 
 @dataclass(frozen=True, slots=True)
 class TtrpcCall:
-    """A request that waits for its answer.
+    """An unanswered request.
 
     Attributes:
-        timeout_nano: time that was left when it was sent; 0 no limit, negative expired.
+        timeout_nano: remaining time when it was sent; 0 no limit, negative expired.
     """
 
     stream: int
@@ -99,27 +99,27 @@ def encode_message(stream: int, kind: int, data: bytes, flags: int = 0) -> bytes
 
 
 def printable(text: str) -> str:
-    """Return text as a status can carry it: valid UTF-8, of bounded length."""
+    """Return text as valid UTF-8 of bounded length, for a status."""
     return text[:MAX_STATUS_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
 class MessageDecoder:
-    """Turn the byte stream of one logical connection into messages."""
+    """Decoder of one logical connection's byte stream into messages."""
 
     def __init__(self) -> None:
-        """Start at a message's boundary."""
+        """Start at a message boundary."""
         self._buffer = ByteBuffer()
         self._header: tuple[int, int, int] | None = None
         self._discard = 0
 
     def feed(self, data: bytes) -> None:
-        """Add bytes; fetch all messages before feeding again."""
+        """Add bytes; call next_message until None before the next feed."""
         self._buffer.append(data)
 
     def next_message(self) -> TtrpcMessage | None:
         """Return the next whole message, or None until more bytes are fed.
 
-        The data of a message above MAX_RECEIVE is dropped as it comes, never stored.
+        The data of a message above MAX_RECEIVE is dropped as it arrives.
         """
         self._discard -= self._buffer.skip(self._discard)
         if self._header is None:
@@ -147,7 +147,7 @@ class MessageDecoder:
 
 
 class TtrpcServer:
-    """The serving side: requests in, answers out, in any order."""
+    """Server side: decodes requests, encodes answers in any order."""
 
     def __init__(self, service: str, methods: Set[str], large_methods: Set[str]) -> None:
         """Serve the methods of one service.
@@ -166,10 +166,10 @@ class TtrpcServer:
         self._outgoing: list[bytes] = []
 
     def receive(self, data: bytes) -> list[TtrpcCall]:
-        """Take bytes; return the calls to answer. What is no such call is answered here.
+        """Process bytes; return the calls to answer. Invalid ones are answered here.
 
         Raises:
-            ProtocolError: more than MAX_OPEN calls wait for their answers.
+            ProtocolError: more than MAX_OPEN calls are unanswered.
         """
         self._decoder.feed(data)
         calls = []
@@ -181,7 +181,7 @@ class TtrpcServer:
                         calls.append(call)
                 case MessageType.DATA:
                     self._respond(message.stream, RpcCode.INVALID_ARGUMENT, "no such stream")
-                case _:  # not a server's business; the reference ignores it as well
+                case _:  # not for a server; the reference implementation ignores it, too
                     pass
         return calls
 
@@ -223,7 +223,7 @@ class TtrpcServer:
         return TtrpcCall(message.stream, request.method, request.payload, request.timeout_nano)
 
     def reply(self, stream: int, payload: bytes) -> None:
-        """Answer an open call with success, or with code 8 if the answer is too large.
+        """Answer an open call with success, or with RESOURCE_EXHAUSTED if it is too large.
 
         Raises:
             KeyError: the call is not open; it was answered before.
@@ -265,7 +265,7 @@ class TtrpcServer:
 
 
 class TtrpcClient:
-    """The calling side: calls out, answers in, matched by stream id."""
+    """Client side: encodes calls, decodes answers, matched by stream id."""
 
     def __init__(self) -> None:
         """Start with stream id 1."""
@@ -287,10 +287,10 @@ class TtrpcClient:
         return stream
 
     def receive(self, data: bytes) -> list[TtrpcResponse]:
-        """Take bytes; return the answers to pending calls, ignore those to others.
+        """Process bytes; return the answers to pending calls, ignore others.
 
         Raises:
-            ProtocolError: a pending call is answered with something that is no response.
+            ProtocolError: the answer to a pending call is not a response.
         """
         self._decoder.feed(data)
         answers = []
@@ -311,7 +311,7 @@ class TtrpcClient:
         return outgoing
 
     def abandon(self) -> tuple[int, ...]:
-        """Forget the calls that no answer will come for; return their stream ids, once."""
+        """Drop all pending calls; return their stream ids."""
         lost = tuple(sorted(self._pending))
         self._pending.clear()
         return lost

@@ -43,6 +43,17 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def sizes(minimum: int, maximum: int, factor: int) -> list[int]:
+    """Return the sizes of messages in bytes; the last is the maximum."""
+    if maximum < minimum or factor < 2:
+        raise SystemExit("give a --maximum of at least --minimum, and a --factor of at least 2")
+    found = []
+    while minimum < maximum:
+        found.append(minimum)
+        minimum *= factor
+    return [*found, maximum]
+
+
 def begin() -> torch.device:
     """Connect to the other ranks; return this rank's device."""
     if torch.cuda.is_available():
@@ -109,21 +120,18 @@ def main() -> None:
     device = begin()
     say(f"{dist.get_world_size()} ranks, {dist.get_backend()}, {args.rounds} rounds")
     say(f"{'bytes':>12} {'all-gather GB/s':>16} {'all-reduce GB/s':>16}")
-    size, found = args.minimum, {}
-    while size <= args.maximum:
+    found = {}
+    for size in sizes(args.minimum, args.maximum, args.factor):
         found = {
             name: bandwidth(name, size, args.rounds, device)
             for name in ("all-gather", "all-reduce")
         }
         say(f"{size:>12} {found['all-gather']:>16.3f} {found['all-reduce']:>16.3f}")
-        last, size = size, size * args.factor
-    if not found:
-        raise SystemExit("--maximum is smaller than --minimum: no size to measure")
     result = {
         "case": args.case,
         "ranks": dist.get_world_size(),
         "backend": dist.get_backend(),
-        "bytes": last,
+        "bytes": args.maximum,
         "all_gather_gb_s": round(found["all-gather"], 3),
         "all_reduce_gb_s": round(found["all-reduce"], 3),
     }

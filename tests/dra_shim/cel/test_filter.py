@@ -4,8 +4,7 @@
 import pytest
 
 from dra_shim.cel import SelectorError, filter_devices, matching_devices
-from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
+from dranet_nri.model import DEFAULT_FILTER, AttributeValue, Device, DeviceKey, Version
 from tests.dra_shim.scheduling.nic_offer import NIC
 
 

@@ -251,7 +251,7 @@ def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
 @pytest.mark.parametrize(
     ("work", "loaded"),
     [
-        ("import dra_shim.daemon.process", set()),
+        ("import dra_shim.daemon.wiring", set()),
         ("from dra_shim.discovery import DeviceSelection; DeviceSelection().check()", set()),
         (
             "from dra_shim.discovery import DeviceSelection; DeviceSelection('true').check()",

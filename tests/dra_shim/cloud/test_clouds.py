@@ -6,14 +6,21 @@ from collections.abc import Mapping
 
 import pytest
 
-from dra_shim.cloud import CloudError, DeviceFacts, ProviderDeviceId, enriched, identity_of
 from dra_shim.cloud.alibaba import ALIBABA
 from dra_shim.cloud.aws import AWS
 from dra_shim.cloud.azure import AZURE
 from dra_shim.cloud.coreweave import CoreWeave
 from dra_shim.cloud.gce import GCE
 from dra_shim.cloud.oke import OKE
-from dra_shim.cloud.provider import Cloud, Question
+from dra_shim.cloud.provider import (
+    Cloud,
+    CloudError,
+    DeviceFacts,
+    ProviderDeviceId,
+    Question,
+    enriched,
+    identity_of,
+)
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 MAC = "02:00:00:00:00:01"
@@ -101,7 +108,7 @@ def test_a_nic_of_gce_may_have_no_aliases() -> None:
 def test_metadata_that_is_no_json_is_an_error() -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": "<html>"}
 
-    with pytest.raises(CloudError, match=r"GCE metadata: .*than JSON: '<html>'"):
+    with pytest.raises(CloudError, match=r"GCE metadata: .*valid JSON: '<html>'"):
         facts(GCE, answers, NIC)
 
 

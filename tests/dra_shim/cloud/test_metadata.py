@@ -6,22 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.cloud import (
-    CloudDirectory,
-    CloudError,
-    CloudFailed,
-    CloudFound,
-    CloudNotice,
-    Detection,
-    Machine,
-    ProviderDeviceId,
-    identity_of,
-)
 from dra_shim.cloud.aws import AWS
 from dra_shim.cloud.coreweave import CLUSTER, CoreWeave
-from dra_shim.cloud.detect import HINTS, parse_hint
+from dra_shim.cloud.detect import Detection, Machine
+from dra_shim.cloud.directory import CloudDirectory, CloudFailed, CloudFound, CloudNotice
 from dra_shim.cloud.gce import GCE
 from dra_shim.cloud.metadata import KEPT_S, MAX_ANSWER, MetadataProvider
+from dra_shim.cloud.names import HINTS, parse_hint
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId, identity_of
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import Device, DeviceKey
 from tests.fakes.provider_server import Reply, Script, served
@@ -205,8 +197,8 @@ def test_devices_have_the_facts_before_they_are_published_first() -> None:
 
         directory = CloudDirectory(choose, lambda: changes.append(None), notices.append)
         work = asyncio.create_task(directory.run())
-        assert await directory.learned([DEVICE])
-        assert not await directory.learned([DEVICE])
+        assert await directory.update_devices([DEVICE])
+        assert not await directory.update_devices([DEVICE])
         work.cancel()
         return directory.enriched(DEVICE)
 
@@ -225,11 +217,11 @@ def test_without_a_provider_nothing_is_waited_for() -> None:
 
         directory = CloudDirectory(choose, lambda: None, lambda _: None)
         work = asyncio.create_task(directory.run())
-        learned = await directory.learned([DEVICE])
+        update_devices = await directory.update_devices([DEVICE])
         work.cancel()
         assert directory.enriched(DEVICE) is DEVICE
         assert directory.parameters(DEVICE) == ("", {})
-        return learned
+        return update_devices
 
     assert not asyncio.run(asyncio.wait_for(scene(), 4))
 
@@ -252,7 +244,7 @@ def test_the_last_answer_counts_while_the_server_is_away(monkeypatch: pytest.Mon
 
         directory = CloudDirectory(choose, lambda: None, on_notice)
         work = asyncio.create_task(directory.run())
-        await directory.learned([DEVICE])
+        await directory.update_devices([DEVICE])
         script.replies.clear()
         await failed.wait()
         work.cancel()

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import pytest
 
-from dra_shim.cloud import CloudError, DeviceFacts, ProviderDeviceId
+from dra_shim.cloud.names import parse_url
+from dra_shim.cloud.provider import CloudError, DeviceFacts, ProviderDeviceId
 from dra_shim.cloud.webhook import (
     MAX_ANSWER,
     Capabilities,
     DeniedError,
     Webhook,
     WebhookProvider,
-    parse_url,
 )
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef, Version
@@ -134,7 +134,7 @@ def test_a_socket_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply("<html>"), "something else than JSON"),
+        (Reply("<html>"), "no valid JSON"),
         (Reply([1]), "must be a JSON object"),
         (Reply("pool\n is full", 503), "answered 503: pool is full"),
         (Reply("x" * (MAX_ANSWER + 1)), "answered more than"),

@@ -4,7 +4,9 @@ import typing
 
 import pytest
 
-from dra_shim import cloud, discovery, kubeletplugin, prepare, resourceslice, status, web
+from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status, web
+from dra_shim.cloud import directory as cloud
+from dra_shim.cloud.provider import CloudError
 from dra_shim.kubeapi import ApiError
 from dra_shim.migration import controller as migration
 from dra_shim.pool import Feature
@@ -117,8 +119,8 @@ LINES: dict[LogNotice, tuple[str, str, dict[str, object]]] = {
     ),
     cloud.CloudFound(""): ("info", "no cloud provider", {}),
     cloud.CloudFound("aws"): ("info", "cloud provider", {"cloud": "aws"}),
-    cloud.CloudFailed(cloud.CloudError("list slices: no answer"), 1.23): (
-        "warning", "cloud provider does not answer; what it said last counts", LATE,
+    cloud.CloudFailed(CloudError("list slices: no answer"), 1.23): (
+        "warning", "cloud provider does not answer; its last answer remains valid", LATE,
     ),
     migration.MigrationFinished(0): ("debug", "no claims to migrate", {}),
     migration.MigrationFinished(0, ("no",)): ("info", "claims migrated", {"claims": 0}),

@@ -44,7 +44,7 @@ class Bench:
     """
 
     def __init__(
-        self, root: Path, choice: DeviceSelection | None = None, patience_s: float = 3600
+        self, root: Path, choice: DeviceSelection | None = None, hang_timeout_s: float = 3600
     ) -> None:
         """Prepare; the records are below root."""
         self.host = FakeHost()
@@ -56,7 +56,9 @@ class Bench:
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
             NodeOptions(
-                choice or DeviceSelection(filter=""), rescan_s=RESCAN_S, patience_s=patience_s
+                choice or DeviceSelection(filter=""),
+                rescan_s=RESCAN_S,
+                hang_timeout_s=hang_timeout_s,
             ),
             self.state,
             NODE,

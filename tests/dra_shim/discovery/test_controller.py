@@ -155,7 +155,7 @@ def test_a_device_that_is_gone_is_withdrawn_and_told(bench: Bench) -> None:
             await bench.settle()
 
             assert bench.offers[-1] == ["a"]
-            assert bench.notices[-1] == DevicesChanged(1, 0, (), ((PCI, "gone from the node"),))
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), ((PCI, "missing on the node"),))
 
     finish(scene())
 

@@ -61,7 +61,7 @@ def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Be
             bench.release()
             await bench.settle()
             assert bench.offers[-1] == [PCI]
-            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "gone from the node"),))
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "missing on the node"),))
 
     finish(scene())
 

@@ -74,7 +74,7 @@ class Listener:
         self.notices: list[Notice] = []
         self._stirred = asyncio.Event()
 
-    def stir(self) -> None:
+    def request_scan(self) -> None:
         self.stirs += 1
         self._stirred.set()
 
@@ -90,7 +90,9 @@ def test_what_matters_stirs_and_is_read_next(tmp_path: Path, source: Told) -> No
     async def scene() -> None:
         it = Listener(tmp_path)
         with ExitStack() as stack:
-            EventListener(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            EventListener(stack, it.scanner, it.request_scan, it.notices.append).add(
+                "source", source
+            )
             source.tell((DeviceEvent("add", "net", "eth0"),))
             await turns()
             assert it.stirs == 0
@@ -111,7 +113,9 @@ def test_a_source_that_fails_is_told_left_and_everything_read(
     async def scene() -> None:
         it = Listener(tmp_path)
         with ExitStack() as stack:
-            EventListener(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            EventListener(stack, it.scanner, it.request_scan, it.notices.append).add(
+                "source", source
+            )
             it.host.pci(PF)
             source.tell(error)
             await it.stirred()
@@ -127,7 +131,9 @@ def test_nothing_is_heard_when_the_stack_is_unwound(tmp_path: Path, source: Told
     async def scene() -> None:
         it = Listener(tmp_path)
         with ExitStack() as stack:
-            EventListener(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            EventListener(stack, it.scanner, it.request_scan, it.notices.append).add(
+                "source", source
+            )
         source.tell((NetEvent(NetEventKind.LOST),))
         await turns()
 
@@ -143,8 +149,8 @@ def test_what_hangs_on_a_source_is_done_after_each_of_its_events(
         it = Listener(tmp_path)
         done: list[int] = []
         with ExitStack() as stack:
-            ears = EventListener(stack, it.scanner, it.stir, it.notices.append)
-            ears.hear("source", source, lambda: done.append(it.stirs))
+            ears = EventListener(stack, it.scanner, it.request_scan, it.notices.append)
+            ears.add("source", source, lambda: done.append(it.stirs))
             for count in (1, 2):
                 source.tell((NetEvent(NetEventKind.LOST),))
                 await it.stirred()

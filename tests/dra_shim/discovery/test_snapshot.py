@@ -56,7 +56,7 @@ def test_what_is_there_is_offered_by_name() -> None:
     assert [device.name for device in found.resources.offers] == ["a", "b"]
     assert {device.pool for device in found.resources.offers} == {NODE}
     assert found.health == tuple(DeviceHealth(NODE, name, healthy=True) for name in "ab")
-    assert found.ills == {}
+    assert found.unhealthy == {}
 
 
 def test_nothing_is_a_view_too() -> None:
@@ -102,21 +102,21 @@ def test_an_rdma_device_that_stays_on_the_host_tells_how_it_is() -> None:
     held = Device(PCI, DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
     facts = HostFacts((function(),), (), (hca("mlx5_0", "DOWN"),))
 
-    assert view(facts, held).ills == {PCI: PORT_DOWN}
+    assert view(facts, held).unhealthy == {PCI: PORT_DOWN}
     assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), held).health[0].healthy is True
 
 
 def test_only_functions_are_remembered_with_the_rdma_device_that_they_had() -> None:
     software = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("rxe0",))
     facts = HostFacts((function(),), (nic("eth1"),))
-    had = replace(view(facts).there[PCI], rdma_devices=("mlx5_0",))
+    had = replace(view(facts).allocatable[PCI], rdma_devices=("mlx5_0",))
 
     assert with_rdma((had, HELD, software)) == {PCI: had}
     found = snapshot_of(NODE, facts, (), ALL, had_rdma=with_rdma((had,)))
-    assert found.there == {PCI: had}
-    assert found.ills == {PCI: NO_RDMA}
+    assert found.allocatable == {PCI: had}
+    assert found.unhealthy == {PCI: NO_RDMA}
     renamed = replace(had, key=replace(had.key, name="eth7"))
-    assert snapshot_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).ills == {}
+    assert snapshot_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).unhealthy == {}
 
 
 @pytest.mark.parametrize(("port", "ill"), [(0, {}), (1, {PCI: PORT_DOWN})])
@@ -125,7 +125,7 @@ def test_of_two_infiniband_ports_each_has_its_own_state(port: int, ill: dict[str
     up, down = (hca("mlx5_0", entry).ports[0] for entry in ("ACTIVE", "DOWN"))
     both = replace(hca("mlx5_0"), ports=(up, replace(down, number=2)))
 
-    assert view(HostFacts((function(),), (), (both,)), held).ills == ill
+    assert view(HostFacts((function(),), (), (both,)), held).unhealthy == ill
 
 
 def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
@@ -150,7 +150,7 @@ def test_hardware_whose_driver_is_gone_from_under_a_pod_stays_and_is_tainted(dri
     ]
     assert found.health[0].healthy is False
     assert found.health[0].message == f"NoDriver: {WORDS[NO_DRIVER]}"
-    assert found.left_out == ()
+    assert found.excluded == ()
     assert view(bare).devices == {}, "nobody's is offered no longer"
 
 
@@ -159,7 +159,7 @@ def test_an_rdma_device_that_is_gone_from_under_a_pod_is_told() -> None:
 
     found = view(HostFacts((function(),), all_rdma=True), held)
 
-    assert found.ills == {PCI: NO_RDMA}
+    assert found.unhealthy == {PCI: NO_RDMA}
     assert found.health[0] == DeviceHealth(
         NODE, PCI, healthy=False, message=f"NoRDMADevice: {WORDS[NO_RDMA]}"
     )
@@ -187,10 +187,10 @@ def test_hardware_that_vanished_and_is_nobodys_is_offered_no_longer() -> None:
 def test_a_nic_without_a_carrier_is_tainted() -> None:
     found = view(HostFacts((function(),), (nic("eth1", carrier=False),)))
 
-    assert found.ills == {PCI: NO_CARRIER}
+    assert found.unhealthy == {PCI: NO_CARRIER}
     assert [taint.value for taint in found.resources.offers[0].taints] == [NO_CARRIER]
     assert found.health[0] == DeviceHealth(
-        NODE, PCI, healthy=False, message="NoCarrier: its link is up and has no carrier"
+        NODE, PCI, healthy=False, message="NoCarrier: its link is up without carrier"
     )
 
 
@@ -198,10 +198,10 @@ def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
     facts = HostFacts((function(), function(VF, PF)), (nic("eth1"), nic("eth1v0", VF)))
 
     found = view(facts)
-    pf, vf = sorted(found.there)
+    pf, vf = sorted(found.allocatable)
 
     assert len(found.resources.counters) == 1
-    assert found.rivals == {pf: frozenset({vf}), vf: frozenset({pf})}
+    assert found.conflicts == {pf: frozenset({vf}), vf: frozenset({pf})}
 
 
 # --------------------------------------------------------------------------- what is wanted
@@ -213,7 +213,7 @@ def test_the_filter_is_held_against_devices_in_pods_too() -> None:
     found = view(HostFacts((function(),)), HELD, choice=choice)
 
     assert found.devices == {}
-    assert found.left_out == ((PCI, "dropped by --filter"),)
+    assert found.excluded == ((PCI, "dropped by --filter"),)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_what_is_not_offered_can_be_prepared_all_the_same(choice: DeviceSelectio
     found = view(HostFacts((function(),), (nic("eth1"),)), choice=choice)
 
     assert found.devices == {}
-    assert found.there[PCI].key.name == "eth1"
+    assert found.allocatable[PCI].key.name == "eth1"
 
 
 def test_what_is_unsafe_cannot_be_prepared_either() -> None:
@@ -238,12 +238,12 @@ def test_what_is_unsafe_cannot_be_prepared_either() -> None:
     facts = replace(uplink, default_routes=(DefaultRoute(4, 0, (index,)),))
     unbound = HostFacts((replace(function(), driver="vfio-pci"),))
 
-    assert list(view(facts).there) == ["b"]
-    assert view(unbound).there == {}
+    assert list(view(facts).allocatable) == ["b"]
+    assert view(unbound).allocatable == {}
 
 
 def test_what_a_pod_holds_is_there() -> None:
-    assert view(HostFacts((function(),)), HELD).there[PCI].key.name == "eth1"
+    assert view(HostFacts((function(),)), HELD).allocatable[PCI].key.name == "eth1"
 
 
 def test_veths_are_not_offered_unless_they_are_asked_for() -> None:
@@ -281,7 +281,7 @@ def test_a_device_is_included_by_any_of_its_names(pattern: str, kept: list[str])
     found = view(facts, choice=DeviceSelection(filter="", include=("zzz", pattern)))
 
     assert list(found.devices) == kept
-    assert ("a", "dropped by --include") in found.left_out
+    assert ("a", "dropped by --include") in found.excluded
 
 
 def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
@@ -292,7 +292,7 @@ def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
     assert list(found.devices) == ["a"]
     assert [device.name for device in found.resources.offers] == ["a"]
     assert [state.device for state in found.health] == ["a"]
-    assert found.left_out == (("b1", "dropped by --exclude b*"),)
+    assert found.excluded == (("b1", "dropped by --exclude b*"),)
 
 
 def test_patterns_tell_upper_from_lower_case() -> None:
@@ -309,7 +309,7 @@ def test_what_is_unsafe_cannot_be_included() -> None:
     found = view(facts, choice=DeviceSelection(filter="", include=("a",)))
 
     assert found.devices == {}
-    assert dict(found.left_out)["a"] == "the node's default route goes through it"
+    assert dict(found.excluded)["a"] == "the node's default route goes through it"
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_hardware_is_told_from_what_comes_and_goes_with_pods(
 
     found = view(facts, choice=DeviceSelection(filter="false"))
 
-    assert name in dict(found.left_out)
+    assert name in dict(found.excluded)
     assert found.hardware == {PCI, name}
     assert found.dropped == {"dropped by --filter": 1}
 
@@ -353,7 +353,7 @@ def test_what_no_flag_dropped_is_not_counted_among_the_dropped() -> None:
     found = view(facts, choice=DeviceSelection(filter="", exclude=("a",), include=("b",)))
 
     assert found.dropped == {"dropped by --exclude a": 1, "dropped by --include": 1}
-    assert len(found.left_out) == 3
+    assert len(found.excluded) == 3
 
 
 @pytest.mark.parametrize(
@@ -394,9 +394,9 @@ def test_an_ipoib_interface_that_stays_leaves_its_device_to_rdma() -> None:
     assert (device.key, device.rdma_devices) == (DeviceKey("pci", PF, "", PF), ("mlx5_0",))
     assert device.attribute("dra.net/ifName") is None
     assert device.attribute("dra.net/rdmaDeviceShared") is None
-    assert found.ills == {}
-    left_out = dict(found.left_out)
-    assert {name: why.split(",")[0] for name, why in left_out.items()} == {
+    assert found.unhealthy == {}
+    excluded = dict(found.excluded)
+    assert {name: why.split(",")[0] for name, why in excluded.items()} == {
         "ib0": "ib0: an IPoIB interface",
         "net-nfrdalrygaydc": "ib0.8001: an IPoIB interface",
     }

@@ -46,7 +46,7 @@ Change = Callable[[Node], Node]
 
 def function(address: str, **rest: object) -> PciFunction:
     physical = VFS.get(address, "")
-    made = PciFunction(address, 2, "ice", 0, parent=address, physical=physical)
+    made = PciFunction(address, "ice", 0, parent=address, physical=physical)
     return replace(made, **rest)  # type: ignore[arg-type]
 
 
@@ -219,12 +219,12 @@ def test_a_device_in_a_pod_is_published_with_its_new_health() -> None:
     unbound = Node(HostFacts((function(vf, driver=""),)), (held(vf),))
     vanished = replace(unbound, facts=HostFacts())
 
-    ills = [
+    unhealthy = [
         [taint.value for offer in view.resources.offers for taint in offer.taints]
         for view in (snapshot(node, SELECTIONS[1], Uplinks(), memo) for node in (unbound, vanished))
     ]
 
-    assert ills == [[NO_DRIVER], [VANISHED]]
+    assert unhealthy == [[NO_DRIVER], [VANISHED]]
 
 
 def test_a_memo_forgets_what_a_pass_did_not_use() -> None:

@@ -65,7 +65,7 @@ def test_after_long_trouble_nobody_knows_how_devices_are(bench: Bench) -> None:
             (report,) = (await bench.devices.health(None)).devices
             assert (report.healthy, report.message) == (
                 None,
-                f"the node cannot be looked at: {TROUBLE}",
+                f"the node cannot be scanned: {TROUBLE}",
             )
             assert bench.offers == [["a"], ["a"]]
 
@@ -96,7 +96,7 @@ def test_trouble_at_the_start_offers_nothing_until_the_node_was_seen(bench: Benc
 
 
 def test_a_look_that_hangs_is_told_and_the_loop_goes_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, patience_s=0.01)
+    bench = Bench(tmp_path, hang_timeout_s=0.01)
     bench.host.add_nic("a")
 
     async def scene() -> None:

@@ -45,7 +45,7 @@ def test_answers_are_the_golden_ones() -> None:
         "u3": PrepareResult(),
     }
 
-    prepared = prepare_response(answers, V1).SerializeToString(deterministic=True)
+    prepared = prepare_response(answers, V1, {}).SerializeToString(deterministic=True)
     unprepared = unprepare_response({"u1": "", "u2": "disk full"})
 
     assert prepared == golden("v1-prepare-response")
@@ -55,7 +55,7 @@ def test_answers_are_the_golden_ones() -> None:
 def test_v1beta1_knows_no_shares() -> None:
     share = PreparedDevice("nic", "node-1", "pci-0000-8a-00-0", (ID,), SHARE)
 
-    prepared = prepare_response({"u1": PrepareResult((share,))}, V1BETA1)
+    prepared = prepare_response({"u1": PrepareResult((share,))}, V1BETA1, {})
 
     assert prepared.SerializeToString(deterministic=True) == golden("v1beta1-prepare-response")
     assert unprepare_response({"u1": ""}).SerializeToString() == golden(

@@ -19,7 +19,7 @@ from dra_shim.kubeletplugin import (
     probe,
     sockets_of,
 )
-from dra_shim.kubeletplugin.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
+from dra_shim.kubeletplugin.plugin import ANSWER_S, LONGEST_ANSWER_S, WATCH_S
 from dra_shim.kubeletplugin.sockets import MAX_PATH
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.kubeletplugin.kubelet_bench import Node, home
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.process
 
 __all__ = ["home"]
 
-LOOKS = int(PATIENCE_S / WATCH_S)  # until patience is over
+LOOKS = int(ANSWER_S / WATCH_S)  # until patience is over
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_kubelet_that_says_nothing_is_waited_for_longer_and_longer(node: Node)
                     f"the kubelet has not registered us for {patience_s} s: it said nothing; is "
                     "its directory right (--root-dir)?"
                 ]
-            assert patience_s == LONGEST_PATIENCE_S
+            assert patience_s == LONGEST_ANSWER_S
             await node.kubelet.look()
             assert is_registered(node)
             await node.kubelet.restart()

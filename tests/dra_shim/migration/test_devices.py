@@ -65,7 +65,7 @@ def known(claim: dict[str, Any], *slices: dict[str, Any]) -> Device:
 def function_alone() -> Device:
     """Return a NIC as the node sees it while its interface is in a pod."""
     facts = HostFacts(functions=(function(),))
-    return snapshot_of(POOL, facts, (), DeviceSelection()).there[NIC.name]
+    return snapshot_of(POOL, facts, (), DeviceSelection()).allocatable[NIC.name]
 
 
 def record(home: Path, claim: dict[str, Any], before: Device, live: Device) -> Allocation:

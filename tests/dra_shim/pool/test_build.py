@@ -7,9 +7,9 @@ import pytest
 from dra_shim.pool import (
     DriverResources,
     Feature,
+    conflicts_of,
     driver_resources,
     physical_functions,
-    rivals_of,
     without,
 )
 from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
@@ -54,7 +54,7 @@ def test_devices_are_offered_by_name_as_they_are() -> None:
 
 
 def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
-    resources = driver_resources(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
+    resources = driver_resources(NODE, [device("a"), device("b")], unhealthy={"b": "NoCarrier"})
 
     assert [entry.taints for entry in resources.offers] == [
         (),
@@ -77,7 +77,7 @@ def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
 def test_without_taints_what_cannot_be_attached_is_not_offered(
     ill: str, offered_without: list[str]
 ) -> None:
-    resources = driver_resources(NODE, [device("a"), device("b")], ills={"b": ill})
+    resources = driver_resources(NODE, [device("a"), device("b")], unhealthy={"b": ill})
 
     offers = without(resources, frozenset({Feature.TAINTS})).offers
 
@@ -153,15 +153,15 @@ def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
 def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same() -> None:
     other = [device("pf2", "0000:8b:00.0", "eth5", n="pf2"), device("veth", "", "veth0", n="veth")]
 
-    found = rivals_of([*CARD, *other], frozenset(), PHYSICAL)
+    found = conflicts_of([*CARD, *other], frozenset(), PHYSICAL)
 
     assert found == {
         "pf": frozenset({"vf-0", "vf-1"}),
         "vf-0": frozenset({"pf"}),
         "vf-1": frozenset({"pf"}),
     }
-    assert rivals_of(CARD[:2], frozenset(), PHYSICAL)["vf-0"] == {"pf"}
-    assert rivals_of(CARD, frozenset({"pf"}), PHYSICAL) == {}
+    assert conflicts_of(CARD[:2], frozenset(), PHYSICAL)["vf-0"] == {"pf"}
+    assert conflicts_of(CARD, frozenset({"pf"}), PHYSICAL) == {}
 
 
 def test_a_card_without_vfs_needs_no_counters() -> None:
@@ -235,7 +235,7 @@ def test_the_host_tells_which_pf_a_vf_has() -> None:
 
 def test_a_server_without_features_gets_what_it_can_take() -> None:
     full = driver_resources(
-        NODE, CARD, frozenset({"vf-1"}), ills={"vf-0": "NoCarrier"}, physical=PHYSICAL
+        NODE, CARD, frozenset({"vf-1"}), unhealthy={"vf-0": "NoCarrier"}, physical=PHYSICAL
     )  # fmt: skip
 
     assert without(full, frozenset()) == full

@@ -14,7 +14,7 @@ IB0 = Device("ib", DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
 BARE = Device("hca", DeviceKey("pci", PF, "", PF), (), ("mlx5_0",))
 
 
-def ills(
+def unhealthy(
     one: Device, *netdevs: NetDevice, rdma: tuple[RdmaDeviceFacts, ...] = (), there: bool = True
 ) -> str:
     """Return what is wrong with a device, "" if nothing is."""
@@ -39,16 +39,16 @@ def judged(facts: HostFacts, one: Device) -> str:
     ids=["well", "no carrier", "not set up", "virtual", "another's", "a namesake's"],
 )
 def test_ethernet_is_judged_by_its_carrier_once_it_is_up(netdev: NetDevice, ill: str) -> None:
-    assert ills(ETH1, netdev) == ill
+    assert unhealthy(ETH1, netdev) == ill
 
 
 def test_a_nic_in_a_pod_is_not_judged() -> None:
-    assert ills(ETH1) == ""
-    assert ills(ETH1, nic("eth9", carrier=False)) == ""
+    assert unhealthy(ETH1) == ""
+    assert unhealthy(ETH1, nic("eth9", carrier=False)) == ""
 
 
 def test_a_device_without_an_interface_has_nothing_to_give() -> None:
-    assert ills(device("eth", PF), nic("eth9")) == NO_INTERFACE
+    assert unhealthy(device("eth", PF), nic("eth9")) == NO_INTERFACE
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_a_device_without_an_interface_has_nothing_to_give() -> None:
     ],
 )  # fmt: skip
 def test_infiniband_is_judged_by_its_port(rdma: RdmaDeviceFacts, ill: str) -> None:
-    assert ills(IB0, nic("ib0", up=False), rdma=(rdma,)) == ill
+    assert unhealthy(IB0, nic("ib0", up=False), rdma=(rdma,)) == ill
 
 
 def test_a_port_that_is_down_is_what_is_wrong_also_without_carrier() -> None:
-    assert ills(IB0, nic("ib0", carrier=False), rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
-    assert ills(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
+    assert unhealthy(IB0, nic("ib0", carrier=False), rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
+    assert unhealthy(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
 
 
 def test_a_port_that_works_is_well_though_its_interface_has_no_carrier() -> None:
@@ -84,15 +84,15 @@ def test_a_port_that_works_is_well_though_its_interface_has_no_carrier() -> None
     first, second = both.ports
     vpi = replace(both, ports=(first, replace(second, link_layer="Ethernet")))
 
-    assert ills(IB0, link, rdma=(hca("mlx5_0", "ACTIVE"),)) == ""
-    assert ills(IB0, link, rdma=(both,)) == ""
-    assert ills(IB0, link, rdma=(vpi,)) == NO_CARRIER, "its own port is Ethernet"
-    assert ills(IB0, link) == NO_CARRIER, "the RDMA device is not seen"
+    assert unhealthy(IB0, link, rdma=(hca("mlx5_0", "ACTIVE"),)) == ""
+    assert unhealthy(IB0, link, rdma=(both,)) == ""
+    assert unhealthy(IB0, link, rdma=(vpi,)) == NO_CARRIER, "its own port is Ethernet"
+    assert unhealthy(IB0, link) == NO_CARRIER, "the RDMA device is not seen"
 
 
 @pytest.mark.parametrize("gone", [ETH1, IB0, BARE], ids=["Ethernet", "IPoIB", "RDMA alone"])
 def test_hardware_that_is_gone_from_the_bus_has_vanished(gone: Device) -> None:
-    assert ills(gone, there=False) == VANISHED
+    assert unhealthy(gone, there=False) == VANISHED
 
 
 def test_hardware_of_another_class_is_on_the_bus_though_its_rdma_device_is_in_a_pod() -> None:
@@ -103,5 +103,7 @@ def test_hardware_of_another_class_is_on_the_bus_though_its_rdma_device_is_in_a_
 def test_a_device_that_is_no_hardware_does_not_vanish() -> None:
     virtual = Device("dummy0", DeviceKey("", "", "dummy0"))
 
-    assert ills(virtual, NetDevice(Link(9, "dummy0", up=True)), there=False) == NO_CARRIER
-    assert ills(virtual, NetDevice(Link(9, "dummy0", up=True), virtual=True), there=False) == ""
+    assert unhealthy(virtual, NetDevice(Link(9, "dummy0", up=True)), there=False) == NO_CARRIER
+    assert (
+        unhealthy(virtual, NetDevice(Link(9, "dummy0", up=True), virtual=True), there=False) == ""
+    )

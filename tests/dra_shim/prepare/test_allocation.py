@@ -8,11 +8,11 @@ import pytest
 from dra_shim.prepare.allocation import (
     PreparedDevice,
     allocation_of,
-    claim_asked_for,
     consumer_of,
     is_gated,
-    pod_asked_for,
     prepared_devices,
+    requested_claim,
+    requested_use,
 )
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.resourceapi import PodUse
@@ -44,20 +44,20 @@ def with_mtu(number: int) -> NetworkConfig:
 
 
 def test_the_claim_asked_for_is_read() -> None:
-    assert claim_asked_for(document(result("a")), REF) == claim(result("a"))
+    assert requested_claim(document(result("a")), REF) == claim(result("a"))
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (None, "does not exist any more"),
+        (None, "does not exist;"),
         (claim_document("nics", "u2", [], []), "had UID u1, there is one with u2"),
         ({**document(), "status": {}}, "is not allocated"),
     ],
 )
 def test_a_claim_that_is_not_the_one_asked_for_is_refused(found: Any, words: str) -> None:
     with pytest.raises(RefusedError) as caught:
-        claim_asked_for(found, REF)
+        requested_claim(found, REF)
 
     assert str(caught.value).startswith("claim ai/nics: ")
     assert words in str(caught.value)
@@ -127,8 +127,8 @@ def test_a_claim_that_takes_one_device_and_looks_at_another_is_one_pods(
 ) -> None:
     with pytest.raises(RefusedError, match="is used by 2 pods"):
         consumer_of(claim(*results, users=TWO), None)
-    with pytest.raises(RefusedError, match="is on the host's network"):
-        pod_asked_for(HOST, claim(*results), POD)
+    with pytest.raises(RefusedError, match="is on the host network"):
+        requested_use(HOST, claim(*results), POD)
 
 
 def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_recorded_one() -> (
@@ -162,7 +162,7 @@ def test_a_claim_that_only_observes_is_the_pods_though_a_group_has_it_too() -> N
 
 
 def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
-    assert pod_asked_for(USE, claim(result("a")), POD) == USE
+    assert requested_use(USE, claim(result("a")), POD) == USE
 
 
 @pytest.mark.parametrize(
@@ -171,19 +171,19 @@ def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
         (None, "the one with UID p1 does not exist any more"),
         (replace(USE, uid="p9"), "the one with UID p1 does not exist any more"),
         (replace(USE, refers=False), "claim ai/nics is reserved for it, but it has none such"),
-        (HOST, "is on the host's network"),
+        (HOST, "is on the host network"),
     ],
 )
 def test_a_pod_that_cannot_have_the_claim_is_refused(use: PodUse | None, words: str) -> None:
     with pytest.raises(RefusedError) as caught:
-        pod_asked_for(use, claim(result("a")), POD)
+        requested_use(use, claim(result("a")), POD)
 
     assert str(caught.value).startswith("pod ai/train: ")
     assert words in str(caught.value)
 
 
 def test_a_pod_on_the_hosts_network_may_observe() -> None:
-    assert pod_asked_for(HOST, claim(result("a", adminAccess=True)), POD) == HOST
+    assert requested_use(HOST, claim(result("a", adminAccess=True)), POD) == HOST
 
 
 # --------------------------------------------------------------------------- the record

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from dra_shim.prepare.allocation import PrepareSettings, allocation_of, expects, handed_on
+from dra_shim.prepare.allocation import (
+    PrepareSettings,
+    allocation_of,
+    successor_pods,
+    waits_for_claim,
+)
 from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
 from dranet_nri.model import Allocation, ObjectRef
 from tests.fakes.cluster import POOL, Document, claim_document, nic, pod_document, result, user
@@ -36,13 +41,13 @@ def recorded(wanted: AllocatedClaim) -> Allocation:
 def test_a_claim_is_handed_on_where_only_other_pods_have_it(
     found: AllocatedClaim, pods: tuple[ObjectRef, ...]
 ) -> None:
-    assert handed_on(recorded(claim(result("a"))), found) == pods
+    assert successor_pods(recorded(claim(result("a"))), found) == pods
 
 
 def test_what_is_only_observed_is_not_handed_on() -> None:
     looks = result("a", adminAccess=True)
 
-    assert handed_on(recorded(claim(looks)), claim(looks, users=HANDED_ON)) == ()
+    assert successor_pods(recorded(claim(looks)), claim(looks, users=HANDED_ON)) == ()
 
 
 def next_pod(claims: Any = None, node: str = POOL, **metadata: Any) -> Document:
@@ -69,4 +74,4 @@ def test_a_pod_expects_the_claim_while_it_lives_here_and_refers_to_it(
 ) -> None:
     wanted = claim(result("a"))
 
-    assert expects(found, wanted, NEXT, recorded(wanted)) is expected
+    assert waits_for_claim(found, wanted, NEXT, recorded(wanted)) is expected

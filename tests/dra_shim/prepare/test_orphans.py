@@ -15,7 +15,7 @@ from dra_shim.prepare import (
     OrphanSearchFailed,
     PodSuperseded,
 )
-from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
+from dra_shim.prepare.orphans import COLLECT_INTERVAL_S, ORPHAN_S
 from dra_shim.settings.common import StatePaths
 from dranet_nri.model import ObjectRef, Phase
 from tests.dra_shim.prepare.prepare_bench import OTHER_POD, POD, Bench, attach
@@ -46,12 +46,12 @@ class SweepBench(Bench):
         self.prepare(self.claim)
         self.notices.clear()
 
-    def sweep(self, *after_s: float) -> None:
+    def collect(self, *after_s: float) -> None:
         """Sweep, and again after so many seconds each."""
-        asyncio.run(self.sweeper.sweep())
+        asyncio.run(self.sweeper.collect())
         for seconds in after_s:
             self.clock.pass_time(seconds)
-            asyncio.run(self.sweeper.sweep())
+            asyncio.run(self.sweeper.collect())
 
     def lose(self) -> None:
         """Delete the claim behind everybody's back."""
@@ -83,16 +83,16 @@ def bench(tmp_path: Path) -> Iterator[SweepBench]:
 def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: SweepBench) -> None:
     bench.lose()
 
-    bench.sweep(ORPHAN_S - 1)
+    bench.collect(ORPHAN_S - 1)
     assert bench.is_kept()
-    bench.sweep(1)
+    bench.collect(1)
 
     assert not bench.is_kept()
     assert bench.notices == [OrphanRemoved(bench.claim, POD, REASON)]
 
 
 def test_a_record_of_a_claim_that_is_there_is_kept(bench: SweepBench) -> None:
-    bench.sweep(ORPHAN_S, ORPHAN_S)
+    bench.collect(ORPHAN_S, ORPHAN_S)
 
     assert bench.is_kept()
     assert bench.notices == []
@@ -105,7 +105,7 @@ def test_a_record_that_the_kubelet_knows_is_kept_and_the_server_not_asked(
     bench.remember(POD)
     bench.cluster.reads.clear()
 
-    bench.sweep(ORPHAN_S, ORPHAN_S)
+    bench.collect(ORPHAN_S, ORPHAN_S)
 
     assert bench.is_kept()
     assert bench.cluster.reads == []
@@ -115,7 +115,7 @@ def test_a_checkpoint_without_the_claim_proves_what_it_says(bench: SweepBench) -
     bench.lose()
     bench.checkpoint.write_text('{"Data":"{}"}')
 
-    bench.sweep(ORPHAN_S)
+    bench.collect(ORPHAN_S)
 
     assert not bench.is_kept()
 
@@ -125,7 +125,7 @@ def test_a_record_whose_device_is_in_a_pod_is_kept(bench: SweepBench, pod: Objec
     bench.lose()
     attach(bench.state, bench.claim, pod, "a", Phase.ATTACHED)
 
-    bench.sweep(ORPHAN_S, ORPHAN_S)
+    bench.collect(ORPHAN_S, ORPHAN_S)
 
     assert bench.is_kept()
 
@@ -134,33 +134,33 @@ def test_a_record_whose_device_came_home_is_dropped(bench: SweepBench) -> None:
     bench.lose()
     attach(bench.state, bench.claim, POD, "a", Phase.HOME)
 
-    bench.sweep(ORPHAN_S)
+    bench.collect(ORPHAN_S)
 
     assert not bench.is_kept()
 
 
 def test_a_server_that_cannot_be_asked_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
     bench.lose()
-    bench.sweep(ORPHAN_S - 1)
+    bench.collect(ORPHAN_S - 1)
     bench.cluster.failures = [ApiUnavailableError("refused")]
 
-    bench.sweep(1, ORPHAN_S - 1)
+    bench.collect(1, ORPHAN_S - 1)
 
     assert bench.is_kept()
     assert bench.notices == []
-    bench.sweep(1)
+    bench.collect(1)
     assert not bench.is_kept()
 
 
 def test_a_claim_that_was_seen_meanwhile_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
     there = dict(bench.cluster.claims)
     bench.lose()
-    bench.sweep(ORPHAN_S - 1)
+    bench.collect(ORPHAN_S - 1)
     bench.cluster.claims = there
-    bench.sweep()
+    bench.collect()
     bench.lose()
 
-    bench.sweep(1)
+    bench.collect(1)
 
     assert bench.is_kept()
 
@@ -178,7 +178,7 @@ def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
     bench.lose()
     bench.cluster.claims[name] = UNREADABLE
 
-    bench.sweep(ORPHAN_S)
+    bench.collect(ORPHAN_S)
 
     assert not bench.is_kept()
     assert bench.record(odd) is not None
@@ -195,10 +195,10 @@ def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
     odd = bench.cluster.add("an-earlier", "u0", "b")
     bench.prepare(odd)
     bench.lose()
-    bench.sweep()
+    bench.collect()
     bench.cluster.failures = [cause]
 
-    bench.sweep(ORPHAN_S)
+    bench.collect(ORPHAN_S)
 
     assert not bench.is_kept()
     assert bench.record(odd) is not None
@@ -211,13 +211,13 @@ def test_a_record_of_which_nobody_knows_whether_a_pod_has_its_device_is_kept(
     bench.state.attachments.mkdir(parents=True, exist_ok=True)
     record = bench.state.attachments / f"{bench.claim.uid}.json"
     record.write_text("{")
-    bench.sweep(ORPHAN_S, ORPHAN_S)
+    bench.collect(ORPHAN_S, ORPHAN_S)
     assert bench.is_kept()
 
     record.unlink()
-    bench.sweep()
+    bench.collect()
     assert bench.is_kept()
-    bench.sweep(ORPHAN_S)
+    bench.collect(ORPHAN_S)
     assert not bench.is_kept()
 
 
@@ -227,7 +227,7 @@ def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepB
     aside.mkdir(parents=True)
     (aside / f"{bench.claim.uid}.json.1").write_text("{")
 
-    bench.sweep(ORPHAN_S)
+    bench.collect(ORPHAN_S)
 
     assert not bench.is_kept()
 
@@ -246,7 +246,7 @@ def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_onc
         bench.remember(*known)
     bench.hand_on()
 
-    bench.sweep(*[SWEEP_S] * 8)
+    bench.collect(*[COLLECT_INTERVAL_S] * 8)
 
     assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
     assert bench.is_kept()
@@ -265,7 +265,7 @@ def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
         NEXT.name, NEXT.uid, {"x": "shared"}, nodeName=POOL
     )
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == [PodSuperseded(shared, POD, (NEXT,))]
 
@@ -280,7 +280,7 @@ def test_a_claim_that_only_observes_keeps_no_pod_waiting(bench: SweepBench) -> N
     bench.cluster.claims["seen"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
     bench.cluster.pods[NEXT.name] = pod_document(NEXT.name, NEXT.uid, {"x": "seen"}, nodeName=POOL)
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == []
 
@@ -289,7 +289,7 @@ def test_a_device_that_the_earlier_pod_has_still_strands_nobody(bench: SweepBenc
     attach(bench.state, bench.claim, POD, "a", Phase.ATTACHED)
     bench.hand_on()
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == []
 
@@ -298,7 +298,7 @@ def test_a_pod_that_the_kubelet_has_still_strands_nobody(bench: SweepBench) -> N
     bench.remember(POD, NEXT)
     bench.hand_on()
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == []
 
@@ -308,7 +308,7 @@ def test_a_reservation_for_the_earlier_pod_strands_nobody(bench: SweepBench) -> 
     users = [user(POD.name, POD.uid), user(NEXT.name, NEXT.uid)]
     bench.cluster.claims["nics"]["status"]["reservedFor"] = users
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == []
 
@@ -316,17 +316,17 @@ def test_a_reservation_for_the_earlier_pod_strands_nobody(bench: SweepBench) -> 
 def test_a_pod_of_another_node_is_not_told_of(bench: SweepBench) -> None:
     bench.hand_on(node="node-2")
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == []
 
 
 def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
     following = bench.hand_on()
-    bench.sweep()
+    bench.collect()
     following["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z"
 
-    bench.sweep(SWEEP_S)
+    bench.collect(COLLECT_INTERVAL_S)
 
     assert bench.notices == [
         PodSuperseded(bench.claim, POD, (NEXT,)),
@@ -336,17 +336,17 @@ def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
 
 def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> None:
     bench.hand_on()
-    bench.sweep()
+    bench.collect()
     bench.cluster.failures = [ApiUnavailableError("refused")]
 
-    bench.sweep(SWEEP_S, SWEEP_S)
+    bench.collect(COLLECT_INTERVAL_S, COLLECT_INTERVAL_S)
 
     assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
 
 
 def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: SweepBench) -> None:
     bench.hand_on()
-    bench.sweep()
+    bench.collect()
     bench.prepare(bench.claim)
     bench.notices.clear()
     last = ObjectRef("ai", "train-3", "p3")
@@ -355,7 +355,7 @@ def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: Swee
         last.name: pod_document(last.name, last.uid, {"net": "nics"}, nodeName=POOL)
     }
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == [PodSuperseded(bench.claim, NEXT, (last,))]
 
@@ -364,6 +364,6 @@ def test_a_record_that_the_kubelet_has_for_the_next_pod_is_not_dropped(bench: Sw
     bench.remember(NEXT)
     bench.lose()
 
-    bench.sweep(ORPHAN_S, ORPHAN_S)
+    bench.collect(ORPHAN_S, ORPHAN_S)
 
     assert bench.is_kept()

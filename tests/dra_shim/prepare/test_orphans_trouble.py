@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dra_shim.prepare import NotYetError, OrphanRemoved, OrphanSearchFailed
-from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
+from dra_shim.prepare.orphans import COLLECT_INTERVAL_S, ORPHAN_S
 from tests.dra_shim.prepare.prepare_bench import POD
 from tests.dra_shim.prepare.test_orphans import REASON, SweepBench, bench
 
@@ -22,7 +22,7 @@ def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
     bench.cluster.reads.clear()
     bench.cluster.failures = [REFUSAL, REFUSAL]
 
-    bench.sweep()
+    bench.collect()
 
     assert bench.notices == [OrphanSearchFailed(REFUSAL)]
     assert len(bench.cluster.reads) == 1
@@ -34,10 +34,10 @@ def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> N
 
     async def run() -> None:
         task = asyncio.create_task(bench.sweeper.run())
-        for _ in range(int(ORPHAN_S / SWEEP_S) + 2):
-            await bench.clock.until_asleep(SWEEP_S)
-            bench.clock.pass_time(SWEEP_S)
-        await bench.clock.until_asleep(SWEEP_S)
+        for _ in range(int(ORPHAN_S / COLLECT_INTERVAL_S) + 2):
+            await bench.clock.until_asleep(COLLECT_INTERVAL_S)
+            bench.clock.pass_time(COLLECT_INTERVAL_S)
+        await bench.clock.until_asleep(COLLECT_INTERVAL_S)
         task.cancel()
         await asyncio.wait({task})
 
@@ -50,13 +50,13 @@ def test_a_sweep_that_was_cut_short_proves_nothing_of_what_it_had_seen(bench: Sw
     other = bench.cluster.add("another", "u2", "b")
     bench.prepare(other)
     bench.lose()
-    bench.sweep(ORPHAN_S - 1)
+    bench.collect(ORPHAN_S - 1)
     bench.cluster.failures = [None, REFUSAL]
 
-    bench.sweep(0, 1)
+    bench.collect(0, 1)
 
     assert bench.is_kept()
     assert bench.record(other) is not None
-    bench.sweep(ORPHAN_S - 1)
+    bench.collect(ORPHAN_S - 1)
     assert not bench.is_kept()
     assert bench.record(other) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import (
     ClaimPrepared,
     ClaimUnprepared,
@@ -65,6 +66,26 @@ def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Ben
         )
     )
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
+
+
+def test_a_claim_is_looked_up_without_a_transaction_once_the_records_are_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.prepare(bench.cluster.add("first", "u1", "a"))
+    claim = bench.cluster.add("nics", "u2", "b")
+    enter, begun = CheckpointTransaction.__enter__, []
+
+    def counted(transaction: CheckpointTransaction) -> CheckpointTransaction:
+        begun.append(transaction)
+        return enter(transaction)
+
+    monkeypatch.setattr(CheckpointTransaction, "__enter__", counted)
+    first = bench.prepare(claim)
+    again = bench.prepare(claim)
+
+    assert first == again
+    assert len(begun) == 2
+    assert bench.record(claim) is not None
 
 
 def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench) -> None:
@@ -246,7 +267,7 @@ def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
 
     assert (first.error, len(first.devices)) == ("", 1)
     assert second.error.startswith("claim spec.devices.config[0].opaque.parameters.interface.mtu: ")
-    assert third.error == "claim ai/gone: does not exist any more; delete the pod"
+    assert third.error == "claim ai/gone: does not exist; delete the pod"
     assert [type(notice) for notice in bench.notices].count(PrepareFailed) == 2
     assert bench.record(bad) is None
 
@@ -341,12 +362,12 @@ def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> 
 def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
-    (judged,) = asyncio.run(bench.preparer.standing())
+    (judged,) = asyncio.run(bench.preparer.record_states())
     unprepare(bench, claim)
     bench.prepare(claim)
 
     assert not asyncio.run(bench.preparer.drop(judged.record))
-    (now,) = asyncio.run(bench.preparer.standing())
+    (now,) = asyncio.run(bench.preparer.record_states())
     assert now.record == judged.record
     assert asyncio.run(bench.preparer.drop(now.record))
     assert bench.record(claim) is None

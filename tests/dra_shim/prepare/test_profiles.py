@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, ProviderDeviceId
+from dra_shim.cloud.provider import CloudError, ProviderDeviceId
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare import (
     Notice,

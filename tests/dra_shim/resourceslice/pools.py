@@ -39,7 +39,7 @@ def on_node(number: AttributeValue, name: str = "a", others: int = 0) -> Device:
 
 def function(address: str = PF, physical: str = "") -> PciFunction:
     """Return a NIC's PCI function."""
-    return PciFunction(address, 2, "ice", physical=physical)
+    return PciFunction(address, "ice", physical=physical)
 
 
 def nic(

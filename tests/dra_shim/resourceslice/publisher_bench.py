@@ -163,7 +163,7 @@ def plain(*names: str, mtu: int = 1500) -> DriverResources:
 def ill(*names: str) -> DriverResources:
     """Return devices a and b of node-1, those named without a carrier."""
     return driver_resources(
-        NODE_1, [device("a"), device("b")], ills=dict.fromkeys(names, "NoCarrier")
+        NODE_1, [device("a"), device("b")], unhealthy=dict.fromkeys(names, "NoCarrier")
     )
 
 

@@ -114,7 +114,7 @@ def test_a_restart_leaves_devices_where_they_are(subject: Subject) -> None:
         names = many(100)
         devices = [device(name) for name in names]
         async with publisher(subject) as (_, it):
-            await it.publish(driver_resources(it.node, devices, ills={names[0]: "NoCarrier"}))
+            await it.publish(driver_resources(it.node, devices, unhealthy={names[0]: "NoCarrier"}))
             await it.rest_over(2)
             await it.publish(driver_resources(it.node, devices))
         async with publisher(subject, it.node) as (_, again):
@@ -164,7 +164,7 @@ def test_taints_make_slices_smaller_and_their_end_moves_nothing(subject: Subject
             await it.publish(driver_resources(it.node, devices))
             await it.rest_over(1)
             tainted = await it.publish(
-                driver_resources(it.node, devices, ills={names[0]: "NoCarrier"})
+                driver_resources(it.node, devices, unhealthy={names[0]: "NoCarrier"})
             )
             await it.rest_over(2)
             healed = await it.publish(driver_resources(it.node, devices))
@@ -325,11 +325,11 @@ def test_a_taint_keeps_the_time_since_when_it_is_there(subject: Subject) -> None
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             devices = [device("a"), device("b", mtu=1500)]
-            await it.publish(driver_resources(it.node, devices, ills={"a": "NoCarrier"}))
+            await it.publish(driver_resources(it.node, devices, unhealthy={"a": "NoCarrier"}))
             (before,) = await it.slices()
             await it.rest_over(1)
             changed = [device("a", mtu=9000), device("b", mtu=9000)]
-            await it.publish(driver_resources(it.node, changed, ills={"a": "NoCarrier"}))
+            await it.publish(driver_resources(it.node, changed, unhealthy={"a": "NoCarrier"}))
 
             (after,) = await it.slices()
             taint = after["spec"]["devices"][0]["taints"][0]

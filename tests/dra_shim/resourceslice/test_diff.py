@@ -229,8 +229,8 @@ def wanted_of(present: set[int], tainted: set[int]) -> DriverResources:
     names = [f"nic-{index:03d}" for index in sorted(present)]
     drawn = names[::50]
     counters = (CounterValue("pf", "functions", Fraction(99)),) if drawn else ()
-    ills = {f"nic-{index:03d}" for index in tainted}
-    return DriverResources(offers(*names, taints=ills, drawn=drawn), counters)
+    unhealthy = {f"nic-{index:03d}" for index in tainted}
+    return DriverResources(offers(*names, taints=unhealthy, drawn=drawn), counters)
 
 
 @given(st.lists(STATES, min_size=1, max_size=5))

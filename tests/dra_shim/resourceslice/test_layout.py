@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dra_shim.pool import DriverResources
 from dra_shim.resourceapi import CounterValue, SliceDevice
-from dra_shim.resourceapi.names import parse_subdomain
 from dra_shim.resourceslice import layout
 from dra_shim.resourceslice.layout import (
     MAX_ADVANCED,
@@ -20,6 +19,7 @@ from dra_shim.resourceslice.layout import (
     named,
     slice_name,
 )
+from dranet_nri.model.api_names import parse_subdomain
 from tests.dra_shim.resourceslice.pools import NODE, contents, many, offers, resources
 
 FIRST, SECOND, THIRD = (slice_name(NODE, index) for index in range(3))
@@ -190,13 +190,13 @@ def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
     before: Mapping[str, list[str]] = {}
     for present, tainted in history:
         names = [f"nic-{index:03d}" for index in sorted(present)]
-        ills = {f"nic-{index:03d}" for index in tainted}
-        parts = laid_out(NODE, resources(*names, taints=ills), before)
+        unhealthy = {f"nic-{index:03d}" for index in tainted}
+        parts = laid_out(NODE, resources(*names, taints=unhealthy), before)
         before = again(parts)
 
         assert sorted(name for part in before.values() for name in part) == names
         assert all(part == sorted(part) for part in before.values())
-        assert laid_out(NODE, resources(*names, taints=ills), before) == parts
+        assert laid_out(NODE, resources(*names, taints=unhealthy), before) == parts
         for part in parts:
             limit = MAX_ADVANCED if any(device.taints for device in part.offers) else MAX_DEVICES
             assert len(part.offers) <= limit

@@ -33,7 +33,7 @@ def test_a_server_is_asked_for_lists_where_they_are_wanted(
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {gates[entry] for entry in off}
             resources = driver_resources(
-                NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)}
+                NODE_1, [on_node(1)], unhealthy={"a": "NoCarrier"}, near={1: (1, 0)}
             )
             await it.publish(resources)
 

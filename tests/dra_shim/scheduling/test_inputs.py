@@ -5,8 +5,8 @@ import pytest
 from dra_shim.pool import DeviceUsage, node_inventory
 from dra_shim.scheduling.inputs import parse_inventory
 from dranet_nri.errors import ConfigError
-from dranet_nri.inventory import DEFAULT_FILTER, Inventory
-from dranet_nri.model import Device, DeviceKey
+from dranet_nri.inventory import Inventory
+from dranet_nri.model import DEFAULT_FILTER, Device, DeviceKey
 
 FILE = """{
   "devices": [

@@ -177,7 +177,10 @@ def test_arguments_are_those_of_a_go_program(words: list[str], taken: list[str])
 
 def test_the_whole_command_line_of_dranet_starts_us(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
+    for name in ("plugins", "plugins_registry"):
+        (tmp_path / name).mkdir()
     line = f"/dranet -v=4 -hostname-override=n-1 --vmodule=a=1 -kubeconfig={nowhere}"
+    line += f" --kubelet-root-dir={tmp_path} --state-dir={tmp_path}/state"
 
     done = called(main, "run", *line.split(), home=tmp_path)
 

@@ -73,7 +73,7 @@ def test_a_pod_that_ended_mostly_takes_its_claim_along() -> None:
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
 
-    assert (found.devices, found.patience_s) == (device_statuses(given(), record), DEPARTURE_S)
+    assert (found.devices, found.delay_s) == (device_statuses(given(), record), DEPARTURE_S)
 
 
 def test_a_claim_without_a_record_has_no_status_of_ours() -> None:

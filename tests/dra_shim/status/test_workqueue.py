@@ -30,8 +30,8 @@ def test_nothing_is_due_before_something_is_wanted(queue: ClaimQueue) -> None:
 
 
 def test_the_first_that_is_due_comes_first(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 5.0)
-    queue.want(B, FIRST, 11.0, 0.2)
+    queue.enqueue(A, FIRST, 10.0, 5.0)
+    queue.enqueue(B, FIRST, 11.0, 0.2)
 
     assert queue.due == 11.2
     assert queue.begin().claim == B
@@ -41,42 +41,42 @@ def test_the_first_that_is_due_comes_first(queue: ClaimQueue) -> None:
 
 
 def test_the_same_again_changes_nothing(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 0.2)
-    queue.want(A, FIRST, 10.1, 0.2)
+    queue.enqueue(A, FIRST, 10.0, 0.2)
+    queue.enqueue(A, FIRST, 10.1, 0.2)
 
     assert queue.due == 10.2
 
 
 def test_the_last_state_wins(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 5.0)
-    queue.want(A, SECOND, 11.0, 0.2)
+    queue.enqueue(A, FIRST, 10.0, 5.0)
+    queue.enqueue(A, SECOND, 11.0, 0.2)
 
     assert queue.due == 11.2
     assert queue.begin().devices == SECOND
 
 
 def test_a_write_buys_a_rest(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 0.0)
+    queue.enqueue(A, FIRST, 10.0, 0.0)
     queue.done(queue.begin(), 10.0, wrote=True)
 
-    queue.want(A, SECOND, 11.0, 0.2)
+    queue.enqueue(A, SECOND, 11.0, 0.2)
 
     assert queue.due == 10.0 + REST_S
 
 
 def test_what_was_there_already_buys_none(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 0.0)
+    queue.enqueue(A, FIRST, 10.0, 0.0)
     queue.done(queue.begin(), 10.0, wrote=False)
 
-    queue.want(A, SECOND, 11.0, 0.2)
+    queue.enqueue(A, SECOND, 11.0, 0.2)
 
     assert queue.due == 11.2
 
 
 def test_what_changes_while_it_is_written_is_written_next(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 0.0)
+    queue.enqueue(A, FIRST, 10.0, 0.0)
     job = queue.begin()
-    queue.want(A, SECOND, 10.0, 0.2)
+    queue.enqueue(A, SECOND, 10.0, 0.2)
     queue.done(job, 10.5, wrote=True)
 
     assert queue.due == 10.5 + REST_S
@@ -84,27 +84,27 @@ def test_what_changes_while_it_is_written_is_written_next(queue: ClaimQueue) -> 
 
 
 def test_a_claim_that_was_withdrawn_is_forgotten(queue: ClaimQueue) -> None:
-    queue.want(A, (), 10.0, 0.0)
+    queue.enqueue(A, (), 10.0, 0.0)
     queue.done(queue.begin(), 10.0, wrote=True)
 
-    queue.want(A, (), 11.0, 0.2)
+    queue.enqueue(A, (), 11.0, 0.2)
 
     assert queue.due == 11.2, "it is new to the agenda"
 
 
 def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(queue: ClaimQueue) -> None:
-    queue.want(A, (), 10.0, 0.0)
+    queue.enqueue(A, (), 10.0, 0.0)
     job = queue.begin()
-    queue.want(A, FIRST, 10.0, 0.2)
+    queue.enqueue(A, FIRST, 10.0, 0.2)
     queue.done(job, 10.5, wrote=True)
 
     assert queue.begin().devices == FIRST
 
 
 def test_a_claim_that_is_gone_is_forgotten(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 10.0, 0.0)
+    queue.enqueue(A, FIRST, 10.0, 0.0)
     job = queue.begin()
-    queue.want(A, SECOND, 10.0, 0.2)
+    queue.enqueue(A, SECOND, 10.0, 0.2)
     queue.forget(job)
     queue.forget(job)
 
@@ -121,11 +121,11 @@ def test_what_hinders_a_claim_delays_it_ever_longer(
     first_s: float,
     longest_s: float,
 ) -> None:
-    queue.want(A, FIRST, 0.0, 0.0)
-    queue.want(B, FIRST, 0.0, 7.0)
+    queue.enqueue(A, FIRST, 0.0, 0.0)
+    queue.enqueue(B, FIRST, 0.0, 7.0)
     job, pauses = queue.begin(), []
     for _ in range(20):
-        pauses.append(queue.hindered(job, 10.0, lasting=lasting))
+        pauses.append(queue.claim_failed(job, 10.0, lasting=lasting))
         assert queue.due == 7.0, "the other claim is not delayed"
         queue.put_off(job, 0.0)  # as if the time had passed
         assert queue.begin() is job
@@ -136,51 +136,51 @@ def test_what_hinders_a_claim_delays_it_ever_longer(
 
 
 def test_news_do_not_hurry_a_claim_that_is_hindered(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 0.0, 0.0)
-    queue.hindered(queue.begin(), 10.0, lasting=True)
-    queue.want(A, SECOND, 11.0, 0.2)
+    queue.enqueue(A, FIRST, 0.0, 0.0)
+    queue.claim_failed(queue.begin(), 10.0, lasting=True)
+    queue.enqueue(A, SECOND, 11.0, 0.2)
 
     assert queue.due == 10.0 + FIRST_LASTING_S
 
 
 def test_a_claim_that_was_written_begins_anew(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 0.0, 0.0)
-    queue.hindered(queue.begin(), 10.0, lasting=True)
+    queue.enqueue(A, FIRST, 0.0, 0.0)
+    queue.claim_failed(queue.begin(), 10.0, lasting=True)
     job = queue.begin()
     queue.done(job, 20.0, wrote=True)
 
-    assert queue.hindered(job, 30.0, lasting=True) == FIRST_LASTING_S
+    assert queue.claim_failed(job, 30.0, lasting=True) == FIRST_LASTING_S
 
 
 def test_a_server_that_does_not_answer_delays_all(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 0.0, 0.0)
-    queue.want(B, FIRST, 0.0, 0.0)
-    pauses = [queue.silenced(queue.begin(), 10.0) for _ in range(20)]
+    queue.enqueue(A, FIRST, 0.0, 0.0)
+    queue.enqueue(B, FIRST, 0.0, 0.0)
+    pauses = [queue.server_failed(queue.begin(), 10.0) for _ in range(20)]
 
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
     assert pauses[-1] == LONGEST_PAUSE_S
     assert queue.due == 10.0 + LONGEST_PAUSE_S
-    queue.answered()
-    assert queue.silenced(queue.begin(), 50.0) == FIRST_PAUSE_S
+    queue.server_answered()
+    assert queue.server_failed(queue.begin(), 50.0) == FIRST_PAUSE_S
 
 
 def test_a_server_that_asks_for_time_has_it(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 0.0, 0.0)
+    queue.enqueue(A, FIRST, 0.0, 0.0)
 
-    assert queue.silenced(queue.begin(), 10.0, after_s=120.0) == 120.0
+    assert queue.server_failed(queue.begin(), 10.0, after_s=120.0) == 120.0
     assert queue.due == 130.0
 
 
 def test_pauses_are_spread() -> None:
     queue = ClaimQueue(lambda: 0.0)
-    queue.want(A, FIRST, 0.0, 0.0)
+    queue.enqueue(A, FIRST, 0.0, 0.0)
 
-    assert queue.silenced(queue.begin(), 10.0) == FIRST_PAUSE_S / 2
+    assert queue.server_failed(queue.begin(), 10.0) == FIRST_PAUSE_S / 2
 
 
 def test_what_is_put_off_waits_whatever_the_news(queue: ClaimQueue) -> None:
-    queue.want(A, FIRST, 0.0, 0.0)
+    queue.enqueue(A, FIRST, 0.0, 0.0)
     queue.put_off(queue.begin(), 3600.0)
-    queue.want(A, SECOND, 1.0, 0.2)
+    queue.enqueue(A, SECOND, 1.0, 0.2)
 
     assert queue.due == 3600.0

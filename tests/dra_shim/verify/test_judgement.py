@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -12,7 +12,7 @@ from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
 from dra_shim.verify.matrix import COLOURS, draw
 from dra_shim.verify.measure import Course, UnreadablePodError, measure
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
-from dra_shim.verify.outputs import LinkOutput, PodFacts, RdmaPortOutput
+from dra_shim.verify.outputs import FACTS_SCRIPT, LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
 from dra_shim.verify.schedule import all_pairs, ring
@@ -204,7 +204,56 @@ def test_the_matrix_has_the_colour_of_the_worst_check() -> None:
 
 
 def test_all_bars_have_defaults() -> None:
-    assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in BARS)
+    of_one_nic = BARS.keys() - {"all-gather", "all-reduce"}
+    assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in of_one_nic)
+
+
+# What FACTS_SCRIPT prints on a VM of Azure with InfiniBand, by its partitions.
+INFINIBAND = """memlock unlimited
+link ib0 1 2044 20:00:08:f8:fe:80 200000
+rdma mlx5_0 4: ACTIVE 200 Gb/sec (4X HDR)
+gid mlx5_0 0 fe80:0000:0000:0000:0015:5dff:fe33:ff01 IB/RoCE v1
+pkey mlx5_0 {}
+pkey mlx5_0 0x7fff
+end
+"""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """A runner whose pods print INFINIBAND; all that they start fails.
+
+    Attributes:
+        pkeys: of each pod, beside the default partition's, of which both are limited members.
+    """
+
+    pkeys: Mapping[str, str]
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return the facts, or an exit status."""
+        if FACTS_SCRIPT in command:
+            return CommandResult(0, INFINIBAND.format(self.pkeys[pod]), "")
+        return CommandResult(1, "", "")
+
+
+@pytest.mark.parametrize(
+    ("pkeys", "cause"),
+    [
+        pytest.param(("0x8012", "0x8013"), "pkey", id="two partitions"),
+        pytest.param(("0x0012", "0x0012"), "pkey", id="limited members"),
+        pytest.param(("0x8012", "0x0012"), "no-rdma", id="one partition"),
+    ],
+)
+def test_ports_of_two_partitions(pkeys: tuple[str, str], cause: str) -> None:
+    nic = ClaimedNic("nic0", "ib0", "", "mlx5_0", Fabric.INFINIBAND)
+    pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(2)]
+    runner = Partitions({pod.pod: pkey for pod, pkey in zip(pods, pkeys, strict=True)})
+
+    lines = measure(pods, runner, Course(NO_BARS), progress=lambda text: None)
+
+    assert {line.remedy for line in lines if line.outcome is Outcome.FAILED} == {CAUSES[cause][1]}
+    checks = {line.check for line in lines if line.outcome is Outcome.FAILED}
+    assert checks == ({"pkey"} if cause == "pkey" else {"write", "latency"})
 
 
 class Silent:

@@ -112,9 +112,9 @@ def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
 
 
 def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
-    meter = PluginMetrics()
-    meter.hooks.answered("RunPodSandbox", "noop", 0.0001)
-    (site.run / "metrics.prom").write_text(meter.text())
+    metrics = PluginMetrics()
+    metrics.hooks.answered("RunPodSandbox", "noop", 0.0001)
+    (site.run / "metrics.prom").write_text(metrics.text())
     heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
 
     scrape = site.scrape()

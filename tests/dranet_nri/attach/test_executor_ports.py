@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 PARENT = "0000:0a:00.0"
 NET1 = NetworkConfig(InterfaceConfig(name="net1"))
 DISGUISE = LinkSettings(mac="02:00:00:00:66:66")
-UNCLEAR = "can't be told from others: it may be one or two"
+UNCLEAR = "cannot be distinguished from other links: it may be one or two"
 
 
 def mac(number: int) -> str:

@@ -5,7 +5,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.attach.child import remove_orphans
+from dranet_nri.attach.child import PERIOD_S, WATCHED_S, OrphanSchedule, remove_orphans
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
@@ -349,3 +349,25 @@ def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
 
     assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
     assert len([op for op in node.kernel.log if isinstance(op, AddChild)]) == 0
+
+
+def test_orphans_are_looked_for_while_there_was_a_child_just_now_else_sometimes(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+    now = 1000.0
+    schedule = OrphanSchedule(lambda: now)
+
+    def due() -> bool:
+        return schedule.is_due(())
+
+    assert due(), "an earlier instance may have left some"
+    schedule.looked()
+    assert not due()
+    now += PERIOD_S
+    assert due()
+    schedule.looked()
+    assert schedule.is_due((record,))
+    now += WATCHED_S - 1.0
+    schedule.looked()
+    assert due(), "its pod is gone, the link may come"
+    now += 1.0
+    assert not due()

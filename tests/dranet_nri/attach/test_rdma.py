@@ -93,7 +93,7 @@ def test_a_kernel_that_lost_rdma_is_refused(node: Node) -> None:
     node.kernel.rdma.mode = None
 
     assert refusal(node, given(pci(2))) == (
-        "device nic-2: the kernel knows no RDMA any more; load ib_core"
+        "device nic-2: the kernel no longer has RDMA; load ib_core"
     )
 
 

@@ -227,7 +227,7 @@ def test_a_device_that_ends_as_the_nic_moves_is_missed_for_a_second(tied: Node) 
     with pytest.raises(AttachError, match="look for RDMA device mlx5_2: ENODEV") as caught:
         attached(tied, given(pci(1)), given(pci(2)))
 
-    assert "ended it when the interface changed namespace; let pods share" in str(caught.value)
+    assert "removed it when the interface changed namespace; let pods share" in str(caught.value)
     assert "rdma link add" in failure_of(tied).message
     assert sum(slept) == pytest.approx(MADE_ANEW_S)
     assert tied.journal.phases() == {DATA: Phase.FAILED}

@@ -55,7 +55,7 @@ class Leased:
         """Run what is due so many seconds after the attach."""
         self.node.clock.seconds = 1000 + at_s
         plugin = self.node.plugin
-        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.is_wanted).renew(CLAIM))
+        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted).renew(CLAIM))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_lease_that_ended_closes_the_gate_and_is_acquired_anew(leased: Leased)
     assert lost.failure
     assert "device pci-0000-01-00-0: the lease" in lost.failure.message
     assert "no DHCP server extended it" in lost.failure.message
-    allocation = leased.node.plugin.allocations.get(CLAIM)
+    allocation = leased.node.plugin.allocations.reader.get(CLAIM)
     assert allocation
     assert not leased.node.gate.is_open(allocation)
     assert leased.node.bell[-1] == "trouble"
@@ -164,8 +164,8 @@ def test_a_namespace_that_is_gone_is_left_to_the_detach(leased: Leased) -> None:
 
 def test_an_exchange_ends_with_the_sandbox(leased: Leased) -> None:
     leased.server.silent = True
-    leased.node.plugin.synchronized = True
-    leased.node.plugin.attacher.live.leave(leased.pod.sandbox_id)
+    leased.node.plugin.reconciler.synchronized = True
+    leased.node.plugin.attacher.live.remove(leased.pod.sandbox_id)
 
     with pytest.raises(OutdatedError):
         leased.renew(1800)

@@ -33,9 +33,9 @@ class Hang:
         self.left.set()
 
 
-def overseer(node: Node) -> Watchdog:
+def watchdog(node: Node) -> Watchdog:
     """Return one without any patience."""
-    return Watchdog(node.attachments, node.clock, logger("test"), patience_s=0)
+    return Watchdog(node.attachments, node.clock, logger("test"), hang_timeout_s=0)
 
 
 def attached(node: Node) -> Attachment:
@@ -66,7 +66,7 @@ def oversee(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False)
     """Let it hang until that is recorded, then let it go on; return what was recorded."""
 
     async def scene() -> Failure:
-        task = asyncio.create_task(overseer(node).done(hang.work, (record,)))
+        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
         failure = await until_noted(node, record)
         if cancel:
             task.cancel()
@@ -86,7 +86,7 @@ def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
         raise RuntimeError("oops")
 
     with pytest.raises(RuntimeError, match="oops"):
-        asyncio.run(overseer(node).done(work, (record,)))
+        asyncio.run(watchdog(node).done(work, (record,)))
 
 
 def test_the_record_says_at_which_step_a_thread_is_stuck_for_as_long_as_it_is(node: Node) -> None:
@@ -127,7 +127,7 @@ def test_what_the_thread_has_recorded_stays(node: Node) -> None:
     hang = Hang()
 
     async def scene() -> None:
-        task = asyncio.create_task(overseer(node).done(hang.work, (record,)))
+        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
         await until_noted(node, record)
         node.attachments.put(result)
         hang.go.set()
@@ -170,7 +170,7 @@ def test_work_that_fails_after_it_hung_fails_with_its_own_error(node: Node) -> N
         raise ValueError("late")
 
     async def scene() -> None:
-        task = asyncio.create_task(overseer(node).done(work, (record,)))
+        task = asyncio.create_task(watchdog(node).done(work, (record,)))
         await until_noted(node, record)
         hang.go.set()
         with pytest.raises(ValueError, match="late"):
@@ -220,7 +220,7 @@ def test_a_full_disk_changes_nothing_about_the_work(
     hang = Hang()
 
     async def scene() -> None:
-        task = asyncio.create_task(overseer(node).done(hang.work, (record,)))
+        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
         while "not recorded" not in "".join(capsys.readouterr()):  # noqa: ASYNC110 (a log line)
             await asyncio.sleep(0)
         hang.go.set()
@@ -233,13 +233,13 @@ def test_a_full_disk_changes_nothing_about_the_work(
 
 
 def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    hang, one = Hang(), overseer(node)
+    hang, one = Hang(), watchdog(node)
 
     async def scene() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work))
-        while not one.counts.stuck:  # noqa: ASYNC110 (of a thread)
+        while not one.counts.hung:  # noqa: ASYNC110 (of a thread)
             await asyncio.sleep(0)
-        during = [(hung.claim, hung.step) for hung in one.counts.stuck.values()]
+        during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
         hang.go.set()
         await task
         return during
@@ -250,18 +250,18 @@ def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixt
     assert step.startswith("add address 10.0.1.5/24 (thread ")
     said = "".join(capsys.readouterr())
     assert said.count("hung in the kernel") == said.count("no longer hung") == 1
-    assert one.counts.stuck == {}
+    assert one.counts.hung == {}
 
 
 def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
     record = attached(node)
     hang = Hang()
-    one = overseer(node)
+    one = watchdog(node)
 
     async def scene() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work, (record,)))
         await until_noted(node, record)
-        during = [(hung.claim, hung.step) for hung in one.counts.stuck.values()]
+        during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
         hang.go.set()
         await task
         return during
@@ -270,4 +270,4 @@ def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
 
     assert claim == str(record.claim)
     assert step.startswith("add address 10.0.1.5/24 (thread ")
-    assert one.counts.stuck == {}
+    assert one.counts.hung == {}

@@ -288,7 +288,7 @@ def test_azure_s_topology_is_known_by_the_gpus_or_has_to_be_told(
 
 def test_names_that_no_database_tells_are_warned_of() -> None:
     known, unknown = (
-        PciFunction(address, 2, "igb", vendor_name=name)
+        PciFunction(address, "igb", vendor_name=name)
         for address, name in (("0000:01:00.0", "Intel Corporation"), ("0000:02:00.0", "unknown"))
     )
 

@@ -16,7 +16,7 @@ import pytest
 
 from dra_shim.kubeletplugin import sockets_of
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.log import BUFFER_BYTES, NonBlockingStderr
+from dranet_nri.component.log import BUFFER_BYTES, NonBlockingStderr, non_blocking_stderr
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.lock import PluginLock
@@ -224,6 +224,20 @@ def test_the_plugin_answers_hooks_while_nobody_reads_its_log(
             process.kill()
 
 
+@pytest.mark.parametrize("flag", ["--no-such-flag", "--kubeconfig=absent"])
+@pytest.mark.parametrize("program", ["dra_shim", "dranet_nri"])
+def test_a_daemon_that_cannot_start_ends_though_nobody_reads_why(
+    tmp_path: Path, pipe: tuple[int, int], program: str, flag: str
+) -> None:
+    fill(pipe[1])
+    done = subprocess.run(
+        (sys.executable, "-m", program, "run", flag),
+        cwd=tmp_path, env=ENVIRONMENT, stderr=pipe[1], check=False, timeout=120,
+    )  # fmt: skip
+
+    assert done.returncode == (1 if program == "dra_shim" and "absent" in flag else 2)
+
+
 def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple[int, int]) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     state = StatePaths(tmp_path / "state", tmp_path / "run")
@@ -250,3 +264,15 @@ def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple
         finally:
             process.kill()
     other.release()
+
+
+def test_a_standard_error_that_is_no_file_stays_as_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    captured = sys.stderr
+
+    with non_blocking_stderr():
+        assert sys.stderr is captured
+        sys.stderr.write("a line\n")
+
+    assert capsys.readouterr().err == "a line\n"

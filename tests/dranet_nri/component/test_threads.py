@@ -1,11 +1,13 @@
 """Work on threads of its own: results, errors, callers that leave, loops that end."""
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
-from dranet_nri.component.threads import in_thread
+from dranet_nri.component.threads import KEPT, _waiting, in_thread
 
 pytestmark = pytest.mark.process
 
@@ -100,7 +102,7 @@ def test_a_cancelled_caller_leaves_and_the_work_ends_by_itself(*, fails: bool) -
             await task
         assert not gate.left.is_set(), "the caller did not wait for the work"
         gate.go.set()
-        await in_thread(lambda: _joined(gate))
+        await _idle_again(gate)
 
     asyncio.run(main())
 
@@ -123,12 +125,55 @@ def test_work_that_outlives_the_loop_ends_in_silence(
 
     asyncio.run(main())
     gate.go.set()
-    _joined(gate)
+    asyncio.run(_idle_again(gate))
 
     assert gate.left.is_set()
     assert raised == []
 
 
-def _joined(gate: Gate) -> None:
-    assert gate.thread is not None
-    gate.thread.join()
+def test_a_thread_that_ended_its_job_does_the_next() -> None:
+    async def main() -> list[threading.Thread]:
+        return [await in_thread(threading.current_thread) for _ in range(3)]
+
+    assert len(set(asyncio.run(main()))) == 1
+
+
+def test_a_thread_that_hangs_keeps_no_job_waiting() -> None:
+    gates = [Gate() for _ in range(KEPT + 2)]
+
+    async def main() -> list[str]:
+        tasks = [asyncio.create_task(in_thread(gate.work)) for gate in gates]
+        while not all(gate.entered.is_set() for gate in gates):  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0)
+        for gate in gates:
+            gate.go.set()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(main()) == ["done"] * len(gates)
+    assert len({gate.thread for gate in gates}) == len(gates)
+    for gate in gates:
+        if gate.thread not in _waiting:
+            assert gate.thread is not None
+            gate.thread.join()
+    assert len(_waiting) <= KEPT
+
+
+def test_a_result_is_not_kept_by_the_thread_that_waits() -> None:
+    class Result:
+        pass
+
+    async def main() -> weakref.ref[Result]:
+        return weakref.ref(await in_thread(Result))
+
+    found = asyncio.run(main())
+    gc.collect()
+
+    assert found() is None
+
+
+async def _idle_again(gate: Gate) -> None:
+    """Wait until the gate's thread has notified its caller: it is the last that began to wait."""
+    gate.left.wait()
+    while gate.thread not in _waiting:  # noqa: ASYNC110 (as above)
+        await asyncio.sleep(0)
+    assert await in_thread(threading.current_thread) is gate.thread

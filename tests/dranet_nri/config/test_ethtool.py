@@ -11,7 +11,7 @@ from dranet_nri.config import (
     select_config,
 )
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import EthtoolConfig, Switches
+from dranet_nri.model import DriverSetting, EthtoolConfig, RssConfig, Switches
 
 
 def features(**states: object) -> dict[str, object]:
@@ -36,7 +36,49 @@ def test_private_flags_are_as_the_driver_spells_them() -> None:
     assert parse_network_config(network_config_to_object(config)) == config
 
 
-@pytest.mark.parametrize("empty", [{}, {"features": {}}, {"features": None, "privateFlags": {}}])
+DRIVER = {
+    "rings": {"rx": 512, "tx": 128},
+    "channels": {"combined": 0},
+    "coalesce": {"rxUsecs": 20, "adaptiveRx": False},
+    "pause": {"autoneg": False, "rx": True},
+    "rss": {"weights": [1, 0, 3]},
+}
+
+
+def test_driver_settings_are_kept_and_an_explicit_false_or_zero_counts() -> None:
+    config = parse_network_config({"ethtool": DRIVER})
+
+    assert config.ethtool.settings == (
+        DriverSetting("rings.rx", 512),
+        DriverSetting("rings.tx", 128),
+        DriverSetting("channels.combined", 0),
+        DriverSetting("coalesce.rxUsecs", 20),
+        DriverSetting("coalesce.adaptiveRx", 0),
+        DriverSetting("pause.autoneg", 0),
+        DriverSetting("pause.rx", 1),
+    )
+    assert config.ethtool.rss == RssConfig(weights=(1, 0, 3))
+    assert config.ethtool.groups == {*DRIVER}
+    assert network_config_to_object(config) == {"ethtool": DRIVER}
+
+
+@pytest.mark.parametrize("mine", [{"equal": 4}, {"weights": [1, 2]}], ids=str)
+def test_the_claims_distribution_replaces_that_of_the_class(mine: dict[str, object]) -> None:
+    other = {"weights": [1]} if "equal" in mine else {"equal": 8}
+    entries = (
+        ConfigEntry(ConfigSource.CLASS, "dra.net", {"ethtool": {"rss": other}}),
+        ConfigEntry(ConfigSource.CLAIM, "dra.net", {"ethtool": {"rss": mine}}),
+    )
+
+    config = select_config(entries, "nic")
+
+    assert network_config_to_object(config) == {"ethtool": {"rss": mine}}
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [{}, {"rings": {}, "rss": {}}, {"features": {}}, {"features": None, "privateFlags": {}}],
+)
 def test_an_empty_block_asks_for_nothing(empty: object) -> None:
     config = parse_network_config({"ethtool": empty})
 
@@ -56,6 +98,15 @@ def test_an_empty_block_asks_for_nothing(empty: object) -> None:
         ({"ethtool": {"privateFlags": {"a\nb": True}}}, "its name must have 1 to 31 printable ASCII characters"),
         ({"ethtool": {"privateFlags": {"ü": True}}}, "its name must have 1 to 31 printable ASCII characters"),
         (features(tso=True, tcp_segmentation_offload=False), "tso and tcp-segmentation-offload are the same feature; keep one"),
+        ({"ethtool": {"rings": {"rx": 0}}}, "ethtool.rings.rx: 0: must be 1 to 2147483647"),
+        ({"ethtool": {"rings": {"Rx": 1}}}, 'ethtool.rings.Rx: 1: unknown field (did you mean "rx"?)'),
+        ({"ethtool": {"channels": {"rx": True}}}, "ethtool.channels.rx: true: must be a whole number"),
+        ({"ethtool": {"coalesce": {"adaptiveRx": 1}}}, "ethtool.coalesce.adaptiveRx: 1: must be true or false"),
+        ({"ethtool": {"pause": {"rx": "on"}}}, 'ethtool.pause.rx: "on": must be true or false'),
+        ({"ethtool": {"rss": {"equal": 0}}}, "ethtool.rss.equal: 0: must be 1 to 1024"),
+        ({"ethtool": {"rss": {"weights": [0, 0]}}}, "ethtool.rss.weights: list of 2: needs a share above 0"),
+        ({"ethtool": {"rss": {"weights": [1, -1]}}}, "ethtool.rss.weights[1]: -1: must be 0 to"),
+        ({"ethtool": {"rss": {"equal": 1, "weights": [1]}}}, "ethtool.rss.weights: list of 1: not possible with equal"),
         (features(tso=True) | {"interface": {"type": "IPoIB"}}, "ethtool: object with features: not possible with interface.type IPoIB"),
     ],
 )  # fmt: skip

@@ -24,7 +24,7 @@ class Running:
     def __init__(self, leased: Leased) -> None:
         plugin = leased.node.plugin
         self.leased = leased
-        self.loop = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.is_wanted))
+        self.loop = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted))
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Run the loop until it holds and nothing is at work."""
@@ -104,7 +104,7 @@ def test_an_attach_wakes_the_loop(running: Running) -> None:
 def test_a_sandbox_that_ended_is_left_to_its_detach(running: Running) -> None:
     running.leased.node.clock.seconds = 2800
     running.leased.server.silent = True
-    running.leased.node.plugin.synchronized = True
-    running.leased.node.plugin.attacher.live.leave(running.leased.pod.sandbox_id)
+    running.leased.node.plugin.reconciler.synchronized = True
+    running.leased.node.plugin.attacher.live.remove(running.leased.pod.sandbox_id)
 
     running.until(lambda: running.due == 2800 + RETRY_S)

@@ -220,7 +220,7 @@ def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Si
                 return (await asyncio.to_thread(ended, process))[1]
 
     log = asyncio.run(scene())
-    surprise, refusal = (part.split("told=")[0] for part in log.split("hook failed")[1:])
+    surprise, refusal = (part.split("reported=")[0] for part in log.split("hook failed")[1:])
     assert "ZeroDivisionError" in surprise
     assert "remove hostNetwork or the claim" in refusal
     assert log.count("Traceback") == 1

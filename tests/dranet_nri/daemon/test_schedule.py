@@ -45,14 +45,14 @@ def test_without_news_and_trouble_the_sweep_comes(bell: ReconcileSchedule) -> No
 
 
 def test_news_are_looked_at_at_once(bell: ReconcileSchedule) -> None:
-    bell.news()
+    bell.request_now()
 
     assert bell.left_s() == 0
 
 
 def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None:
     bell.begin()
-    bell.news()
+    bell.request_now()
     bell.settle(pending=False)
 
     assert bell.left_s() == 0
@@ -62,12 +62,12 @@ def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
     bell: ReconcileSchedule,
 ) -> None:
     bell.begin()
-    bell.announced()
+    bell.note_kernel_event()
     bell.settle(pending=False)
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
 
     bell.begin()
-    bell.announced()
+    bell.note_kernel_event()
     bell.settle(pending=False)
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "a round without trouble echoes nothing"
 
@@ -84,7 +84,7 @@ def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
         bell.settle(pending=True)
 
     bell.begin()
-    bell.announced()
+    bell.note_kernel_event()
     bell.settle(pending=True)
 
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
@@ -93,7 +93,7 @@ def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
 def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
     bell: ReconcileSchedule,
 ) -> None:
-    bell.announced()
+    bell.note_kernel_event()
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
 
     bell.begin()
@@ -102,7 +102,9 @@ def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
     assert bell.left_s() == SWEEP_S
 
 
-@pytest.mark.parametrize("stirred", [ReconcileSchedule.trouble, ReconcileSchedule.announced])
+@pytest.mark.parametrize(
+    "stirred", [ReconcileSchedule.request_soon, ReconcileSchedule.note_kernel_event]
+)
 def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
     bell: ReconcileSchedule, stirred: Callable[[ReconcileSchedule], None]
 ) -> None:
@@ -123,11 +125,11 @@ def test_new_trouble_does_not_wait_for_the_old(bell: ReconcileSchedule, clock: C
         bell.settle(pending=True)
     assert bell.left_s() == SWEEP_S
 
-    bell.trouble()
+    bell.request_soon()
 
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
     clock.now += FIRST_DELAY_S / 2
-    bell.trouble()
+    bell.request_soon()
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
     bell.begin()
     bell.settle(pending=True)
@@ -149,7 +151,7 @@ def test_who_waits_for_the_sweep_is_woken_by_news() -> None:
         bell.settle(pending=False)
         waiting = asyncio.create_task(bell.wait())
         await asyncio.sleep(0)
-        bell.news()
+        bell.request_now()
         await waiting
 
     asyncio.run(scene())

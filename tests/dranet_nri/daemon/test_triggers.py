@@ -31,14 +31,14 @@ def test_only_pods_that_have_rdma_are_looked_at_when_an_rdma_device_comes(node: 
     plain = node.pod("plain")
     node.allocate(plain, 2, claim="plain")
     node.run_pod(plain)
-    assert not node.plugin.has_rdma()
+    assert not node.plugin.reconciler.has_rdma()
 
     pod, _ = started(node, "web", 1)
-    assert node.plugin.has_rdma()
+    assert node.plugin.reconciler.has_rdma()
 
     node.kernel.fail_on(MoveRdma)
     node.stop_pod(pod)
-    assert not node.plugin.has_rdma(), "it is on its way home, and looked after anyway"
+    assert not node.plugin.reconciler.has_rdma(), "it is on its way home, and looked after anyway"
 
 
 GONE = DeviceEvent("remove", "infiniband_verbs", "uverbs0")
@@ -62,10 +62,13 @@ def test_events_are_looked_at_that_may_be_about_what_a_pod_has(
     node: Node, event: DeviceEvent, *, looked_at: bool
 ) -> None:
     pod, _ = started(node, "web", 1)
-    assert needs_reconcile((DeviceEvent("change", "net", "lo"), event), node.plugin) == looked_at
+    assert (
+        needs_reconcile((DeviceEvent("change", "net", "lo"), event), node.plugin.reconciler)
+        == looked_at
+    )
 
     node.stop_pod(pod)
-    assert needs_reconcile((event,), node.plugin) == (event.action == "overflow")
+    assert needs_reconcile((event,), node.plugin.reconciler) == (event.action == "overflow")
 
 
 def appearing(name: str, action: str = "add", under: str = "virtual") -> DeviceEvent:
@@ -100,19 +103,21 @@ def test_what_appears_is_looked_at_if_it_may_be_what_is_missing(
     other, _ = started(node, "other", 2)
     node.stop_pod(other)
     pod, _ = started(node, "web", 1, NetworkConfig(InterfaceConfig(name="net0")))
-    assert not needs_reconcile((appearing("eth1"), appearing("net0")), node.plugin), "it is there"
+    assert not needs_reconcile((appearing("eth1"), appearing("net0")), node.plugin.reconciler), (
+        "it is there"
+    )
 
     node.kernel.fail_on(MoveRdma)
     node.stop_pod(pod)
 
-    assert node.plugin.pending() == 1
-    assert needs_reconcile((VETH, event), node.plugin) == looked_at
+    assert node.plugin.reconciler.pending() == 1
+    assert needs_reconcile((VETH, event), node.plugin.reconciler) == looked_at
 
 
 def test_an_rdma_device_that_is_lost_closes_the_gate_once_it_is_looked_at(node: Node) -> None:
     _, claim = started(node, "web", 1)
     node.kernel.rdma.remove("mlx5_1")
-    assert needs_reconcile((GONE,), node.plugin)
+    assert needs_reconcile((GONE,), node.plugin.reconciler)
 
     assert node.reconcile()
 

@@ -59,8 +59,8 @@ def host(tmp_path: Path) -> FakeSysfs:
 def test_nothing_is_heard_of_events_that_touch_nothing(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
 
-    assert not scanner.hear([DeviceEvent("add", "net", "eth0")])
-    assert scanner.hear([PCI])
+    assert not scanner.invalidate([DeviceEvent("add", "net", "eth0")])
+    assert scanner.invalidate([PCI])
 
 
 def test_what_nothing_was_heard_of_is_not_read_again(host: FakeSysfs) -> None:
@@ -82,7 +82,7 @@ def test_functions_are_read_when_one_was_heard_of(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     first = scanner.scan(whole=False)
     host.pci(OTHER)
-    scanner.hear([PCI])
+    scanner.invalidate([PCI])
 
     again = scanner.scan(whole=False)
 
@@ -97,7 +97,7 @@ def test_rdma_devices_are_read_when_one_was_heard_of_and_their_functions_too(
     first = scanner.scan(whole=False)
     host.pci(OTHER, base_class="00")
     host.rdma("erdma_0", ("pci", OTHER))
-    scanner.hear([DeviceEvent("add", "infiniband", "erdma_0")])
+    scanner.invalidate([DeviceEvent("add", "infiniband", "erdma_0")])
 
     again = scanner.scan(whole=False)
 
@@ -114,7 +114,7 @@ def test_a_function_of_another_class_is_known_with_its_rdma_device_and_without(
     scanner = Scanner(host.root)
     first = scanner.scan(whole=False)
     host.rdma("erdma_0", ("pci", OTHER))
-    scanner.hear([DeviceEvent("add", "infiniband", "erdma_0")])
+    scanner.invalidate([DeviceEvent("add", "infiniband", "erdma_0")])
     with_rdma = scanner.scan(whole=False)
 
     assert first.other_functions == {OTHER, "0000:8c:00.0"}
@@ -129,7 +129,7 @@ def test_an_rdma_device_is_read_with_the_link_of_its_port_and_no_other(host: Fak
     first = {rdma.name: rdma for rdma in scanner.scan(whole=False).rdma}
     for name in ("mlx5_0", "rxe0", "rxe1"):
         host.tell(f"class/infiniband/{name}/ports/1/state", "1: DOWN")
-    scanner.hear([NetEvent(NetEventKind.LINK, LOOPBACK)])
+    scanner.invalidate([NetEvent(NetEventKind.LINK, LOOPBACK)])
 
     again = {rdma.name: rdma for rdma in scanner.scan(whole=False).rdma}
 
@@ -143,7 +143,7 @@ def test_an_rdma_device_that_is_gone_with_its_link_is_left_out(host: FakeSysfs) 
     scanner = Scanner(host.root)
     scanner.scan(whole=False)
     (host.root / "class/infiniband/rxe0").unlink()
-    scanner.hear([NetEvent(NetEventKind.LINK, LOOPBACK)])
+    scanner.invalidate([NetEvent(NetEventKind.LINK, LOOPBACK)])
 
     assert [rdma.name for rdma in scanner.scan(whole=False).rdma] == ["mlx5_0"]
 
@@ -160,7 +160,7 @@ def test_everything_is_read_after_lost_events_and_a_storm(
     scanner = Scanner(host.root)
     scanner.scan(whole=False)
     host.pci(OTHER)
-    scanner.hear(events)
+    scanner.invalidate(events)
 
     assert [function.address for function in scanner.scan(whole=False).functions] == [PF, OTHER]
 
@@ -188,7 +188,7 @@ def test_everything_is_read_that_is_wanted_whole(host: FakeSysfs) -> None:
 def test_a_link_that_was_never_there_is_nothing(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     first = scanner.scan(whole=False)
-    scanner.hear([NetEvent(NetEventKind.LINK, 999_999)])
+    scanner.invalidate([NetEvent(NetEventKind.LINK, 999_999)])
 
     assert scanner.scan(whole=False) == first
 

@@ -149,8 +149,8 @@ class Poisoned(AllocationReader):
 
 def test_an_allocation_that_surprises_the_reader_stops_no_ordinary_pod(node: Node) -> None:
     ordinary = node.pod("ordinary")
-    node.plugin.allocations.close()
-    node.plugin.allocations = reader = Poisoned(node.root / "allocations", owner=None)
+    node.plugin.allocations.reader.close()
+    node.plugin.allocations.reader = reader = Poisoned(node.root / "allocations", owner=None)
     reader.poisoned = True
 
     assert not node.plugin.is_unclaimed(ordinary)
@@ -177,7 +177,7 @@ def test_without_descriptors_only_claimed_pods_are_refused(tmp_path: Path) -> No
     node = Node(tmp_path, kernel=OpeningKernel())
     pod, ordinary = node.pod("web"), node.pod("ordinary")
     node.allocate(pod, 1)
-    node.plugin.refresh()
+    node.plugin.allocations.refresh()
 
     async def scene() -> None:
         await node.plugin.synchronize((ordinary,))
@@ -210,7 +210,7 @@ class ThreadlessExecutor(PlanExecutor):
         netns: NetnsId,
         allocations: tuple[Allocation, ...],
         previous: Mapping[str, Attachment],
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_live: Callable[[], bool] = lambda: True,
     ) -> tuple[Attachment, ...]:
         """Fail as threading.Thread.start does."""
         raise RuntimeError("can't start new thread")

@@ -92,7 +92,7 @@ def test_a_device_that_does_not_come_home_is_never_forgotten(node: Node) -> None
     node.run_pod(old)
     node.kernel.fail_on(MoveLink, EBUSY)
 
-    with pytest.raises(RefusedError, match="still on their way back"):
+    with pytest.raises(RefusedError, match="are not restored yet"):
         node.run_pod(node.pod("web", "two"))
 
     record = node.attachments.get(claim.claim.uid)

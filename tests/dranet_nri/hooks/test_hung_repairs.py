@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import pytest
 
+from dranet_nri.attach.reconciler import HANG_WAIT_S, TURN_S
 from dranet_nri.attach.repairs import Repair, RepairRunner, RepairSubject
 from dranet_nri.component.log import logger
 from dranet_nri.errors import OwnedError
-from dranet_nri.hooks.handler import HANG_WAIT_S, TURN_S
 from dranet_nri.model import NetnsId, Phase, Pod
 from dranet_nri.state.heartbeat import ROUND_S
 from tests.fakes.kernel import FakeKernel
@@ -84,7 +84,7 @@ def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
 ) -> None:
     pods, late = stuck_pods(node, kernel), node.pod("late")
     node.allocate(late, HANGING + 1, claim="late")
-    node.plugin.patience_s, node.plugin.moment_s = LATER, 0
+    node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
 
     async def scene() -> bool:
         await node.plugin.synchronize((*pods, late))
@@ -103,7 +103,7 @@ def test_what_hangs_is_begun_once_however_many_rounds_there_are(
     node: Node, kernel: TarKernel
 ) -> None:
     pods = stuck_pods(node, kernel)
-    node.plugin.patience_s = 0
+    node.plugin.reconciler.hang_wait_s = 0
 
     async def scene() -> None:
         await node.plugin.synchronize(pods)
@@ -114,7 +114,7 @@ def test_what_hangs_is_begun_once_however_many_rounds_there_are(
         names = [task.get_name() for task in asyncio.all_tasks()]
         assert sum("repair failed" in name for name in names) == HANGING
         kernel.go.set()
-        node.plugin.patience_s = LATER
+        node.plugin.reconciler.hang_wait_s = LATER
         while await node.plugin.reconcile():  # noqa: ASYNC110 (of threads)
             await asyncio.sleep(0)
 
@@ -129,7 +129,7 @@ def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) 
     second = node.allocate(pod, 2, claim="b")
     node.run_pod(pod)
     kernel.tar = {node.netns(pod)}
-    node.plugin.patience_s, node.plugin.moment_s = LATER, 0
+    node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
 
     async def scene() -> None:
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod))
@@ -151,7 +151,7 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
     node.allocate(stuck, 2, claim="stuck")
     node.run_pod(stuck)
     kernel.tar = {node.netns(stuck)}
-    node.plugin.patience_s, node.plugin.attacher.stuck_s = LATER, 0
+    node.plugin.reconciler.hang_wait_s, node.plugin.attacher.hang_timeout_s = LATER, 0
 
     async def scene() -> None:
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(stuck))
@@ -161,7 +161,7 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
         attach = asyncio.create_task(node.plugin.run_pod_sandbox(waiting, LATER))
         said = ""
         async with asyncio.timeout(SOON_S):
-            while "waits for a device" not in said:
+            while "waiting for a device" not in said:
                 await asyncio.sleep(0)
                 said += capsys.readouterr().out
         assert "reason='pci-0000-02-00-0: still being worked on" in said
@@ -181,16 +181,16 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
 
 def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:
     attacher = node.plugin.attacher
-    work = attacher.meter.work
-    attacher.overseer = replace(attacher.overseer, patience_s=0)
-    kernel.tar, node.plugin.patience_s = {None}, 0
+    work = attacher.metrics.work
+    attacher.watchdog = replace(attacher.watchdog, hang_timeout_s=0)
+    kernel.tar, node.plugin.reconciler.hang_wait_s = {None}, 0
 
     async def scene() -> list[str]:
         assert await node.plugin.reconcile()
-        await until(lambda: bool(work.stuck))
-        told = [hung.step for hung in work.stuck.values()]
+        await until(lambda: bool(work.hung))
+        told = [hung.step for hung in work.hung.values()]
         kernel.go.set()
-        await until(lambda: not work.stuck)
+        await until(lambda: not work.hung)
         return told
 
     (step,) = node.run(scene)
@@ -253,7 +253,7 @@ def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float
         yield Repair("is well", RepairSubject("y", "y"), healthy)
 
     async def scene() -> tuple[bool, float, bool, float]:
-        done = partial(repairs.done, patience_s=HANG_WAIT_S, moment_s=TURN_S)
+        done = partial(repairs.done, hang_wait_s=HANG_WAIT_S, turn_s=TURN_S)
         loop = asyncio.get_running_loop()
         first = await done(differences()), loop.time()
         return *first, await done(differences()), loop.time()

@@ -55,7 +55,7 @@ def test_a_sandbox_that_is_accepted_without_its_nic_is_told_once(
     node.run_pod(pod)
 
     (line,) = lines(capsys)
-    assert "accepting the sandbox" in line
+    assert "sandbox accepted" in line
 
 
 def test_an_attach_that_fails_when_nobody_waits_any_more_is_told_all_the_same(
@@ -104,7 +104,7 @@ def test_only_what_nobody_thought_of_leaves_its_traceback(
     late = capsys.readouterr().out
     node.close()
 
-    assert "accepting the sandbox" in accepted
+    assert "sandbox accepted" in accepted
     assert "late attach failed" in late
     for said in (accepted, late):
         assert ("Traceback" in said) == (f"LookupError: {BUG}" in said) == (kernel is BuggyKernel)

@@ -59,9 +59,9 @@ def test_a_claim_comes_home_while_that_of_the_same_name_before_it_hangs(node: No
     node.plugin.attacher.executor = hanging
 
     async def scene() -> Phase | None:
-        node.plugin.patience_s = 0
+        node.plugin.reconciler.hang_wait_s = 0
         await node.plugin.stop_pod_sandbox(old)
-        node.plugin.patience_s = LATER
+        node.plugin.reconciler.hang_wait_s = LATER
         await node.plugin.stop_pod_sandbox(new)
         stopped = node.phase(second)
         hanging.go.set()
@@ -82,12 +82,12 @@ def test_a_pod_is_attached_late_while_the_attach_of_its_name_before_it_hangs(nod
     node.plugin.may_reject = False
 
     async def scene() -> bool:
-        node.plugin.patience_s = 0
+        node.plugin.reconciler.hang_wait_s = 0
         await node.plugin.synchronize((old,))
         await node.plugin.reconcile()
         await asyncio.to_thread(paused.begun.wait)
         node.plugin.attacher.executor = working
-        node.plugin.patience_s = LATER
+        node.plugin.reconciler.hang_wait_s = LATER
         allocate(node, new, 2, NEW)
         node.kernel.fail_on(AddAddress, times=1)
         await node.plugin.run_pod_sandbox(new, LATER)

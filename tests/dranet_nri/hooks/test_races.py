@@ -181,14 +181,14 @@ def test_a_repair_that_hangs_in_the_kernel_holds_up_no_other(node: Node) -> None
     node.allocate(other, 2, claim="two")
     working = node.plugin.attacher.executor
     paused = node.pause()
-    node.plugin.patience_s = 0
+    node.plugin.reconciler.hang_wait_s = 0
 
     async def work() -> None:
         await node.plugin.synchronize((stuck,))
         assert await node.plugin.reconcile(), "something is left"
         await asyncio.to_thread(paused.begun.wait)
         node.plugin.attacher.executor = working
-        node.plugin.patience_s = LATER
+        node.plugin.reconciler.hang_wait_s = LATER
         await node.plugin.synchronize((stuck, other))
 
         assert await node.plugin.reconcile(), "the one that hangs is left, and not begun again"
@@ -320,9 +320,9 @@ def test_a_way_home_of_what_was_half_done_is_not_gone_once_it_came_in(
         run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
         await asyncio.to_thread(kernel.begun.wait)
         node.allocations.remove(claim.claim.uid)
-        node.plugin.patience_s = 0
+        node.plugin.reconciler.hang_wait_s = 0
         assert await node.plugin.reconcile(), "it goes home as soon as the attach ended"
-        node.plugin.patience_s = LATER
+        node.plugin.reconciler.hang_wait_s = LATER
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod)) if stopped else None
         await asyncio.sleep(0)
         kernel.go.set()

@@ -104,7 +104,7 @@ def test_what_a_full_disk_keeps_from_being_recorded_as_home_is_told_as_that(node
     with pytest.raises(OwnedError, match=r"held by pod default/web .*, which is gone; .* retried"):
         node.run_pod(other)
 
-    assert node.plugin.pending() == 1, "of the pod that is gone"
+    assert node.plugin.reconciler.pending() == 1, "of the pod that is gone"
     node.disk.room = None
     assert not node.reconcile()
     assert node.in_pod(1, other)
@@ -131,14 +131,14 @@ def test_a_pod_that_was_refused_is_left_to_be_repaired_while_its_sandbox_lives(n
     node.allocate(pod, 1)
     node.kernel.fail_on(MoveLink, EBUSY)
     node.synchronize(pod)
-    assert node.plugin.pending() == 1
+    assert node.plugin.reconciler.pending() == 1
 
     node.synchronize()
 
-    assert node.plugin.pending() == 0
+    assert node.plugin.reconciler.pending() == 0
     assert not node.reconcile()
     node.restart()
-    assert node.plugin.pending() == 1, "nobody knows whether it lives"
+    assert node.plugin.reconciler.pending() == 1, "nobody knows whether it lives"
 
 
 def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> None:
@@ -251,7 +251,7 @@ def test_refused_sandboxes_leave_no_namespace_held(node: Node) -> None:
     node.run_pod(old)
     node.kernel.fail_on(MoveLink, EBUSY)
     for number in range(3):
-        with pytest.raises(RefusedError, match="on their way back"):
+        with pytest.raises(RefusedError, match="are not restored yet"):
             node.run_pod(node.pod("web", f"try{number}"))
 
     assert node.kernel.held == {node.netns(old)}

@@ -22,7 +22,7 @@ def unseen(node: Node, name: str) -> tuple[Path, Path]:
     record = node.root / "allocations" / f"claim-{name}.json"
     staged = record.with_name(f".{record.name}.later")
     record.rename(staged)
-    node.plugin.refresh()
+    node.plugin.allocations.refresh()
     node.bell.clear()
     return staged, record
 
@@ -77,7 +77,7 @@ def test_a_pod_that_is_known_to_have_a_claim_is_refused_while_its_record_cannot_
 ) -> None:
     pod = node.pod("claimed")
     claim = node.allocate(pod, 1)
-    node.plugin.refresh()
+    node.plugin.allocations.refresh()
     record = node.root / "allocations" / f"{claim.claim.uid}.json"
     staged = record.with_name(".rewritten")
     staged.write_bytes(record.read_bytes())

@@ -10,7 +10,7 @@ VF = "0000:8a:00.1"
 
 
 def function(address: str = PF, driver: str = "ice", **rest: object) -> PciFunction:
-    return replace(PciFunction(address, 2, driver, parent=address), **rest)  # type: ignore[arg-type]
+    return replace(PciFunction(address, driver, parent=address), **rest)  # type: ignore[arg-type]
 
 
 def nic(name: str, index: int, address: str = PF, **rest: object) -> NetDevice:

@@ -28,7 +28,6 @@ from dranet_nri.model import Address, AttributeValue, Link
 
 FUNCTION = PciFunction(
     "0000:8a:00.0",
-    2,
     "mlx5_core",
     numa_node=1,
     root="pci0000:89",
@@ -170,7 +169,7 @@ def test_a_known_speed_is_published() -> None:
 
 
 def test_a_physical_function_tells_how_many_vfs_it_has() -> None:
-    function = PciFunction("0000:8a:00.0", 2, "ice", vf_limit=8, vf_count=0)
+    function = PciFunction("0000:8a:00.0", "ice", vf_limit=8, vf_count=0)
 
     found = dict(netdev_attributes(NetDevice(Link(2, "eth1")), function))
 
@@ -179,7 +178,7 @@ def test_a_physical_function_tells_how_many_vfs_it_has() -> None:
 
 
 def test_a_net_device_below_virtio_is_no_physical_function() -> None:
-    function = PciFunction("0000:03:00.0", 2, "virtio-pci", vf_limit=8, bus="virtio", parent="v1")
+    function = PciFunction("0000:03:00.0", "virtio-pci", vf_limit=8, bus="virtio", parent="v1")
 
     found = dict(netdev_attributes(NetDevice(Link(2, "eth1")), function))
 
@@ -209,21 +208,21 @@ def test_on_a_host_with_one_node_only_the_standard_numa_attribute_is_there() -> 
 
 
 def test_an_unknown_numa_node_and_an_unknown_root_are_not_published() -> None:
-    found = dict(pci_attributes(PciFunction("0000:8a:00.0", 2, "ice"), 2))
+    found = dict(pci_attributes(PciFunction("0000:8a:00.0", "ice"), 2))
 
     assert not {name for name in found if name.endswith(("numaNode", "pcieRoot"))}
     assert found["dra.net/pciVendor"] == "unknown"
 
 
 def test_a_domain_of_more_than_four_digits_has_no_standard_pci_attributes() -> None:
-    found = dict(pci_attributes(PciFunction("10000:e1:00.0", 2, "ice", root="pci10000:e0"), 2))
+    found = dict(pci_attributes(PciFunction("10000:e1:00.0", "ice", root="pci10000:e0"), 2))
 
     assert found["dra.net/pciAddress"] == "10000:e1:00.0"
     assert not {name for name in found if name.startswith("resource.kubernetes.io/pci")}
 
 
 def test_the_vf_flag_is_there_only_when_true() -> None:
-    vf = PciFunction("0000:8a:00.2", 2, "iavf", physical="0000:8a:00.0")
+    vf = PciFunction("0000:8a:00.2", "iavf", physical="0000:8a:00.0")
 
     assert dict(pci_attributes(vf, 2))["dra.net/isSriovVf"] is True
     assert "dra.net/isSriovVf" not in dict(pci_attributes(FUNCTION, 2))

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.inventory import (
-    DEFAULT_FILTER,
     HostFacts,
     Inventory,
     NetDevice,
@@ -18,7 +17,7 @@ from dranet_nri.inventory import (
 )
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.inventory.build import why_invalid
-from dranet_nri.model import Address, DefaultRoute, Device, DeviceKey, Link
+from dranet_nri.model import DEFAULT_FILTER, Address, DefaultRoute, Device, DeviceKey, Link
 from tests.dranet_nri.inventory.parts import PF, VF, function, names, nic, one, virtual
 
 
@@ -224,7 +223,7 @@ def test_a_single_port_may_have_any_number() -> None:
 
 def test_a_device_without_net_device_has_the_rdma_devices_of_its_function() -> None:
     rdma = RdmaDeviceFacts("erdma_0", "pci", PF, PF)
-    facts = HostFacts((function(base_class=0, driver="erdma"),), rdma=(rdma,))
+    facts = HostFacts((function(driver="erdma"),), rdma=(rdma,))
 
     (device,) = inventory_from_facts(facts).devices
 

@@ -108,7 +108,7 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
 
     assert tree[4] == "the node's default route goes through it"
     assert tree[1] == "carries the uplink bond0.100"
-    assert tree[8] == "hangs on the uplink bond0.100"
+    assert tree[8] == "depends on the uplink bond0.100"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
         ),
         pytest.param(
             NetDevice(Link(6, "eth9"), unreadable="EBADMSG"),
-            "what the kernel tells of it cannot be read: EBADMSG",
+            "its kernel facts cannot be read: EBADMSG",
             id="unreadable",
         ),
         pytest.param(
@@ -193,7 +193,7 @@ def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> N
     ],
 )
 def test_a_function_that_never_gets_a_net_device_says_why(driver: str, reason: str) -> None:
-    assert function_hazard(PciFunction("0000:01:00.0", 2, driver)) == reason
+    assert function_hazard(PciFunction("0000:01:00.0", driver)) == reason
 
 
 def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
@@ -203,7 +203,7 @@ def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
 
     assert [device.name for device in shown.devices] == ["pci-0000-8a-00-1"]
     assert shown.excluded == (
-        ("dra4", "came home from a pod and waits for its own name, see dranet-nri status"),
+        ("dra4", "returned from a pod with a temporary name, see dranet-nri status"),
     )
 
 

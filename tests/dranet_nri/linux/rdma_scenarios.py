@@ -16,8 +16,6 @@ SHARED: dict[str, Callable[[RdmaSocket], object]] = {
     "devices": lambda rdma: rdma.devices("host"),
     "device": lambda rdma: rdma.device_at("look at rxe1", 1),
     "no-device": lambda rdma: rdma.device_at("look at rxe9", NOBODY),
-    "found": lambda rdma: rdma.find_device("find rxe1", "rxe1"),
-    "not-found": lambda rdma: rdma.find_device("find rxe9", "rxe9"),
     "ports": lambda rdma: rdma.ports("dump ports of rxe0", 0),
     "no-ports": lambda rdma: rdma.ports("dump ports of rxe9", NOBODY),
     "system-shared": lambda rdma: rdma.system(),

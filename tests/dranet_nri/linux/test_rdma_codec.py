@@ -49,8 +49,6 @@ HANDLE = u32(codec.DEV_INDEX, 3) + text(codec.DEV_NAME, "mlx5_0")
 def test_an_infiniband_device_is_decoded_in_full() -> None:
     body = HANDLE + b"".join(
         (
-            u32(codec.PORT_INDEX, 2),
-            u64(codec.CAP_FLAGS, 1 << 40),
             text(codec.FW_VERSION, "20.36.1010"),
             u64(codec.NODE_GUID, 0x0C42A10300655A1E),
             u64(codec.SYS_IMAGE_GUID, 0x0C42A10300655A1C),
@@ -67,10 +65,8 @@ def test_an_infiniband_device_is_decoded_in_full() -> None:
         node_type="CA",
         node_guid="0c42:a103:0065:5a1e",
         sys_image_guid="0c42:a103:0065:5a1c",
-        port_count=2,
         protocol="ib",
         fw_version="20.36.1010",
-        cap_flags=1 << 40,
         parent="mlx5_9",
     )
 
@@ -79,11 +75,9 @@ def test_an_infiniband_port_is_decoded_in_full() -> None:
     body = HANDLE + b"".join(
         (
             u32(codec.PORT_INDEX, 1),
-            u64(codec.CAP_FLAGS, 0x2651E848),
             u64(codec.SUBNET_PREFIX, 0xFE80000000000000),
             u32(codec.LID, 17),
             u32(codec.SM_LID, 1),
-            u8(codec.LMC, 2),
             u8(codec.PORT_STATE, 4),
             u8(codec.PORT_PHYS_STATE, 5),
         )
@@ -97,9 +91,7 @@ def test_an_infiniband_port_is_decoded_in_full() -> None:
         phys_state="LinkUp",
         lid=17,
         sm_lid=1,
-        lmc=2,
         subnet_prefix="fe80:0000:0000:0000",
-        cap_flags=0x2651E848,
     )
 
 
@@ -120,20 +112,16 @@ def test_a_newer_kernels_words_are_unknown() -> None:
 
 @pytest.mark.parametrize("flag", [0, 1])
 def test_the_system_tells_its_switches(flag: int) -> None:
-    body = (
-        u8(codec.SYS_NETNS_MODE, flag)
-        + u8(codec.SYS_MONITOR_MODE, flag)
-        + u8(codec.SYS_PRIVILEGED_QKEY, flag)
-    )
+    body = u8(codec.SYS_NETNS_MODE, flag) + u8(codec.SYS_MONITOR_MODE, flag)
     mode = RdmaMode.SHARED if flag else RdmaMode.EXCLUSIVE
 
-    assert codec.decode_system(body) == RdmaSystem(mode, bool(flag), bool(flag))
+    assert codec.decode_system(body) == RdmaSystem(mode, bool(flag))
 
 
 def test_an_older_kernel_announces_nothing() -> None:
     told = codec.decode_system(codec.encode_mode(RdmaMode.SHARED))
 
-    assert told == RdmaSystem(RdmaMode.SHARED, monitor=False, privileged_qkey=False)
+    assert told == RdmaSystem(RdmaMode.SHARED, monitor=False)
 
 
 # --------------------------------------------------------------------------- character devices

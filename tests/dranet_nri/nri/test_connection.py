@@ -40,7 +40,7 @@ def test_status_follows_the_handshake(tmp_path: Path) -> None:
         assert statuses[:3] == [
             ConnectionStatus(),
             replace(known, connected=True),
-            replace(known, connected=True, synchronized=True, last_event=1000.0),
+            replace(known, connected=True, synchronized=True),
         ]
         assert (statuses[3].connected, statuses[3].synchronized) == (False, False)
         assert statuses[3].last_error

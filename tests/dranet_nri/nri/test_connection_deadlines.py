@@ -161,7 +161,7 @@ def test_case_21_what_a_hook_raises_after_its_late_answer_is_told_to_us_only(
             failed = await plugin.until_said(HookFailed)
 
             assert answer.status is None
-            assert (failed.hook, failed.error, failed.told) == (RUN, error, False)
+            assert (failed.hook, failed.error, failed.reported) == (RUN, error, False)
 
     finish(scene())
 

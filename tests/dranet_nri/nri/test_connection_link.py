@@ -6,7 +6,7 @@ import pytest
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.nri.stub.dispatcher import Dispatcher
-from dranet_nri.nri.stub.transport import MAX_HELD, MAX_UNSENT, Transport
+from dranet_nri.nri.stub.transport import MAX_UNDELIVERED, MAX_UNSENT, Transport
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.session import (
     ContainerEvent,
@@ -315,7 +315,7 @@ def test_what_is_held_behind_a_list_is_bounded() -> None:
         wire.handshake()
         wire.transport.full = True
         wire.runtime.synchronize()
-        for _ in range(MAX_HELD - 1):
+        for _ in range(MAX_UNDELIVERED - 1):
             wire.runtime.configure()
         wire.carry()
         held = wire.transport.closed

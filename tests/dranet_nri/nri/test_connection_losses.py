@@ -53,7 +53,7 @@ def test_case_19_an_error_of_a_hook_is_status_2_with_its_text_and_told_once(
             assert answer.status == RpcStatus(RpcCode.UNKNOWN, text)
             assert healthy.status is None
             (failed,) = plugin.said(HookFailed)
-            assert (failed.error, failed.told) == (error, True)
+            assert (failed.error, failed.reported) == (error, True)
 
     finish(scene())
 
@@ -68,7 +68,7 @@ def test_a_question_that_fails_is_told_and_leaves_the_answer_to_the_hook(tmp_pat
             assert answer.status is None
             assert plugin.handler.log == ["run s1", "run s1 done"]
             (failed,) = plugin.said(HookFailed)
-            assert (failed.error, failed.told) == (error, False)
+            assert (failed.error, failed.reported) == (error, False)
 
     finish(scene())
 
@@ -115,7 +115,7 @@ def test_a_list_that_cannot_be_handled_is_told_and_events_go_on(tmp_path: Path) 
             failed = await plugin.until_said(HookFailed)
             answer = await runtime.answer(event(runtime, RUN, "s1"))
 
-            assert (failed.hook, failed.pod, failed.told) == ("Synchronize", None, False)
+            assert (failed.hook, failed.pod, failed.reported) == ("Synchronize", None, False)
             assert answer.status is None
 
     finish(scene())
@@ -161,7 +161,7 @@ def test_case_22_an_error_after_the_connection_is_lost_is_told_to_us(tmp_path: P
             release()
             failed = await plugin.until_said(HookFailed)
 
-            assert not failed.told
+            assert not failed.reported
 
     finish(scene())
 

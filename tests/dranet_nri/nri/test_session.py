@@ -52,7 +52,7 @@ def test_handshake_goes_through_its_states() -> None:
     ]
     assert events == [
         RegistrationAccepted(),
-        RuntimeConfigured(ConfigureRequest("", "cri-o", "1.33.0", "v0.12.2", 5000, 2000)),
+        RuntimeConfigured(ConfigureRequest("", "cri-o", "1.33.0", "v0.12.2", 2000)),
         PodsSynchronized((), 2_000_000_000),
     ]
     (registration,) = runtime.registrations
@@ -225,8 +225,8 @@ def test_case_37_old_runtimes_say_less_and_new_ones_say_odd_things() -> None:
 
     _registered, old, new = exchange(session, runtime)
 
-    assert old == RuntimeConfigured(ConfigureRequest("", "containerd", "", "", 0, 0))
-    assert new == RuntimeConfigured(ConfigureRequest("mode: x", "a", "", "(devel)", 0, 0))
+    assert old == RuntimeConfigured(ConfigureRequest("", "containerd", "", "", 0))
+    assert new == RuntimeConfigured(ConfigureRequest("mode: x", "a", "", "(devel)", 0))
     assert session.state is HandshakeState.CONFIGURED
 
 

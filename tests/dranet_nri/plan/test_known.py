@@ -262,7 +262,7 @@ def test_hardware_in_the_pod_may_be_another_claim_s(
 
 def test_what_cannot_be_told_apart_is_named_with_the_remedy() -> None:
     assert why_unclear(HARDWARE.device, ("a", "x (in the pod)")) == (
-        "device pci-0000-8a-00-0-p1 (eth2) can't be told from others: it may be a or"
+        "device pci-0000-8a-00-0-p1 (eth2) cannot be distinguished from other links: it may be a or"
         " x (in the pod); give the right one the name eth2 on the host"
     )
 

@@ -123,7 +123,7 @@ def test_addresses_are_inherited(host: Address, inherited: Address | None) -> No
     network = pod_network(NOTHING, replace(PLAIN, addresses=(host,)))
 
     assert network.addresses == ((inherited,) if inherited else ())
-    assert network.told == ()
+    assert network.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_addresses_of_a_while_are_left_out_and_told(host: Address, why: str) -> 
     network = pod_network(NOTHING, replace(PLAIN, addresses=(host, *PLAIN.addresses)))
 
     assert network.addresses == PLAIN.addresses
-    (told,) = network.told
-    assert f"address {host.cidr} of the host" in told
-    assert why in told
+    (warnings,) = network.warnings
+    assert f"address {host.cidr} of the host" in warnings
+    assert why in warnings
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_a_route_that_stays_behind_is_told(route: Route, why: str) -> None:
     network = pod_network(NOTHING, with_routes(route))
 
     assert network.routes == ()
-    (told,) = network.told
-    assert told.startswith(f"left out, for {why}: route 10.9.0.0/16 of the host")
+    (warnings,) = network.warnings
+    assert warnings.startswith(f"left out, for {why}: route 10.9.0.0/16 of the host")
 
 
 @pytest.mark.parametrize(

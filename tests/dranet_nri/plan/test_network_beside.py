@@ -107,17 +107,17 @@ def test_a_claimed_route_stands_by_where_the_pod_has_one(
     placed = alone(route, taken={taken: "eth0"})
 
     assert placed.routes == (replace(route, metric=metric),)
-    (told,) = placed.told
-    assert told.startswith(
+    (warnings,) = placed.warnings
+    assert warnings.startswith(
         f"route {route.destination} stands by with metric {metric}, for eth0 has"
     )
-    assert "set routes[].metric" in told
+    assert "set routes[].metric" in warnings
 
 
 def test_a_route_without_a_link_takes_a_place_too() -> None:
-    (told,) = alone(Route(V4), taken={Route(V4): ""}).told
+    (warnings,) = alone(Route(V4), taken={Route(V4): ""}).warnings
 
-    assert "for a route of the pod has" in told
+    assert "for a route of the pod has" in warnings
 
 
 def test_an_inherited_route_is_left_out_where_the_pod_has_one() -> None:
@@ -126,7 +126,7 @@ def test_an_inherited_route_is_left_out_where_the_pod_has_one() -> None:
     placed = alone(inherited=(Route(V4), other), taken={Route(V4): "eth0"})
 
     assert placed.routes == (other,)
-    assert placed.told == (f"left out, for eth0 has it: route {V4} of the host",)
+    assert placed.warnings == (f"left out, for eth0 has it: route {V4} of the host",)
 
 
 def test_an_inherited_route_that_gets_another_metric_stays_inherited() -> None:
@@ -136,7 +136,7 @@ def test_an_inherited_route_that_gets_another_metric_stays_inherited() -> None:
 
     assert placed.routes == (Route(V4, "10.0.0.1"), replace(later, metric=1))
     assert replace(later, metric=1) in placed.inherited
-    assert placed.told == ()
+    assert placed.warnings == ()
 
 
 ADDRESS = Address("10.200.0.7/16")
@@ -152,7 +152,7 @@ ADDRESS = Address("10.200.0.7/16")
 def test_the_route_of_its_own_address_is_there_with_that(route: Route) -> None:
     assert alone(route, addresses=(ADDRESS,)).routes == ()
     inherited = alone(inherited=(route,), addresses=(ADDRESS,))
-    assert (inherited.routes, inherited.told) == ((), ())
+    assert (inherited.routes, inherited.warnings) == ((), ())
 
 
 def test_the_route_of_an_address_has_the_metric_of_the_address() -> None:
@@ -174,7 +174,7 @@ def test_another_route_to_the_network_of_its_address_stands_by(route: Route) -> 
     placed = alone(route, addresses=(ADDRESS,))
 
     assert placed.routes == (replace(route, metric=1),)
-    assert "for an address of the pod's NICs has" in placed.told[0]
+    assert "for an address of the pod's NICs has" in placed.warnings[0]
 
 
 def test_an_address_without_a_prefix_route_takes_no_place() -> None:

@@ -64,7 +64,7 @@ def test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told()
     network = pod_network(NetworkConfig(SMALL), FULL)
 
     assert network.addresses == (Address("10.1.0.5/24"),)
-    assert network.told == (
+    assert network.warnings == (
         "left out, for its MTU is too small for IPv6: address 2001:db8::5/64 of the host",
     )
 

@@ -9,6 +9,7 @@ import pytest
 from dranet_nri.errors import KernelError, OwnedError
 from dranet_nri.model import (
     Address,
+    DriverSetting,
     IpvlanConfig,
     Neighbour,
     Ns,
@@ -20,6 +21,7 @@ from dranet_nri.model import (
     TcxSide,
     XdpMode,
 )
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -81,8 +83,10 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         AddRule(ns, Rule(4, 1000)),
         AddNeighbour(ns, "eth1", Neighbour("10.1.0.1", "02:00:00:00:00:01")),
         SetSysctl(ns, "eth1", Sysctl("ipv4", "arp_ignore", "1")),
-        SetFeatures(ns, "eth1", ON, strict=True),
+        SetFeatures(ns, "eth1", ON, strict=ns is Ns.POD),
         SetPrivateFlags(ns, "eth1", ON),
+        SetDriver(ns, "eth1", (DriverSetting("rings.rx", 512),), claimed=ns is Ns.POD),
+        SetRss(ns, "eth1", (0, 1), claimed=ns is Ns.POD),
         MoveRdma(OTHER[ns], 3, ns, "mlx5_0"),
         RenameRdma(ns, 3, "mlx5_0"),
         AddChild(ns, 7, "dra0", "dra.net/x", IpvlanConfig()),
@@ -105,6 +109,7 @@ PARAMETERS: dict[str, tuple[type[Op], ...]] = {
     "interface.vlan": (AddChild,),
     "ethtool.features": (SetFeatures,),
     "ethtool.privateFlags": (SetPrivateFlags,),
+    "ethtool.rss": (SetRss,),
     "rdma.": (MoveRdma, RenameRdma),
 }
 # What sockets, descriptors, procfs and the kernel's code for these requests answer.

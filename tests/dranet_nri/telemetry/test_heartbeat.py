@@ -229,17 +229,17 @@ def test_a_refusal_that_the_runtime_is_not_told_of_is_counted_by_its_kind(node: 
 def test_every_refusal_has_a_reason(node: Node, error: Exception, reason: str) -> None:
     before = numbers(node)
 
-    node.plugin.attacher.meter.hooks.refused(error)
+    node.plugin.attacher.metrics.hooks.refused(error)
 
     assert grown(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
 
 
 def test_stuck_threads_are_counted_and_told_while_they_are(node: Node) -> None:
     before = numbers(node)
-    work = node.plugin.attacher.meter.work
+    work = node.plugin.attacher.metrics.work
     key = object()
 
-    work.now_stuck(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
+    work.add_hung(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
 
     stuck = counted("dranet_nri_stuck_threads")
     total = counted("dranet_nri_stuck_threads_total")
@@ -261,7 +261,7 @@ def test_the_numbers_are_written_when_they_change_and_only_then(node: Node) -> N
     beating.beat()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == first
 
-    node.plugin.attacher.meter.hooks.late("RunPodSandbox")
+    node.plugin.attacher.metrics.hooks.late("RunPodSandbox")
     beating.beat()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) != first
 
@@ -305,14 +305,14 @@ def test_a_full_disk_stops_no_heart_that_beats(
 
 
 def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node: Node) -> None:
-    run, work = node.root / "run", node.plugin.attacher.meter.work
+    run, work = node.root / "run", node.plugin.attacher.metrics.work
     beating = pulse(node)
     beating.fs = node.disk
     beating.beat()
     size = (run / heartbeat.NAME).stat().st_size
     node.disk.room = 0
     for number in range(heartbeat.MAX_HUNG):
-        work.now_stuck(number, HungCall(NOW, str(number), "x" * 9999))
+        work.add_hung(number, HungCall(NOW, str(number), "x" * 9999))
 
     beating.beat()
 
@@ -329,7 +329,7 @@ def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node:
 def test_on_a_full_disk_old_numbers_are_taken_away(
     node: Node, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    path, late = node.root / "run" / "metrics.prom", node.plugin.attacher.meter.hooks.late
+    path, late = node.root / "run" / "metrics.prom", node.plugin.attacher.metrics.hooks.late
     beating = pulse(node)
     beating.fs = node.disk
     beating.beat()
@@ -341,7 +341,7 @@ def test_on_a_full_disk_old_numbers_are_taken_away(
         late("RunPodSandbox")
         beating.beat()
         assert not path.exists()
-    assert "".join(capfd.readouterr()).count("numbers not written") == 1
+    assert "".join(capfd.readouterr()).count("metrics not written") == 1
 
     node.disk.room = None
     beating.beat()
@@ -369,9 +369,9 @@ def test_a_heartbeat_is_written_over_for_want_of_room_only(node: Node) -> None:
 
 
 def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
-    work = node.plugin.attacher.meter.work
+    work = node.plugin.attacher.metrics.work
     for number in range(100):
-        work.now_stuck(number, HungCall(NOW, "c" * 9999, "\0" * 9999))
+        work.add_hung(number, HungCall(NOW, "c" * 9999, "\0" * 9999))
 
     pulse(node, last_error="\0" * 99_999).beat()
 

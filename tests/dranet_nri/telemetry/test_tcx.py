@@ -105,17 +105,17 @@ class Host:
 
 def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
     host = Host()
-    lookout = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask))
+    writer = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask))
     file = tmp_path / "facts.json"
 
     async def scene() -> None:
-        await lookout.look()
+        await writer.update()
         assert tcx.load(tmp_path) == PrivilegedFacts()
         first = file.stat().st_ino
-        await lookout.look()
+        await writer.update()
         assert file.stat().st_ino == first
         host.seen = SOME
-        await lookout.look()
+        await writer.update()
         assert tcx.load(tmp_path) == SOME
 
     asyncio.run(scene())
@@ -124,25 +124,25 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
 def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
     host = Host()
     host.seen = SOME
-    lookout = PrivilegedFactsWriter(
+    writer = PrivilegedFactsWriter(
         KernelFileSystem(), tmp_path / "run", partial(in_thread, host.ask)
     )
     no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
     async def scene() -> None:
-        await lookout.look()  # there is no directory
+        await writer.update()  # there is no directory
         (tmp_path / "run").mkdir()
-        await lookout.look()
+        await writer.update()
         for host.error in (refusal, refusal, None, refusal, no_thread):
-            await lookout.look()
+            await writer.update()
 
     with capture_logs() as logs:
         asyncio.run(scene())
 
     assert tcx.load(tmp_path / "run") == SOME
     assert [(line["log_level"], line["event"]) for line in logs] == [
-        ("warning", "not told to the shim: TCX programs, links of other namespaces")
+        ("warning", "privileged facts not written for the shim")
     ] * 4
     assert "No such file" in logs[0]["reason"]
     assert [line["reason"] for line in logs[1:]] == [
@@ -154,7 +154,7 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
 def test_it_looks_again_and_again_until_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dranet_nri.telemetry.tcx.LOOK_S", 0.001)
+    monkeypatch.setattr("dranet_nri.telemetry.tcx.PERIOD_S", 0.001)
     host = Host()
 
     async def scene() -> None:
@@ -173,15 +173,15 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
 def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
     told = TcxSource(tmp_path, notices.append)
-    assert told.insight() == PrivilegedFacts()
+    assert told.facts() == PrivilegedFacts()
 
     write(tmp_path, SOME)
-    assert told.insight() == SOME
+    assert told.facts() == SOME
     (tmp_path / "facts.json").write_text("{}")
-    assert told.insight() == told.insight() == SOME
+    assert told.facts() == told.facts() == SOME
     assert [type(notice) for notice in notices] == [TcxFileUnreadable]
     write(tmp_path, PrivilegedFacts())
-    assert told.insight() == PrivilegedFacts()
+    assert told.facts() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
-    told.insight()
+    told.facts()
     assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2

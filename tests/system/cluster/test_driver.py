@@ -196,7 +196,7 @@ def test_the_pod_tells_the_health_of_its_nic(driver: Driver, pods: Pods) -> None
     (resource,) = claim["resources"]
     assert resource["resourceID"].startswith(f"dra.net/nic={pods.namespace}_train_nic_")
     assert resource["health"] == "Unknown"
-    assert resource["message"] == "in a pod: its link cannot be seen from the node"
+    assert resource["message"] == "in a pod: its link is not visible on the node"
 
 
 def cdi_ids(driver: Driver) -> list[str]:

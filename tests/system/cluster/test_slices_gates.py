@@ -64,7 +64,7 @@ def test_a_server_with_the_gate_has_numa_nodes_as_lists(listing: ControlPlane) -
         async with publisher(RealSubject(listing)) as (_, it):
             devices = [on_node(1, name) for name in many(65)]
             resources = driver_resources(
-                it.node, devices, ills={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
+                it.node, devices, unhealthy={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
             )
             told = await it.publish(resources)
 

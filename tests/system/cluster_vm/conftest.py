@@ -6,12 +6,14 @@ One boot serves all: the machine, and the DaemonSet on it, last for the session.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.box.place import checked
+from tests.capability import lacking
 from tests.system.cluster.conftest import (
     cluster,
     pods,
@@ -22,6 +24,7 @@ from tests.system.cluster.conftest import (
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.daemons import Daemons
 from tests.system.cluster.node import Node, machine
+from tests.system.cluster_vm import jobs
 from tests.system.cluster_vm.machine import Machine
 
 __all__ = ["cluster", "pods", "programs", "pytest_runtest_makereport"]
@@ -79,6 +82,15 @@ def installed(cluster: ControlPlane, node: Node, daemons: Daemons) -> Machine:
     found = Machine(cluster, node)
     found.settle()
     return found
+
+
+@pytest.fixture(scope="session")
+def jobs_image(node: Node, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Give the node the image of distributed jobs, which stands for the examples' own."""
+    root = os.environ.get("BOX_JOBS")
+    if not root:
+        lacking("the root of image jobs", "run ./hack/test cluster")
+    jobs.load_image(node, Path(root), tmp_path_factory.mktemp("image"))
 
 
 @pytest.fixture

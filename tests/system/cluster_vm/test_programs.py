@@ -5,7 +5,6 @@ PyTorch is its build for CPUs, with gloo in the place of NCCL.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import pytest
 import yaml
 
 from tests.box.place import checked
-from tests.capability import lacking
 from tests.fakes.gpus import NVIDIA
 from tests.system.cluster import mpi
 from tests.system.cluster.control_plane import ControlPlane
@@ -28,20 +26,13 @@ from tests.system.cluster_vm import jobs
 from tests.system.cluster_vm.machine import Machine
 
 MIB = 2**20
-
-
-@pytest.fixture(scope="module")
-def programs_image(node: Node, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Give the node the image that stands for the examples' own."""
-    root = os.environ.get("BOX_JOBS")
-    if not root:
-        lacking("the root of image jobs", "run ./hack/test cluster")
-    jobs.load_image(node, Path(root), tmp_path_factory.mktemp("image"))
+# Four devices of each kind are for two workers.
+REPLACED = {"count: 4": "count: 2", "slotsPerWorker: 4": "slotsPerWorker: 1"}
 
 
 @pytest.fixture
 def running(
-    cluster: ControlPlane, installed: Machine, pods: Pods, rails: list[str], programs_image: None
+    cluster: ControlPlane, installed: Machine, pods: Pods, rails: list[str], jobs_image: None
 ) -> Iterator[jobs.Running]:
     """Return a namespace for a job, on a node with GPUs."""
     with gpu_driver(installed.node, pods, NVIDIA, "emulated"):
@@ -51,14 +42,14 @@ def running(
 
 
 def apply(cluster: ControlPlane, pods: Pods, example: str) -> None:
-    """Apply an example with the image of the tests, two GPUs a worker where it has four."""
+    """Apply an example with the image of the tests."""
     path = EXAMPLES / example
     text = cluster.kubectl("kustomize", str(path)) if path.is_dir() else path.read_text()
     documents = map(jobs.prepared, yaml.safe_load_all(text))
     text = yaml.safe_dump_all(documents)
-    pods.apply(
-        text.replace("count: 4", "count: 2").replace("slotsPerWorker: 4", "slotsPerWorker: 1")
-    )
+    for old, new in REPLACED.items():
+        text = text.replace(old, new)
+    pods.apply(text)
 
 
 def sent(node: Node, names: list[str]) -> int:

@@ -6,8 +6,12 @@ the emulated hardware, four functions of one NUMA node and PCIe root have RDMA d
 
 from __future__ import annotations
 
+import re
+import tarfile
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +30,7 @@ from tests.system.cluster.site import EXAMPLES
 from tests.system.cluster.workload import NAMESPACES
 from tests.system.cluster_vm.hardware import Facts
 from tests.system.cluster_vm.machine import Machine
+from tests.system.cluster_vm.plugin import Plugin
 
 ROOT = "resource.kubernetes.io/pcieRoot"
 CONTROLLERS = "jobs,statefulsets"
@@ -180,6 +185,51 @@ def test_a_pod_has_two_gpus_and_the_two_nics_of_their_root(story: Story) -> None
     assert (len(worker.gpus), len(worker.nics)) == (2, 2)
     assert {nic[ROOT] for nic in worker.nics} == {"pci0000:80"}
     assert "anti-affinity" in story.waiting()[0]
+
+
+def test_kubectl_dranet_shows_what_a_pod_holds_and_what_is_left(
+    cluster: ControlPlane, programs: Path, installed: Machine, story: Story, tmp_path: Path
+) -> None:
+    plugin = Plugin(cluster, programs)
+    assert plugin.text("free") == "4 of 4 GPU+NIC pairs are left on node box\n"
+    story.apply("gke-nccl/v1")
+    (worker,) = story.workers(1)
+    pod = f"{story.pods.namespace}/{worker.name}"
+    nics = {name for name, facts in installed.functions.items() if facts in worker.nics}
+
+    assert plugin.text("free", "box") == "2 of 4 GPU+NIC pairs are left on node box\n"
+    held = {device["device"]: device["holders"] for device in _held(plugin)}
+    assert held == {name: [pod] for name in worker.gpus | nics}
+    nodes, _, devices = plugin.text("status").partition("\n\n")
+    assert re.search(r"^box +0\.1\.0\S* +yes ", nodes, re.MULTILINE), nodes
+    assert devices.count(pod) == 2
+    _check_topology(plugin, pod, tmp_path / "box.svg")
+    explained = plugin.text("explain", f"pod/{worker.name}", "-n", story.pods.namespace)
+    assert all(name in explained for name in nics), explained
+
+    archive = tmp_path / "support.tar.gz"
+    plugin.text("bundle", "--file", archive)
+    with tarfile.open(archive) as members:
+        members.extractall(tmp_path, filter="data")
+    assert _held(plugin, "--from", tmp_path / "dranet-bundle") == _held(plugin)
+    assert any((tmp_path / "dranet-bundle/logs").iterdir())
+
+
+def _held(plugin: Plugin, *source: str | Path) -> list[Object]:
+    """Return the devices of the node that pods hold, by `status`."""
+    (node,) = plugin.document("status", *source)["nodes"]
+    return [device for device in node["devices"] if device["state"] == "held"]
+
+
+def _check_topology(plugin: Plugin, pod: str, picture: Path) -> None:
+    """Look whether GPUs and NICs of a pod are at one root, in the matrix and in the picture."""
+    topology = plugin.document("topology", "box", "--svg", picture)
+    labels = [device["label"] for device in topology["devices"] if device["holders"] == [pod]]
+    assert sorted(label[:3] for label in labels) == ["GPU", "GPU", "NIC", "NIC"]
+    found = {topology["relations"][row][column] for row in labels for column in labels}
+    assert found == {"X", "ROOT"}
+    texts = [element.text for element in ET.parse(picture).iter() if element.text]
+    assert sum(text.endswith(pod) for text in texts) >= 4
 
 
 def _asleep(document: Object) -> Object:

@@ -5,7 +5,8 @@ from errno import ENODEV, EOPNOTSUPP
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import EthtoolState, Ns, Switches
+from dranet_nri.model import DriverSetting, EthtoolState, Ns, SettingGroup, Switches
+from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import MoveLink, SetFeatures, SetPrivateFlags
 from tests.system.contract.cases import in_pod, index, move_in, refused
@@ -78,6 +79,17 @@ def test_what_a_feature_needs_decides_whether_it_is_at_work(session: Session) ->
 )
 def test_an_unknown_name_is_refused(session: Session, op: SetFeatures | SetPrivateFlags) -> None:
     assert refused(session, op).code == EOPNOTSUPP
+
+
+def test_a_driver_without_settings_has_none_and_refuses_them(session: Session) -> None:
+    state = session.ethtool(Ns.HOST, index(session), tuple(SettingGroup))
+    assert state is not None
+
+    assert {setting.group for setting in state.settings} <= {SettingGroup.CHANNELS}  # of a veth
+    assert state.rss is None
+    rings = SetDriver(Ns.HOST, "eth1", (DriverSetting("rings.rx", 512),), claimed=True)
+    for op in (rings, SetRss(Ns.HOST, "eth1", (), claimed=True)):
+        assert refused(session, op).code == EOPNOTSUPP
 
 
 def test_a_link_that_is_not_there_has_none(session: Session) -> None:

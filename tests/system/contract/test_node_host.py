@@ -151,7 +151,7 @@ class Watched:
         self.notices: list[Notice] = []
 
     async def look(self, *, whole: bool = False, told: PrivilegedFacts = NOTHING) -> HostFacts:
-        return await in_thread(lambda: self._host.look(whole=whole, insight=told))
+        return await in_thread(lambda: self._host.scan(full=whole, tcx=told))
 
     async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
         """Look whenever something is heard, until it holds; the test's timeout bounds the wait."""

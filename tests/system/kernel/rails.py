@@ -89,6 +89,11 @@ class Rails:
 
         return run_inside(self._host if pod is None else self._pods[pod], run)
 
+    def take(self, name: str) -> None:
+        """Take a NIC of the machine; it returns there when the host vanishes."""
+        where = f"/proc/{os.getpid()}/fd/{self._host}"
+        subprocess.run(("ip", "link", "set", name, "netns", where), check=True)
+
     def ip(self, *commands: str, pod: int | None = None) -> None:
         """Run commands of iproute2 on the host, or in a pod."""
         for command in commands:

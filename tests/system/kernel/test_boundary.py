@@ -119,7 +119,7 @@ class Node:
         self.journal = Journal()
         self._guard = PublishGuard((NODE_ADDRESS,), uplinks, include)
         with closing(self._kernel.session(netns)) as session:
-            self._guard.look(session)
+            self._guard.scan(session)
 
     def ip(self, command: str) -> str:
         """Run iproute2 on the host."""

@@ -227,7 +227,7 @@ def test_what_carries_the_uplink_and_what_hangs_on_it_is_not_published(netns: Na
         assert published(on_bridge) == {"mv1"}
         assert dict(on_bridge.excluded)["free"].startswith("carries mv1, a macvlan link")
         assert dict(on_bridge.excluded)["port"] == "carries the uplink br0"
-        assert dict(on_bridge.excluded)["mv0"] == "hangs on the uplink br0"
+        assert dict(on_bridge.excluded)["mv0"] == "depends on the uplink br0"
         assert published(on_macvlan) == {"mv0"}
         assert dict(on_macvlan.excluded)["free"] == "carries the uplink mv1"
 

@@ -105,3 +105,12 @@ def test_a_multipath_route_over_several_nics_of_a_pod_is_told() -> None:
 
         for device, other in zip(record.devices, ("nic1", "nic0"), strict=True):
             assert f"it goes over {other} too: route 10.64.0.0/10" in device.warnings[0]
+
+
+@pytest.mark.parametrize("value", [0, 1, 2])
+def test_router_advertisements_are_accepted_as_the_claim_says(value: int) -> None:
+    with rails(1) as host:
+        record = host.attach("nic0", config=NetworkConfig(InterfaceConfig(accept_ra=value)))
+
+        assert record.phase is Phase.ATTACHED
+        assert host.read_sysctl("net.ipv6.conf.nic0.accept_ra", pod=0) == str(value)

@@ -1,4 +1,4 @@
-"""Names that claims give to NICs in pods, on the real kernel (case c13)."""
+"""Names and addresses that claims give to NICs in pods, on the real kernel (cases c13, c26)."""
 
 import pytest
 
@@ -47,3 +47,17 @@ def test_c13_a_second_claim_with_the_name_of_the_first_is_refused() -> None:
 
         assert host.shown("-d addr show nic1") == before
         assert host.shown("-br addr show net1", pod=0)[0].split()[2] == "10.5.0.7/24"
+
+
+def test_c26_nics_of_two_pods_with_one_hardware_address_come_home_with_their_own() -> None:
+    config = NetworkConfig(InterfaceConfig(hardware_addr="00:23:00:24:8d:13"))
+    with rails(2, pods=2) as host:
+        before = [host.shown(f"-d addr show nic{number}") for number in range(2)]
+
+        records = [host.attach(f"nic{number}", pod=number, config=config) for number in range(2)]
+
+        for number, record in enumerate(records):
+            assert record.phase is Phase.ATTACHED
+            assert "00:23:00:24:8d:13" in host.shown(f"-br link show nic{number}", pod=number)[0]
+            assert host.detach(record).phase is Phase.HOME
+        assert [host.shown(f"-d addr show nic{number}") for number in range(2)] == before

@@ -44,7 +44,7 @@ def scans() -> Iterator[Scans]:
             list(events.pending())
             first = scanner.scan(whole=True)
             ip(after, pod)
-            assert scanner.hear(events.pending())
+            assert scanner.invalidate(events.pending())
             again = scanner.scan(whole=False)
             assert again == scanner.scan(whole=True)
         return first, again

@@ -52,6 +52,24 @@ ETHTOOL: tuple[tuple[str, str, dict[str, int | bool]], ...] = (
 )
 
 
+def test_a_table_of_queues_is_kept_and_the_default_follows_their_number(rebound: Function) -> None:
+    name = rebound.name
+    ethtool("-L", name, "combined", "4")
+    ethtool("-X", name, "equal", "2")
+    assert table(name) == {0, 1}
+    with refused(errno.EINVAL):
+        set_by_ethtool(rebound, "-L combined 1")
+
+    ethtool("-X", name, "default")
+    ethtool("-L", name, "combined", "3")
+    assert table(name) == {0, 1, 2}
+
+
+def table(name: str) -> set[int]:
+    (shown,) = json.loads(ethtool("--json", "-x", name))
+    return {*shown["rss-indirection-table"]}
+
+
 def test_settings_of_ethtool_are_kept(rebound: Function) -> None:
     for change, show, values in ETHTOOL:
         set_by_ethtool(rebound, change)
@@ -172,6 +190,7 @@ ACTIONS: dict[str, Callable[[Function], object]] = {
     "channels": lambda f: ethtool("-L", f.name, "combined", "2"),
     "coalesce": lambda f: ethtool("-C", f.name, "rx-usecs", "9"),
     "pause": lambda f: ethtool("-A", f.name, "autoneg", "off", "rx", "on"),
+    "rss": lambda f: ethtool("-X", f.name, "equal", "1"),
     "priv-flags": lambda f: ethtool("--set-priv-flags", f.name, "legacy-rx", "on"),
     "reset": lambda f: ethtool("--reset", f.name, "all"),
 }

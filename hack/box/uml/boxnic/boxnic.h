@@ -9,6 +9,7 @@
 
 #define BOXNIC_VFS 7
 #define BOXNIC_QUEUES 8
+#define BOXNIC_RSS_ENTRIES 128
 #define BOXNIC_VENDOR 0x8086
 #define BOXNIC_PF_ID 0x10c9
 #define BOXNIC_VF_ID 0x10ca
@@ -27,6 +28,7 @@ enum boxnic_op {
 	BOXNIC_CHANNELS,
 	BOXNIC_COALESCE,
 	BOXNIC_PAUSE,
+	BOXNIC_RSS,
 	BOXNIC_PRIV_FLAGS,
 	BOXNIC_RESET,
 	BOXNIC_OPS,
@@ -79,6 +81,7 @@ struct boxnic_port {
 	struct list_head on_wire;
 	DECLARE_BITMAP(vlans, VLAN_N_VID);
 	u32 rx_ring, tx_ring, rx_usecs, tx_usecs, priv_flags;
+	u32 rss[BOXNIC_RSS_ENTRIES];
 	bool rx_pause, tx_pause;
 };
 
@@ -102,6 +105,8 @@ static inline void boxnic_count(struct boxnic_port *port, enum boxnic_stat stat)
 
 extern struct pci_driver boxnic_pf_driver, boxnic_vf_driver;
 extern const struct ethtool_ops boxnic_ethtool_ops;
+
+void boxnic_default_rss(struct net_device *dev);
 
 struct boxnic_function *boxnic_find(struct pci_bus *bus, unsigned int devfn);
 void boxnic_default_mac(const struct boxnic_function *f, u8 *mac);

@@ -25,6 +25,7 @@ static const char *const op_names[BOXNIC_OPS] = {
 	[BOXNIC_CHANNELS] = "channels",
 	[BOXNIC_COALESCE] = "coalesce",
 	[BOXNIC_PAUSE] = "pause",
+	[BOXNIC_RSS] = "rss",
 	[BOXNIC_PRIV_FLAGS] = "priv-flags",
 	[BOXNIC_RESET] = "reset",
 };

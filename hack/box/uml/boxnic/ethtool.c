@@ -81,7 +81,54 @@ static int set_channels(struct net_device *dev, struct ethtool_channels *channel
 
 	if (err)
 		return err;
-	return netif_set_real_num_queues(dev, channels->combined_count, channels->combined_count);
+	err = netif_set_real_num_queues(dev, channels->combined_count, channels->combined_count);
+	if (!err && !netif_is_rxfh_configured(dev))
+		boxnic_default_rss(dev);
+	return err;
+}
+
+void boxnic_default_rss(struct net_device *dev)
+{
+	struct boxnic_port *port = netdev_priv(dev);
+	int i;
+
+	for (i = 0; i < BOXNIC_RSS_ENTRIES; i++)
+		port->rss[i] = ethtool_rxfh_indir_default(i, dev->real_num_rx_queues);
+}
+
+static u32 get_rx_ring_count(struct net_device *dev)
+{
+	return dev->real_num_rx_queues;
+}
+
+static u32 get_rxfh_indir_size(struct net_device *dev)
+{
+	return BOXNIC_RSS_ENTRIES;
+}
+
+static int get_rxfh(struct net_device *dev, struct ethtool_rxfh_param *rxfh)
+{
+	struct boxnic_port *port = netdev_priv(dev);
+
+	rxfh->hfunc = ETH_RSS_HASH_TOP;
+	if (rxfh->indir)
+		memcpy(rxfh->indir, port->rss, sizeof(port->rss));
+	return 0;
+}
+
+static int set_rxfh(struct net_device *dev, struct ethtool_rxfh_param *rxfh,
+		    struct netlink_ext_ack *extack)
+{
+	struct boxnic_port *port = netdev_priv(dev);
+	int err = boxnic_fail_port(dev, BOXNIC_RSS);
+
+	if (err)
+		return err;
+	if (rxfh->key || rxfh->hfunc != ETH_RSS_HASH_NO_CHANGE)
+		return -EOPNOTSUPP;
+	if (rxfh->indir)
+		memcpy(port->rss, rxfh->indir, sizeof(port->rss));
+	return 0;
 }
 
 static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *coalesce,
@@ -203,6 +250,10 @@ const struct ethtool_ops boxnic_ethtool_ops = {
 	.set_channels = set_channels,
 	.get_coalesce = get_coalesce,
 	.set_coalesce = set_coalesce,
+	.get_rx_ring_count = get_rx_ring_count,
+	.get_rxfh_indir_size = get_rxfh_indir_size,
+	.get_rxfh = get_rxfh,
+	.set_rxfh = set_rxfh,
 	.get_pauseparam = get_pauseparam,
 	.set_pauseparam = set_pauseparam,
 	.get_sset_count = get_sset_count,

@@ -28,15 +28,15 @@
  *   loss	per mille of the frames sent, and of those received, that are dropped: 0; 1000: all
  *   fail	written "OPERATION ERRNO [COUNT]": the next COUNT (1) calls of the operation fail with that
  *		error number, 0 calls none. It shows what is still to fail. Operations: probe sriov open
- *		mtu mac features vlan vf rings channels coalesce pause priv-flags reset
+ *		mtu mac features vlan vf rings channels coalesce pause rss priv-flags reset
  *
  * A function level reset clears the command register and SR-IOV control, as on hardware; the carrier is
  * off meanwhile. ethtool's reset takes the carrier off and on. "ethtool -S" counts both. The module
  * can be unloaded at any time: its buses go with it. Unloading waits, as unbinding does, for a
  * program that has one of the functions open through vfio.
  *
- * Limits: no BARs, no interrupts, no DMA; rates of VFs are stored only; rings, coalescing, pause and
- * private flags are stored only; a MAC address that the PF sets is in effect when the driver of the VF
+ * Limits: no BARs, no interrupts, no DMA; rates of VFs are stored only; rings, coalescing, pause, RSS
+ * and private flags are stored only; a MAC address that the PF sets is in effect when the driver of the VF
  * is bound next. The machine must have no NUMA and no PCI domain 0 of its own.
  */
 #include <linux/module.h>

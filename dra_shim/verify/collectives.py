@@ -1,0 +1,101 @@
+"""All-gather and all-reduce over all pods of a verification: NCCL on GPUs, else gloo.
+
+The program is that of the example `scale-out`: the pods have it as a ConfigMap.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from typing import Final
+
+from dra_shim.verify.bars import BARS, Bars, passes
+from dra_shim.verify.documents import PROGRAM_PATH
+from dra_shim.verify.node_checks import failed, passed, speed_of
+from dra_shim.verify.outputs import COLLECTIVE_KEYS, PodFacts, parse_collectives
+from dra_shim.verify.types import CommandResult, Line, Outcome, PodRunner, WorkerPod
+
+PORT: Final = 29500
+START_S: Final = 240.0  # to load PyTorch, and to connect NCCL
+MESSAGE: Final = 100  # characters of an error
+NO_TORCH: Final = "No module named 'torch'"
+
+
+def program_text() -> str:
+    """Return the program."""
+    return files("dra_shim.verify").joinpath("collectives.txt").read_text("utf-8")
+
+
+def check_collectives(
+    workers: Sequence[WorkerPod], facts: Sequence[PodFacts], runner: PodRunner, bars: Bars,
+    *, ranks: int, rounds: int,
+) -> Iterator[Line]:  # fmt: skip
+    """Yield a line for each operation.
+
+    Args:
+        workers: the pods; the first one has the rendezvous.
+        facts: what they see, in their order.
+        runner: runs commands in them.
+        bars: what must be reached.
+        ranks: of each pod.
+        rounds: repetitions of each operation.
+    """
+    commands = [_command(workers, node, ranks, rounds) for node in range(len(workers))]
+    limit = START_S + 6 * rounds
+
+    def start(number: int) -> CommandResult:
+        # In the pod it ends by itself: a rank that waits for others must not keep its GPU.
+        guarded = ("timeout", f"{limit:.0f}", *commands[number])
+        return runner.run(workers[number].pod, guarded, limit + 10)
+
+    # All at once: each waits for all others.
+    with ThreadPoolExecutor(len(workers)) as pool:
+        done = list(pool.map(start, range(len(workers))))
+    where = f"{len(workers) * ranks} ranks"
+    result = parse_collectives(done[0].stdout)
+    if any(NO_TORCH in ended.stderr for ended in done):
+        why = "the image has no PyTorch: set --image"
+        yield Line("collectives", where, "", Outcome.NOT_MEASURED, meaning=why)
+        return
+    if result is None:
+        yield failed("collectives", "no-collective", where, "", _message(done))
+        return
+    backend, rates = result
+    speeds = [_speed_of(worker, seen) for worker, seen in zip(workers, facts, strict=True)]
+    for name in COLLECTIVE_KEYS:
+        bar = bars.of_collective(name, min(speeds), nccl=backend == "nccl")
+        unit = BARS[name][0]
+        texts = (f"{rates[name]:.3g} {unit} ({backend})", f"{bar:.3g} {unit}")
+        if passes(name, rates[name], bar):
+            yield passed(name, where, "", *texts)
+        else:
+            yield failed(name, "slow-collective", where, "", *texts, rates[name] / bar)
+
+
+def _command(workers: Sequence[WorkerPod], node: int, ranks: int, rounds: int) -> list[str]:
+    """Return the command of a pod."""
+    devices = ",".join(nic.rdma for nic in workers[node].nics if nic.rdma)
+    return [
+        "env", "NCCL_SOCKET_IFNAME=eth0",  # for the rendezvous: the pod network
+        *([f"NCCL_IB_HCA=={devices}"] if devices else []),  # the second "=": these names exactly
+        "python3", "-m", "torch.distributed.run", f"--nnodes={len(workers)}",
+        f"--nproc-per-node={ranks}", f"--node-rank={node}",
+        f"--master-addr={workers[0].address}", f"--master-port={PORT}",
+        PROGRAM_PATH, f"--rounds={rounds}",
+    ]  # fmt: skip
+
+
+def _speed_of(worker: WorkerPod, facts: PodFacts) -> float:
+    """Return the Gbit/s of all NICs of a pod, 0 if one is not known."""
+    speeds = [speed_of(nic, facts) for nic in worker.nics]
+    return sum(speeds) if all(speeds) else 0.0
+
+
+def _message(done: Sequence[CommandResult]) -> str:
+    """Return the last error of the first pod that has one."""
+    for ended in done:
+        errors = [line for line in ended.stderr.splitlines() if "Error" in line]
+        if errors:
+            return errors[-1].strip()[:MESSAGE]
+    return next(
+        (f"exit status {ended.exit_code}" for ended in done if ended.exit_code), "no result"
+    )

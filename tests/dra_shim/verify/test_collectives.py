@@ -1,0 +1,178 @@
+"""All-gather and all-reduce of a verification: commands of the ranks, bars, and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from dra_shim.verify.bars import Bars
+from dra_shim.verify.collectives import check_collectives, program_text
+from dra_shim.verify.documents import PodRequirements, base_pod, pod_document
+from dra_shim.verify.measure import Course, measure
+from dra_shim.verify.outputs import LinkOutput, PodFacts, parse_collectives
+from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
+from dranet_nri.errors import ConfigError
+from tests.dra_shim.scheduling.story_nodes import EXAMPLES
+
+LINK = LinkOutput(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=400)
+NICS = tuple(
+    ClaimedNic(f"nic{number}", f"net{number}", f"10.9.{number}.1", f"mlx5_{number}", Fabric.ROCE)
+    for number in range(2)
+)
+PODS = tuple(WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n + 1}", NICS) for n in range(2))
+FACTS = PodFacts({"net0": LINK, "net1": LINK})
+# Last lines of manifests/examples/scale-out/collectives.py.
+RESULT = """    16777216           90.100           70.500
+COLLECTIVES_RESULT {"case": "", "ranks": 4, "backend": "%s", "bytes": 16777216, \
+"all_gather_gb_s": 90.1, "all_reduce_gb_s": 70.5}
+"""
+POD = """
+kind: Pod
+metadata: {annotations: {a: b}, labels: {team: x}}
+spec:
+  hostIPC: true
+  containers:
+  - name: own
+    image: registry.example/nccl:1
+    env: [{name: NCCL_DEBUG, value: INFO}]
+    resources: {limits: {cpu: "1"}}
+    securityContext: {capabilities: {add: [IPC_LOCK]}}
+    volumeMounts: [{name: gib, mountPath: /usr/local/gib}]
+  volumes: [{name: gib, hostPath: {path: /home/kubernetes/bin/gib}}]
+"""
+
+
+@dataclass
+class Recorded:
+    """A runner that answers as recorded.
+
+    Attributes:
+        answers: of each pod.
+        commands: that each pod ran last.
+    """
+
+    answers: Mapping[str, CommandResult]
+    commands: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return the pod's answer."""
+        self.commands[pod] = command
+        return self.answers[pod]
+
+
+def ended(code: int = 0, *, stdout: str = "", stderr: str = "") -> CommandResult:
+    """Return how a command ended."""
+    return CommandResult(code, stdout, stderr)
+
+
+def lines_of(
+    first: CommandResult,
+    second: CommandResult | None = None,
+    bars: Mapping[str, float] | None = None,
+) -> list[Line]:
+    """Return the lines of two pods that answer so."""
+    runner = Recorded({"verify-0": first, "verify-1": second or ended()})
+    found = check_collectives(PODS, (FACTS, FACTS), runner, Bars(bars or {}), ranks=2, rounds=5)
+    return list(found)
+
+
+def test_each_pod_starts_its_ranks_with_the_devices_of_its_claim() -> None:
+    runner = Recorded({pod.pod: ended() for pod in PODS})
+
+    list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=2, rounds=5))
+
+    for number, pod in enumerate(PODS):
+        words = runner.commands[pod.pod]
+        assert "NCCL_IB_HCA==mlx5_0,mlx5_1" in words
+        assert f"--node-rank={number}" in words
+        assert {"--nnodes=2", "--nproc-per-node=2", "--master-addr=10.0.0.1"} <= {*words}
+
+
+@pytest.mark.parametrize(
+    ("backend", "bars"),
+    [
+        # 80 % of 2 NICs of 400 Gbit/s; a fifth of TCP's 10 Gbit/s
+        pytest.param("nccl", ["80 GB/s", "80 GB/s"], id="GPUs"),
+        pytest.param("gloo", ["0.25 GB/s", "0.25 GB/s"], id="CPUs"),
+    ],
+)
+def test_bars_are_those_of_the_backend(backend: str, bars: list[str]) -> None:
+    lines = lines_of(ended(stdout=RESULT % backend))
+
+    assert [(line.check, line.bar) for line in lines] == list(
+        zip(("all-gather", "all-reduce"), bars, strict=True)
+    )
+    assert lines[0].value == f"90.1 GB/s ({backend})"
+    assert lines[0].outcome is Outcome.PASSED
+    slow = backend == "nccl"
+    assert (lines[1].outcome is Outcome.FAILED) is slow
+    assert lines[1].remedy == (CAUSES["slow-collective"][1] if slow else "")
+
+
+def test_the_guides_bar_is_the_highest_default() -> None:
+    assert Bars({}).of_collective("all-reduce", 3200, nccl=True) == 180
+    assert Bars({"all-reduce": 300}).of_collective("all-reduce", 3200, nccl=True) == 300
+
+
+def test_ranks_that_do_not_finish() -> None:
+    error = "Traceback\ntorch.distributed.DistNetworkError: timed out\nnote"
+
+    (line,) = lines_of(ended(124), ended(1, stderr=error))
+
+    assert (line.outcome, line.value) == (
+        Outcome.FAILED, "torch.distributed.DistNetworkError: timed out",
+    )  # fmt: skip
+    assert line.remedy == CAUSES["no-collective"][1]
+    assert lines_of(ended(124))[0].value == "exit status 124"
+
+
+def test_an_image_without_pytorch_is_no_fault_of_the_network() -> None:
+    (line,) = lines_of(ended(1, stderr="python3: No module named 'torch'"))
+
+    assert line.outcome is Outcome.NOT_MEASURED
+    assert "--image" in line.meaning
+
+
+def test_pods_that_do_not_reach_each_other_start_no_ranks() -> None:
+    facts = "memlock unlimited\nlink net0 0 9000 a -1\nlink net1 0 9000 b -1\nend\n"
+    runner = Recorded({pod.pod: ended(stdout=facts) for pod in PODS})
+
+    lines = measure(PODS, runner, Course(Bars({}), ranks=1), progress=lambda text: None)
+
+    (line,) = [line for line in lines if line.check == "collectives"]
+    assert line.outcome is Outcome.NOT_MEASURED
+    assert not any("torch.distributed.run" in words for words in runner.commands.values())
+
+
+def test_output_without_a_result() -> None:
+    assert parse_collectives("4 ranks, gloo, 5 rounds") is None
+    assert parse_collectives(RESULT % "gloo") == ("gloo", {"all-gather": 90.1, "all-reduce": 70.5})
+
+
+def test_the_program_is_that_of_the_example() -> None:
+    assert program_text() == (EXAMPLES / "scale-out/collectives.py").read_text()
+
+
+def test_a_pod_of_the_users_keeps_what_it_has() -> None:
+    wanted = PodRequirements("", "nic.dra.net", 0, "gpu.nvidia.com", 0, "program", base_pod(POD))
+
+    pod = pod_document("verify-0", "node-a", wanted)
+
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "registry.example/nccl:1"
+    assert container["env"] == [{"name": "NCCL_DEBUG", "value": "INFO"}]
+    assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK", "NET_RAW"]
+    assert container["resources"] == {"limits": {"cpu": "1"}, "claims": [{"name": "nics"}]}
+    assert [mount["name"] for mount in container["volumeMounts"]] == ["gib", "collectives", "shm"]
+    assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["gib", "collectives", "shm"]
+    assert pod["spec"]["hostIPC"] is True
+    assert pod["metadata"]["labels"]["team"] == "x"
+
+
+@pytest.mark.parametrize("text", ["", "[", "kind: Job", POD.replace("kind: Pod", "kind: Job")])
+def test_a_file_without_a_usable_pod_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--pod: .* one container has `image`"):
+        base_pod(text)

@@ -1,0 +1,320 @@
+"""Reported cases: what each expects, the tests that run its input, and what they see.
+
+`hack/prove cases` runs them on this machine and prints one table. A test of a case fails as the
+report describes when the mend is taken away.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+_KERNEL: Final = "tests/system/kernel"
+_PLUGIN: Final = "tests/dranet_nri"
+_SHIM: Final = "tests/dra_shim"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One reported case.
+
+    Attributes:
+        name: its number, and what was met.
+        expected: what a user expects.
+        tests: pytest ids, without parameters.
+    """
+
+    name: str
+    expected: str
+    tests: tuple[str, ...]
+
+
+CASES: Final = (
+    Case(
+        "01 a reboot on a kubelet that appends",
+        "the containers of the pod start again",
+        (
+            f"{_SHIM}/prepare/test_cdi_ids.py"
+            "::test_after_a_reboot_the_record_is_another_one_with_the_same_id",
+            f"{_SHIM}/kubeletplugin/test_plugin.py"
+            "::test_after_a_reboot_no_container_has_an_id_that_nothing_resolves",
+        ),
+    ),
+    Case(
+        "02 rails with routes of one destination and metric",
+        "every route is back, and every NIC is free at once",
+        (
+            f"{_KERNEL}/test_equal_routes.py::test_the_nics_of_one_claim_get_their_routes_back",
+            f"{_KERNEL}/test_equal_routes.py::test_the_nics_of_two_pods_get_their_routes_back",
+            f"{_KERNEL}/test_equal_routes.py"
+            "::test_a_route_that_equals_the_uplinks_comes_back_behind_it",
+        ),
+    ),
+    Case(
+        "03, c01 a pod without IPv6",
+        "inherited IPv6 is left out with a warning, claimed IPv6 is switched on",
+        (
+            f"{_KERNEL}/test_inherited.py"
+            "::test_without_ipv6_in_the_pod_that_of_the_host_is_left_out_and_told",
+            f"{_KERNEL}/test_inherited.py::test_claimed_ipv6_is_switched_on_for_the_link_alone",
+        ),
+    ),
+    Case(
+        "04, c36 a default route beside that of the CNI",
+        "it gets the next metric, with a warning; routes[].metric is kept",
+        (
+            f"{_KERNEL}/test_taken_routes.py"
+            "::test_claimed_default_routes_stand_by_and_the_cnis_is_used",
+            f"{_KERNEL}/test_taken_routes.py::test_the_metric_of_a_claim_is_kept",
+        ),
+    ),
+    Case(
+        "05 a NIC of the CNI by policy routing",
+        "it is withheld; --include offers it",
+        (
+            f"{_PLUGIN}/inventory/test_guesses.py"
+            "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
+            f"{_KERNEL}/test_policy.py::test_a_rule_is_told_with_the_links_of_its_table",
+        ),
+    ),
+    Case(
+        "06, c04 router advertisements on rails",
+        "rails are offered, or the reason names --uplink-interfaces",
+        (
+            f"{_PLUGIN}/inventory/test_uplinks.py"
+            "::test_a_route_that_a_router_advertised_counts_where_nothing_else_tells",
+            f"{_PLUGIN}/inventory/test_uplinks.py"
+            "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
+            f"{_PLUGIN}/inventory/test_uplinks.py"
+            "::test_an_advertised_uplink_says_how_to_name_others",
+        ),
+    ),
+    Case(
+        "07 one name or address for a count",
+        "validate, allocate and Prepare refuse it",
+        (
+            f"{_PLUGIN}/config/test_clashes.py::test_what_one_device_can_have_is_for_one_device",
+            f"{_SHIM}/commands/test_allocate.py"
+            "::test_one_name_for_several_devices_is_refused_and_explained",
+            f"{_SHIM}/commands/test_allocate.py"
+            "::test_one_name_for_two_claims_of_a_pod_is_refused_whenever_they_come",
+        ),
+    ),
+    Case(
+        "09 a function that cannot be attached, on a server without taints",
+        "it is not offered",
+        (
+            f"{_SHIM}/pool/test_build.py"
+            "::test_without_taints_what_cannot_be_attached_is_not_offered",
+        ),
+    ),
+    Case(
+        "10 a PF while its VF is in a pod, on a server without counters",
+        "Prepare refuses the second",
+        (
+            f"{_SHIM}/pool/test_build.py"
+            "::test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same",
+            f"{_SHIM}/prepare/test_functions.py"
+            "::test_one_of_a_pf_and_its_vf_is_refused_while_the_other_is_in_a_pod",
+        ),
+    ),
+    Case(
+        "12 a DeviceClass in the language of --filter",
+        "the message writes the selector",
+        (
+            f"{_SHIM}/cel/test_mistaken.py"
+            "::test_the_language_of_the_filter_is_told_with_the_selector_s",
+            f"{_SHIM}/cel/test_mistaken.py::test_what_a_device_lacks_may_be_misspelt",
+        ),
+    ),
+    Case(
+        "14 a RoCE NIC without an address in the pod",
+        "a warning: it has no routable GID",
+        (f"{_PLUGIN}/attach/test_rdma_files.py::test_roce_without_a_routed_gid_is_told",),
+    ),
+    Case(
+        "15 --move-ib-interfaces=false",
+        "the daemon starts, and IPoIB interfaces stay",
+        (f"{_SHIM}/settings/test_run.py::test_ipoib_interfaces_can_stay_on_the_node",),
+    ),
+    Case(
+        "16 GPU and NIC by PCIe root with Data Direct",
+        "explain says that the pair need not share a root",
+        (
+            f"{_SHIM}/commands/test_explain.py"
+            "::test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1",
+        ),
+    ),
+    Case(
+        "18 a multipath route of claimed rails",
+        "a warning in the pod; the route is whole on the host again",
+        (
+            f"{_KERNEL}/test_inherited.py"
+            "::test_a_multipath_route_over_several_nics_of_a_pod_is_told",
+            f"{_KERNEL}/test_equal_routes.py"
+            "::test_a_multipath_route_over_two_nics_of_a_claim_is_whole_again",
+            f"{_KERNEL}/test_equal_routes.py"
+            "::test_an_ipv6_multipath_route_gets_its_leg_back_while_another_one_is_away",
+        ),
+    ),
+    Case(
+        "19 no PCI ID database",
+        "doctor warns, and says what to install",
+        (f"{_PLUGIN}/commands/test_doctor.py::test_names_that_no_database_tells_are_warned_of",),
+    ),
+    Case(
+        "20 interface.acceptRA",
+        "0 to 2 are taken and set in the pod",
+        (
+            f"{_PLUGIN}/config/test_network.py",
+            f"{_KERNEL}/test_inherited.py"
+            "::test_router_advertisements_are_accepted_as_the_claim_says",
+        ),
+    ),
+    Case(
+        "21, c48 a macvlan on the NIC, here or in another pod",
+        "the NIC is withheld with the reason",
+        (
+            f"{_PLUGIN}/inventory/test_exclusions.py"
+            "::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+            f"{_PLUGIN}/inventory/test_exclusions.py"
+            "::test_what_carries_a_link_of_another_namespace_says_so",
+            f"{_KERNEL}/test_elsewhere.py::test_links_that_were_made_in_pods_are_told",
+        ),
+    ),
+    Case(
+        "c03 addresses, routes and rules of every kind",
+        "they arrive as what they are, and come home whole",
+        (
+            f"{_KERNEL}/test_inherited.py::test_addresses_arrive_as_what_they_are",
+            f"{_KERNEL}/test_home.py::test_routes_come_home_with_all_that_they_had",
+        ),
+    ),
+    Case(
+        "c05 subnet addresses of IPv6",
+        "no route is there twice; every connected route comes home",
+        (f"{_KERNEL}/test_home.py::test_every_address_comes_home_with_its_connected_route",),
+    ),
+    Case(
+        "c07 a NIC in a namespace that a process keeps",
+        "the reason says how to find the namespace",
+        (
+            f"{_PLUGIN}/attach/test_executor_detach.py"
+            "::test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look",
+        ),
+    ),
+    Case(
+        "c09 dumps of a namespace that changes",
+        "a dump is repeated after growing pauses, within a bound of time",
+        (
+            f"{_KERNEL}/test_rtnetlink.py::test_a_dump_is_repeated_after_pauses_that_grow",
+            f"{_KERNEL}/test_rtnetlink.py::test_a_dump_that_is_interrupted_for_ever_is_an_error",
+        ),
+    ),
+    Case(
+        "c12 a small MTU and IPv6",
+        "inherited IPv6 is left out with a warning, claimed IPv6 is refused",
+        (
+            f"{_PLUGIN}/plan/test_network_mtu.py"
+            "::test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told",
+            f"{_PLUGIN}/plan/test_network_mtu.py::test_ipv6_that_a_small_mtu_takes_away_is_refused",
+        ),
+    ),
+    Case(
+        "c13 names in the pod",
+        "eth0 and a second net1 are refused with the remedy, others are given",
+        (f"{_KERNEL}/test_names_in_pod.py",),
+    ),
+    Case(
+        "c14 a link-local address where the kernel makes none",
+        "it comes home",
+        (
+            f"{_KERNEL}/test_home.py"
+            "::test_a_link_local_address_comes_home_where_the_kernel_makes_none",
+        ),
+    ),
+    Case(
+        "c18 496 alternative names",
+        "the NIC comes home, and no other link is hidden",
+        (
+            f"{_KERNEL}/test_large_links.py::test_a_device_comes_home_whatever_names_its_pod_gave",
+            f"{_KERNEL}/test_large_links.py"
+            "::test_an_inventory_of_a_node_with_such_a_link_is_that_of_any_other",
+        ),
+    ),
+    Case(
+        "c19 an RLIMIT_MEMLOCK of the runtime's own",
+        "a warning",
+        (
+            f"{_PLUGIN}/hooks/test_conformance.py"
+            "::test_a_little_memlock_of_the_runtimes_own_is_told",
+        ),
+    ),
+    Case(
+        "c20 a daemon that acts on the NIC at once",
+        "the NIC is restored, whether it is renamed, addressed or enslaved",
+        (f"{_KERNEL}/test_grabbed.py",),
+    ),
+    Case(
+        "c24 links that are no wires",
+        "they go in and come home as they were",
+        (f"{_KERNEL}/test_home.py::test_c24_a_link_that_is_no_wire_goes_in_and_is_restored",),
+    ),
+    Case(
+        "c26 one hardware address for two pods",
+        "both have it, and come home with their own",
+        (
+            f"{_KERNEL}/test_names_in_pod.py"
+            "::test_c26_nics_of_two_pods_with_one_hardware_address_come_home_with_their_own",
+        ),
+    ),
+    Case(
+        "c38 a pod of a VM runtime",
+        "it is refused with the remedy",
+        (f"{_PLUGIN}/hooks/test_conformance.py::test_a_pod_with_a_kernel_of_its_own_is_refused",),
+    ),
+    Case(
+        "c51 sysctls of the NIC",
+        "all come home but those that are listed",
+        (
+            f"{_KERNEL}/test_home.py::test_sysctls_that_a_move_resets_come_home",
+            f"{_KERNEL}/test_home.py::test_every_file_of_a_link_is_restored_or_listed",
+        ),
+    ),
+    Case(
+        "h1, u1 the documented claim of dranet",
+        "it attaches and comes home",
+        (
+            f"{_KERNEL}/test_taken_routes.py"
+            "::test_the_documented_claim_of_dranet_attaches_and_comes_home",
+            f"{_KERNEL}/test_taken_routes.py::test_a_route_to_the_network_of_its_own_address",
+        ),
+    ),
+    Case(
+        "i1 representors, ports, subfunctions, VFs without a driver",
+        "each is a device of its own, or is withheld with the reason",
+        (
+            f"{_PLUGIN}/inventory/test_build.py"
+            "::test_representors_and_subfunctions_do_not_take_the_functions_name",
+            f"{_PLUGIN}/inventory/test_build.py"
+            "::test_representors_that_an_old_kernel_numbers_are_left_out",
+            f"{_PLUGIN}/inventory/test_build.py"
+            "::test_two_ports_of_a_function_are_two_devices_whichever_is_at_home",
+            f"{_PLUGIN}/inventory/test_build.py"
+            "::test_functions_for_userspace_or_without_driver_are_excluded",
+        ),
+    ),
+    Case(
+        "r1 RDMA without uverbs",
+        "the container does not start, with the reason",
+        (
+            f"{_PLUGIN}/attach/test_rdma_files.py"
+            "::test_a_device_that_no_container_could_use_is_refused",
+        ),
+    ),
+    Case(
+        "r2 two ports of one RDMA device",
+        "each claim keeps its port",
+        (
+            f"{_PLUGIN}/attach/test_executor_ports.py::test_two_claims_of_one_pod_each_keep_their_port",
+        ),
+    ),
+)

@@ -1,0 +1,53 @@
+"""Examples of job controllers: a real API server takes them, with the controllers' own CRDs."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import pytest
+
+from tests.capability import lacking
+from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.site import EXAMPLES
+
+CONTROLLERS: Final = ("jobset", "leaderworkerset", "kueue", "kuberay")
+JOBS: Final = (
+    *(f"controllers/{name}" for name in CONTROLLERS),
+    "numa-training/mpijob-aligned.yaml",
+)
+
+
+@pytest.fixture(scope="module")
+def crds(cluster: ControlPlane) -> None:
+    """Have the CRDs of the controllers. They stay: their deletion takes as long."""
+    directory = os.environ.get("BOX_CRDS")
+    if not directory:
+        lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
+    files = f"--filename={directory}"
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", files)
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", files)
+
+
+def applied(cluster: ControlPlane, text: str) -> str:
+    """Return what the API server says of a manifest, without unknown fields and duplicates."""
+    words = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
+    return cluster.kubectl(*words, stdin=text)
+
+
+def manifest(cluster: ControlPlane, example: str) -> str:
+    """Return the manifest of a directory or a file."""
+    path = EXAMPLES / example
+    return cluster.kubectl("kustomize", str(path)) if path.is_dir() else path.read_text()
+
+
+@pytest.mark.parametrize("example", JOBS)
+def test_an_example_is_what_its_controller_takes(
+    cluster: ControlPlane, crds: None, example: str
+) -> None:
+    text = manifest(cluster, example)
+
+    assert "serverside-applied (server dry run)" in applied(cluster, text)
+    # A claim in a wrong place is no claim.
+    with pytest.raises(RuntimeError, match=r"unknown field|field not declared"):
+        applied(cluster, text.replace("resourceClaims:", "resourceclaims:"))
