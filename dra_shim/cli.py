@@ -1,4 +1,4 @@
-"""The command line of `dra-shim`: its table of verbs."""
+"""Command line of `dra-shim`: its table of commands."""
 
 import sys
 from collections.abc import Sequence
@@ -8,26 +8,29 @@ from dranet_nri.component.cli import Program
 
 PROGRAM: Final = Program(
     name="dra-shim",
-    description="Which device serves which claim.",
+    description="Kubernetes DRA driver for network devices, without kernel privileges.",
     package="dra_shim.commands",
     verbs=(
-        ("run", "serve a node of a Kubernetes cluster until stopped"),
+        ("run", "run the DRA driver of a node"),
         ("validate", "check claims, templates, classes and network configurations"),
-        ("allocate", "give a pod the devices its claims ask for, and record it; changes the node"),
-        ("explain", "show whether claims can be met, with which devices, and why not others"),
-        ("doctor", "say what of this node keeps claims from pods; changes nothing"),
-        ("verify", "measure the network that pods get by claims; creates pods and deletes them"),
-        ("release", "take an allocation back; changes the node"),
+        ("allocate", "allocate the devices of claims to a pod, and record them; changes the node"),
+        (
+            "explain",
+            "show whether claims can be allocated, on which devices, and why not; read-only",
+        ),
+        ("doctor", "check API server, rights, slices, kubelet and claims of a node; read-only"),
+        ("verify", "measure the network between pods with claims; creates and deletes pods"),
+        ("release", "remove an allocation; changes the node"),
     ),
     daemons=("run",),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit status."""
+    """Run one command and return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["run"]:
-        from dra_shim.settings.run import without_dranet  # as late as the verb itself
+        from dra_shim.settings.run import without_dranet  # imported only for this command
 
         words[1:] = without_dranet(words[1:])
     return PROGRAM.main(words)

@@ -32,19 +32,19 @@ class DranetError(Exception):
     """Base of all errors of both packages.
 
     Attributes:
-        kind: a word for statistics; there are few.
+        kind: label value of the metric of refusals; there are few.
     """
 
     kind: ClassVar[str] = "internal"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return what a terminal shows, one reason each."""
+        """Return the lines for a terminal, one reason each."""
         return (str(self),)
 
 
 class InvalidValueError(DranetError):
-    """A single value from outside is not usable."""
+    """A single value from outside is invalid."""
 
     kind = "config"
 
@@ -59,7 +59,7 @@ class ConfigError(DranetError):
     kind = "config"
 
     def __init__(self, violations: Sequence[str]) -> None:
-        """Keep every violation; the text joins them with "; "."""
+        """Store the violations; the text joins them with "; "."""
         super().__init__("; ".join(violations))
         self.violations = tuple(violations)
 
@@ -80,7 +80,7 @@ class StateError(DranetError):
 
 
 class StateCorruptError(StateError):
-    """The bytes are not a record. They stay where they are or are set aside, never reset."""
+    """The bytes are not a valid record. They are kept in place or quarantined."""
 
 
 class StateVersionError(StateError):
@@ -91,7 +91,7 @@ class KernelError(DranetError):
     """The kernel refused one operation.
 
     Attributes:
-        op: what was asked, as the operation describes itself.
+        op: text of the operation.
         code: errno; 0 when no errno applies.
         detail: the kernel's extended-ack text, or "".
     """
@@ -99,20 +99,20 @@ class KernelError(DranetError):
     kind = "kernel"
 
     def __init__(self, op: str, code: int, detail: str = "") -> None:
-        """Keep the facts; the text is built by the caller-visible __str__."""
+        """Store the facts; __str__ builds the text."""
         super().__init__(op, code, detail)
         self.op = op
         self.code = code
         self.detail = detail
 
     def __str__(self) -> str:
-        """Say the operation, the errno's name and the kernel's own words."""
+        """Return operation, name of the errno and the kernel's text."""
         name = _NAMES.get(self.code, f"errno {self.code}")
         return f"{self.op}: {name}{f' ({self.detail})' if self.detail else ''}"
 
     @property
     def already_gone(self) -> bool:
-        """Whether a teardown may count this as done: the thing no longer exists."""
+        """Whether the object no longer exists, which a teardown counts as success."""
         return self.code in ALREADY_GONE
 
 
@@ -143,7 +143,7 @@ class RefusedError(DranetError):
 
 
 class OwnedError(RefusedError):
-    """Another pod, sandbox or claim has it."""
+    """Another pod, sandbox or claim owns the device."""
 
     kind = "held"
 
@@ -161,11 +161,11 @@ class NoNetnsError(RefusedError):
 
 
 class VirtualMachineError(RefusedError):
-    """The pod's containers run on a kernel of their own, which no NIC reaches."""
+    """The pod's containers run on a guest kernel, which no NIC reaches."""
 
 
 class OutdatedError(RefusedError):
-    """The allocation, or the sandbox, is not the one that counts now."""
+    """The allocation or the sandbox is not the current one."""
 
     kind = "outdated"
 
@@ -177,6 +177,6 @@ class UnusableRecordError(RefusedError):
 
 
 class NotAttachedError(RefusedError):
-    """A container lists a claim that is not in its pod."""
+    """A container references a claim that is not attached to its pod."""
 
     kind = "not_attached"

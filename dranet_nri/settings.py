@@ -16,8 +16,8 @@ ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 RUN: Final = Path("/run/dranet-nri")
 CDI: Final = Path("/var/run/cdi")
 NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
-# RuntimeClass handlers of Kata Containers, gVisor and others whose containers have a kernel of
-# their own, by the names that their documentation gives them.
+# RuntimeClass handlers of Kata Containers, gVisor and others with a guest kernel, by their
+# documentation.
 VM_HANDLERS: Final = ("*kata*", "*gvisor*", "*runsc*", "*firecracker*", "*krun*")
 UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 SLAAC_S: Final = 8.0  # links of 100 Gbit/s need seconds after a move
@@ -32,23 +32,23 @@ class Settings:
     Attributes:
         nri_socket: the runtime's NRI socket.
         name, index: identity towards the runtime; index is two digits.
-        allocations: the shim's records, read-only.
+        allocations: directory of the shim's records, read-only.
         run: the plugin's directory: attachments, metadata files, lock.
-        cdi: where CDI specs are written; must be on tmpfs so that a reboot closes the gate.
-        memlock: RLIMIT_MEMLOCK in bytes for RDMA containers, None to leave it.
+        cdi: directory of CDI specs; must be on tmpfs so that a reboot closes the gate.
+        memlock: RLIMIT_MEMLOCK in bytes for RDMA containers, None to keep it.
         environment: whether containers get interface names in their environment.
-        rdma_char_devices: kinds of RDMA device files that containers get unless a claim says.
-        rdma_mode: the mode the machine must be in for RDMA devices, None for either.
-        node_addresses: by which the cluster reaches the node; what has one stays on the host.
-        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        rdma_char_devices: kinds of RDMA device files for containers, unless a claim sets them.
+        rdma_mode: required RDMA mode of the machine, None for either.
+        node_addresses: addresses of the node in the cluster; links with one stay on the host.
+        uplinks: patterns of uplink interfaces, () to derive them from default routes.
         include: patterns of links to which no heuristic applies.
-        parents: patterns of links that stay on the host, and of which pods get children.
+        parents: patterns of links that stay on the host as parents of child links.
         vm_handlers: patterns of RuntimeClass handlers whose pods are refused NICs, in lower case.
-        slaac_s: the longest wait for IPv6 addresses of a pod, in seconds.
-        dhcp_s: the longest wait for DHCP leases of a pod, in seconds.
-        sweep_s: seconds between reconciliations.
-        proc: where a writable /proc/sys/net is; a container's own is read-only.
-        sysfs: a mount of sysfs.
+        slaac_s: timeout of the wait for IPv6 addresses of a pod, in seconds.
+        dhcp_s: timeout of the wait for DHCP leases of a pod, in seconds.
+        sweep_s: seconds between periodic reconciles.
+        proc: procfs with a writable sys/net; a container's own is read-only.
+        sysfs: mount point of sysfs.
         log_json, verbose: log format and level.
     """
 
@@ -161,12 +161,12 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
-    """Return the settings that the parsed flags ask for.
+    """Return the settings of the parsed flags.
 
     Raises:
-        InvalidValueError: a flag's value is not usable; the text names flag, value and rule.
+        InvalidValueError: a flag's value is invalid; the text has flag, value and rule.
     """
-    if not args.sweep > 0:  # nor is it nan
+    if not args.sweep > 0:  # False for nan, too
         raise InvalidValueError(f"--sweep {args.sweep}: must be above 0 seconds")
     return Settings(
         nri_socket=args.nri_socket,
@@ -204,10 +204,10 @@ def _memlock(text: str) -> int | None:
 
 
 def duration(text: str) -> float:
-    """Parse a Go duration ("1m30s") or plain seconds; more than none.
+    """Parse a Go duration ("1m30s") or plain seconds, above 0.
 
     Raises:
-        argparse.ArgumentTypeError: it is neither.
+        argparse.ArgumentTypeError: it is neither, or not above 0.
     """
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
     if parts and "".join(number + unit for number, unit in parts) == text:
@@ -222,7 +222,7 @@ def duration(text: str) -> float:
 
 
 def patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns of a list with commas."""
+    """Return the patterns of a comma-separated list."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 

@@ -1,10 +1,9 @@
 # shellcheck shell=bash
-# What every script under hack/ shares. Source it; it runs nothing by itself.
+# Shared functions of the scripts in hack/. To be sourced; it runs nothing.
 #
-# Whatever is built once is kept in $CACHE under a name that carries the hash of all it was built
-# from, so a changed recipe builds anew and an unchanged one is reused. A build happens in a
-# directory of its own and is renamed when it is whole: what has its final name is finished. A build that is
-# killed ends with all its processes and mounts, and the next run starts it again.
+# Builds are cached in $CACHE under a name with the hash of all inputs: changed inputs cause a new build.
+# A build runs in its own directory, which is renamed when it is complete. A killed build ends with all its
+# processes and mounts, and the next run starts it again.
 set -euo pipefail
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,22 +12,22 @@ BOX=$REPO/hack/box
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/dranet-nri
 export DRANET_STARTED=${DRANET_STARTED:-$EPOCHSECONDS}
 
-# say TEXT: one line of progress on standard error, with the seconds since the first script began.
+# say TEXT: print progress on standard error, with the seconds since the first script started.
 say() {
     printf '[%4ds] %s\n' "$((EPOCHSECONDS - DRANET_STARTED))" "$*" >&2
 }
 
-# die TEXT [REMEDY]: stop, say why and what to do about it.
+# die TEXT [REMEDY]: print the error and its remedy, and exit.
 die() {
     printf 'error: %s\n' "$1" >&2
     [ $# -lt 2 ] || printf '       %s\n' "$2" >&2
     exit 1
 }
 
-# A script that stops where nobody wrote why says at least where.
+# A script that fails without a message prints the line of the failure.
 trap 'printf "error: %s, line %s: exit status %s of: %s\n" "$0" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
 
-# need_root ARGS...: start the calling script again as root when it is not.
+# need_root ARGS...: restart the calling script as root, unless it is.
 need_root() {
     [ "$EUID" -ne 0 ] || return 0
     command -v sudo >/dev/null || die "$(basename "$0") needs root" "run it as root"
@@ -36,12 +35,12 @@ need_root() {
     exec sudo -H --preserve-env=CI,DRANET_STARTED,KUBEBUILDER_ASSETS "$0" "$@"
 }
 
-# key TEXT...: the short hash that names what was built from these texts.
+# key TEXT...: print the short hash of these texts, for names of builds.
 key() {
     printf '%s\0' "$@" | sha256sum | cut -c1-16
 }
 
-# locked NAME COMMAND...: run COMMAND, one at a time for each NAME.
+# locked NAME COMMAND...: run COMMAND under the lock NAME.
 locked() {
     local name=$1 fd rc=0
     shift
@@ -53,10 +52,10 @@ locked() {
     return "$rc"
 }
 
-# kept NAME COMMAND...: make sure $CACHE/NAME exists; COMMAND TARGET makes it at TARGET.
+# kept NAME COMMAND...: build $CACHE/NAME if it does not exist, with COMMAND TARGET.
 # COMMAND is a script, not a function: bash drops `set -e` inside a function that is tested.
 kept() {
-    [ -e "$CACHE/$1" ] || locked "$1" build_kept "$@" || die "could not build $1" "what failed is said above; nothing half built is kept"
+    [ -e "$CACHE/$1" ] || locked "$1" build_kept "$@" || die "could not build $1" "see the error above; no partial build is kept"
     touch -c "$CACHE/$1" # the time of its last use
 }
 
@@ -70,8 +69,8 @@ build_kept() {
     mv "$building" "$CACHE/$name"
 }
 
-# confined COMMAND...: run COMMAND in process and mount namespaces of its own, which end with this script.
-# A user who cannot create namespaces cannot mount either; then only COMMAND itself ends with the script.
+# confined COMMAND...: run COMMAND in its own process and mount namespaces, which end with this script.
+# A user who cannot create namespaces cannot mount either; then only COMMAND ends with the script.
 confined() {
     local namespaces=(unshare --pid --fork --kill-child --mount-proc --propagation private)
     [ "$EUID" -eq 0 ] || namespaces+=(--user --map-current-user)
@@ -79,7 +78,7 @@ confined() {
     setpriv --pdeathsig KILL "${namespaces[@]}" "$@"
 }
 
-# discard PATH: remove PATH, and first the mounts that a killed build of an older checkout left below it.
+# discard PATH: remove PATH, after unmounting what a killed build of an older checkout left below it.
 discard() {
     local path mount
     path=$(realpath --canonicalize-missing "$1")
@@ -89,8 +88,8 @@ discard() {
     rm -rf --one-file-system "$1"
 }
 
-# forget_old PREFIX: drop what was built under this prefix and not used for two weeks. The time of the last
-# change of state counts: unpacking a package can set the modification time of a directory to years ago.
+# forget_old PREFIX: remove builds with this prefix that were not used for two weeks, by ctime: unpacking a
+# package can set the modification time of a directory to years ago.
 forget_old() {
     local old
     while IFS= read -r old; do
@@ -98,7 +97,7 @@ forget_old() {
     done < <(find "$CACHE" -maxdepth 1 -name "$1*" -ctime +14)
 }
 
-# need_apt PACKAGE...: install what is missing, or say exactly what to install.
+# need_apt PACKAGE...: install missing packages, or print which to install.
 need_apt() {
     local package missing=()
     for package; do
@@ -121,7 +120,7 @@ apt_lists() {
     apt-get -qq -o DPkg::Lock::Timeout=300 update >&2
 }
 
-# find_python: print a Python that is new enough and can make virtual environments.
+# find_python: print a Python that is new enough and has venv.
 find_python() {
     local candidate
     for candidate in python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11; do
@@ -133,12 +132,12 @@ find_python() {
     return 1
 }
 
-# What an environment is built from: the tables of pyproject.toml that say so, not the tools' settings.
+# Inputs of an environment: the dependency tables of pyproject.toml, without the settings of tools.
 PROJECT_TABLES='import json, sys, tomllib
 tables = tomllib.load(open(sys.argv[1], "rb"))
 print(json.dumps([tables["project"], tables["build-system"]]))'
 
-# need_python: print a Python as find_python does; install one where it is missing.
+# need_python: print a Python as find_python does; install one if missing.
 need_python() {
     if ! find_python >/dev/null; then
         need_apt python3 python3-venv
@@ -147,7 +146,7 @@ need_python() {
     find_python || die "no Python 3.11 or newer with venv" "install python3 and python3-venv of at least 3.11"
 }
 
-# ensure_venv: make the development environment of this checkout, set VENV, put it first on PATH.
+# ensure_venv: create the development environment of this checkout, set VENV, put it first on PATH.
 ensure_venv() {
     local python name
     python=$(need_python)
@@ -163,14 +162,14 @@ ensure_venv() {
     export VENV PATH=$VENV/bin:$PATH
 }
 
-# install_locked LOCK PIP...: let the command PIP install what the file LOCK lists; a file with another hash is refused.
+# install_locked LOCK PIP...: install the packages of the file LOCK with the command PIP; hashes are required.
 install_locked() {
     local lock=$1
     shift
     "$@" install --quiet --require-hashes --requirement "$lock" >&2
 }
 
-# An environment knows its own path, so it is built in place; the file `complete` comes last.
+# An environment contains its path, so it is built in place; the file `complete` is written last.
 build_venv() {
     [ ! -e "$VENV/complete" ] || return 0
     say "building the Python environment (about a minute)"
@@ -181,7 +180,7 @@ build_venv() {
         touch "$VENV/complete"
 }
 
-# step TITLE COMMAND...: say what runs; show what it printed only when it fails.
+# step TITLE COMMAND...: print the title and run the command; show its output only on failure.
 step() {
     local title=$1 output rc=0
     shift
@@ -193,7 +192,7 @@ step() {
     say "$title: ok"
 }
 
-# The directories of the tiers pure and process; the marker `process` tells which of the two a test is in.
+# Directories of the tiers pure and process; tests of process have the marker `process`.
 # shellcheck disable=SC2034  # read by the scripts that source this file
 ROOMS=("$REPO"/tests/{dra_shim,dranet_nri,fuzz,manifests,tools})
 

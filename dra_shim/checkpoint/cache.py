@@ -13,7 +13,7 @@ class RecordCache(NodeRecords):
     """Cache of the records of both processes."""
 
     def __init__(self, state: StatePaths) -> None:
-        """See NodeRecords."""
+        """Create the cache; arguments are those of NodeRecords."""
         super().__init__(state.allocations, state.attachments)
 
     def take_in(self) -> None:

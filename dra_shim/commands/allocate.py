@@ -1,4 +1,4 @@
-"""The verb `allocate`: allocates the devices of a pod's claims, without a cluster."""
+"""Command `allocate`: allocates the devices of a pod's claims without a cluster."""
 
 import argparse
 import sys
@@ -45,7 +45,7 @@ _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     add = parser.add_argument
     add(
         "--claim",
@@ -79,7 +79,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say from what is allocated, and how the result is shown."""
+    """Add the flags for the inputs of the allocation and the output."""
     add = parser.add_argument
     add(
         "--filter",
@@ -109,10 +109,10 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Allocate and record what is not recorded yet, all claims or none, and print the result.
+    """Allocate and record claims without a record, all or none, and print the result.
 
     Raises:
-        DranetError: says what is wrong with the files, or why the claims cannot be met.
+        DranetError: the files are invalid, or the claims cannot be allocated.
         OSError: the records cannot be read or written.
     """
     _check_alone(state_from(args))
@@ -143,17 +143,17 @@ def main(args: argparse.Namespace) -> int:
 def _others(
     transaction: CheckpointTransaction, pod: ObjectRef, records: Sequence[Allocation]
 ) -> Iterator[Allocation]:
-    """Yield what the pod has by other claims."""
+    """Yield records of the pod's other claims."""
     shown = {record.claim.uid for record in records}
     return (record for record in transaction.of_pod(pod.uid) if record.claim.uid not in shown)
 
 
 def _check_alone(state: StatePaths) -> None:
-    """See that no daemon has the records: it drops those of claims that no API server has.
+    """Check that no daemon runs: it removes records of claims that are not on the API server.
 
     Raises:
-        RefusedError: one has.
-        UnwritableError: the lock of the daemon cannot be tried.
+        RefusedError: a daemon runs.
+        UnwritableError: the lock of the daemon cannot be tested.
     """
     lock = PluginLock(state.daemon_lock)
     with writing(state):
@@ -180,11 +180,11 @@ def _allocated(
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
     known, uses = transaction.known_devices(), transaction.in_use()
-    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
-        stock,
+        offered,
         node_name(args.node),
         new_uid=lambda: str(uuid4()),
         first_valid_config=args.first_valid_config,
@@ -208,7 +208,7 @@ def _allocated(
 def _leased(
     results: Sequence[tuple[AllocatedDevice, ...]], transaction: CheckpointTransaction
 ) -> list[tuple[AllocatedDevice, ...]]:
-    """Return the devices with addresses in place of ranges; no record holds a range."""
+    """Return the devices with addresses in place of ranges, which records do not contain."""
     configs = [device.config for devices in results for device in devices]
     leased = iter(lease_addresses(configs, transaction.addresses()))
     return [
@@ -217,7 +217,7 @@ def _leased(
 
 
 def _current(record: Allocation) -> Allocation:
-    """Return a record of this boot; the plugin goes by no other."""
+    """Return the record for this boot, because the plugin ignores records of other boots."""
     return replace(record, boot_id=boot_id())
 
 

@@ -1,4 +1,4 @@
-"""Documents of a cluster, read once through a kubeconfig, for the verbs that people run."""
+"""Objects of a cluster, read once through a kubeconfig, for commands of users."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ from dra_shim.resourceapi import Document, parse_manifests
 from dranet_nri.errors import ConfigError
 
 KINDS: Final = (SLICE, CLAIM, TEMPLATE, CLASS)
-_PAGE: Final = 100  # objects of one answer
+_PAGE: Final = 100  # objects per page
 
 
 def add_cluster_flags(parser: ArgumentParser) -> None:
-    """Add the flags that choose a cluster."""
+    """Add the flags that select a cluster."""
     parser.add_argument(
         "--cluster",
         action="store_true",
@@ -34,16 +34,16 @@ def add_cluster_flags(parser: ArgumentParser) -> None:
 def read_cluster(kubeconfig: Path | None, kinds: Sequence[Kind] = KINDS) -> tuple[Document, ...]:
     """Return all objects of some kinds.
 
-    A claim whose spec this version does not know counts with what it has.
+    If the spec of a claim is unknown in this version, only its allocation is read.
 
     Args:
-        kubeconfig: the file, None for the one that kubectl takes.
-        kinds: of API objects.
+        kubeconfig: the file, None for that of kubectl.
+        kinds: kinds of API objects.
 
     Raises:
         InvalidValueError: the kubeconfig cannot be used.
         ApiError: the server does not answer, or refuses.
-        ConfigError: what an object that is not a claim has cannot be read.
+        ConfigError: an object is invalid.
     """
     return asyncio.run(_read(kubeconfig or default_kubeconfig(), kinds))
 
@@ -61,7 +61,7 @@ async def _read(kubeconfig: Path, kinds: Sequence[Kind]) -> tuple[Document, ...]
         for kind in kinds:
             group = {"apiVersion": f"{kind.group}/{await api.version(kind)}", "kind": kind.name}
             async for page in api.pages(kind, _PAGE):
-                for item in page.items:  # those of a list lack version and kind
+                for item in page.items:  # items of a list lack apiVersion and kind
                     found += _document(json.dumps({**item, **group}), kind)
     finally:
         await api.close()

@@ -1,4 +1,4 @@
-"""The verb `doctor`: problems of this node's shim that block claims, with remedies."""
+"""Command `doctor`: problems of this node's shim that block claims, with remedies."""
 
 import argparse
 import asyncio
@@ -20,23 +20,23 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     add_access_flags(parser)
     add_address_flag(parser, "where the running shim serves /readyz")
     add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Check server, shim, kubelet and records, and print the findings; 1 if something is bad.
+    """Check server, shim, kubelet and records, and print the findings; 1 if a check fails.
 
     Raises:
-        InvalidValueError: the kubelet's directory makes too long a path for a socket.
+        InvalidValueError: the kubelet's directory is too long for the path of a socket.
     """
     return show_findings(args.output, asyncio.run(_findings(args)))
 
 
 async def _findings(args: argparse.Namespace) -> list[Finding]:
-    # gRPC and the API client cost the other verbs a quarter of a second.
+    # Imported here: gRPC and the API client would delay other commands by a quarter of a second.
     from dra_shim.commands import doctor_checks
     from dra_shim.kubeapi import ApiClient, connect, rest_config_of
     from dra_shim.kubeletplugin import sockets_of

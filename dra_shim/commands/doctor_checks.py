@@ -1,8 +1,8 @@
 """Checks of `doctor`: server, rights, slices, shim, kubelet, records.
 
 Rules:
-1. No check changes anything.
-2. A check that cannot be done is reported, and the next one is done.
+1. A check changes nothing.
+2. A check that cannot be completed is reported, and the next one runs.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
 from dranet_nri.state.records import NodeRecords
 
-ANSWER_S: Final = 10.0  # for the running shim's
-_MAX_ANSWER: Final = 4096  # bytes; it has two lines
+ANSWER_S: Final = 10.0  # seconds for the running shim's response
+_MAX_ANSWER: Final = 4096  # bytes; the page has two lines
 _ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _RESOURCES: Final = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A permission of the service account, and what fails without it."""
+    """A right of the service account, and the consequence if it is missing."""
 
     verb: str
     resource: str
@@ -50,7 +50,7 @@ class Permission:
     grade: Severity = Severity.BAD
 
     def __str__(self) -> str:
-        """Say it as `kubectl auth can-i` does."""
+        """Return the right in the form of `kubectl auth can-i`."""
         return f"{self.verb} {self.resource}{f'/{self.name}' if self.name else ''}"
 
 
@@ -75,22 +75,22 @@ RIGHTS: Final = (
         for verb in ("patch", "update")
     ),
     *(
-        Permission(verb, "events", "nobody is told why a pod waits", grade=Severity.WARNING)
+        Permission(verb, "events", "no Event says why a pod waits", grade=Severity.WARNING)
         for verb in ("create", "get", "update")
     ),
     Permission(
-        "list", "resourceclaims", "pods of a driver before us are not taken over", _RESOURCES,
+        "list", "resourceclaims", "claims of a previous driver are not migrated", _RESOURCES,
         grade=Severity.NOTE,
     ),
 )  # fmt: skip
 
 
 async def server_findings(api: ApiClient, node: str) -> AsyncIterator[Finding]:
-    """Yield whether the server answers, and has the Node and its slices.
+    """Yield whether the server answers, and has the Node.
 
     Args:
-        api: the server.
-        node: this node's name.
+        api: the API client.
+        node: name of this node.
     """
     try:
         yield Finding("API server", Severity.OK, f"serves {_RESOURCES}/{await api.version(SLICE)}")
@@ -111,7 +111,7 @@ async def server_findings(api: ApiClient, node: str) -> AsyncIterator[Finding]:
 
 
 async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
-    """Yield each right that is missing, or that none is."""
+    """Yield each missing right, or that all are granted."""
     missing = 0
     for right in RIGHTS:
         try:
@@ -137,7 +137,7 @@ async def _has(api: ApiClient, right: Permission) -> bool:
 
 
 def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
-    """Yield what is published for the node."""
+    """Yield the published slices of the node."""
     devices = 0
     for resource_slice in slices:
         spec = resource_slice.get("spec")
@@ -158,11 +158,11 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
 async def shim_findings(
     address: ListenAddress, answer_s: float = ANSWER_S
 ) -> AsyncIterator[Finding]:
-    """Yield whether the running shim is ready, in its own words.
+    """Yield whether the running shim is ready.
 
     Args:
-        address: where it serves /readyz.
-        answer_s: how long that may take as a whole.
+        address: address of its /readyz.
+        answer_s: timeout in seconds.
     """
     subject = "shim"
     asked = replace(address, host=_ANY_ADDRESS.get(address.host, address.host))
@@ -201,11 +201,11 @@ async def _asked(url: str) -> tuple[int, tuple[str, ...]]:
 
 
 async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> AsyncIterator[Finding]:
-    """Yield whether a kubelet would get its answers.
+    """Yield whether a kubelet gets responses.
 
     Args:
-        sockets: of the shim.
-        root: the kubelet's directory that they are below.
+        sockets: sockets of the shim.
+        root: the kubelet's directory.
         ready: whether the running shim is registered at the kubelet.
     """
     trouble = await probe(sockets.registration)
@@ -222,7 +222,7 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
 
 
 def record_findings(state: StatePaths) -> Iterator[Finding]:
-    """Yield which records cannot be used, and which claims wait for their devices and why."""
+    """Yield corrupt records, and claims that wait for their devices."""
     try:
         with NodeRecords(state.allocations, state.attachments) as node:
             damages = node.corrupt()

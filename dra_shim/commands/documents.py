@@ -1,4 +1,4 @@
-"""Manifest files of the verbs, read from paths or standard input."""
+"""Manifest files of the commands, read from paths or standard input."""
 
 import sys
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 def files_below(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the files, each once; a directory stands for the manifests below it.
+    """Return the files, each once; a directory means the manifests below it.
 
     Raises:
         ConfigError: a directory has none.
@@ -32,7 +32,7 @@ def files_below(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def title_of_file(name: str) -> str:
-    """Return what messages call a file."""
+    """Return the name of a file for messages."""
     return "standard input" if name == STDIN else name
 
 
@@ -40,7 +40,7 @@ def read_text(name: str) -> str:
     """Return the text of a file, or of standard input for "-".
 
     Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
+        ConfigError: the file cannot be read, or is not UTF-8.
     """
     try:
         return sys.stdin.read() if name == STDIN else Path(name).read_text("utf-8")
@@ -54,7 +54,7 @@ def read_documents(names: Sequence[str]) -> tuple[Document, ...]:
     """Return the documents of all files, each file once.
 
     Raises:
-        ConfigError: every violation, with the file's name in front.
+        ConfigError: all violations, prefixed with the name of the file.
     """
     return tuple(document for documents in read_files(names).values() for document in documents)
 
@@ -66,10 +66,10 @@ def read_files(
 
     Args:
         names: files of documents.
-        holders: more files, of whose ResourceClaims counts only what they have.
+        holders: more files, of whose ResourceClaims only the allocation is read.
 
     Raises:
-        ConfigError: every violation, with the file's name in front.
+        ConfigError: all violations, prefixed with the name of the file.
     """
     found: dict[str, tuple[Document, ...]] = {}
     violations: list[str] = []

@@ -1,6 +1,6 @@
-"""The verb `explain`: whether claims can be met, and why a device is or is not chosen.
+"""Command `explain`: whether claims can be allocated, and why a device is or is not selected.
 
-It changes nothing.
+The command is read-only.
 """
 
 import argparse
@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from dra_shim.checkpoint.transaction import observe
 from dra_shim.commands.cluster import add_cluster_flags, read_cluster
+from dra_shim.commands.cross_check import title_of
 from dra_shim.commands.documents import files_below, read_files
 from dra_shim.commands.explanation import Explanation, document_of, lines_of
-from dra_shim.commands.together import title_of
 from dra_shim.pool import near_in, node_inventory
 from dra_shim.resourceapi import (
     DeviceClass,
@@ -61,7 +61,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument(
         "files",
         nargs="*",
@@ -99,7 +99,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_node_flags(parser)
     add_cluster_flags(parser)
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="show every check of every device"
+        "-v", "--verbose", action="store_true", help="show all checks of all devices"
     )
     add_output_flag(parser)
     add_state_flags(parser)
@@ -132,10 +132,10 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the decision and its reasons; return 0 if the claims can be met, else 1.
+    """Print the decision and its reasons; return 0 if the claims can be allocated, otherwise 1.
 
     Raises:
-        DranetError: says what is wrong with the files, or with the cluster.
+        DranetError: the files are invalid, or the cluster cannot be read.
         OSError: the records or the inventory cannot be read.
     """
     given = files_below([*args.files, *args.claim])
@@ -152,11 +152,11 @@ def main(args: argparse.Namespace) -> int:
 def explain_all(
     args: argparse.Namespace, asked: Sequence[Document], documents: Sequence[Document]
 ) -> list[Explanation]:
-    """Return the explanation for each pod that is asked about; without a pod, for the claims.
+    """Return the explanation of each pod; without pods, of the claims.
 
     Args:
         args: with the flags of this verb.
-        asked: the pods, or the claims.
+        asked: documents with the pods or claims.
         documents: these and all others.
 
     Raises:
@@ -166,7 +166,7 @@ def explain_all(
 
 
 def answer(args: argparse.Namespace, found: Sequence[Explanation]) -> int:
-    """Print explanations; return 0 if all claims can be met, else 1."""
+    """Print explanations; return 0 if all claims can be allocated, otherwise 1."""
     if not show_document(args.output, lambda: _document(found)):
         for explanation in found:
             print_lines(*lines_of(explanation, verbose=args.verbose))
@@ -181,7 +181,7 @@ def _document(found: Sequence[Explanation]) -> dict[str, object]:
 def _beside(
     asked: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
 ) -> tuple[Document, ...]:
-    """Return the documents besides those that are asked about; a file counts before the cluster."""
+    """Return the other documents; files have precedence over the cluster."""
     known = {_identity(document) for document in (*asked, *others)} - {None}
     return (*others, *(document for document in cluster if _identity(document) not in known))
 
@@ -201,7 +201,7 @@ def _identity(document: Document) -> tuple[type, str] | None:
 def _pods(
     asked: Sequence[Document], documents: Sequence[Document]
 ) -> list[tuple[str, tuple[NamedClaim, ...]]]:
-    """Return title and claims of each pod that is asked about; without a pod, of the claims."""
+    """Return title and claims of each pod; without pods, those of the claims."""
     workloads = [document for document in asked if isinstance(document, Workload)]
     if not workloads:
         return [("", _claims(asked))]
@@ -284,7 +284,7 @@ def _explained(
 
 
 def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[ResourceClaim]:
-    """Yield the claims that have devices; one that is asked about is taken to have none yet."""
+    """Yield the claims that have devices, without those to explain."""
     for document in documents:
         if isinstance(document, ResourceClaim) and document.taken and _label(document) not in own:
             yield document
@@ -303,8 +303,8 @@ def _supply(
     known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
-    own = supply_of(stock, node_name(args.node or node))
+    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    own = supply_of(offered, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
     return replace(own, pools=tuple(ordered))

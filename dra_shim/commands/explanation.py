@@ -1,11 +1,11 @@
 """Explanation of an allocation, as text and as a document.
 
 Rules:
-1. The decision and the chosen devices come first, then for each request a line for each reason with
-   the count of devices. Every check of every device is shown on request only.
-2. A device counts under the first of its reasons: selectors, then taints, then its holder, then
+1. The output begins with the decision and the allocated devices, then has one line per request and
+   reason, with the number of devices. `--verbose` adds all checks of all devices.
+2. A device counts under the first of its reasons: selectors, then taints, then its owner, then
    capacity, then constraints.
-3. A selector without a value for a device is an error only where it prevents the allocation.
+3. A selector that fails for a missing value is an error only if it prevents the allocation.
 """
 
 import textwrap
@@ -23,7 +23,7 @@ from dra_shim.scheduling.allocator import (
 )
 from dranet_nri.component.output import WIDTH
 
-MOST_NAMED: Final = 4  # devices that a line names; of more, it has the count alone
+MOST_NAMED: Final = 4  # names in a line; for more devices it has only the count
 _SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
 _ROOT_REMEDY: Final = (
     "devices that sit side by side need not have one PCIe root: with Data Direct (ConnectX-8) the "
@@ -38,11 +38,11 @@ class Explanation:
     """Result for the claims of one pod.
 
     Attributes:
-        title: the pod, or what makes it; "" if claims alone are asked about.
-        parts: every check of every device.
-        grants: (what is given, how messages call its claim, its configuration).
-        why: why the claims cannot be met, empty if they can.
-        unpublished: (device, reason) of what the inventory leaves out.
+        title: the pod or its workload; "" for claims without a pod.
+        parts: all checks of all devices.
+        grants: (grant, name of its claim in messages, its configuration).
+        why: reasons why the claims cannot be allocated, empty if they can.
+        unpublished: (device, reason) of excluded devices.
     """
 
     title: str
@@ -53,7 +53,7 @@ class Explanation:
 
     @property
     def met(self) -> bool:
-        """Whether the claims can be met."""
+        """Return whether the claims can be allocated."""
         return not self.why
 
 
@@ -62,7 +62,7 @@ def lines_of(found: Explanation, *, verbose: bool) -> Iterator[str]:
 
     Args:
         found: the explanation.
-        verbose: with every check of every device.
+        verbose: with all checks of all devices.
     """
     for line in _lines(found, verbose=verbose):
         indent = " " * (len(line) - len(line.lstrip()) + 2)
@@ -164,7 +164,7 @@ def _reason(device: DeviceReport, *, met: bool) -> str:
         return "not needed" if met else "no reason of its own"
     check = failed[0]
     if check.outcome is CheckOutcome.ERROR and not met:
-        # The text of a selector's error names the device; the group does.
+        # The error of a selector names the device, and so does the group.
         text = check.text.replace(f"on device {device.offer.name}: ", "")
         return f"error: {check.what}: {text}"
     if _rank(check) == len(_FIRST_REASONS):

@@ -1,4 +1,4 @@
-"""The verb `release`: removes allocations."""
+"""Command `release`: removes allocations."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--claim-uid", type=uid, metavar="UID", help="the claim with this UID")
     which.add_argument(
@@ -29,7 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Remove the records; none to remove is success as well.
+    """Remove the records; no record to remove is a success.
 
     Raises:
         OSError: the records cannot be read or removed.
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
 def _wanted(
     transaction: CheckpointTransaction, args: argparse.Namespace
 ) -> tuple[str, tuple[Allocation, ...]]:
-    """Return what was asked for in words, and the usable records of it."""
+    """Return the request for messages, and its usable records."""
     if args.pod is not None:
         return f"pod {args.pod}", transaction.of_pod(args.pod)
     if args.claim is not None:
@@ -78,19 +78,19 @@ def _document(record: Allocation) -> dict[str, object]:
 
 
 def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
-    """Move a record aside that cannot be used, unless it was, and return what became of it."""
+    """Quarantine a corrupt record, unless that was done already, and return the result."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         transaction.forget(damage.claim_uid)
     if path := transaction.moved_aside(damage.claim_uid):
         return f"moved aside {whose}: {damage.broken.error}; {kept_in(path)}"
-    if damage.broken.in_place:  # it could not be read a moment ago, and was fine
+    if damage.broken.in_place:  # the first read failed, the second succeeded
         return f"removed {whose}, after all: {damage.broken.error} at first"
     return f"nothing to release: {whose} {damage.text}"
 
 
 def _tell(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
-    """Say what concerns another claim: its record is in the way, or was moved aside just now."""
+    """Report a corrupt record of another claim: it blocks, or was quarantined just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         print_lines(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)

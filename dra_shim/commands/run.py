@@ -1,4 +1,4 @@
-"""The verb `run`: the daemon."""
+"""Command `run`: the daemon."""
 
 import argparse
 import asyncio
@@ -15,7 +15,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     add_run_flags(parser)
 
 
@@ -24,9 +24,9 @@ def main(args: argparse.Namespace) -> int:
 
     Raises:
         InvalidValueError: a flag's value is not usable, or there is no access to an API server.
-        OSError: a directory of the shim can't be used.
+        OSError: a directory of the shim cannot be used.
     """
-    # gRPC and the API client cost the other verbs a quarter of a second.
+    # Imported here: gRPC and the API client would delay other commands by a quarter of a second.
     from dra_shim.daemon.process import ShimDaemon
 
     settings = settings_from(args)

@@ -1,11 +1,11 @@
-"""The verb `validate`: checks manifests before they are applied to a cluster."""
+"""Command `validate`: checks manifests before they are applied to a cluster."""
 
 import argparse
 import sys
 from typing import Final
 
+from dra_shim.commands.cross_check import CrossCheck, cross_check, title_of
 from dra_shim.commands.documents import files_below, read_text, title_of_file
-from dra_shim.commands.together import CrossCheck, cross_check, title_of
 from dra_shim.resourceapi import (
     DeviceClass,
     Document,
@@ -28,7 +28,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE",
         help="ResourceClaims, ResourceClaimTemplates, DeviceClasses, ResourceSlices, Pods and what "
@@ -39,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a line for each document that is right and, on standard error, for each error.
+    """Print a line for each valid document and, on standard error, for each error.
 
     Raises:
         ConfigError: a directory has no manifest.

@@ -65,7 +65,7 @@ class KubeletEndpoint:
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
     ) -> "Mapping[str, PrepareResult]":
-        """See Driver."""
+        """Implement Driver."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         shim = await asyncio.shield(self._shim)
@@ -73,11 +73,11 @@ class KubeletEndpoint:
         return await shim.driver.prepare(claims, left_s)
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
-        """See Driver."""
+        """Implement Driver."""
         return await (await asyncio.shield(self._shim)).driver.unprepare(claims)
 
     async def health(self, seen: int | None) -> "HealthReport":
-        """See HealthSource."""
+        """Implement HealthSource."""
         return await (await asyncio.shield(self._shim)).devices.health(seen)
 
     def failed(self, notice: WorkerFailed) -> None:

@@ -31,7 +31,7 @@ class LogSink:
             getattr(log, line.level)(line.event, **line.facts)
 
     def _is_new(self, key: tuple[str, ...]) -> bool:
-        """Whether this was not logged in the last QUIET_S seconds."""
+        """Return whether this line was not logged in the last QUIET_S seconds."""
         now = self._clock()
         self._logged = {key: at for key, at in self._logged.items() if now - at < QUIET_S}
         return self._logged.setdefault(key, now) == now

@@ -11,7 +11,7 @@ reporter.py        differences between snapshots; health reports
 controller.py      the loop
 """
 
-from dra_shim.discovery.controller import RESCAN_S, NodeDevices, NodeOptions
+from dra_shim.discovery.controller import NodeDevices, NodeOptions
 from dra_shim.discovery.node_addresses import AddressSource
 from dra_shim.discovery.notices import (
     DeviceRecovered,
@@ -20,7 +20,6 @@ from dra_shim.discovery.notices import (
     DeviceUnhealthy,
     EventSourceLost,
     Notice,
-    Notify,
     ScanFailed,
     ScanHung,
     TcxFileUnreadable,
@@ -28,7 +27,6 @@ from dra_shim.discovery.notices import (
 from dra_shim.discovery.snapshot import DeviceSelection
 
 __all__ = [
-    "RESCAN_S",
     "AddressSource",
     "DeviceRecovered",
     "DeviceSelection",
@@ -39,7 +37,6 @@ __all__ = [
     "NodeDevices",
     "NodeOptions",
     "Notice",
-    "Notify",
     "ScanFailed",
     "ScanHung",
     "TcxFileUnreadable",

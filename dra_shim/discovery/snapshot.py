@@ -172,28 +172,30 @@ def snapshot_of(
         had_rdma,
     )
     inventory = replace(inventory, devices=tuple(map(enrich, inventory.devices)))
-    stock = node_inventory(inventory, known, DeviceUsage(), choice.filter, choice.shared, near=near)
-    unwanted = dict(_unwanted(stock.devices, choice))
-    devices = {device.name: device for device in stock.devices if device.name not in unwanted}
+    offered = node_inventory(
+        inventory, known, DeviceUsage(), choice.filter, choice.shared, near=near
+    )
+    unwanted = dict(_unwanted(offered.devices, choice))
+    devices = {device.name: device for device in offered.devices if device.name not in unwanted}
     missed = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
     unhealthy = {**missed, **unhealthy_reasons(facts, devices.values())}
     troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in unhealthy.items()}}
     away = _away(facts, devices, {device.name for device in known})
-    excluded = (*stock.excluded, *unwanted.items())
+    excluded = (*offered.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *known)) & dict(excluded).keys()
     chosen = set(excluded) - set(inventory.excluded)
     there = with_shared(merge_known(inventory, known), choice.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,
-        driver_resources(node, devices.values(), stock.shared, unhealthy, physical, near, memo),
+        driver_resources(node, devices.values(), offered.shared, unhealthy, physical, near, memo),
         unhealthy,
         tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
         tuple(sorted(excluded)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
         {device.name: device for device in there},
-        conflicts_of(there, stock.shared, physical),
+        conflicts_of(there, offered.shared, physical),
     )
 
 

@@ -38,7 +38,6 @@ from dra_shim.kubeapi.requests import (
 from dra_shim.kubeapi.responses import (
     Object,
     ObjectList,
-    WatchEvent,
     WatchEventType,
     name_of,
     uid_of,
@@ -71,7 +70,6 @@ __all__ = [
     "RejectedError",
     "RestConfig",
     "UnavailableError",
-    "WatchEvent",
     "WatchEventType",
     "connect",
     "in_cluster",

@@ -1,4 +1,4 @@
-"""The command line of `kubectl dranet`: its table of subcommands."""
+"""Command line of `kubectl dranet`: its table of subcommands."""
 
 import sys
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ PROGRAM: Final = Program(
     description="Devices and claims of a cluster.",
     package="dra_shim.kubectl",
     verbs=(
-        ("status", "show nodes, driver versions, and which pod holds which device"),
-        ("free", "show how many GPU and NIC pairs are left on each node"),
-        ("topology", "show GPUs and NICs of a node and how near they are, as text and picture"),
-        ("explain", "show whether claims can be met, on which node, and why not others"),
-        ("verify", "measure the network that pods get by claims; creates pods and deletes them"),
+        ("status", "list nodes, driver versions, and the devices of pods"),
+        ("free", "count the free pairs of GPU and NIC on each node"),
+        ("topology", "show the distance of a node's GPUs and NICs, as text and picture"),
+        ("explain", "show whether claims can be allocated, on which node, and why not"),
+        ("verify", "measure the network between pods with claims; creates and deletes pods"),
         ("bundle", "write a support archive without secrets"),
     ),
     executable="kubectl-dranet",

@@ -40,7 +40,7 @@ _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
 class DeviceKind(StrEnum):
-    """Kind of a device, as far as the subcommands tell them apart."""
+    """Kind of a device for the subcommands."""
 
     GPU = "gpu"
     NIC = "nic"
@@ -90,7 +90,7 @@ class PlacedDevice:
 
     @property
     def state(self) -> DeviceState:
-        """Return whether it can be had."""
+        """Return the state of the device."""
         if self.holders:
             return DeviceState.HELD
         return DeviceState.UNHEALTHY if self.taints else DeviceState.FREE
@@ -167,7 +167,7 @@ def _newest(items: Iterable[Item]) -> list[ResourceSlice]:
 
 
 def _holders(items: Iterable[Item]) -> Mapping[DeviceId, tuple[str, ...]]:
-    """Return who has each device: the pods of its claims."""
+    """Return the owners of each device: the pods of its claims."""
     found: dict[DeviceId, tuple[str, ...]] = {}
     for item in items:
         # The spec of a newer API may not be known here; what the claim has is read in any case.

@@ -52,7 +52,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="only this node; by default the pod's own, or the first that "
                         "can meet the claims")  # fmt: skip
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="show every check of every device"
+        "-v", "--verbose", action="store_true", help="show all checks of all devices"
     )
     add_source_flags(parser)
     add_output_flag(parser)
@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
-    """Return what is asked about, and the object of the cluster it comes from, {} for files."""
+    """Return the documents to explain, and their object in the cluster, {} for files."""
     target = args.target
     if target == STDIN or Path(target).exists():
         return read_documents(files_below([target])), {}
@@ -106,7 +106,7 @@ def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docume
 
 
 def _beside(asked: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
-    """Return the other objects, without claims that the pod itself has already."""
+    """Return the other objects, without claims of the pod itself."""
     uid = (owner.get("metadata") or {}).get("uid")
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
     items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]

@@ -20,7 +20,7 @@ _LEVELS: Final[tuple[tuple[str, Callable[[PlacedDevice], object]], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left on a node; a number with `all` counts devices that cannot be had, too.
+    """Free devices and pairs of a node; fields with `all` count devices in use too.
 
     Attributes:
         near: how near GPU and NIC of a pair are; "" without pairs.

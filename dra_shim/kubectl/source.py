@@ -43,13 +43,13 @@ class ObjectSource:
     """Objects by kind."""
 
     def __init__(self, args: Namespace) -> None:
-        """Prepare; the files are read at once, a cluster when it is asked.
+        """Read the files at once; a cluster is read on demand.
 
         Args:
             args: with the flags of `add_source_flags`.
 
         Raises:
-            ConfigError: a file cannot be read; every violation.
+            ConfigError: a file cannot be read; all violations.
         """
         self._kubectl = Kubectl(args.kubeconfig, args.context, "default")
         self._saved = saved_items(args.directory) if args.directory else None

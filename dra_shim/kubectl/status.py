@@ -1,4 +1,4 @@
-"""The subcommand `status`: nodes, driver versions, and which pod holds which device."""
+"""Subcommand `status`: nodes, driver versions, and the devices of pods."""
 
 import argparse
 from collections import Counter

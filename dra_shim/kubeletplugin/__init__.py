@@ -17,7 +17,6 @@ from dra_shim.kubeletplugin.instance_lock import only_instance
 from dra_shim.kubeletplugin.plugin import (
     KubeletPlugin,
     Notice,
-    PluginStatus,
     SocketFailed,
     SocketReplaced,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "Driver",
     "KubeletPlugin",
     "Notice",
-    "PluginStatus",
     "RegistrationResult",
     "Service",
     "SocketError",

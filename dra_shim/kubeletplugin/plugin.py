@@ -87,15 +87,15 @@ class KubeletPlugin:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; nothing is opened before run.
+        """Create the plugin; nothing is opened before run.
 
         Args:
-            driver: its name.
-            sockets: to serve.
-            services: what the kubelet may call, the one it shall prefer first.
-            notify: called with events for an operator; must not raise.
+            driver: name of the driver.
+            sockets: paths of the sockets.
+            services: gRPC services, the preferred one first.
+            notify: called with notices; must not raise.
             clock: monotonic seconds.
-            sleep: waits that many seconds of it.
+            sleep: waits this number of seconds.
         """
         info = plugin_info(driver, sockets.service, [service.advertised for service in services])
         self._status = PluginStatus()

@@ -223,7 +223,7 @@ class _Unmigrated:
     Attributes:
         claims: which.
         known: what is known of their devices, by name.
-        told: why they were refused, as reported; None for not yet.
+        reported: reported reasons of refusals; None before the first report.
     """
 
     claims: tuple[ObjectRef, ...]

@@ -3,7 +3,7 @@
 health.py         unhealthy devices and their reasons
 health_report.py  health of the published devices, for the kubelet
 build.py          devices, taints, capacities, counters of PFs and their VFs
-stock.py          allocatable devices, and their owners
+inventory.py      allocatable devices, and their owners
 """
 
 from dra_shim.pool.build import (
@@ -27,7 +27,7 @@ from dra_shim.pool.health import (
     unhealthy_reasons,
 )
 from dra_shim.pool.health_report import DeviceHealth, HealthReport, HealthSource
-from dra_shim.pool.stock import (
+from dra_shim.pool.inventory import (
     DeviceUsage,
     NodeInventory,
     derived_key,

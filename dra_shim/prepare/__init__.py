@@ -7,7 +7,7 @@ allocation.py    record and response of a claim, computed from server, pod and n
 transactions.py  transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim
 profiles.py      parameters of cloud and profile, and their release
-turns.py         locks of claims, and the tasks that prepare them
+claim_locks.py   locks of claims, and the tasks that prepare them
 orphans.py       orphaned records, and pods that wait for the claim of an earlier pod
 """
 
@@ -27,7 +27,7 @@ from dra_shim.prepare.events import (
     ProfileReleaseFailed,
     UnprepareFailed,
 )
-from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
+from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, PodSource
 from dra_shim.prepare.orphans import OrphanCollector
 from dra_shim.prepare.preparer import Preparer, PrepareResult, Sources
 from dra_shim.prepare.profiles import ProfileReleaser, Providers, Turn
@@ -38,7 +38,6 @@ __all__ = [
     "ClaimSource",
     "ClaimUnprepared",
     "DeviceSource",
-    "NodeSource",
     "NotYetError",
     "Notice",
     "Notify",

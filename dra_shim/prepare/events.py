@@ -39,7 +39,7 @@ class _CallFailed(LogNotice):
     """A call of the kubelet failed for one claim.
 
     Attributes:
-        cause: an internal error, None where the message says all.
+        cause: an internal error, None if the message is complete.
         kind: of the error, see DranetError; "io"; "late" after the time limit.
     """
 
@@ -138,7 +138,7 @@ class ProfileReleased(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class ProfileReleaseFailed(LogNotice):
-    """The profile provider did not take back what it gave; it is asked again."""
+    """The profile provider did not release a profile; the request is retried."""
 
     log = LogLine("warning", "profiles not released", limited=True)
     claim_uid: str

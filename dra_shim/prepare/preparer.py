@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction
-from dra_shim.prepare import profiles, transactions, turns
+from dra_shim.prepare import claim_locks, profiles, transactions
 from dra_shim.prepare.allocation import (
     PreparedDevice,
     PrepareSettings,
@@ -130,7 +130,7 @@ class Preparer:
         self._notify = notify
         self._providers = providers or profiles.no_providers(state)
         self._sleep = sleep
-        self._turns = turns.Turns[PrepareResult]()
+        self._locks = claim_locks.ClaimLocks[PrepareResult]()
         self._unprepared: set[str] | None = None  # while claims may be taken over
 
     async def prepare(
@@ -196,7 +196,7 @@ class Preparer:
             OSError: the record cannot be removed.
         """
         uid = record.claim.uid
-        async with self._turns.of(uid):
+        async with self._locks.of(uid):
             return await self._transact(
                 lambda transaction: transactions.forget(transaction, uid, record)
             )
@@ -207,7 +207,7 @@ class Preparer:
         Raises:
             DranetError, OSError: from the records or the work.
         """
-        async with self._turns.of(claim_uid):
+        async with self._locks.of(claim_uid):
             if await self._transact(lambda transaction: transaction.by_uid(claim_uid)):
                 return False
             await work()
@@ -237,7 +237,7 @@ class Preparer:
                 claim.uid: group.create_task(self._answer(claim, most_s, attempt))
                 for claim, attempt in attempts.items()
             }
-            with self._turns.listed(tasks):
+            with self._locks.registered(tasks):
                 await asyncio.wait(tasks.values()) if tasks else None
         return {uid: None if task.cancelled() else task.result() for uid, task in tasks.items()}
 
@@ -275,7 +275,7 @@ class Preparer:
 
     async def _prepare(self, asked: ObjectRef, attempt: _Attempt) -> PrepareResult:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        async with self._turns.of(asked.uid):
+        async with self._locks.of(asked.uid):
             while True:
                 try:
                     return await self._attempt(asked, attempt)
@@ -355,9 +355,9 @@ class Preparer:
     async def _unprepare(self, claim: ObjectRef) -> str:
         if self._unprepared is not None:
             self._unprepared.add(claim.uid)
-        self._turns.end(claim.uid)
+        self._locks.cancel(claim.uid)
         try:
-            async with self._turns.of(claim.uid):
+            async with self._locks.of(claim.uid):
                 known = await self._transact(
                     lambda transaction: transactions.forget(transaction, claim.uid)
                 )

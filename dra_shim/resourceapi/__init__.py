@@ -1,4 +1,4 @@
-"""Documents of resource.k8s.io as typed values, or every API rule that they break.
+"""Objects of resource.k8s.io as typed values, or all API rules that they violate.
 
 manifests.py          YAML or JSON text → plain documents
 types.py              claims, templates and classes
@@ -6,10 +6,10 @@ slice_types.py        slices and their devices
 claim_spec.py         `spec.devices` of a claim: requests, constraints, configuration
 requirements.py       tolerations and capacity of a request
 slice_spec.py         `spec` of a slice: devices, counters, taints
-allocation_result.py  `status` of a claim: its devices
-allocated_claim.py    a claim that is to be prepared: its devices, parameters and pods
-pod.py                a pod that has it: the containers that list it, its phase
-workloads.py          objects that make pods: the claims that they have and list
+allocation_result.py  `status.allocation` of a claim: its devices
+allocated_claim.py    a claim to prepare: its devices, parameters and pods
+pod.py                a pod of a claim: the containers that list it, its phase
+workloads.py          objects with pods: the claims of the pods, and their containers
 decode.py             one document → one value, by apiVersion and kind
 """
 

@@ -1,7 +1,7 @@
-"""An allocated claim from the API server: its devices, parameters and consumers.
+"""Allocated claim from the API server: its devices, parameters and consumers.
 
-The server wrote and checked it, so fields of newer servers are ignored, and `spec` is not read:
-`status` has everything that the node needs. Only the parameters come from a user.
+The server validated it, so fields of newer versions are ignored, and `spec` is not read: `status`
+contains everything that the node needs. Only the parameters come from a user.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,18 +15,18 @@ from dra_shim.resourceapi.slice_types import DeviceId
 from dranet_nri.config import ConfigEntry, ConfigSource, Node, Violations
 from dranet_nri.model import DRIVER_NAME, ObjectRef, parse_uid
 
-# Set by the controller that makes claims from templates (k8s.io/api/resource).
+# Set by the controller that creates claims from templates (k8s.io/api/resource).
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One device of this driver that was allocated.
+    """One allocated device of this driver.
 
     Attributes:
-        request: "req", or "req/sub" of firstAvailable.
+        request: "req", or "req/sub" for firstAvailable.
         device: driver, pool, device.
-        share_id: of a share of a device that several claims may have, "" if it is the claim's.
+        share_id: id of a share of the device, "" for the whole device.
         admin_access: the claim only observes the device.
         consumed: (capacity, amount) of a share.
     """
@@ -40,26 +40,26 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Consumer of a claim; resource is "pods", or "podgroups" of another group."""
+    """Consumer of a claim; resource is "pods", or for example "podgroups" of another group."""
 
     resource: str
     name: str
     uid: str
 
     def __str__(self) -> str:
-        """Return the name, with the kind in front unless it is a pod."""
+        """Return the name, with the kind as a prefix unless it is a pod."""
         return self.name if self.resource == "pods" else f"{self.resource}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """A claim's allocation from this driver.
+    """Allocation of a claim from this driver.
 
     Attributes:
-        allocated: whether it has an allocation, be it of other drivers' devices.
-        results: this driver's devices, in the allocation's order.
-        configs: this driver's parameters, the class's and the claim's, in the allocation's order.
-        pod_claim_name: how the pod calls it whose template it was made from, "" if from none.
+        allocated: whether it has an allocation, also if only from other drivers.
+        results: devices of this driver, in the order of the allocation.
+        configs: parameters of class and claim for this driver, in the order of the allocation.
+        pod_claim_name: its name in the pod if it was created from a template, otherwise "".
     """
 
     ref: ObjectRef
@@ -71,10 +71,10 @@ class AllocatedClaim:
 
 
 def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
-    """Return what a ResourceClaim (v1, v1beta2 or v1beta1, whose status is the same) has.
+    """Return the allocation of a ResourceClaim (v1, v1beta2 or v1beta1, with the same status).
 
     Raises:
-        ConfigError: it is not what a server writes; says where.
+        ConfigError: the document is invalid; names the path.
     """
     findings = Violations()
     node = Node(document, "", findings)
@@ -126,7 +126,7 @@ def _results(status: Node) -> Iterator[Result]:
 
 
 def _configs(allocation: Node) -> Iterator[ConfigEntry]:
-    """Read `devices.config`, with the paths that people know: those of claim and class."""
+    """Read `devices.config`, with the paths in claim and class for messages."""
     devices = present(allocation).get("devices")
     entries = present(devices).get("config") if devices else None
     counts = dict.fromkeys(ConfigSource, 0)

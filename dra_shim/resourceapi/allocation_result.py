@@ -1,4 +1,4 @@
-"""`status.allocation` of a claim: the devices it has. The server writes it; only that is read."""
+"""`status.allocation` of a claim: its devices. The server writes it, so it is only read."""
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
@@ -15,12 +15,12 @@ _NAMES: Final = ("driver", "pool", "device")
 
 
 def taken_devices(status: Node) -> tuple[AllocatedResult, ...]:
-    """Read `status`. Fields of newer servers are passed over; adminAccess takes nothing."""
+    """Read `status`. Unknown fields are ignored; a device with adminAccess is not taken."""
     return tuple(taken for item in result_items(status) for taken in _result(item))
 
 
 def result_items(status: Node) -> list[Node]:
-    """Return the entries of `allocation.devices.results`, none where nothing is allocated."""
+    """Return the entries of `allocation.devices.results`, none without an allocation."""
     results = status
     for name in ("allocation", "devices", "results"):
         inner = present(results)
@@ -31,7 +31,7 @@ def result_items(status: Node) -> list[Node]:
 
 
 def device_of(node: Node, fields: dict[str, Node]) -> tuple[DeviceId, str, bool]:
-    """Read of a result which device it is, the id of a share of it, and adminAccess."""
+    """Return device id, share id and adminAccess of a result."""
     named = [required(node, fields, name) for name in _NAMES]
     driver, pool, device = ((field.text() if field else None) or "" for field in named)
     share = (fields["shareID"].text() or "") if "shareID" in fields else ""
@@ -40,19 +40,19 @@ def device_of(node: Node, fields: dict[str, Node]) -> tuple[DeviceId, str, bool]
 
 
 def consumed_of(fields: dict[str, Node]) -> tuple[tuple[str, Fraction], ...]:
-    """Read of a result (capacity, amount) of what its share consumes."""
+    """Return (capacity, amount) pairs that the share of a result consumes."""
     entries = present(fields["consumedCapacity"]) if "consumedCapacity" in fields else {}
     amounts = ((name, amount(entry)) for name, entry in entries.items())
     return tuple((name, value) for name, value in amounts if value is not None)
 
 
 def recorded_amounts(consumed: Iterable[tuple[str, Fraction]]) -> tuple[Consumed, ...]:
-    """Return what a record says of (capacity, amount): whole units, none lost by rounding."""
+    """Return (capacity, amount) pairs for a record: whole units, rounded up."""
     return tuple(Consumed(name, ceil(value)) for name, value in sorted(consumed))
 
 
 def present(node: Node) -> dict[str, Node]:
-    """Return what an object of the server's says; null is not said."""
+    """Return the fields of an object without null values."""
     return {name: entry for name, entry in node.entries().items() if entry.value is not None}
 
 

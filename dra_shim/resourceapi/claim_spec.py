@@ -1,7 +1,7 @@
-"""`spec.devices` of a claim, and the fields that a class shares with it.
+"""`spec.devices` of a claim, and the fields that a class has too.
 
-The limits are those of k8s.io/api/resource. One is stricter: count 0 is refused, because the API
-server silently turns it into 1.
+The limits are those of k8s.io/api/resource. One is stricter: count 0 is rejected, because the API
+server silently changes it to 1.
 """
 
 import json
@@ -64,7 +64,7 @@ def selectors(fields: Fields) -> tuple[Cel, ...]:
 def configs(
     fields: Fields, source: ConfigSource, requests: Collection[str] | None
 ) -> tuple[ConfigEntry, ...]:
-    """Read `config` of a claim or, without requests to name, of a class."""
+    """Read `config` of a claim or, without requests, of a class."""
     if "config" not in fields:
         return ()
     found = (_config(item, source, requests) for item in fields["config"].items(_MAX_LIST))
@@ -89,7 +89,7 @@ def _requests(node: Node, *, flat: bool) -> tuple[ClaimRequest, ...]:
 def _request(node: Node, *, flat: bool) -> ClaimRequest | None:
     _explain_version(node, flat=flat)
     own = _EXACTLY if flat else ("exactly",)
-    # The fields of the other shape were explained above.
+    # Fields of the other API version were reported above.
     fields = node.fields(("name", "firstAvailable", *_EXACTLY, "exactly"))
     name = required(node, fields, "name")
     if name is None or name.parsed(parse_label) is None:
@@ -110,7 +110,7 @@ def _request(node: Node, *, flat: bool) -> ClaimRequest | None:
 
 
 def _explain_version(node: Node, *, flat: bool) -> None:
-    """Explain a request written in the shape of another API version."""
+    """Report a request in the form of another API version."""
     for field, child in node.entries().items():
         if flat and field == "exactly":
             child.complain("v1beta1 has no exactly; move its fields up, or use apiVersion v1")
@@ -183,7 +183,8 @@ def _selector(node: Node) -> Cel | None:
     try:
         compile_selector(text)
     except SelectorError as error:
-        if not node.findings.newer:  # else its server took it, and it fails where it is used
+        # otherwise the API server accepted it, and it fails where it is used
+        if not node.findings.newer:
             expression.complain(filter_language(text) or error.reason)
             return None
     mistaken = filter_language(text)
@@ -255,7 +256,7 @@ def _config(
 
 
 def is_too_long(parameters: Mapping[str, object]) -> bool:
-    """Whether the API server refuses parameters for their length."""
+    """Return whether the API server rejects parameters for their length."""
     raw = json.dumps(parameters, ensure_ascii=False, separators=(",", ":"), default=str)
     return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
 
@@ -269,7 +270,7 @@ def _check_ours(parameters: Node) -> None:
 
 
 def required(node: Node, fields: Fields, name: str) -> Node | None:
-    """Return a field that must be there, or complain."""
+    """Return a required field, or report that it is missing."""
     if name not in fields:
         node.complain(f"needs {name}; add it")
     return fields.get(name)

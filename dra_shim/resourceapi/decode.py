@@ -1,9 +1,9 @@
 """Document decoder: one document → one value, by its apiVersion and kind.
 
 Rules:
-1. A user's document is read strictly. A driver's or server's may be of a newer API: unknown fields
-   of ResourceSlices, and of objects that have a resourceVersion, are ignored.
-2. This driver's parameters are always read strictly: no server validates them.
+1. A user's document is read strictly. A document of a driver or server can be of a newer API:
+   unknown fields of ResourceSlices, and of objects with a resourceVersion, are ignored.
+2. Parameters of this driver are always read strictly, because no server validates them.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,16 +58,16 @@ Fields = dict[str, Node]
 
 
 def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, ...]:
-    """Return the documents of a file; a List is taken apart.
+    """Return the documents of a file; items of a List are separate documents.
 
     Args:
         text: YAML or JSON.
-        only_taken: of ResourceClaims nothing counts but what they have; `spec` is not read.
+        only_taken: read only the allocated devices of ResourceClaims, not `spec`.
 
     Raises:
         ConfigError: every violation of every document.
     """
-    # YAML costs 1.4 MiB, and a daemon reads none.
+    # Imported here, because it takes 1.4 MiB and the daemon does not need it.
     from dra_shim.resourceapi.manifests import load_manifests
 
     found: list[Document] = []
@@ -87,11 +87,11 @@ def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, .
 
 
 def parse_document(document: object, path: str = "") -> Document:
-    """Return one document, already parsed from JSON or YAML, as a value.
+    """Return the value of one document that was parsed from JSON or YAML.
 
     Args:
         document: the object; one without apiVersion and kind is a bare NetworkConfig.
-        path: where it stands in its file; put in front of each violation.
+        path: path in its file, as a prefix of each violation.
 
     Raises:
         ConfigError: every violation of the document.
@@ -108,7 +108,7 @@ def parse_document(document: object, path: str = "") -> Document:
 
 
 def _is_of_a_program(document: object) -> bool:
-    """Whether a driver or an API server wrote the document."""
+    """Return whether a driver or an API server wrote the document."""
     if not isinstance(document, Mapping):
         return False
     metadata = document.get("metadata")
@@ -166,7 +166,7 @@ def _title(node: Node) -> str:
 
 
 def _metadata(node: Node, fields: Fields) -> tuple[str, str, str]:
-    """Return namespace, name and uid; a generateName serves as name."""
+    """Return namespace, name and uid; a generateName is used as the name."""
     metadata = required(node, fields, "metadata")
     if metadata is None:
         return "", "", ""

@@ -1,10 +1,10 @@
-"""Manifest text → plain documents, as kubectl would send them: YAML 1.1 reduced to JSON.
+"""Manifest text → plain documents in the form that kubectl sends: YAML 1.1 reduced to JSON.
 
 Rules:
-1. Values that JSON lacks are refused (tags, .nan); types that only YAML 1.1 has stay text: times,
-   and numbers to base 60, which a MAC or PCI address can look like.
-2. Repeated keys are remembered (`JsonObject`) and reported where the object is read.
-3. Aliases are expanded, up to a bound, because a few lines of them can stand for billions.
+1. Values that JSON lacks are rejected (tags, .nan). Types that only YAML 1.1 has stay strings:
+   times, and base-60 numbers, which can look like a MAC or PCI address.
+2. Repeated keys are stored (`JsonObject`) and reported where the object is read.
+3. Aliases are expanded up to a limit, because a few lines can expand to billions of values.
 """
 
 import re
@@ -16,20 +16,21 @@ import yaml
 from dranet_nri.config import JsonObject, load_json
 from dranet_nri.errors import ConfigError
 
-MAX_TEXT: Final = 4 << 20  # bytes of one file; etcd takes 1.5 MiB for one object
+MAX_TEXT: Final = 4 << 20  # bytes of one file; etcd accepts 1.5 MiB for one object
 MAX_VALUES: Final = 200_000  # in one document, after expanding aliases
-MAX_BITS: Final = 1024  # of a whole number; what a double holds, and Python will print
+# digits of an integer; the range of a double, and the limit of Python's conversion
+MAX_BITS: Final = 1024
 
 _NO_NUMBER: Final = "is no usable number; put it in quotes if it is text"
 _TAG: Final = "tag:yaml.org,2002:"
-_JSON_START: Final = re.compile(r"\s*\{\s*[\"}]")  # what YAML would also take, but not its tabs
+_JSON_START: Final = re.compile(r"\s*\{\s*[\"}]")  # characters of YAML, without tabs
 
 
 def load_manifests(text: str) -> tuple[object, ...]:
-    """Return the documents of a file, empty ones left out.
+    """Return the documents of a file, without empty ones.
 
     Raises:
-        ConfigError: the text is neither YAML nor JSON; the one violation says where.
+        ConfigError: the text is neither YAML nor JSON; the violation has the position.
     """
     if len(text.encode(errors="surrogatepass")) > MAX_TEXT:
         raise ConfigError([f"document: longer than {MAX_TEXT} bytes; split it"])
@@ -47,7 +48,7 @@ def load_manifests(text: str) -> tuple[object, ...]:
     except RecursionError:
         reason = "not usable YAML: nested too deeply; flatten it"
     except (ValueError, OverflowError) as error:
-        # PyYAML lets these out of escapes like "\\U00110000" and of a %YAML of thousands of digits.
+        # PyYAML raises these for escapes like "\\U00110000" and a %YAML with thousands of digits.
         reason = f"not valid YAML: {error}"
     else:
         return tuple(document for document in documents if document is not None)
@@ -55,7 +56,7 @@ def load_manifests(text: str) -> tuple[object, ...]:
 
 
 class _Reader:
-    """Reads one document's node graph into plain values."""
+    """Converter of one document's node graph to plain values."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
@@ -82,7 +83,7 @@ class _Reader:
         return value
 
     def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, object]]:
-        """Yield the pairs of a mapping, after those of its merge key that it does not override."""
+        """Yield the pairs of a mapping, after those of its merge key that are not overridden."""
         merged: dict[str, object] = {}
         own: list[tuple[str, object]] = []
         for key_node, value_node in node.value:

@@ -1,4 +1,4 @@
-"""A pod from the API server: its name for a claim, and the containers that list the claim."""
+"""Pod from the API server: its name for a claim, and the containers that list the claim."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from dranet_nri.config import Node, Violations
 from dranet_nri.model import ContainerClaim
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-_CONTAINERS: Final = ("initContainers", "containers")  # ephemeral ones can't have claims
+_CONTAINERS: Final = ("initContainers", "containers")  # ephemeral containers cannot have claims
 
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """A pod's use of a claim.
+    """Use of a claim by a pod.
 
     Attributes:
-        uid: of the pod.
-        refers: whether the pod mentions the claim at all.
-        pod_claim_name: of the claim in the spec of a pod with a template, "" for a direct claim.
-        containers: which containers list it; none where all of them get it.
-        host_network: the pod has no network namespace of its own.
-        node: that it is bound to, "" for none yet.
-        ended: it has nothing any more; one that is about to end has it all still.
+        uid: UID of the pod.
+        refers: whether the pod refers to the claim.
+        pod_claim_name: name in the pod for a claim from a template, "" for a direct claim.
+        containers: containers that list it; empty if all of them get it.
+        host_network: the pod uses the network namespace of the host.
+        node: name of its node, "" before it is scheduled.
+        ended: the pod released its devices; a pod that is being deleted still has them.
     """
 
     uid: str
@@ -38,10 +38,10 @@ class PodUse:
 
 
 def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUse:
-    """Return what a Pod does with a claim, be it its own, a template's or an extended resource's.
+    """Return the use of a claim: direct, from a template, or for extended resources.
 
     Raises:
-        ConfigError: it is not what a server writes; says where.
+        ConfigError: the document is invalid; names the path.
     """
     findings = Violations()
     pod = present(Node(document, "", findings))
@@ -64,14 +64,14 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
 
 
 def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
-    """Whether a pod ended, is about to, or is not there any more.
+    """Return whether a pod ended, is being deleted, or does not exist.
 
     Args:
-        document: what the server has under the pod's name, None for nothing.
-        uid: the pod's; another one has its name once it is gone.
+        document: the document with the pod's name, None if there is none.
+        uid: UID of the pod; another pod can have the same name later.
 
     Raises:
-        ConfigError: it is not what a server writes; says where.
+        ConfigError: the document is invalid; names the path.
     """
     findings = Violations()
     pod = present(Node(document, "", findings)) if document is not None else {}
@@ -86,9 +86,9 @@ def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
 def _entries(
     spec: dict[str, Node], status: dict[str, Node], claim: AllocatedClaim
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (name, whether it has a template) of the pod's entries that are this claim.
+    """Yield (name, whether it has a template) of the pod's entries for this claim.
 
-    Old clients are known to wipe the status; then the claim's own annotation names its entry.
+    Old clients can wipe the status; then the annotation of the claim names its entry.
     """
     generated = {
         name: _word(fields, "resourceClaimName")
@@ -115,7 +115,7 @@ def _listings(spec: dict[str, Node], entries: frozenset[str]) -> Iterator[Contai
 
 
 def _extended(status: dict[str, Node], claim: AllocatedClaim) -> Iterator[ContainerClaim]:
-    """Yield the containers that ask for extended resources which the claim stands for."""
+    """Yield the containers that request the extended resources of the claim."""
     if "extendedResourceClaimStatus" not in status:
         return
     node = status["extendedResourceClaimStatus"]

@@ -32,7 +32,7 @@ def capacity(node: Node) -> Iterator[tuple[str, Fraction]]:
 
 
 def amount(node: Node) -> Fraction | None:
-    """Read a quantity that is not negative, or complain."""
+    """Read a quantity that is not negative, or report a violation."""
     text = str(node.value) if type(node.value) is int else node.text()
     if text is None:
         return None
@@ -47,7 +47,7 @@ def amount(node: Node) -> Fraction | None:
 
 
 def check_name(node: Node, name: str) -> None:
-    """Complain where the name of an attribute or capacity breaks the rules."""
+    """Report a violation if the name of an attribute or capacity is invalid."""
     try:
         parse_attribute_name(name)
     except InvalidValueError as error:
@@ -55,7 +55,7 @@ def check_name(node: Node, name: str) -> None:
 
 
 def word(fields: dict[str, Node], name: str, allowed: tuple[str, ...]) -> str:
-    """Read one of some words; "" where it is not given."""
+    """Read one of several words; "" if it is missing."""
     text = (fields[name].text() or "") if name in fields else ""
     if text and text not in allowed:
         fields[name].complain(f"must be one of {', '.join(allowed)}")
@@ -79,5 +79,5 @@ def _toleration(node: Node) -> Toleration:
 
 
 def _filled(fields: dict[str, Node], name: str) -> str:
-    """Return "" where a string is not given or empty, which is the same."""
+    """Return a string; "" if it is missing or empty, which is equivalent."""
     return "given" if name in fields and fields[name].value != "" else ""

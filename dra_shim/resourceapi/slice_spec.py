@@ -1,7 +1,7 @@
-"""`spec` of a ResourceSlice: the devices of a driver. The limits are those of k8s.io/api/resource.
+"""`spec` of a ResourceSlice: devices of a driver. The limits are those of k8s.io/api/resource.
 
-Additions of a newer API are ignored: fields, kinds of attributes. Consumers treat an unknown effect
-of a taint like None (DeviceTaintEffect).
+Additions of a newer API are ignored: fields, and kinds of attributes. Consumers treat an unknown
+effect of a taint like None (DeviceTaintEffect).
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from dranet_nri.model.api_names import parse_driver, parse_label, parse_subdomai
 _MAX_DEVICES: Final = 128
 _MAX_SETS: Final = 8
 _MAX_TAINTS: Final = 16
-_MAX_VALUES: Final = 10  # of a requestPolicy
+_MAX_VALUES: Final = 10  # values of a requestPolicy
 _MAX_LIST: Final = 48  # values of all attributes
 _MAX_TEXT: Final = 64  # bytes of a string or version attribute
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -34,11 +34,11 @@ _INT64: Final = (-(2**63), 2**63 - 1)
 _PLACE: Final = ("nodeName", "nodeSelector", "allNodes")
 _SPEC: Final = (
     *("driver", "pool", *_PLACE, "perDeviceNodeSelection", "devices", "sharedCounters"),
-    *("partitionTypeAttribute", "skipNodeOperations"),  # not looked into
+    *("partitionTypeAttribute", "skipNodeOperations"),  # not validated
 )
 _FACTS: Final = (
     *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
-    # Not read: they apply after the devices were chosen.
+    # Not read: they apply after the allocation.
     *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
     "nodeAllocatableResourceMappings",
 )
@@ -49,7 +49,7 @@ _LISTS: Final = tuple(f"{kind}s" for kind in _KINDS)
 
 
 def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
-    """Read `spec`; basic devices are those of v1beta1."""
+    """Read `spec`; basic devices have the form of v1beta1."""
     fields = node.fields(_SPEC)
     driver_node = required(node, fields, "driver")
     driver = (driver_node.parsed(parse_driver) if driver_node else None) or ""
@@ -134,7 +134,7 @@ def _attributes(fields: Fields) -> Iterator[tuple[str, OneOrMore]]:
 
 
 def _values(kind: str, node: Node) -> tuple[AttributeValue, ...] | None:
-    """Read a list (KEP-5491); an empty one is none."""
+    """Read a list (KEP-5491); an empty one means no attribute."""
     found = [_attribute(kind.removesuffix("s"), item) for item in node.items(_MAX_LIST)]
     if not found:
         node.complain("must have a value; leave the attribute out")

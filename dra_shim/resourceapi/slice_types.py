@@ -10,27 +10,27 @@ DeviceId = tuple[str, str, str]  # driver, pool, device
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a device; effect NoSchedule, NoExecute, or None, which only informs."""
+    """A taint of a device; effect NoSchedule, NoExecute, or None, which is informational."""
 
     key: str
     value: str = ""
     effect: str = "NoSchedule"
 
     def __str__(self) -> str:
-        """Return key=value:effect, as kubectl writes it."""
+        """Return key=value:effect, as in kubectl."""
         return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Rounding of a request for part of a capacity (CapacityRequestPolicy).
+    """Rounding of a request for a part of a capacity (CapacityRequestPolicy).
 
     Attributes:
-        default: what a request that does not ask consumes; None for all of it.
-        values: what may be consumed, ascending; empty for no such list.
-        low: the least that is consumed; None for no range.
-        high: the most that may be asked.
-        step: consumed is low plus a multiple of it.
+        default: consumption of a request without an amount; None for the whole capacity.
+        values: allowed consumption, ascending; empty without a list.
+        low: minimum consumption; None without a range.
+        high: maximum of a request.
+        step: consumption is low plus a multiple of it.
     """
 
     default: Fraction | None = None
@@ -51,7 +51,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class CounterValue:
-    """One counter of a counter set: what a pool has of it, or what a device consumes."""
+    """One counter of a counter set: amount in the pool, or consumption of a device."""
 
     set: str
     name: str
@@ -60,13 +60,13 @@ class CounterValue:
 
 @dataclass(frozen=True, slots=True)
 class SliceDevice:
-    """A device as its driver publishes it.
+    """A published device.
 
     Attributes:
-        attributes: (name, value or values); a name without a domain is of the driver's.
-        counters: what it consumes of its pool when allocated.
+        attributes: (name, value or values); a name without a domain has that of the driver.
+        counters: counters of the pool that it consumes when allocated.
         shared: allowMultipleAllocations.
-        node: the one node it is for, "" if the slice says, or any.
+        node: name of its node, "" if the slice has it, or for several nodes.
     """
 
     driver: str
@@ -81,21 +81,21 @@ class SliceDevice:
 
     @property
     def id(self) -> DeviceId:
-        """Return what identifies it."""
+        """Return its identity."""
         return self.driver, self.pool, self.name
 
     @property
     def lists(self) -> bool:
-        """Return whether an attribute has several values, or may have."""
+        """Return whether an attribute has, or can have, several values."""
         return any(isinstance(value, tuple) for _, value in self.attributes)
 
     @property
     def amounts(self) -> tuple[tuple[str, Fraction], ...]:
-        """Return (name, amount) of its capacity."""
+        """Return (name, amount) pairs of its capacity."""
         return tuple((amount.name, amount.value) for amount in self.capacity)
 
     def attribute(self, name: str) -> OneOrMore | None:
-        """Return an attribute by its qualified name; the driver's own may lack the domain."""
+        """Return an attribute by its qualified name; the driver's own can lack the domain."""
         known = dict(self.attributes)
         value = known.get(name)
         if value is None and name.startswith(f"{self.driver}/"):
@@ -105,11 +105,11 @@ class SliceDevice:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedResult:
-    """A device that a claim has, or its share of one.
+    """An allocated device, or a share of one.
 
     Attributes:
-        share_id: of its share, "" if it has the device for itself.
-        consumed: (capacity, amount) of its share.
+        share_id: id of the share, "" for the whole device.
+        consumed: (capacity, amount) pairs of the share.
     """
 
     device: DeviceId
@@ -122,9 +122,9 @@ class ResourceSlice:
     """Part of a pool.
 
     Attributes:
-        count: how many slices the pool has in this generation.
-        node: the one node it is for, "" for several or any.
-        counters: of the pool; a slice holds these or devices.
+        count: number of slices of the pool in this generation.
+        node: name of its node, "" for several nodes.
+        counters: counter sets of the pool; a slice has either these or devices.
     """
 
     name: str

@@ -11,7 +11,7 @@ from dranet_nri.model import NetworkConfig
 
 @dataclass(frozen=True, slots=True)
 class Cel:
-    """A selector's expression, and where it stands in its document."""
+    """Expression of a selector, and its path in the document."""
 
     expression: str
     path: str = ""
@@ -19,10 +19,10 @@ class Cel:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Taints a request does not mind; what is empty holds for all.
+    """Taints that a request tolerates; an empty field matches all.
 
     Attributes:
-        exists: operator Exists: whatever the taint's value.
+        exists: operator Exists, which matches any value.
         effect: "NoSchedule" or "NoExecute".
     """
 
@@ -32,7 +32,7 @@ class Toleration:
     effect: str = ""
 
     def covers(self, taint: Taint) -> bool:
-        """Whether the taint is tolerated, by the rules of those of nodes."""
+        """Return whether the taint is tolerated, by the rules for taints of nodes."""
         if self.effect not in {"", taint.effect}:
             return False
         if self.key not in {"", taint.key}:
@@ -45,10 +45,10 @@ class DeviceRequest:
     """Devices of one class: `exactly`, or one entry of `firstAvailable`.
 
     Attributes:
-        name: as it stands in the allocation result, "req" or "req/sub".
-        count: how many; meaningless with every.
+        name: name in the allocation result, "req" or "req/sub".
+        count: number of devices; ignored with every.
         every: allocationMode All.
-        capacity: (name, amount) asked of each device.
+        capacity: (name, amount) required of each device.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Constraint:
     Attributes:
         attribute: fully qualified name.
         requests: "req" or "req/sub"; empty for all.
-        distinct: distinctAttribute instead of matchAttribute.
+        distinct: whether it is a distinctAttribute.
     """
 
     attribute: str
@@ -86,18 +86,20 @@ class Constraint:
 
     @property
     def kind(self) -> str:
-        """Return the field that asks for it."""
+        """Return the name of its field."""
         return "distinctAttribute" if self.distinct else "matchAttribute"
 
     def covers(self, request: str) -> bool:
-        """Whether devices of a request are bound; the main request's name covers its parts."""
+        """Return whether devices of a request are constrained; a main request covers its
+        subrequests.
+        """
         main = request.partition("/")[0]
         return not self.requests or request in self.requests or main in self.requests
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """`spec` of a claim; `configs` are validated where they are this driver's."""
+    """`spec` of a claim; `configs` of this driver are validated."""
 
     requests: tuple[ClaimRequest, ...] = ()
     constraints: tuple[Constraint, ...] = ()
@@ -106,10 +108,10 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A claim; namespace and uid are "" where the document does not say.
+    """A claim; namespace and uid are "" if the document has none.
 
     Attributes:
-        taken: what it has already, as its status says.
+        taken: its allocated devices, from the status.
     """
 
     namespace: str
@@ -121,7 +123,7 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimTemplate:
-    """The template of a pod's own claim; namespace is "" where the document has none."""
+    """A template of claims; namespace is "" if the document has none."""
 
     namespace: str
     name: str
@@ -146,7 +148,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class OtherObject:
-    """An object of another kind in the same file, which is not read."""
+    """An object of another kind in the same file, which is ignored."""
 
     kind: str
     name: str

@@ -1,7 +1,7 @@
-"""Objects of any API that make pods: the claims of their pods, and the containers that list them.
+"""Objects with pods, of any API: the claims of their pods, and the containers that list them.
 
-A pod's spec is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and unknown kinds
-are read alike. Their server checks the rest of them.
+The spec of a pod is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and unknown
+kinds are read alike. Their server validates other fields.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,9 @@ class PodClaimEntry:
     """One entry of `spec.resourceClaims`.
 
     Attributes:
-        name: how the containers call it.
-        claim: of a ResourceClaim, "" if it has a template.
-        template: of a ResourceClaimTemplate, "" if it has a claim.
+        name: its name for containers.
+        claim: name of a ResourceClaim, "" if it has a template.
+        template: name of a ResourceClaimTemplate, "" if it has a claim.
     """
 
     name: str
@@ -32,7 +32,7 @@ class PodContainer:
     """One container.
 
     Attributes:
-        listed: (claim, request) of `resources.claims`; request "" is the whole claim.
+        listed: (claim, request) pairs of `resources.claims`; request "" means the whole claim.
         init: it ends before the others start, unless it is a sidecar.
     """
 
@@ -43,7 +43,7 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """The claims and containers of a pod's spec; path is its place in the document."""
+    """Claims and containers of a pod's spec; path is its location in the document."""
 
     path: str
     claims: tuple[PodClaimEntry, ...] = ()
@@ -52,7 +52,7 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """An object whose pods have claims; namespace is "" where the document does not say."""
+    """An object whose pods have claims; namespace is "" if the document has none."""
 
     kind: str
     namespace: str
@@ -61,7 +61,7 @@ class Workload:
 
 
 def read_workload(document: Mapping[str, object], kind: str, path: str) -> Workload | None:
-    """Return what an object says of its pods' claims, None if none of them has or lists any."""
+    """Return the claims in an object's pods, None if no pod has or lists one."""
     prefix = f"{path}." if path else ""
     specs = {key: value for key, value in document.items() if key not in _NOT_SPEC}
     pods = tuple(_pod(spec, at) for at, spec in _pod_specs(specs, prefix))
@@ -75,7 +75,7 @@ def read_workload(document: Mapping[str, object], kind: str, path: str) -> Workl
 
 
 def _pod_specs(value: object, prefix: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the specs of pods within a value, and where each stands."""
+    """Yield the specs of pods within a value, with their paths."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _pod_specs(item, f"{prefix.removesuffix('.')}[{index}].")

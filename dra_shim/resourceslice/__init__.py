@@ -16,7 +16,6 @@ from dra_shim.resourceslice.notices import (
     FeaturesMissing,
     FieldsDropped,
     Notice,
-    Notify,
     SlicesPublished,
     SliceSyncFailed,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "FeaturesMissing",
     "FieldsDropped",
     "Notice",
-    "Notify",
     "ResourceSliceController",
     "SliceSyncFailed",
     "SlicesPublished",

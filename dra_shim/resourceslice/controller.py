@@ -63,7 +63,7 @@ PROBE_S: Final = (
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists only if enabled
 MAX_ROUNDS: Final = 32  # attempts of a pass; each one omits what the server rejected before
 
-Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
+Seen = tuple[Spec, tuple[str, ...]]  # spec and owners of a slice
 
 
 class ResourceSliceController:
@@ -76,13 +76,13 @@ class ResourceSliceController:
         notify: notices.Notify,
         timing: LoopClock = REAL,
     ) -> None:
-        """Prepare; run does the work.
+        """Create the controller; `run` publishes.
 
         Args:
-            api: the server.
-            node: the node's name.
-            notify: called with each event; must not raise.
-            timing: what its loops go by.
+            api: the API client.
+            node: name of the node.
+            notify: called with each notice; must not raise.
+            timing: clock and timers.
         """
         self._api = api
         self._node = node
@@ -100,7 +100,7 @@ class ResourceSliceController:
         self._accepted: dict[str, AcceptedSlice] = {}
         self._refused: dict[str, SliceDevice] = {}
         self._lacking: frozenset[Feature] = frozenset()  # of the server
-        self._missed: frozenset[Feature] = frozenset()  # of what was needed, as it was told
+        self._missed: frozenset[Feature] = frozenset()  # reported missing features
         self._probed: frozenset[Feature] = frozenset()  # what it was asked for
         self._probed_at = -inf
         self._told: set[notices.Notice] = set()

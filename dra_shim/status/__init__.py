@@ -22,21 +22,17 @@ from dra_shim.status.notices import (
     EventLost,
     EventPosted,
     Notice,
-    Notify,
     StatusApplied,
     StatusNotKept,
     StatusSyncFailed,
 )
-from dra_shim.status.reasons import EventSpec
 
 __all__ = [
     "ClaimGone",
     "ClaimRefused",
     "EventLost",
     "EventPosted",
-    "EventSpec",
     "Notice",
-    "Notify",
     "StatusApplied",
     "StatusController",
     "StatusNotKept",

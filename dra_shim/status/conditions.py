@@ -12,6 +12,7 @@ from typing import Final
 from dra_shim.status.text import one_line, reason_of
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
+    ATTACH_FAILED,
     GATE_CLOSED,
     AllocatedDevice,
     Allocation,
@@ -32,7 +33,6 @@ OBSERVED: Final = "AdminAccess"
 PENDING: Final = "NetworkDeviceAttachPending"
 DETACHING: Final = "NetworkDeviceDetaching"
 DETACHED: Final = "NetworkDeviceDetached"
-ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"
 RDMA_ATTACH_FAILED: Final = "RDMADeviceAttachFailed"
 HELD: Final = "ClaimHeldByEndedPod"
 

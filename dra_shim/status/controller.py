@@ -48,14 +48,14 @@ class StatusController:
         notify: notices.Notify,
         timing: LoopClock = REAL,
     ) -> None:
-        """Prepare; run does the work.
+        """Create the controller; `run` reports.
 
         Args:
-            api: the server.
-            state: where records are.
-            node: the node's name.
-            notify: called with each event; must not raise.
-            timing: what its loops go by.
+            api: the API client.
+            state: locations of the records.
+            node: name of the node.
+            notify: called with each notice; must not raise.
+            timing: clock and timers.
         """
         self._state = state
         self._timing = timing
@@ -86,7 +86,7 @@ class StatusController:
         """Report until cancelled.
 
         Raises:
-            StateError: inotify is not to be had.
+            StateError: inotify is not available.
             OSError: a directory of records cannot be read.
         """
         try:
@@ -110,7 +110,6 @@ class StatusController:
             self._judge(known)
             if record is None:
                 del self._known[uid]
-                self._delays.forget(uid)
                 self._superseded.pop(uid, None)
         self._alarm.wake()
 
@@ -126,7 +125,7 @@ class StatusController:
             self._writer.enqueue(known.claim, found.devices, found.delay_s)
 
     def _with_waiting(self, known: _Known) -> ClaimRecords:
-        """Add the pod that waits in vain, while the claim is recorded for the reported pod."""
+        """Add the pods that never get the claim, while it is recorded for the reported pod."""
         superseded, allocation = (
             self._superseded.get(known.claim.uid),
             known.claim_records.allocation,

@@ -1,4 +1,4 @@
-"""Event specs: contents of Events for the owners of pods and claims.
+"""Types of Events, and event specs: contents of Events for the owners of pods and claims.
 
 Reasons are those of dranet where possible. An event about a known pod has the pod as its object,
 because users read those first; an event about a claim without a pod has the claim.
@@ -15,17 +15,95 @@ from dra_shim.prepare.events import (
     PrepareFailed,
     UnprepareFailed,
 )
-from dra_shim.status.conditions import HELD, PENDING, failure_reason, held_message, pending_message
+from dra_shim.status.conditions import (
+    HELD,
+    PENDING,
+    RDMA_ATTACH_FAILED,
+    failure_reason,
+    held_message,
+    pending_message,
+)
 from dra_shim.status.text import one_line
-from dranet_nri.model import Allocation, Attachment, ObjectRef
+from dranet_nri.model import (
+    ATTACH_FAILED,
+    DETACH_FAILED,
+    FAULT,
+    GATE_CLOSED,
+    GATE_OPEN,
+    HUNG,
+    RESTORE_FAILED,
+    Allocation,
+    Attachment,
+    ObjectRef,
+)
 
 MAX_MESSAGE: Final = 1024  # bytes of an Event's message (NoteLengthLimit)
 
-PREPARE_FAILED: Final = "ClaimPrepareFailed"
-UNPREPARE_FAILED: Final = "ClaimUnprepareFailed"
-NOT_GATED: Final = "ClaimNotGated"
-SWEPT: Final = "ClaimRecordDropped"
-DEVICE_WARNING: Final = "NetworkDeviceWarning"
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """Declaration of the Events of one reason.
+
+    Attributes:
+        kind: "Pod" or "ResourceClaim": the object of the Event.
+        meaning: one line of the table in the documents.
+        note: format string of the message.
+        warning: type Warning, otherwise Normal.
+        once: posted once, however often it happens.
+    """
+
+    reason: str
+    kind: str
+    meaning: str
+    note: str = "claim {claim}: {message}"
+    warning: bool = True
+    once: bool = False
+
+
+PREPARE_FAILED: Final = EventType(
+    "ClaimPrepareFailed", "ResourceClaim", "Prepare refuses the claim", "{message}"
+)
+UNPREPARE_FAILED: Final = EventType(
+    "ClaimUnprepareFailed", "ResourceClaim", "the allocation record is not removed", "{message}"
+)
+NOT_GATED: Final = EventType(
+    "ClaimNotGated",
+    "Pod",
+    "no container waits for the devices",
+    "no container lists claim {claim} in resources.claims, or a request of it is listed by none, so"
+    " none is held back until its devices are there; list the whole claim to be safe",
+    once=True,
+)
+RECORD_DROPPED: Final = EventType(
+    "ClaimRecordDropped",
+    "ResourceClaim",
+    "an allocation record without a user is removed",
+    "the node's record of it for pod {pod} was dropped: {reason}",
+    warning=False,
+)
+SUPERSEDED: Final = EventType(HELD, "Pod", "the claim is recorded for an ended pod", once=True)
+DELAYED: Final = EventType(PENDING, "Pod", "the attach takes more than 30 s", once=True)
+DEVICE_WARNING: Final = EventType(
+    "NetworkDeviceWarning", "Pod", "a device lacks something", "{device}: {message}", once=True
+)
+FAILURES: Final = {
+    event.reason: event
+    for event in (
+        EventType(ATTACH_FAILED, "Pod", "the attach is refused or undone"),
+        EventType(RDMA_ATTACH_FAILED, "Pod", "the same, for devices that have RDMA only"),
+        EventType(GATE_CLOSED, "Pod", "attached, but no container can start"),
+        EventType(DETACH_FAILED, "Pod", "a device is not restored"),
+        EventType(RESTORE_FAILED, "Pod", "a part of a device is not restored"),
+        EventType(HUNG, "Pod", "a kernel call does not return"),
+        EventType(GATE_OPEN, "Pod", "not attached, but containers can start"),
+        EventType(FAULT, "Pod", "an unexpected error"),
+    )
+}
+EVENT_TYPES: Final = (
+    *(PREPARE_FAILED, UNPREPARE_FAILED, NOT_GATED, RECORD_DROPPED, SUPERSEDED, DELAYED),
+    *FAILURES.values(),
+    DEVICE_WARNING,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,39 +136,36 @@ def of_notice(notice: Notice, now_s: float) -> tuple[EventSpec, ...]:
     """Return the event specs of a Prepare notice."""
     match notice:
         case ClaimPrepared(claim, pod, gated=False):
-            text = (
-                f"no container lists claim {claim.name} in resources.claims, or a request of it is"
-                " listed by none, so none is held back until its devices are there; list the whole"
-                " claim to be safe"
-            )
-            return (_of_pod(pod, NOT_GATED, text, now_s, once=True),)
+            return (_spec(NOT_GATED, pod, now_s, claim=claim.name),)
         case PrepareFailed(claim, message):
-            return (_of_claim(claim, PREPARE_FAILED, message, now_s),)
+            return (_spec(PREPARE_FAILED, claim, now_s, message=message),)
         case UnprepareFailed(claim, message):
-            return (_of_claim(claim, UNPREPARE_FAILED, message, now_s),)
+            return (_spec(UNPREPARE_FAILED, claim, now_s, message=message),)
         case OrphanRemoved(claim, pod, reason):
-            text = f"the node's record of it for pod {pod} was dropped: {reason}"
-            return (_of_claim(claim, SWEPT, text, now_s, warning=False),)
-        case PodSuperseded(claim, pod, waiting):
-            text = f"claim {claim.name}: {held_message(pod, 'this pod')}"
-            return tuple(_of_pod(pod, HELD, text, now_s, once=True) for pod in waiting)
+            return (_spec(RECORD_DROPPED, claim, now_s, pod=pod, reason=reason),)
+        case PodSuperseded(claim, earlier, waiting):
+            text = held_message(earlier, "this pod")
+            return tuple(
+                _spec(SUPERSEDED, pod, now_s, claim=claim.name, message=text) for pod in waiting
+            )
         case _:
             return ()
 
 
 def of_attachment(attachment: Attachment, now_s: float) -> tuple[EventSpec, ...]:
     """Return the event specs of the plugin's record of a claim, for its pod."""
+    pod, failure = attachment.pod, attachment.failure
     told = [
-        _of_pod(attachment.pod, DEVICE_WARNING, f"{name}: {warning}", now_s, once=True)
+        _spec(DEVICE_WARNING, pod, now_s, device=name, message=warning)
         for device in attachment.devices
         for name in (device.pod_name or device.device.name,)
         for warning in device.warnings
     ]
-    failure = attachment.failure
     if failure is not None:
         reason = failure_reason(attachment)
-        text = f"claim {attachment.claim.name}: {failure.message}"
-        told.insert(0, _of_pod(attachment.pod, reason, text, failure.time))
+        event = FAILURES.get(reason) or EventType(reason, "Pod", "a failure of a newer version")
+        name = attachment.claim.name
+        told.insert(0, _spec(event, pod, failure.time, claim=name, message=failure.message))
     return tuple(told)
 
 
@@ -98,18 +173,10 @@ def of_delay(
     allocation: Allocation, attachment: Attachment | None, now_s: float
 ) -> tuple[EventSpec, ...]:
     """Return the event spec for a pod whose claim is not attached after a long time."""
-    text = f"claim {allocation.claim.name}: {pending_message(allocation, attachment)}"
-    return (_of_pod(allocation.pod, PENDING, text, now_s, once=True),)
+    text = pending_message(allocation, attachment)
+    return (_spec(DELAYED, allocation.pod, now_s, claim=allocation.claim.name, message=text),)
 
 
-def _of_pod(
-    pod: ObjectRef, reason: str, message: str, at_s: float, *, once: bool = False
-) -> EventSpec:
-    return EventSpec("Pod", pod, reason, one_line(message, MAX_MESSAGE), int(at_s), once)
-
-
-def _of_claim(
-    claim: ObjectRef, reason: str, message: str, at_s: float, *, warning: bool = True
-) -> EventSpec:
-    text = one_line(message, MAX_MESSAGE)
-    return EventSpec("ResourceClaim", claim, reason, text, int(at_s), warning=warning)
+def _spec(event: EventType, subject: ObjectRef, at_s: float, **facts: object) -> EventSpec:
+    text = one_line(event.note.format(**facts), MAX_MESSAGE)
+    return EventSpec(event.kind, subject, event.reason, text, int(at_s), event.once, event.warning)

@@ -44,7 +44,7 @@ class ClaimQueue:
     """Queue of all claims. Times are seconds of one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
-        """Start empty; random gives 0 to 1."""
+        """Start empty; random returns 0 to 1."""
         self._random = random
         self._queue = WorkQueue[str]()
         self._items: dict[str, ClaimItem] = {}

@@ -13,7 +13,7 @@ Rules:
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from dranet_nri.attach.addressing import AddressWait, with_addresses
 from dranet_nri.attach.desired import DesiredDevice, carried, moved, resolve
@@ -25,6 +25,7 @@ from dranet_nri.attach.steps import AttachRun, all_ops, late_ops
 from dranet_nri.attach.verify import verify_attached
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import (
+    ATTACH_FAILED,
     Allocation,
     AttachedDevice,
     Attachment,
@@ -38,8 +39,6 @@ from dranet_nri.plan.lacking import Refused
 from dranet_nri.plan.refusals import described, stopped_at
 from dranet_nri.plan.retry import RestoreResult, message_of, restore_failure
 from dranet_nri.settings import DHCP_S, SLAAC_S
-
-ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 
 
 class AttachmentSink(Protocol):

@@ -21,15 +21,12 @@ from dranet_nri.attach.metrics import WorkMetrics
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
-from dranet_nri.model import GATE_CLOSED, Attachment, Failure
+from dranet_nri.model import FAULT, GATE_CLOSED, GATE_OPEN, HUNG, Attachment, Failure
 from dranet_nri.plan.refusals import described
 from dranet_nri.plan.retry import message_of
 from dranet_nri.state.heartbeat import HungCall
 
 HUNG_S: Final = 10.0  # work of this length is reported as hung; it usually takes milliseconds
-HUNG: Final = "NetworkDeviceStuck"  # reason of the failure recorded during a hang
-GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
-FAULT: Final = "NetworkDeviceFault"  # reason of an unexpected error
 
 _UNCLOSED: Final = "its gate cannot be closed"
 _UNOPENED: Final = "its gate cannot be opened"

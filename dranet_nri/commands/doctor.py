@@ -1,9 +1,8 @@
-"""The verb `doctor`: problems of this node that keep devices from pods, with remedies.
+"""The verb `doctor`: problems of this node that block devices for pods, with remedies.
 
 Rules:
-1. It changes nothing. Devices are opened for a moment, each in a child process, unless a flag
-   forbids it.
-2. It does not judge what it cannot know: a configuration file may be overridden, a switch may drop
+1. It changes nothing. Devices are opened briefly, each in a child process; --no-probe opens none.
+2. Findings are limited to local facts: a configuration file may be overridden, a switch may drop
    packets.
 """
 
@@ -68,7 +67,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Check the node and print the findings; 1 if something is bad.
+    """Check the node and print the findings; return 1 if one is bad.
 
     Raises:
         KernelError: the kernel refused a dump.
@@ -87,26 +86,26 @@ def main(args: argparse.Namespace) -> int:
     ]
     probed: list[VerbsDevice | VerbsFailure] = []
     if rdma and not args.no_probe:
-        probed, told = verbs_of(rdma, seen, probe if is_installed() else None)
-        found += told
+        probed, opened = verbs_of(rdma, seen, probe if is_installed() else None)
+        found += opened
     return show_findings(args.output, found, verbs=[fields_of(device) for device in probed])
 
 
 def runtime_findings(
-    seen: HostDiagnostics, socket: Path, verdict: PluginHealth
+    seen: HostDiagnostics, socket: Path, health: PluginHealth
 ) -> Iterator[Finding]:
-    """Yield whether the plugin serves the runtime, and if not, whether NRI is on.
+    """Yield findings about the plugin's connection, and without one about NRI.
 
     Args:
         seen: the facts.
         socket: where the runtime's NRI socket should be.
-        verdict: what the plugin's heartbeat means.
+        health: health of the plugin.
     """
-    for line in verdict.troubles:
+    for line in health.troubles:
         yield Finding("plugin", Severity.BAD, f"{line}; its log says more")
-    for line in verdict.remarks:
+    for line in health.remarks:
         yield Finding("plugin", Severity.WARNING, line)
-    if not verdict.troubles:
+    if not health.troubles:
         yield Finding("plugin", Severity.OK, "at work, and connected to the runtime")
         return
     if seen.crio and seen.crio.error:
@@ -115,7 +114,7 @@ def runtime_findings(
 
 
 def findings(rdma: Sequence[RdmaDeviceFacts], seen: HostDiagnostics) -> Iterator[Finding]:
-    """Yield what can be said without opening a device.
+    """Yield the findings that do not open a device.
 
     Args:
         rdma: the RDMA devices on the host.
@@ -136,7 +135,7 @@ def findings(rdma: Sequence[RdmaDeviceFacts], seen: HostDiagnostics) -> Iterator
 
 
 def name_findings(functions: Sequence[PciFunction]) -> Iterator[Finding]:
-    """Yield whether the words of the PCI ID database are there, which selectors may compare."""
+    """Yield a finding if the PCI ID database, whose names selectors may compare, is missing."""
     if functions and all(function.vendor_name == UNKNOWN_NAME for function in functions):
         text = (
             f'dra.net/pciVendor and pciDevice of all NICs are "{UNKNOWN_NAME}", and selectors and '
@@ -147,7 +146,7 @@ def name_findings(functions: Sequence[PciFunction]) -> Iterator[Finding]:
 
 
 def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
-    """Yield whether the PCIe layout of an Azure machine is known, which its own tree hides."""
+    """Yield whether the PCIe layout of an Azure machine is known."""
     if host is None:
         return
     if placements(host):
@@ -165,22 +164,22 @@ def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
 def verbs_of(
     rdma: Sequence[RdmaDeviceFacts],
     seen: HostDiagnostics,
-    ask: Callable[[str], VerbsDevice | VerbsFailure] | None,
+    open_device: Callable[[str], VerbsDevice | VerbsFailure] | None,
 ) -> tuple[list[VerbsDevice | VerbsFailure], list[Finding]]:
     """Return the facts of opened devices, and the findings about them.
 
-    None is opened where /dev is a container's own: a healthy one would seem broken.
+    None is opened if /dev is a container's own, where a healthy one would seem broken.
 
     Args:
         rdma: the RDMA devices on the host.
         seen: the facts.
-        ask: opens a device by its name; None where pyverbs is not installed.
+        open_device: opens a device by its name; None without pyverbs.
     """
     if seen.own_dev:
         text = "not asked: this container has a /dev of its own, without the host's device files"
         return [], [Finding("verbs", Severity.NOTE, text)]
-    probed = [ask(device.name) for device in rdma] if ask else []
-    return probed, list(verbs_findings(probed, installed=ask is not None))
+    probed = [open_device(device.name) for device in rdma] if open_device else []
+    return probed, list(verbs_findings(probed, installed=open_device is not None))
 
 
 def verbs_findings(
@@ -189,8 +188,8 @@ def verbs_findings(
     """Yield the findings of opened devices.
 
     Args:
-        probed: one for each device.
-        installed: whether pyverbs is.
+        probed: one result per device.
+        installed: whether pyverbs is installed.
     """
     if not installed:
         text = "not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own Python)"
@@ -256,8 +255,8 @@ def _unlinked(seen: HostDiagnostics) -> Iterator[Finding]:
 
 
 def _memlock(limit: int | None) -> Finding:
-    told = "unlimited" if limit is None else f"{limit} bytes"
-    text = f"{told} for this process; RDMA containers get theirs from the plugin's --memlock"
+    size = "unlimited" if limit is None else f"{limit} bytes"
+    text = f"{size} for this process; RDMA containers get theirs from the plugin's --memlock"
     return Finding("locked memory", Severity.NOTE, text)
 
 
@@ -281,7 +280,7 @@ def _gpu_direct(seen: HostDiagnostics) -> Finding:
 
 
 def _nri(seen: HostDiagnostics, socket: Path) -> Finding:
-    """Return whether a plugin that is not connected could be."""
+    """Return whether NRI is available to a plugin that is not connected."""
     subject = "NRI"
     if seen.containerd and seen.containerd.nri is False:
         text = f"containerd's settings switch it off; set {CONTAINERD_NRI}"
@@ -317,12 +316,12 @@ def _below_run(path: str) -> str:
 
 
 def _cdi_read_elsewhere(seen: HostDiagnostics) -> Finding | None:
-    """Return what is wrong with where the runtime reads CDI specs, None if nothing is."""
-    told = {
+    """Return a finding if the runtime does not read the plugin's CDI directory, else None."""
+    configured = {
         "containerd": seen.containerd.cdi_dirs if seen.containerd else None,
         "CRI-O": seen.crio.cdi_dirs if seen.crio else None,
     }
-    for runtime, dirs in told.items():
+    for runtime, dirs in configured.items():
         if dirs is not None and not CDI_DIRS & {directory.rstrip("/") for directory in dirs}:
             text = (
                 f"{runtime} reads specs in {', '.join(dirs) or 'no directory'} only, so that every"

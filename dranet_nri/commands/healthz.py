@@ -21,7 +21,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ready",
         action="store_true",
-        help="also ask whether it is registered at the runtime, for readiness probes",
+        help="also check that it is registered at the runtime, for readiness probes",
     )
     parser.add_argument(
         "--max-age",
@@ -33,14 +33,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one line; 1 if it says what is wrong.
+    """Print one line; return 1 if it reports a problem.
 
     Raises:
-        InvalidValueError: a flag's value is not usable.
+        InvalidValueError: a flag's value is invalid.
     """
-    if not args.max_age > 0:  # nor is it nan
+    if not args.max_age > 0:  # False for nan, too
         raise InvalidValueError(f"--max-age {args.max_age}: must be above 0 seconds")
-    verdict = heartbeat.plugin_health(args.run_dir, most_s=args.max_age)
-    wrong = verdict.troubles if args.ready else verdict.dead
-    print_lines("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
+    health = heartbeat.plugin_health(args.run_dir, most_s=args.max_age)
+    wrong = health.troubles if args.ready else health.dead
+    print_lines("; ".join((*(wrong or ("ok",)), *health.remarks)))
     return 1 if wrong else 0

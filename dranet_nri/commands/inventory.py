@@ -36,11 +36,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Scan the host and print what it has.
+    """Scan the host and print its devices.
 
     Raises:
         KernelError: the kernel refused a dump.
-        InvalidValueError: nothing is known of the size.
+        InvalidValueError: the VM size is unknown.
     """
     facts = read_host(args.sysfs, args.azure_size)
     inventory = inventory_from_facts(facts)
@@ -52,8 +52,8 @@ def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDeviceFa
 
     Args:
         form: value of --output.
-        inventory: of this moment.
-        rdma: every RDMA device that is seen, whichever device it belongs to.
+        inventory: the current inventory.
+        rdma: all RDMA devices on the host.
     """
     if show_document(form, lambda: _document(inventory, rdma)):
         return 0

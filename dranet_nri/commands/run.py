@@ -24,8 +24,8 @@ def main(args: argparse.Namespace) -> int:
     """Serve until stopped.
 
     Raises:
-        InvalidValueError: a flag's value is not usable.
-        OSError: a directory of the shim can't be used.
+        InvalidValueError: a flag's value is invalid.
+        OSError: a directory cannot be used.
     """
     settings = settings_from(args)
     configure(json=settings.log_json, verbose=settings.verbose)

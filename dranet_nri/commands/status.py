@@ -46,49 +46,49 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one row a device; 1 if a record is in the way, or the plugin serves no pod."""
-    verdict = heartbeat.plugin_health(args.run_dir)
+    """Print one row per device; return 1 if a record needs an operator, or the plugin is down."""
+    health = heartbeat.plugin_health(args.run_dir)
     with NodeRecords(args.allocations_dir, args.run_dir / "attachments") as node:
         attachments = node.attachments.records()
         rows = _rows(
             node.allocations.records(), {record.claim.uid: record for record in attachments}
         )
         warnings = _warnings(attachments)
-        damages = node.corrupt()
-    broken = [damage for damage in damages if damage.broken.in_the_way]
+        corrupt_records = node.corrupt()
+    broken = [corrupt for corrupt in corrupt_records if corrupt.broken.in_the_way]
     document = {
         "devices": [dict(zip(_FIELDS, row, strict=True)) for row in rows],
         "warnings": warnings,
         "broken": _by_claim(broken),
-        "movedAside": _by_claim([damage for damage in damages if damage not in broken]),
-        "plugin": _plugin(verdict),
+        "movedAside": _by_claim([corrupt for corrupt in corrupt_records if corrupt not in broken]),
+        "plugin": _plugin(health),
     }
     if not show_document(args.output, lambda: document):
         show_table([COLUMNS, *rows], _STYLES)
         for warning, devices in warnings.items():
             print_lines(f"{', '.join(devices)}: {warning}")
-        for damage in damages:
-            print_lines(f"record of claim {damage.claim_uid} {damage.text}")
-        if said := (*verdict.troubles, *verdict.remarks):
-            print_lines(f"the plugin: {'; '.join(said)}")
-    return 1 if broken or verdict.troubles else 0
+        for corrupt in corrupt_records:
+            print_lines(f"record of claim {corrupt.claim_uid} {corrupt.text}")
+        if lines := (*health.troubles, *health.remarks):
+            print_lines(f"the plugin: {'; '.join(lines)}")
+    return 1 if broken or health.troubles else 0
 
 
-def _plugin(verdict: PluginHealth) -> dict[str, object]:
+def _plugin(health: PluginHealth) -> dict[str, object]:
     return {
-        "alive": not verdict.dead,
-        "connected": not verdict.troubles,
-        "troubles": list(verdict.troubles),
-        "remarks": list(verdict.remarks),
+        "alive": not health.dead,
+        "connected": not health.troubles,
+        "troubles": list(health.troubles),
+        "remarks": list(health.remarks),
     }
 
 
-def _by_claim(damages: Iterable[CorruptSummary]) -> dict[str, str]:
-    """Return what is to be said of the records, by claim UID; of two that a claim has, of both."""
-    said: dict[str, list[str]] = {}
-    for damage in damages:
-        said.setdefault(damage.claim_uid, []).append(damage.text)
-    return {uid: "; ".join(texts) for uid, texts in said.items()}
+def _by_claim(corrupt_records: Iterable[CorruptSummary]) -> dict[str, str]:
+    """Return the texts of the records by claim UID; a claim may have two records."""
+    lines: dict[str, list[str]] = {}
+    for corrupt in corrupt_records:
+        lines.setdefault(corrupt.claim_uid, []).append(corrupt.text)
+    return {uid: "; ".join(texts) for uid, texts in lines.items()}
 
 
 def _rows(
@@ -120,7 +120,7 @@ def _away(record: Attachment) -> str:
 
 
 def _warnings(attachments: tuple[Attachment, ...]) -> dict[str, list[str]]:
-    """Return what pods should know of the devices that they have: each warning, of which ones."""
+    """Return warning -> devices, of attached devices."""
     found: dict[str, list[str]] = {}
     for record in attachments:
         for device in record.devices if record.phase is Phase.ATTACHED else ():

@@ -54,6 +54,7 @@ class _Thread(threading.Thread):
 
     Attributes:
         step: the current step of its job.
+        loop: of its jobs.
     """
 
     step: object = ""
@@ -61,23 +62,30 @@ class _Thread(threading.Thread):
     def __init__(self) -> None:
         """Prepare; it never keeps the process from exiting."""
         super().__init__(name="kernel work", daemon=True)
-        self._jobs = SimpleQueue[_Job[Any]]()
+        self.loop = asyncio.get_running_loop()
+        self._jobs = SimpleQueue[_Job[Any] | None]()
 
     def take(self, job: _Job[Any]) -> None:
         """Begin a job."""
         self.step = "its first step"
         self._jobs.put(job)
 
+    def end(self) -> None:
+        """End it; it has no job."""
+        self._jobs.put(None)
+
     def run(self) -> None:
         """Do jobs until there are enough threads that wait."""
         while self._is_kept(self._jobs.get()):
             pass
 
-    def _is_kept(self, job: _Job[Any]) -> bool:
+    def _is_kept(self, job: _Job[Any] | None) -> bool:
         """Do a job; return whether the thread waits for the next one.
 
         It waits before its caller is notified: the next job of that caller finds it.
         """
+        if job is None:
+            return False
         settle = job.result()
         kept = len(_waiting) < KEPT
         if kept:
@@ -87,6 +95,22 @@ class _Thread(threading.Thread):
 
 
 _waiting: Final[list[_Thread]] = []
+
+
+def _free_thread() -> _Thread:
+    """Return a thread without a job; one of another loop ends.
+
+    A thread is in the network namespace of the thread that started it. Two loops of a process, as
+    in tests, may be in two.
+    """
+    while _waiting:
+        thread = _waiting.pop()
+        if thread.loop is asyncio.get_running_loop():
+            return thread
+        thread.end()
+    thread = _Thread()
+    thread.start()
+    return thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +142,7 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
         RuntimeError: there can be no thread.
     """
     job = _Job(work)
-    try:
-        worker = _waiting.pop()
-    except IndexError:
-        worker = _Thread()
-        worker.start()
+    worker = _free_thread()
     worker.take(job)
     if hang_timeout is None:
         return await job.future

@@ -1,21 +1,26 @@
 """Opaque parameters of a claim: parsing, validation, merge and encoding.
 
-json_cursor.py     a cursor over JSON that collects every violation with its path
-json_text.py       JSON text → plain values, duplicate keys remembered
+json_cursor.py     cursor over JSON that collects violations with their paths
+json_text.py       JSON text → plain values and duplicate keys
 scalars.py         one string → one canonical value (address, MAC, interface name …)
 network.py         document → NetworkConfig, or every violation
 child.py           `type`, `ipvlan`, `macvlan` and `vlan`: a child in place of the device
 rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
-addressing.py      `addressing` and `dhcp`: where the addresses come from
+addressing.py      `addressing` and `dhcp`: source of the addresses
 ethtool.py         the `ethtool` block: offload features and private flags
-address_ranges.py  an address of this node's in place of a range
+address_ranges.py  a free address in place of a range
 link.py            queue length, alternative names, IPv6 settings and VRF of the link
 fields.py          the fields and the values that each accepts
 device_rules.py    parameters that a device or node cannot apply; warnings
 clashes.py         names and addresses that several devices of a pod cannot share
 encode.py          NetworkConfig → canonical JSON
 merge.py           the entries of a claim that apply to a request, merged
+<<<<<<< HEAD
+policy.py          the `policy` of a class: what its claims may set
 provided.py        those of a cloud or a profile below them
+=======
+provided.py        parameters of a cloud or a profile, below them
+>>>>>>> main
 """
 
 from dranet_nri.config.address_ranges import lease_addresses

@@ -1,8 +1,8 @@
-"""Address ranges: a free address of this node's range replaces the range in `addresses`.
+"""Address ranges: replaces each range in `addresses` by a free address of it.
 
 `interface.addresses` may contain "10.9.1.16-10.9.1.63/24": each device gets the first address of
 the range that no pod of the node has, with that prefix length. Nodes do not coordinate, so each
-needs a range of its own.
+needs its own range.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,14 +14,14 @@ from dranet_nri.config.scalars import IpAddress, check_assignable, parse_address
 from dranet_nri.errors import InvalidValueError, OwnedError, RefusedError
 from dranet_nri.model import NetworkConfig
 
-MAX_RANGE: Final = 65536  # addresses; they are tried one after the other
+MAX_RANGE: Final = 65536  # addresses; the search is linear
 
 
 def parse_address_or_range(text: str) -> str:
     """Return "address/length" or "first-last/length" in canonical form.
 
     Raises:
-        InvalidValueError: it is neither, no NIC can have it, or the range is none of one network.
+        InvalidValueError: it is neither, not assignable, or a range that is not in one network.
     """
     first, dash, rest = text.partition("-")
     if not dash:
@@ -46,15 +46,15 @@ def parse_address_or_range(text: str) -> str:
 def lease_addresses(
     configs: Sequence[NetworkConfig], taken: Iterable[str]
 ) -> tuple[NetworkConfig, ...]:
-    """Return the configurations with a free address in place of each range.
+    """Return the configurations with each range replaced by a free address.
 
     Args:
-        configs: of the devices that are allocated together.
-        taken: addresses in CIDR notation that are given away on this node.
+        configs: configurations of the devices that are allocated together.
+        taken: addresses in use on this node, in CIDR notation.
 
     Raises:
-        OwnedError: every address of a range is given away; enough of them may come back.
-        RefusedError: these devices alone want more addresses than a range has.
+        OwnedError: all addresses of a range are in use; some may become free.
+        RefusedError: these devices need more addresses than a range has.
     """
     spelled_out = (cidr for config in configs for cidr in config.interface.addresses or ())
     own = {_host(cidr) for cidr in spelled_out if "-" not in cidr}
@@ -76,7 +76,7 @@ def lease_addresses(
 
 
 class _UsedUpError(Exception):
-    """No address of a range is left."""
+    """All addresses of a range are in use."""
 
     def __init__(self, entry: str) -> None:
         super().__init__(entry)
@@ -86,7 +86,7 @@ class _UsedUpError(Exception):
 def _all_leased(
     configs: Sequence[NetworkConfig], used: set[IpAddress]
 ) -> tuple[NetworkConfig, ...]:
-    """Return configurations without ranges; used grows by what is given."""
+    """Return configurations without ranges; adds the leased addresses to `used`."""
     return tuple(_leased(config, used) for config in configs)
 
 

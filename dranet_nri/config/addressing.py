@@ -1,4 +1,4 @@
-"""`addressing` of an interface, and `dhcp`, dranet's former name of one of its values.
+"""Parser of `addressing` of an interface, and of `dhcp`, dranet's former name of one value.
 
 Rules:
 1. Fields that contradict the addressing are refused, with the rules of dranet.
@@ -15,10 +15,10 @@ _MIN_MTU_IPV6: Final = 1280  # RFC 8200
 
 
 def read_addressing(node: Node, fields: Fields) -> Addressing | None:
-    """Return how the interface of the fields gets its addresses; None if they do not say.
+    """Return the addressing of the interface, None if not set.
 
     Args:
-        node: of `interface`.
+        node: node of `interface`.
         fields: its fields.
     """
     word = given(fields, "addressing", lambda found: found.word(tuple(Addressing)))
@@ -56,7 +56,7 @@ def _check_dhcp(node: Node, fields: Fields, kind: object) -> None:
 
 
 def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
-    """Check what keeps the kernel from making addresses of router advertisements."""
+    """Check fields that prevent addresses from router advertisements."""
     values = {name: found.value for name, found in fields.items()}
     addresses = values.get("addresses")
     if isinstance(addresses, list) and any(":" in str(address) for address in addresses):

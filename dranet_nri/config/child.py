@@ -1,4 +1,4 @@
-"""`interface.type` and its blocks: the child that a pod gets of a device that stays on the host."""
+"""Parser of `interface.type` and its blocks: the child link of a device that stays on the host."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -30,7 +30,7 @@ _MAX_VLAN: Final = 4094  # IEEE 802.1Q: 0 is no VLAN, and 4095 is reserved
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The child of each type; at most one is given."""
+    """Child of each type; at most one is set."""
 
     ipoib: IpoibConfig | None = None
     ipvlan: IpvlanConfig | None = None
@@ -39,7 +39,7 @@ class Children:
 
 
 def read_children(fields: Fields) -> Children:
-    """Return the child that the fields of `interface` ask for."""
+    """Return the child in the fields of `interface`."""
     kind = given(fields, "type", lambda found: found.word(TYPES)) or PASSTHROUGH
     if kind == IPVLAN and "hardwareAddr" in fields:
         rule = "not possible with type IPVLAN, which has the address of its parent; remove it"
@@ -61,7 +61,7 @@ def read_children(fields: Fields) -> Children:
 
 
 def child_to_object(child: ChildConfig) -> dict[str, object]:
-    """Return the type of a child other than IPoIB, and its block without what is its default."""
+    """Return the type of a child other than IPoIB, and its block without defaults."""
     pairs: dict[str, object] = {}
     match child:
         case IpvlanConfig(mode, flag):

@@ -1,9 +1,9 @@
 """Name and address clashes among several devices of one pod.
 
 Rules:
-1. In a pod a name is that of one interface, and of one RDMA device.
-2. The kernel takes an address on two interfaces, but its packets take one of them. Link-local
-   addresses belong to their link, so several devices may have one.
+1. In a pod, names of interfaces and of RDMA devices are unique.
+2. The kernel accepts an address on two interfaces, but uses one of them for its packets. Link-local
+   addresses belong to their link, so several devices may have the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,13 @@ _REMEDY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SameConfig:
-    """Devices of one pod that have the same configuration.
+    """Devices of one pod with the same configuration.
 
     Attributes:
-        title: how messages call them ("request nics").
-        config: what they get.
-        ifname: the name that the interface has on the host, and keeps unless config has another.
-        several: there is more than one.
+        title: their name in messages ("request nics").
+        config: their configuration.
+        ifname: name of the interface on the host, and in the pod unless config sets one.
+        several: whether there is more than one.
     """
 
     title: str
@@ -43,7 +43,7 @@ class SameConfig:
 
 
 def clashes(devices: Sequence[SameConfig]) -> tuple[str, ...]:
-    """Return a violation for each name and address that more than one device would have."""
+    """Return a violation for each name and address that several devices would have."""
     users: dict[tuple[str, str], list[SameConfig]] = {}
     for device in devices:
         for wanted in dict.fromkeys(_wanted(device)):

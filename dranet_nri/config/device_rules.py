@@ -36,10 +36,10 @@ _SOURCES: Final = {
 
 
 def why_without_interface(device: Device) -> str:
-    """Return why a pod could be given nothing of the device now, "" if it could.
+    """Return why the device is of no use to a pod now, "" if it is usable.
 
-    Only InfiniBand is of use without a net device, and EFA, which has none; any other is away with
-    its driver, or with another network namespace.
+    Without a net device only InfiniBand and EFA, which has none, are usable; any other device lacks
+    its driver, or its net device is in another network namespace.
     """
     if device.key.name:
         return ""
@@ -55,12 +55,12 @@ def why_without_interface(device: Device) -> str:
 def violations_for_device(
     config: NetworkConfig, device: Device, *, share: bool = False
 ) -> tuple[str, ...]:
-    """Return what cannot be applied to the device, by the facts published of it.
+    """Return the violations of the configuration for the device, by its published facts.
 
     Args:
-        config: what is asked for.
-        device: what is given.
-        share: it is given to several pods, so that its interface stays on the host.
+        config: the configuration.
+        device: the device.
+        share: whether several pods share it, so that its interface stays on the host.
     """
     found: tuple[str, ...] = ()
     if device.attribute("dra.net/ifName") is None and device.rdma_devices:
@@ -79,7 +79,7 @@ def violations_for_device(
 
 
 def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
-    """Return what cannot be applied to a share of a device; a child of it is the pod's."""
+    """Return the violations for a share of a device without a child link."""
     if config.interface.child is not None:
         return ()
     rule = (
@@ -94,9 +94,9 @@ def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
 
 
 def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
-    """Yield (field, value) of what is asked of a network interface.
+    """Yield (field, value) of the settings that need a network interface.
 
-    `forwarding: false` asks for nothing, so it is allowed.
+    `forwarding: false` is the default, so it is allowed.
     """
     interface = config.interface
     given: tuple[tuple[str, object], ...] = (
@@ -133,9 +133,9 @@ def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
 
 
 def _mac_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
-    """Yield link-layer addresses of another length than the device's.
+    """Yield violations for link-layer addresses of another length than the device's.
 
-    The kernel refuses a shorter one and cuts a longer one of a neighbor (neigh_add,
+    For a neighbor the kernel refuses a shorter one and truncates a longer one (neigh_add,
     net/core/neighbour.c).
     """
     encapsulation = device.attribute("dra.net/encapsulation")
@@ -217,7 +217,7 @@ def _rdma_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
 
 
 def violations_for_mode(config: NetworkConfig, mode: RdmaMode | None) -> tuple[str, ...]:
-    """Return what cannot be applied in the RDMA mode that the node is in."""
+    """Return the violations for the node's RDMA mode."""
     if config.rdma.name is None or mode is not RdmaMode.SHARED:
         return ()
     return (
@@ -227,12 +227,12 @@ def violations_for_mode(config: NetworkConfig, mode: RdmaMode | None) -> tuple[s
 
 
 def char_kinds(config: NetworkConfig, default: tuple[CharKind, ...]) -> tuple[CharKind, ...]:
-    """Return the kinds of device files the containers get: the claim's word, or the operator's."""
+    """Return the kinds of device files for containers: the claim's, else the operator's."""
     chosen = config.rdma.char_devices
     return default if chosen is None else chosen
 
 
 def missing_warning(rdma_device: str, missing: Sequence[CharKind]) -> str:
-    """Return the warning of requested kinds of device files that do not exist."""
+    """Return the warning for requested kinds of device files that do not exist."""
     listed = ", ".join(f"{kind} ({_SOURCES[kind]})" for kind in missing)
     return f"{rdma_device}: no device file of kind {listed}; the containers go without"

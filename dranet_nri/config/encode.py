@@ -1,4 +1,4 @@
-"""Encoding of NetworkConfig as the JSON that claims carry: canonical, without absent fields."""
+"""Encoder of NetworkConfig as the JSON of claims: canonical, without absent fields."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from dranet_nri.model import (
 
 
 def network_config_to_object(config: NetworkConfig) -> dict[str, object]:
-    """Return the configuration as a JSON object; `parse_network_config` reads it back unchanged."""
+    """Return the configuration as a JSON object, from which `parse_network_config` restores it."""
     lists: dict[str, list[dict[str, object]]] = {
         "routes": [_route(route) for route in config.routes],
         "rules": [_rule(rule) for rule in config.rules],

@@ -119,6 +119,12 @@ RDMA_FIELDS: Final[Mapping[str, str]] = {
     "charDevices": "a list of `uverbs`, `rdma_cm`, `umad`, `issm`; default: `--rdma-char-devices`",
     "name": "name of the RDMA device in the pod (exclusive mode)",
 }
+POLICY_FIELDS: Final[Mapping[str, str]] = {
+    "name": "required; shown in the error of a claim",
+    "fields": "a list of fields that claims may set, such as `interface.mtu`; default: all",
+    "addresses": "a list of networks in which `interface.addresses` must lie; default: all",
+    "hardwareAddrs": "a list of first bytes for `interface.hardwareAddr`, such as `02:42`",
+}
 TOP_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "interface": INTERFACE_FIELDS,
     "routes": ROUTE_FIELDS,

@@ -1,8 +1,8 @@
-"""A cursor over a JSON document that collects every violation instead of stopping at the first.
+"""JSON cursor: reads a document and collects all violations.
 
 Rules:
-1. Nothing is coerced: "9000" is not 9000, true is not 1, 1.0 is not 1.
-2. A field whose value is null counts as absent, as in the Go decoders of Kubernetes.
+1. Values are not coerced: "9000" is not 9000, true is not 1, 1.0 is not 1.
+2. A field with value null is absent, as in the Go decoders of Kubernetes.
 3. A violation reads "path: value: rule and remedy"; `Violations.lines` puts them in document order.
 """
 
@@ -25,7 +25,7 @@ INT32: Final = (-(2**31), 2**31 - 1)
 
 
 def show(value: object) -> str:
-    """Return value as it stands in the document, in ASCII where unprintable, cut to MAX_SHOWN."""
+    """Return the JSON text of a value, unprintable parts in ASCII, truncated to MAX_SHOWN."""
     match value:
         case str():
             body = (
@@ -49,7 +49,7 @@ def show(value: object) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return ' (did you mean "x"?)' for the known word closest to word, or ''."""
+    """Return ' (did you mean "x"?)' for the closest known word, or ''."""
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f' (did you mean "{by_lower[close[0]]}"?)' if close else ""
@@ -59,26 +59,25 @@ class Violations:
     """The violations of one document."""
 
     def __init__(self, *, newer: bool = False) -> None:
-        """Start with none.
+        """Start without violations.
 
         Args:
-            newer: a program wrote the document, maybe for a newer API: its unknown fields are none
-                of a person's errors, and passed over.
+            newer: skip unknown fields: a program wrote the document, maybe for a newer API.
         """
         self.newer = newer
         self._found: list[tuple[tuple[int, ...], str]] = []
 
     def add(self, position: tuple[int, ...], line: str) -> None:
-        """Keep one violation; position orders it within the document."""
+        """Add a violation; position is its order in the document."""
         self._found.append((position, line))
 
     def lines(self) -> tuple[str, ...]:
-        """Return the violations in document order, each once."""
+        """Return the distinct violations in document order."""
         ordered = sorted(self._found, key=lambda found: found[0])
         return tuple(dict.fromkeys(line for _, line in ordered))
 
     def raise_if_any(self) -> None:
-        """Raise what was found.
+        """Raise the violations, if any.
 
         Raises:
             ConfigError: at least one violation was found.
@@ -89,7 +88,7 @@ class Violations:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of the document, where it stands, and where to complain."""
+    """One value of the document, with its path and the collector of violations."""
 
     value: object
     path: str
@@ -97,7 +96,7 @@ class Node:
     position: tuple[int, ...] = ()
 
     def complain(self, rule: str) -> None:
-        """Record that this value breaks a rule."""
+        """Add a violation of this value."""
         line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
         self.findings.add(self.position, line)
 
@@ -108,11 +107,11 @@ class Node:
         return Node(value, path, self.findings, (*self.position, order))
 
     def fields(self, known: Collection[str], refused: Collection[str] = ()) -> dict[str, "Node"]:
-        """Return the given fields by name; complain about unknown and repeated ones.
+        """Return the present fields by name; report unknown and repeated ones.
 
         Args:
-            known: names that the violation of another name lists.
-            refused: names that are returned as well, for their own violation, and not listed.
+            known: allowed names, listed in the violation of an unknown name.
+            refused: names that are also returned, for their own violation, and not listed.
         """
         found: dict[str, Node] = {}
         for name, node in self.entries().items():
@@ -127,7 +126,7 @@ class Node:
         return found
 
     def entries(self) -> dict[str, "Node"]:
-        """Return every entry of an object, whatever its name; complain about repeated ones."""
+        """Return all entries of an object; report repeated ones."""
         if not isinstance(self.value, Mapping):
             self.complain("must be an object with named fields")
             return {}
@@ -143,7 +142,7 @@ class Node:
         return found
 
     def items(self, most: int | None = None) -> list["Node"]:
-        """Return the elements of a list; complain if it is none, or longer than most."""
+        """Return the elements of a list; report other values, and a list longer than `most`."""
         if not isinstance(self.value, list | tuple):
             self.complain("must be a list")
             return []
@@ -155,18 +154,18 @@ class Node:
         ]
 
     def text(self) -> str | None:
-        """Return a string, or complain and return None."""
+        """Return a string; report other values and return None."""
         if isinstance(self.value, str):
             return self.value
         self.complain("must be a string; put it in quotes")
         return None
 
     def word(self, allowed: Collection[str], refused: Collection[str] = ()) -> str | None:
-        """Return a string that is one of allowed or refused, or complain of the others.
+        """Return a string that is in `allowed` or `refused`; report others.
 
         Args:
-            allowed: words that the violation of another word lists.
-            refused: words that are returned as well, see fields.
+            allowed: allowed words, listed in the violation of another word.
+            refused: words that are also returned, see fields.
         """
         text = self.text()
         if text is None or text in allowed or text in refused:
@@ -176,14 +175,14 @@ class Node:
         return None
 
     def boolean(self) -> bool | None:
-        """Return a boolean, or complain and return None."""
+        """Return a boolean; report other values and return None."""
         if isinstance(self.value, bool):
             return self.value
         self.complain("must be true or false, without quotes")
         return None
 
     def integer(self, low: int, high: int, rule: str = "") -> int | None:
-        """Return an integer of low..high, or complain (with rule where given) and return None."""
+        """Return an integer of low..high; report other values (with `rule`) and return None."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self.complain("must be a whole number, without quotes or a fraction")
             return None
@@ -193,7 +192,7 @@ class Node:
         return None
 
     def parsed(self, parser: Callable[[str], T]) -> T | None:
-        """Return the string as parser reads it, or complain with the parser's words."""
+        """Return the parsed string; report the parser's error and return None."""
         text = self.text()
         if text is None:
             return None
@@ -208,10 +207,10 @@ Fields = Mapping[str, Node]
 
 
 def given(fields: Fields, name: str, read: Callable[[Node], T | None]) -> T | None:
-    """Return what read makes of the named field, None where it is not given."""
+    """Return the named field as read by `read`, None if absent."""
     return read(fields[name]) if name in fields else None
 
 
 def without_blank(fields: Fields, *names: str) -> dict[str, Node]:
-    """Drop the named fields where they are "", which means not given, as templates print it."""
+    """Return the fields without the named ones that are "", which templates print for absent."""
     return {key: node for key, node in fields.items() if key not in names or node.value != ""}

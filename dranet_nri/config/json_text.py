@@ -1,4 +1,4 @@
-"""JSON text as plain Python values, with the duplicate keys that the standard parser accepts."""
+"""JSON text parser: plain Python values, with a record of duplicate keys."""
 
 import json
 from collections import Counter
@@ -8,12 +8,12 @@ from dranet_nri.errors import ConfigError
 
 
 class JsonObject(dict[str, object]):
-    """A JSON object that remembers the keys its text repeated; the last value is kept."""
+    """A JSON object with a record of its duplicate keys; the last value is kept."""
 
     __slots__ = ("repeated",)
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        """Keep the pairs in order, and each repeated key once."""
+        """Store the pairs in order, and each duplicate key once."""
         super().__init__(pairs)
         counts = Counter(key for key, _ in pairs)
         self.repeated = tuple(key for key, count in counts.items() if count > 1)
@@ -27,7 +27,7 @@ def load_json(text: str, path: str = "") -> object:
     """Parse one JSON document; objects become `JsonObject`.
 
     Raises:
-        ConfigError: the text is not JSON; the one violation says where.
+        ConfigError: the text is not JSON; the violation has the position.
     """
     try:
         return json.loads(text, object_pairs_hook=JsonObject, parse_constant=_refuse_constant)

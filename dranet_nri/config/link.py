@@ -1,9 +1,9 @@
-"""Settings of the link in the pod: queue length, alternative names, IPv6, and its VRF.
+"""Parser of link settings in the pod: queue length, alternative names, IPv6, VRF.
 
 Rules:
 1. Values are those of the kernel's sysctls (Documentation/networking/ip-sysctl.rst).
-2. A VRF takes all routes of the interface, so that `rules` are refused beside it. Without `table`
-   its table follows from its name, as in dranet.
+2. A VRF has all routes of the interface, so `rules` are refused with it. Without `table`, its table
+   is derived from its name, as in dranet.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from dranet_nri.model import AddressMode, VrfConfig, table_of
 _MIN_MTU_RA: Final = 1280  # RFC 8200
 _MAX_U32: Final = 2**32 - 1
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
-_TRANSMITS: Final = 100  # more would keep an address tentative for minutes
+_TRANSMITS: Final = 100  # with more, an address is tentative for minutes
 _SECONDS: Final = 86400
 
-# Field and its least and most value.
+# Field, minimum and maximum.
 NUMBERS: Final = {
     "txQueueLen": (0, INT32[1]),
     "dadTransmits": (0, _TRANSMITS),
@@ -34,7 +34,7 @@ NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LinkFields:
-    """The settings, None where not given; numbers by field."""
+    """The settings, None if absent; numbers by field."""
 
     numbers: dict[str, int | None]
     altnames: tuple[str, ...] | None
@@ -47,8 +47,8 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
     """Return the settings of the fields of `interface`.
 
     Args:
-        fields: of `interface`.
-        has_rules: the document has `rules`.
+        fields: fields of `interface`.
+        has_rules: whether the document has `rules`.
     """
     numbers = {
         name: fields[name].integer(low, high) if name in fields else None

@@ -1,21 +1,24 @@
-"""Merge of a claim's configuration entries for one request.
+"""Merge of a claim's configuration entries, per request.
 
 Rules:
 1. An entry applies if it is for this driver and names the request, its main request, or no request.
-2. Later entries win: the class first, then the claim. Within one origin, an entry that names the
-   subrequest ("req/sub") wins over one that names the main request or none.
-3. Interface fields merge one by one, and an explicit zero or false counts. Lists (addresses,
-   routes, rules, neighbors) replace: an entry with a list replaces the whole list.
+2. Later entries take precedence: the class first, then the claim. Within one origin, an entry for
+   the subrequest ("req/sub") takes precedence over one for the main request or for all.
+3. Interface fields merge one by one; an explicit zero or false is a value. A list (addresses,
+   routes, rules, neighbors) replaces the whole list.
 4. An entry without parameters is ignored.
 5. Each entry must be valid alone, and so must the merged result.
+6. A claim entry must keep the policy of each class entry (see policy).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.config.json_cursor import Node, Violations
 from dranet_nri.config.network import parse_network_config
+from dranet_nri.config.policy import POLICY, policy_violations, read_policy
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
@@ -35,10 +38,10 @@ class ConfigEntry:
     """One entry of `config`.
 
     Attributes:
-        driver: whose parameters these are.
-        parameters: the JSON object, not yet validated; empty ones say nothing.
-        requests: requests it is for ("req" or "req/sub"); empty for all.
-        path: where the parameters stand, put in front of each violation.
+        driver: driver of the parameters.
+        parameters: the JSON object, not validated; an empty one has no effect.
+        requests: its requests ("req" or "req/sub"); empty for all.
+        path: path of the parameters, a prefix of each violation.
     """
 
     source: ConfigSource
@@ -59,14 +62,14 @@ def select_config(
     """Return the configuration of one request ("req" or "req/sub").
 
     Args:
-        entries: all entries of the claim's allocation, the class's and the claim's, in their order.
+        entries: all entries of the claim's allocation, of class and claim, in order.
         request: name as in the allocation result.
-        first_valid_wins: dranet's order: the first entry that applies is taken alone, so that the
-            class beats the claim and nothing is merged. As with dranet, empty parameters count as
+        first_valid_wins: dranet's rule: only the first entry that applies is used, so that the
+            class takes precedence and nothing is merged. As in dranet, empty parameters count as
             an entry, and one for "req" does not apply to "req/sub".
 
     Raises:
-        ConfigError: an entry that applies is not valid, or the merged whole is not.
+        ConfigError: an entry that applies, or the merged result, is invalid.
     """
     ours = [entry for entry in entries if entry.driver == DRIVER_NAME]
     if first_valid_wins:
@@ -80,6 +83,7 @@ def select_config(
         if first_valid_wins and not broken:
             chosen = [chosen[index]]
             break
+    violations += () if violations else _forbidden(chosen)
     if violations:
         raise ConfigError(violations)
     ordered = sorted(chosen, key=lambda entry: _precedence(entry, request))
@@ -97,12 +101,29 @@ def _violations(entry: ConfigEntry) -> tuple[str, ...]:
     return ()
 
 
+def _forbidden(chosen: Sequence[ConfigEntry]) -> Iterator[str]:
+    """Yield what claim entries set against the policies of class entries."""
+    policies = [
+        read_policy(Node(entry.parameters[POLICY], POLICY, Violations()))
+        for entry in chosen
+        if entry.source is ConfigSource.CLASS and entry.parameters.get(POLICY) is not None
+    ]
+    for entry in chosen:
+        if entry.source is not ConfigSource.CLAIM:
+            continue
+        if entry.parameters.get(POLICY) is not None:
+            where = f"{entry.path}.{POLICY}" if entry.path else POLICY
+            yield f"{where}: only a DeviceClass can have a policy; remove it"
+        for policy in policies:
+            yield from policy_violations(policy, entry.parameters, entry.path)
+
+
 def _precedence(entry: ConfigEntry, request: str) -> tuple[bool, bool]:
     return entry.source is ConfigSource.CLAIM, "/" in request and request in entry.requests
 
 
 def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Return one object with the fields of both; above wins, objects merge, null gives nothing."""
+    """Return the union of both objects: `above` takes precedence, objects merge, null is absent."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)

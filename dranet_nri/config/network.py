@@ -2,9 +2,9 @@
 
 Rules:
 1. Fields, types and limits are those of dranet, so that existing claims work unchanged.
-2. Values that the kernel is certain to refuse at attach are refused here.
-3. A field that this version does not apply is refused, never accepted and ignored.
-4. `addresses: []` is not the same as no `addresses`: it requests an interface without any.
+2. Values that the kernel always refuses at attach are refused here.
+3. A field that this version does not apply is refused, not ignored.
+4. `addresses: []` differs from absent `addresses`: it requests an interface without addresses.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +26,7 @@ from dranet_nri.config.fields import (
 from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
 from dranet_nri.config.json_text import load_json
 from dranet_nri.config.link import read_link
+from dranet_nri.config.policy import POLICY, read_policy
 from dranet_nri.config.rdma import read_rdma
 from dranet_nri.config.scalars import (
     IpAddress,
@@ -57,7 +58,7 @@ MAX_PARAMETERS: Final = 10 * 1024
 
 MAX_PROFILE: Final = 253
 _MIN_MTU: Final = 68  # IPv4, RFC 791
-_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel takes IPv6 off the interface
+_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel disables IPv6 on the interface
 _SCOPE_UNIVERSE: Final = 0  # RT_SCOPE_*, linux/rtnetlink.h
 _SCOPE_LINK: Final = 253
 _MAX_TABLE: Final = 2**32 - 1  # RTA_TABLE and FRA_TABLE are 32 bits wide
@@ -73,7 +74,7 @@ def parse_network_config(document: object, path: str = "") -> NetworkConfig:
 
     Args:
         document: JSON text, or the object parsed from it.
-        path: where the document stands in a larger one; put in front of each violation.
+        path: path of the document in a larger one, a prefix of each violation.
 
     Raises:
         ConfigError: all violations of the document.
@@ -103,7 +104,8 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 
 
 def _network(node: Node) -> NetworkConfig:
-    fields = without_blank(node.fields((*TOP_FIELDS, "profile")), "profile")
+    fields = without_blank(node.fields((*TOP_FIELDS, "profile"), (POLICY,)), "profile")
+    given(fields, POLICY, read_policy)  # checked here, applied by the merge
     read_interface = partial(_interface, has_rules="rules" in fields)
     interface = given(fields, "interface", read_interface) or InterfaceConfig()
     ethtool = given(fields, ETHTOOL, read_ethtool) or EthtoolConfig()
@@ -195,7 +197,7 @@ def _addresses(node: Node) -> tuple[str, ...]:
 
 
 def _check_once(node: Node, cidr: str, before: list[str]) -> None:
-    """Complain of an address that the kernel takes once: of IPv6 whatever its prefix length."""
+    """Report a repeated address; for IPv6 also with another prefix length."""
     address = cidr.partition("/")[0]
     if cidr in before:
         node.complain("given twice; keep one")
@@ -215,7 +217,7 @@ def _at_least(node: Node, low: int) -> int | None:
 
 
 def _route(node: Node, own: frozenset[str]) -> RouteConfig:
-    """Read a route; own are the addresses that the claim gives the NIC."""
+    """Read a route; `own` are the claimed addresses of the NIC."""
     fields = without_blank(node.fields(ROUTE_FIELDS), "gateway", "source")
     destination = _required(node, fields, "destination", parse_network)
     version = destination.version if destination else 0
@@ -228,7 +230,7 @@ def _route(node: Node, own: frozenset[str]) -> RouteConfig:
         # fib_check_nh, net/ipv4/fib_semantics.c: a gateway is never in scope link.
         fields["gateway"].complain(f"not possible with scope {_SCOPE_LINK} (link); remove one")
     if isinstance(gateway, IPv6Address) and str(gateway) in own:
-        # ip6_validate_gw, net/ipv6/route.c; IPv4 takes it.
+        # ip6_validate_gw, net/ipv6/route.c; IPv4 accepts it.
         fields["gateway"].complain("is the NIC's own address; write the router's")
     if gateway and not int(gateway):
         scope = _SCOPE_LINK
@@ -281,7 +283,7 @@ def _required(node: Node, fields: Fields, name: str, parser: Callable[[str], T])
 
 
 def _address_of(node: Node, parser: Callable[[str], IpAddress], version: int) -> IpAddress | None:
-    """Return an address; complain if its family is not version (0: unknown)."""
+    """Return an address; report one whose family is not `version` (0: any)."""
     address = node.parsed(parser)
     if address and version not in {0, address.version}:
         node.complain(f"is IPv{address.version} but destination is IPv{version}; use one family")

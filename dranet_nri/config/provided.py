@@ -1,11 +1,12 @@
-"""Parameters that a provider adds below those of class and claim: a cloud, or a profile.
+"""Provided parameters: those of a cloud or profile, below those of class and claim.
 
 Rules:
-1. The claim wins over the cloud, and the cloud over the profile: field by field, and an explicit
-   false, 0 or empty list counts.
-2. Lists are joined, as in dranet: of two equal addresses, of two routes with one destination and
-   table, and of two neighbors with one destination, the stronger origin's stays.
-3. What a provider gives is checked alone, so that a violation names it, and the whole once more.
+1. The claim takes precedence over the cloud, and the cloud over the profile, field by field; an
+   explicit false, 0 or empty list is a value.
+2. Lists are joined, as in dranet. Of equal addresses, routes with one destination and table, and
+   neighbors with one destination, the one with higher precedence stays.
+3. The parameters of each provider are checked alone, so that a violation has its origin, and then
+   the result.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ class Provided:
     """Parameters of one provider.
 
     Attributes:
-        origin: put in front of each violation ("cloud AZURE", 'profile "fast"').
+        origin: prefix of each violation ("cloud AZURE", 'profile "fast"').
         parameters: NetworkConfig as JSON.
     """
 
@@ -34,14 +35,14 @@ class Provided:
 
 
 def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkConfig:
-    """Return the parameters of class and claim over those of providers.
+    """Return the parameters of class and claim merged over those of providers.
 
     Args:
-        provided: the strongest last.
-        own: of class and claim; its profile stays.
+        provided: provided parameters, the highest precedence last.
+        own: parameters of class and claim; keeps its profile.
 
     Raises:
-        ConfigError: what a provider gives is not valid, or the whole is not.
+        ConfigError: the parameters of a provider, or the result, are invalid.
     """
     given = [layer for layer in provided if layer.parameters]
     if not given:

@@ -1,4 +1,4 @@
-"""`rdma` and `interface.ipoib` of the parameters, and the resulting partition key."""
+"""Parser of `rdma` and `interface.ipoib`, and the resulting partition key."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ IPOIB: Final = "IPoIB"  # of interface.type
 TENANT: Final = "tenant"
 
 _PKEY: Final = re.compile(r"0x[0-9a-fA-F]{1,4}")
-_FULL: Final = 0x8000  # member of a partition who may talk to every other (InfiniBand, 10.9)
+_FULL: Final = 0x8000  # full membership of a partition (InfiniBand, 10.9)
 _MAX_PKEY: Final = 0xFFFF
 _PARTITION: Final = 0x7FFF  # the rest of a P_Key; as a value: the default partition
 
@@ -47,7 +47,7 @@ def _char_kinds(node: Node) -> tuple[CharKind, ...]:
 
 
 def read_ipoib(fields: Fields) -> IpoibConfig | None:
-    """Return the IPoIB child that the fields of `interface` ask for, None where they do not."""
+    """Return the IPoIB child in the fields of `interface`, None without one."""
     wanted = "type" in fields and fields["type"].value == IPOIB
     block = given(fields, "ipoib", _ipoib)
     if not wanted:
@@ -81,7 +81,7 @@ def _pkey(node: Node) -> int | None:
     if not value & _PARTITION:
         node.complain("names no partition; write the P_Key of one")
         return None
-    return value | _FULL  # as the kernel does: IPoIB is for full members
+    return value | _FULL  # as the kernel does: IPoIB requires full membership
 
 
 def _check_mtu(node: Node, mode: IpoibMode) -> None:
@@ -94,24 +94,24 @@ def _check_mtu(node: Node, mode: IpoibMode) -> None:
 
 
 def pkey_word(pkey: int) -> str:
-    """Return the partition key as people and documents write it."""
+    """Return the partition key in hexadecimal, as in documents."""
     return TENANT if pkey == TENANT_PKEY else f"0x{pkey:04x}"
 
 
 def choose_pkey(ipoib: IpoibConfig, table: Sequence[int], port: str) -> int | None:
-    """Return the partition key of an IPoIB child, None to take its parent's.
+    """Return the partition key of an IPoIB child, None for its parent's.
 
-    The kernel finds a key by its partition and takes a limited membership where there is no full
-    one (ib_find_pkey, drivers/infiniband/core/device.c); so do we. The tenant's is the one full
-    membership beside the default partition, as clouds give it to a virtual machine.
+    As in the kernel, a key is found by its partition, with a limited membership if there is no full
+    one (ib_find_pkey, drivers/infiniband/core/device.c). The tenant's key is the only full
+    membership besides the default partition, as clouds assign it to virtual machines.
 
     Args:
-        ipoib: what the claim asks for.
-        table: the port's P_Key table; empty slots are 0.
-        port: whose table it is ("mlx5_0 port 1").
+        ipoib: the claimed child.
+        table: P_Key table of the port; empty slots are 0.
+        port: name of the port in errors ("mlx5_0 port 1").
 
     Raises:
-        RefusedError: the key is not in the table, or none or several could be the tenant's.
+        RefusedError: the key is not in the table, or the tenant's key is missing or ambiguous.
     """
     if ipoib.pkey is None:
         return None

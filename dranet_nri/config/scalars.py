@@ -1,6 +1,6 @@
-"""Scalar parsers: one string of a document → its canonical form, or InvalidValueError.
+"""Scalar parsers: a string of a document → its canonical form, or InvalidValueError.
 
-Messages contain only the rule and the remedy; the caller puts the path and the value before them.
+Messages have only the rule and the remedy; the caller prefixes path and value.
 """
 
 import re
@@ -22,8 +22,8 @@ IpNetwork = IPv4Network | IPv6Network
 
 _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
 _PADDED: Final = re.compile(r"/0+(?=[0-9])")
-# Names that exist as directories of net.ipv4.conf, so the kernel refuses them (net/ipv4/devinet.c),
-# and the loopback interface that every pod has.
+# Directories of net.ipv4.conf, which the kernel refuses as names (net/ipv4/devinet.c), and the
+# loopback interface of every pod.
 _TAKEN_NAMES: Final = frozenset({"all", "default", "lo"})
 _NBSP: Final = 0xA0  # counts as white space in the kernel's byte-wise isspace() (lib/ctype.c)
 ETHERNET_BYTES: Final = 6
@@ -41,7 +41,7 @@ def parse_address(text: str) -> IpAddress:
     """Return a bare IP address; an IPv4-mapped one is the IPv4 address, as in Go's net.IP.
 
     Raises:
-        InvalidValueError: text is none, or has a zone or a prefix length.
+        InvalidValueError: text is not an address, or has a zone or a prefix length.
     """
     if "/" in text:
         raise InvalidValueError("must be an IP address without a prefix length; remove the /…")
@@ -58,10 +58,10 @@ def parse_address(text: str) -> IpAddress:
 
 
 def parse_gateway(text: str) -> IpAddress:
-    """Return the address of a gateway; 0.0.0.0 stands for a route of scope link.
+    """Return the address of a gateway; 0.0.0.0 means a route of scope link.
 
     Raises:
-        InvalidValueError: text is no address, or one that the kernel takes for no gateway
+        InvalidValueError: text is not an address, or the kernel refuses it as a gateway
             (fib_check_nh, net/ipv4/fib_semantics.c; ip6_route_info_create, net/ipv6/route.c).
     """
     address = parse_address(text)
@@ -75,7 +75,7 @@ def parse_source(text: str) -> IpAddress:
     """Return the preferred source of a route; 0.0.0.0 and :: let the kernel choose.
 
     Raises:
-        InvalidValueError: text is no address, or one that the kernel takes for no source
+        InvalidValueError: text is not an address, or the kernel refuses it as a source
             (RTA_PREFSRC).
     """
     address = parse_address(text)
@@ -87,10 +87,10 @@ def parse_source(text: str) -> IpAddress:
 
 
 def check_assignable(address: IpAddress) -> None:
-    """Refuse an address that the kernel gives to no NIC: some of IPv6 (net/ipv6/addrconf.c).
+    """Refuse an address that the kernel assigns to no NIC (IPv6: net/ipv6/addrconf.c).
 
     Raises:
-        InvalidValueError: says what kind of address it is.
+        InvalidValueError: the text has the kind of address.
     """
     kind = _narrow_kind(address) if address.version == 6 else ""
     if kind:
@@ -100,7 +100,7 @@ def check_assignable(address: IpAddress) -> None:
 
 
 def _narrow_kind(address: IpAddress) -> str:
-    """Return what makes an address none of a host, "" if nothing does."""
+    """Return the kind of an address that is not a host's, "" for a host address."""
     if address.is_multicast:
         return "a multicast address"
     if address.is_loopback:
@@ -132,9 +132,9 @@ def parse_prefix(text: str) -> tuple[IpAddress, int]:
 
 
 def parse_network(text: str) -> IpNetwork:
-    """Return the network of a CIDR; host bits are cleared, as the kernel demands of a route.
+    """Return the network of a CIDR; host bits are cleared, as the kernel requires for routes.
 
-    Zeros before the prefix length count for nothing, as for Go's net.ParseCIDR.
+    Leading zeros of the prefix length are ignored, as in Go's net.ParseCIDR.
 
     Raises:
         InvalidValueError: text is not in CIDR notation.
@@ -146,10 +146,10 @@ def parse_network(text: str) -> IpNetwork:
 def parse_mac(text: str) -> str:
     """Return a link-layer address of Ethernet or InfiniBand as lower-case colon-hex.
 
-    Takes colons, hyphens, groups of four digits with dots, or digits alone.
+    Accepts colons, hyphens, groups of four digits with dots, or digits only.
 
     Raises:
-        InvalidValueError: text is none of these, or of another length.
+        InvalidValueError: text has another form or length.
     """
     lower = text.lower()
     if _PAIRS.fullmatch(lower) or _QUADS.fullmatch(lower) or _BARE.fullmatch(lower):
@@ -171,7 +171,7 @@ def parse_own_mac(text: str) -> str:
     """Return a link-layer address that an interface may have.
 
     Raises:
-        InvalidValueError: text is no MAC, or an Ethernet one that is multicast or all zero,
+        InvalidValueError: text is not a MAC, or an Ethernet one that is multicast or all zero,
             which the kernel refuses (is_valid_ether_addr, linux/etherdevice.h).
     """
     mac = parse_mac(text)
@@ -182,10 +182,10 @@ def parse_own_mac(text: str) -> str:
 
 
 def parse_ifname(text: str) -> str:
-    """Return an interface name the kernel will take in a pod.
+    """Return an interface name that the kernel accepts in a pod.
 
     Raises:
-        InvalidValueError: says which rule of the name is broken.
+        InvalidValueError: the text has the broken rule.
     """
     if text in {".", ".."}:
         raise InvalidValueError('must not be "." or ".."; they are directory names')
@@ -205,11 +205,11 @@ def parse_ifname(text: str) -> str:
 def parse_rdma_name(text: str) -> str:
     """Return a name for an RDMA device.
 
-    The kernel takes more (a "/" or "%" too), but the name becomes a directory of sysfs and an
+    The kernel accepts more (also "/" and "%"), but the name is a directory of sysfs and an
     entry of lists such as NCCL_IB_HCA.
 
     Raises:
-        InvalidValueError: says which rule of the name is broken.
+        InvalidValueError: the text has the broken rule.
     """
     if len(text.encode(errors="surrogatepass")) > _MAX_RDMA_NAME:
         raise InvalidValueError(f"is too long; at most {_MAX_RDMA_NAME} bytes fit")

@@ -109,7 +109,7 @@ def reread_rdma_devices(
     """Return the devices of the previous read, with some read again.
 
     Args:
-        sysfs: where sysfs is mounted.
+        sysfs: mount point of sysfs.
         before: devices of the previous read.
         names: names of the devices to read; one that is gone is left out.
         netlink_facts: the latest netlink facts.
@@ -128,7 +128,7 @@ def rdma_devices(
     """Return the RDMA devices of the sysfs's network namespace, sorted by name.
 
     Args:
-        sysfs: where sysfs is mounted.
+        sysfs: mount point of sysfs.
         netlink_facts: the latest netlink facts, None without.
     """
     with DirFd(sysfs / "class/infiniband") as folder:
@@ -145,7 +145,7 @@ def are_all_visible(sysfs: Path) -> bool:
     module's parameter (drivers/infiniband/core/device.c).
 
     Args:
-        sysfs: where sysfs is mounted.
+        sysfs: mount point of sysfs.
     """
     with DirFd(sysfs / "module/ib_core") as folder:
         return not folder.names() or folder.text("parameters/netns_mode") == "Y"

@@ -47,12 +47,12 @@ def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
     Links, addresses and routes are those of the calling thread's network namespace.
 
     Args:
-        sysfs_root: where a sysfs of the same namespace is mounted.
+        sysfs_root: mount point of a sysfs of the same namespace.
         azure_size: Azure's name of this machine's size, "" if unknown.
 
     Raises:
         KernelError: a netlink dump failed.
-        InvalidValueError: nothing is known of the size.
+        InvalidValueError: the VM size is unknown.
     """
     return inventory_from_facts(read_host(sysfs_root, azure_size))
 
@@ -61,12 +61,12 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
     """Return the facts of a full scan.
 
     Args:
-        sysfs_root: where a sysfs of the same namespace is mounted.
+        sysfs_root: mount point of a sysfs of the same namespace.
         azure_size: Azure's name of this machine's size, "" if unknown.
 
     Raises:
         KernelError: a netlink dump failed.
-        InvalidValueError: nothing is known of the size.
+        InvalidValueError: the VM size is unknown.
     """
     return Scanner(sysfs_root, azure_size).scan(
         whole=True, privileged_facts=privileged.read_allowed_facts()
@@ -135,11 +135,11 @@ class Scanner:
         """Prepare; `scan` reads.
 
         Args:
-            sysfs_root: where a sysfs of the same namespace is mounted.
+            sysfs_root: mount point of a sysfs of the same namespace.
             azure_size: Azure's name of this machine's size, "" if unknown.
 
         Raises:
-            InvalidValueError: nothing is known of the size.
+            InvalidValueError: the VM size is unknown.
         """
         self._sysfs = sysfs_root
         self._size = parse_vm_size(azure_size)

@@ -57,7 +57,7 @@ def pci_functions(
     """Return the network functions (base class 02), and those with an address in `also`.
 
     Args:
-        sysfs: where sysfs is mounted.
+        sysfs: mount point of sysfs.
         also: addresses of functions of any class.
         names: looks up ids in the PCI ID database.
     """

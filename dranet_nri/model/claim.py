@@ -228,7 +228,14 @@ class AttachedDevice:
         return not self.home and bool(self.mtu or self.char_devices)
 
 
-GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of an attached claim with a closed gate
+# Reasons of a Failure. Each is the reason of an Event and of a condition as well.
+ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # also a reason of dranet
+GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # the claim is attached, but its gate is closed
+GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
+DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not on the host, or not usable
+RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are usable, but lack refused settings
+HUNG: Final = "NetworkDeviceStuck"  # recorded during a hang of the kernel
+FAULT: Final = "NetworkDeviceFault"  # an unexpected error
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +243,7 @@ class Failure:
     """Reason of the last failed attempt.
 
     Attributes:
-        reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
+        reason: one of the reasons above; a newer version may have others.
         message: one line: device, reason, remedy.
         time: Unix seconds of the last counted attempt.
         count: failed attempts for this pod that count (plan/retry.py).

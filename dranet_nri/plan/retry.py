@@ -19,7 +19,7 @@ from typing import Final
 
 from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Device, Failure, Observed
+from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, Device, Failure, Observed
 from dranet_nri.plan.identity import why_unclear
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import is_restored, is_usable, make_plan
@@ -28,8 +28,6 @@ from dranet_nri.plan.refusals import explained
 from dranet_nri.plan.restore import RestoreTarget, is_permanent
 from dranet_nri.plan.routes import absent_legs
 
-DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not on the host, or not usable
-RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are usable, but lack refused settings
 MAX_RESTORE_TRIES: Final = 10  # before a usable device counts as restored without the rest
 MAX_MESSAGE: Final = 2000  # characters; bounds the size of a record
 GONE: Final = (

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from dra_shim.status.reasons import EVENT_TYPES
 from dranet_nri.config import fields
 from dranet_nri.inventory import attribute_names
 from dranet_nri.inventory.attribute_names import AttributeMeaning
@@ -53,11 +54,27 @@ def attribute_table(known: Mapping[str, AttributeMeaning]) -> str:
     return table(("attribute", "type", "value"), rows)
 
 
+def event_table() -> str:
+    """Return the table of Events."""
+    rows = (
+        (
+            f"`{event.reason}`",
+            "Warning" if event.warning else "Normal",
+            event.kind,
+            event.meaning,
+        )
+        for event in EVENT_TYPES
+    )
+    return table(("reason", "type", "object", "meaning"), rows)
+
+
 TABLES: Final = {
+    "events": event_table(),
     **{
         name: field_table(known) for name, known in fields.TOP_FIELDS.items() if name != "interface"
     },
     "interface": field_table(fields.INTERFACE_FIELDS),
+    "policy": field_table(fields.POLICY_FIELDS),
     "attributes-standard": attribute_table(attribute_names.STANDARD),
     "attributes-every-device": attribute_table(attribute_names.EVERY_DEVICE),
     "attributes-rdma": attribute_table(attribute_names.WITH_RDMA),

@@ -12,6 +12,7 @@ import pytest
 
 import dra_shim.cli
 import dranet_nri.cli
+from dra_shim.status.reasons import EVENT_TYPES
 from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -227,3 +228,24 @@ def test_files_have_the_version_of_the_project(path: str, pattern: str) -> None:
     found = re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE | re.DOTALL)
 
     assert set(found) == {project["version"]}
+
+
+def test_each_warning_event_has_a_section_in_troubleshooting() -> None:
+    """The table of all Events is generated (hack/gen-reference --check)."""
+    page = ROOT / "manifests/docs/troubleshooting.md"
+    sections = re.split(r"^## ", prose(page).partition("<!-- end -->")[2], flags=re.MULTILINE)
+    named = {reason for section in sections for reason in INLINE.findall(section)}
+
+    assert not {event.reason for event in EVENT_TYPES if event.warning} - named
+
+
+def test_documents_name_no_event_that_is_not_posted() -> None:
+    """`NetworkDevice…` and `Claim…` in a document are reasons of Events or of conditions."""
+    conditions = {"NetworkDeviceReady", "NetworkDeviceDetaching", "NetworkDeviceDetached"}
+    named = {
+        reason
+        for path in PAGES
+        for reason in re.findall(r"`((?:NetworkDevice|RDMADevice|Claim)[A-Z]\w+)`", prose(path))
+    }
+
+    assert named - conditions <= {event.reason for event in EVENT_TYPES}

@@ -176,7 +176,7 @@ _FAIL_CLOSED: Final = (
     Break(
         "the gate opens for a sandbox that ended during its attach",
         _ATTACHER,
-        "if pod.sandbox_id in self.live:  # else the pod's next one would find its spec",
+        "if pod.sandbox_id in self.live:",
         "if True:",
         f"{_TEST_GATE_ORDER}::test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach",
     ),
@@ -198,8 +198,8 @@ _FAIL_CLOSED: Final = (
     Break(
         "the gate is open while the NIC leaves",
         _ATTACHER,
-        "unclosed = self.gate.try_close(attachment.claim.uid)",
-        'unclosed = ""',
+        "close_error = self.gate.try_close(attachment.claim.uid)",
+        'close_error = ""',
         f"{_TEST_GATE_ORDER}::test_the_gate_is_shut_before_a_nic_leaves_its_pod",
     ),
     Break(

@@ -10,6 +10,9 @@ _HAZARDS: Final = "dranet_nri/inventory/hazards.py"
 _HOST: Final = "dranet_nri/kernel/host.py"
 _PRIVILEGED: Final = "dranet_nri/facts/privileged.py"
 
+_POOL: Final = "dra_shim/pool/build.py"
+
+_TEST_POOL: Final = "tests/dra_shim/pool/test_build.py"
 _TEST_GUESSES: Final = "tests/dranet_nri/inventory/test_guesses.py"
 _TEST_HOST: Final = "tests/dranet_nri/kernel/test_host_facts.py"
 _TEST_PRIVILEGED: Final = "tests/dranet_nri/facts/test_privileged.py"
@@ -90,7 +93,7 @@ FIELD: Final = (
     Break(
         "a kernel that reports no parents makes every device unknown at attach",
         _HOST,
-        "parents = {} if told else sysfs_parents(sys_root, links)",
+        "parents = {} if has_parents else sysfs_parents(sys_root, links)",
         "parents: Parents = {}",
         f"{_TEST_HOST}::test_where_the_kernel_tells_no_parent_sysfs_does",
     ),
@@ -128,6 +131,61 @@ FIELD: Final = (
         'return "it is deprecated" if address.preferred_s == 0 else ""',
         'return ""',
         "tests/dranet_nri/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+    ),
+    Break(
+        "the devices of a claim return in the order of their attach",
+        "dranet_nri/attach/restorer.py",
+        "for device in devices[::-1]]",
+        "for device in devices][::-1]",
+        "tests/dranet_nri/attach/test_executor_detach.py"
+        "::test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach",
+    ),
+    Break(
+        "of a link with many altnames a part is read",
+        "dranet_nri/linux/netlink/socket.py",
+        "    return sock.recv(max(length, BUFFER_LEN))\n",
+        "    return sock.recv(min(length, BUFFER_LEN))\n",
+        "tests/system/kernel/test_large_links.py"
+        "::test_a_link_with_all_the_names_that_linux_lets_it_have_is_read",
+    ),
+    Break(
+        "the CDI id of a prepared claim changes with the boot",
+        "dra_shim/prepare/transactions.py",
+        "nonce = before[0].nonce if before else nonce_for(claim.ref.uid)",
+        "nonce = nonce_for(claim.ref.uid + terms.boot_id)",
+        "tests/dra_shim/prepare/test_cdi_ids.py"
+        "::test_after_a_reboot_the_record_is_another_one_with_the_same_id",
+    ),
+    Break(
+        "a server without taints is offered what cannot be attached",
+        _POOL,
+        "for device in offers if not _is_unattachable(device)",
+        "for device in offers",
+        f"{_TEST_POOL}::test_without_taints_what_cannot_be_attached_is_not_offered",
+    ),
+    Break(
+        "a PF is prepared while its VF is in a pod, where the server has no counters",
+        _POOL,
+        "        name: frozenset(members[own.set] - {name})\n",
+        "        name: frozenset()\n",
+        f"{_TEST_POOL}::test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same",
+    ),
+    Break(
+        "the health of a device in a pod is published once and stays",
+        _POOL,
+        "(_offer, node, device.name, *state),",
+        "(_offer, node, device.name),",
+        "tests/dra_shim/discovery/test_snapshot_memo.py"
+        "::test_a_device_in_a_pod_is_published_with_its_new_health",
+    ),
+    Break(
+        "a virtual NIC that a daemon renames as it returns is reported as gone",
+        "dranet_nri/kernel/observe.py",
+        '                or seen.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
+        "  # a daemon may rename it\n",
+        "",
+        "tests/system/kernel/test_grabbed.py"
+        "::test_c20_a_nic_that_a_daemon_acts_on_at_once_is_restored",
     ),
     *REPORTED,
 )

@@ -1,21 +1,21 @@
-"""The embedded allocator: claims and devices → allocations, or the reasons against them.
+"""Embedded allocator: claims and devices → allocations, or the reasons against them.
 
-    errors.py       claims that cannot be met
-    feasibility.py  claims that no search can meet
+    errors.py       claims that cannot be allocated
+    feasibility.py  claims that no search can allocate
     pools.py        slices or an inventory → pools
     capacity.py     consumption of a device's capacity
-    candidates.py   per request: each device with a verdict
+    candidates.py   each device with the checks of one request
     matching.py     feasibility of one constraint alone
     usage.py        devices, capacity and counters in use during the search
     search.py       depth-first, first fit, with back-tracking
-    explain.py      a failed search → lines, device by device
-    report.py       every check of every device, for people
+    explain.py      a failed search → reasons, device by device
+    report.py       all checks of all devices, for users
 
 Rules:
-1. Claims in their order, requests in theirs, alternatives in theirs, devices as listed; the first
-   whole answer wins.
-2. A selector that fails on a device that is tried stops everything, as it stops the scheduler.
-3. All claims are met or none is.
+1. Claims, requests, alternatives and devices are tried in their given order; the first complete
+   solution is used.
+2. A selector that fails on a tried device stops the search, as it stops the scheduler.
+3. All claims are allocated, or none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +68,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NamedClaim:
-    """One claim to be met; label is how messages call it ("default/nics")."""
+    """A claim to allocate; label is its name in messages ("default/nics")."""
 
     label: str
     spec: ClaimSpec
@@ -76,14 +76,14 @@ class NamedClaim:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One device given to one request.
+    """One device for one request.
 
     Attributes:
-        claim: position of the claim.
-        request: "req", or "req/sub" of firstAvailable.
-        admin_access: it only observes the device.
-        share_id: of this share of a shared device, "" if it has the device for itself.
-        consumed: (capacity, amount) of a shared device.
+        claim: index of the claim.
+        request: "req", or "req/sub" for firstAvailable.
+        admin_access: the claim only observes the device.
+        share_id: id of a share of the device, "" for the whole device.
+        consumed: (capacity, amount) pairs of the share.
     """
 
     claim: int
@@ -97,7 +97,7 @@ class Grant:
 def allocate(
     claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    stock: NodeInventory,
+    inventory: NodeInventory,
     node: str,
     *,
     new_uid: Callable[[], str],
@@ -108,22 +108,22 @@ def allocate(
     Args:
         claims: claims of one pod, in the pod's order.
         classes: device classes by name.
-        stock: the node's devices, those in use, and what the inventory leaves out.
-        node: the pool's name.
-        new_uid: gives each share of a device its id.
-        first_valid_config: dranet's order of configurations, see `select_config`.
+        inventory: the node's devices, those in use, and excluded devices.
+        node: name of the pool.
+        new_uid: returns an id for each share of a device.
+        first_valid_config: dranet's precedence of configurations, see `select_config`.
 
     Raises:
-        AllocationError: some claim cannot be met; says why, device by device.
+        AllocationError: a claim cannot be allocated; the text has the reason for each device.
         SelectorError: a selector is no CEL, or fails on a device that was tried.
         ConfigError: the configuration that applies to a chosen device is not valid for it.
     """
-    devices = {device.name: device for device in stock.devices}
+    devices = {device.name: device for device in inventory.devices}
     results: list[list[AllocatedDevice]] = [[] for _ in claims]
-    for grant in choose(claims, classes, supply_of(stock, node), new_uid=new_uid):
+    for grant in choose(claims, classes, supply_of(inventory, node), new_uid=new_uid):
         claim, device = claims[grant.claim], devices[grant.offer.name]
         config = NetworkConfig()
-        if not grant.admin_access:  # else whoever has the device configures it
+        if not grant.admin_access:  # otherwise the owner of the device configures it
             config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
             _check_device(claim.label, device, config, share=grant.offer.shared)
         results[grant.claim].append(_given(grant, node, device, config))
@@ -131,7 +131,7 @@ def allocate(
 
 
 def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> AllocatedDevice:
-    """Return a device as it is recorded."""
+    """Return a device in the form for a record."""
     request, _, subrequest = grant.request.partition("/")
     return AllocatedDevice(
         request,
@@ -152,11 +152,11 @@ def choose(
     *,
     new_uid: Callable[[], str],
 ) -> tuple[Grant, ...]:
-    """Return what each request gets, in the order of claims and requests.
+    """Return the devices of each request, in the order of claims and requests.
 
     Raises:
-        AllocationError: some claim cannot be met; says why, device by device.
-        SelectorError: a selector is no CEL, or fails on a device that was tried.
+        AllocationError: a claim cannot be allocated; the text has the reason for each device.
+        SelectorError: a selector is not valid CEL, or fails on a tried device.
     """
     wants = _wants(claims, classes, supply)
     search = Search(wants, supply)
@@ -172,13 +172,14 @@ def explained(
     *,
     new_uid: Callable[[], str],
 ) -> tuple[tuple[AlternativeReport, ...], tuple[Grant, ...], tuple[str, ...]]:
-    """Return every check of every device, what each request gets, and if nothing, why.
+    """Return all checks of all devices, the devices of each request, and the reasons if there are
+    none.
 
-    The reasons are those of the requests; the checks have those of the devices.
+    Reasons are those of the requests; checks have those of the devices.
 
     Raises:
-        AllocationError: a claim asks for what no search can meet.
-        SelectorError: a selector is no CEL.
+        AllocationError: a claim requests what no search can allocate.
+        SelectorError: a selector is not valid CEL.
     """
     wants = _wants(claims, classes, supply)
     search = Search(wants, supply)
@@ -220,10 +221,10 @@ def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
 def config_for(
     claim: NamedClaim, classes: Mapping[str, DeviceClass], request: str, *, first_valid: bool
 ) -> NetworkConfig:
-    """Return the configuration of a request ("req" or "req/sub"): the class's, then the claim's.
+    """Return the configuration of a request ("req" or "req/sub") from class and claim.
 
     Raises:
-        ConfigError: it is not valid.
+        ConfigError: the configuration is invalid.
     """
     users: dict[str, list[str]] = {}
     for asked in claim.spec.requests:

@@ -1,4 +1,4 @@
-"""Candidates of a request: each device with a verdict."""
+"""Candidates of a request: each device with its checks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ class CheckOutcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    ERROR = "error"  # a selector has no answer, which stops the scheduler
-    OPEN = "open"  # unknown, because nothing was decided
+    ERROR = "error"  # a selector failed, which stops the scheduler
+    OPEN = "open"  # unknown, because the search did not complete
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its subject, its result, its text, and the values that it read."""
+    """One check: its subject, result and text, and the values that it used."""
 
     what: str
     outcome: CheckOutcome
@@ -42,15 +42,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A device as one request sees it.
+    """A device with the checks of one request.
 
     Attributes:
-        checks: its selectors, all of them, whether or not an earlier one decided.
-        reason: which selector is false, "" if none is.
-        failure: the selector that failed, None if none did before the deciding one.
-        holder: its owner, where that matters to the request.
-        barrier: why it cannot be taken though the selectors choose it.
-        share: what the request would consume of it.
+        checks: results of all selectors, also after one that is false.
+        reason: the selector that is false, "" if none is.
+        failure: the selector that failed, None if none failed before one that is false.
+        holder: its owner, if that excludes the request.
+        barrier: why it cannot be allocated although its selectors match.
+        share: consumption of its capacity by the request.
     """
 
     offer: SliceDevice
@@ -63,20 +63,20 @@ class Candidate:
 
     @property
     def why_not(self) -> str:
-        """Return why it is out of the question, "" if it is not."""
+        """Return why the device is excluded, "" if it is not."""
         return self.holder or self.reason or self.barrier
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAlternative:
-    """One way to meet a request: the request itself, or one entry of firstAvailable.
+    """One alternative of a request: the request itself, or one entry of firstAvailable.
 
     Attributes:
-        claim: which one, by position.
-        label: how messages call the claim.
-        options: candidates it may take, or with allocationMode All must take.
-        count: how many of them.
-        blocked: why it cannot be met whatever else happens, "" if it can.
+        claim: index of the claim.
+        label: name of the claim in messages.
+        options: candidates to allocate; with allocationMode All, all of them.
+        count: number of devices.
+        blocked: why it can never be allocated, "" if it can.
     """
 
     claim: int
@@ -91,7 +91,7 @@ class RequestAlternative:
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """One request of one claim: the parts are tried in order."""
+    """One request of one claim: its alternatives are tried in order."""
 
     claim: int
     parts: tuple[RequestAlternative, ...]
@@ -103,10 +103,10 @@ Claims = Sequence[tuple[str, ClaimSpec]]
 def pending_requests(
     claims: Claims, classes: Mapping[str, DeviceClass], supply: CandidatePools
 ) -> tuple[PendingRequest, ...]:
-    """Return what is wanted, in order; the classes are known.
+    """Return the requests in order; all classes are known.
 
     Raises:
-        SelectorError: a selector is no CEL.
+        SelectorError: a selector is not valid CEL.
     """
     return tuple(
         PendingRequest(
@@ -122,7 +122,7 @@ def pending_requests(
 
 
 def show_attribute(value: OneOrMore) -> str:
-    """Return an attribute's value, or its values, for messages."""
+    """Return the value or values of an attribute for messages."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(show_attribute, value))}]"
     return value.text if isinstance(value, Version) else show(value)

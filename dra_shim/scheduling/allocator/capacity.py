@@ -10,7 +10,7 @@ from dra_shim.resourceapi import Capacity, Policy, SliceDevice
 
 @dataclass(frozen=True, slots=True)
 class CapacityShare:
-    """(capacity as published, amount) consumed of a shared device, or why it can never be."""
+    """(published capacity, amount) pairs that a share consumes, or why it is impossible."""
 
     amounts: tuple[tuple[str, Fraction], ...] = ()
     refusal: str = ""
@@ -20,7 +20,7 @@ NOTHING: Final = CapacityShare()
 
 
 def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> CapacityShare:
-    """Return what a request takes of a device: rounded up by the policy of each capacity."""
+    """Return the consumption of a request: rounded up by the policy of each capacity."""
     by_name = dict(asked)
     for name in by_name:
         if refusal := _lack(offer, name):
@@ -40,7 +40,7 @@ def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> Cap
 
 
 def _lack(offer: SliceDevice, name: str) -> str:
-    """Say that the device has no such capacity, "" if it has. Whole names are compared."""
+    """Return the error for a missing capacity, "" if the device has it. Names are qualified."""
     known = {amount.name for amount in offer.capacity}
     if name in known:
         return ""

@@ -1,4 +1,4 @@
-"""Errors of claims that cannot be met."""
+"""Errors of claims that cannot be allocated."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from dranet_nri.errors import DranetError
 
 
 class AllocationError(DranetError):
-    """Some claim cannot be met."""
+    """A claim cannot be allocated."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """Keep every line; the text joins them with "; "."""
+        """Store the lines; the text joins them with "; "."""
         super().__init__("; ".join(lines))
         self._lines = tuple(lines)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return one reason each; a device's line names the device."""
+        """Return one reason per line; the line of a device names it."""
         return self._lines

@@ -1,4 +1,4 @@
-"""Explanation of a search without an answer: lines with the reasons, device by device."""
+"""Explanation of a failed search: reasons, device by device."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -19,7 +19,7 @@ _REMEDY = "free a device, or relax the selectors or constraints"
 
 
 def explain(wants: Sequence[PendingRequest], supply: CandidatePools) -> tuple[str, ...]:
-    """Return why not all can be met, device by device."""
+    """Return why not all requests can be allocated, device by device."""
     lines: list[str] = []
     for part, alone in _unmet(wants, supply):
         lines.append(_headline(part, alone=alone))
@@ -28,14 +28,14 @@ def explain(wants: Sequence[PendingRequest], supply: CandidatePools) -> tuple[st
 
 
 def headlines(wants: Sequence[PendingRequest], supply: CandidatePools) -> tuple[str, ...]:
-    """Return why not all can be met, a line for each request."""
+    """Return why not all requests can be allocated, one line per request."""
     return tuple(_headline(part, alone=alone) for part, alone in _unmet(wants, supply))
 
 
 def _unmet(
     wants: Sequence[PendingRequest], supply: CandidatePools
 ) -> Iterator[tuple[RequestAlternative, bool]]:
-    """Yield the parts that cannot be met even if they were alone, or all if each can be."""
+    """Yield the alternatives that cannot be allocated even alone; all if each can be."""
     hopeless = [want for want in wants if _is_hopeless(want, supply)]
     for want in hopeless or wants:
         for part in want.parts:
@@ -43,7 +43,7 @@ def _unmet(
 
 
 def _is_hopeless(want: PendingRequest, supply: CandidatePools) -> bool:
-    """Whether the want cannot be met even if it were alone."""
+    """Return whether the request cannot be allocated even alone."""
     try:
         return not Search((want,), supply).run()
     except (SelectorError, AllocationError):
@@ -51,7 +51,7 @@ def _is_hopeless(want: PendingRequest, supply: CandidatePools) -> bool:
 
 
 def _best(part: RequestAlternative) -> int:
-    """Return how many devices the part could get if it were alone, or a little more."""
+    """Return an upper bound of the devices that the alternative can get alone."""
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for option in part.options:
         if not _missing(option, part):
@@ -121,7 +121,7 @@ def _shortage(part: RequestAlternative, *, alone: bool) -> str:
 
 
 def _of_shortage(part: RequestAlternative) -> str:
-    """Return what else helps where devices share what there is: capacity, or counters."""
+    """Return further remedies for devices that share capacity or counters."""
     if any(option.share.amounts for option in part.options):
         return ", or ask for less capacity"
     if any(option.offer.counters for option in part.options):

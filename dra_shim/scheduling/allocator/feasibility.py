@@ -1,4 +1,4 @@
-"""Claims that no search can meet, refused by name before the search."""
+"""Claims that no search can allocate, rejected before the search."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,10 +7,10 @@ from dra_shim.scheduling.allocator.errors import AllocationError
 
 
 def check_meetable(label: str, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> None:
-    """Refuse a claim that asks for nothing, for too much, or for a class that is not there.
+    """Reject a claim without devices, with too many devices, or with an unknown class.
 
     Raises:
-        AllocationError: names each request and what is wrong.
+        AllocationError: all invalid requests with their errors.
     """
     lines = [f"claim {label}: {reason}" for reason in _reasons(spec, classes)]
     if lines:

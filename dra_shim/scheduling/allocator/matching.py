@@ -2,9 +2,9 @@
 
 Rules:
 1. The constraint is checked alone, with the requests that it binds. Other constraints and requests,
-   and exhausted capacity and counters, do not count.
-2. An answer is always true. Where it would take a search of its own, there is no answer: lists of
-   values that must differ, many alternatives, devices on which a selector fails.
+   and exhausted capacity and counters, are ignored.
+2. An answer is always true. There is no answer where it would need a search: lists of values that
+   must differ, many alternatives, devices on which a selector fails.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,9 +16,10 @@ from dra_shim.resourceapi import MAX_DEVICES, Constraint
 from dra_shim.scheduling.allocator.candidates import Candidate, PendingRequest, RequestAlternative
 from dra_shim.scheduling.allocator.usage import Values, values_of
 
-MAX_WAYS: Final = 16  # choices among alternatives that are tried
+MAX_WAYS: Final = 16  # combinations of alternatives that are tried
 
-Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it may have, one each
+# for each requested device: the tokens that it can have, of which it needs one
+Slots = list[list[Hashable]]
 
 
 def can_meet(
@@ -29,7 +30,8 @@ def can_meet(
 ) -> bool | None:
     """Return whether devices exist that meet a constraint with this one; None if unknown.
 
-    The device has the attribute. It counts as one of the part's, whatever else excludes it.
+    The device has the attribute. It counts as one of the alternative's devices, even if another
+    check excludes it.
     """
     others = [
         want.parts
@@ -61,7 +63,9 @@ def _can_meet(
 
 
 def _is_plain(option: Candidate, constraint: Constraint) -> bool:
-    """Whether it is known that a device may be had, and which one value counts for it."""
+    """Return whether the device can be allocated for certain, with a single value for the
+    constraint.
+    """
     several = constraint.distinct and len(values_of(option.offer, constraint.attribute)) > 1
     return option.failure is None and not several
 
@@ -69,7 +73,7 @@ def _is_plain(option: Candidate, constraint: Constraint) -> bool:
 def _options(
     part: RequestAlternative, candidate: Candidate, *, first: bool
 ) -> tuple[list[Candidate], int]:
-    """Return what a part may have beside the device, and how many it still wants of it."""
+    """Return the further candidates of an alternative, and the number of devices it still needs."""
     others = [
         option
         for option in part.options
@@ -104,7 +108,7 @@ def _sharing(
     numbers: Iterable[int],
     attribute: str,
 ) -> Slots:
-    """Return the slots of devices with a value; a shared device has a token for each."""
+    """Return the slots of devices with a value; each share of a shared device has a token."""
     return [
         [(option.offer.id, (which, turn) if option.offer.shared else ()) for option in some
          if value in values_of(option.offer, attribute)]
@@ -114,7 +118,7 @@ def _sharing(
 
 
 def _all_placed(slots: Slots) -> bool:
-    """Whether each slot can have a token of its own: augmenting paths."""
+    """Return whether each slot can have its own token (augmenting paths)."""
     held: dict[Hashable, int] = {}
 
     def place(slot: int, seen: set[Hashable]) -> bool:

@@ -12,11 +12,11 @@ from dranet_nri.model import DRIVER_NAME
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Devices of one driver that this node can use, in the driver's order.
+    """Devices of one driver for this node, in the order of the driver.
 
     Attributes:
-        counters: what its devices draw on together.
-        problem: why nothing can be taken from it, "" if all is well.
+        counters: counter sets of the pool.
+        problem: why the pool is unusable, "" if it is usable.
     """
 
     driver: str
@@ -28,12 +28,12 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePools:
-    """Pools in the order they are tried.
+    """Pools in the order of the search.
 
     Attributes:
-        in_use: device → its owner, as messages name it.
-        excluded: (name, why) of devices that are not published.
-        shares: shared device → what is consumed of each of its capacities.
+        in_use: device → owner, in the form for messages.
+        excluded: (name, reason) of devices that are not published.
+        shares: shared device → consumption of each capacity.
     """
 
     pools: tuple[Pool, ...]
@@ -43,11 +43,11 @@ class CandidatePools:
 
 
 def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]) -> CandidatePools:
-    """Return what is left once other claims have what they have.
+    """Return the pools without the devices of other claims.
 
     Args:
-        supply: what there is.
-        taken: owners of devices, as messages name them.
+        supply: the pools.
+        taken: device → owner, in the form for messages.
     """
     in_use = dict(supply.in_use)
     shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
@@ -61,29 +61,34 @@ def without(supply: CandidatePools, taken: Iterable[tuple[str, AllocatedResult]]
     return replace(supply, in_use=in_use, shares=shares)
 
 
-def supply_of(stock: NodeInventory, node: str) -> CandidatePools:
-    """Return a node's own devices as the pool that this driver publishes."""
+def supply_of(inventory: NodeInventory, node: str) -> CandidatePools:
+    """Return a node's devices as the pool that this driver publishes."""
     resources = driver_resources(
-        node, stock.devices, stock.shared, stock.unhealthy, stock.physical, stock.near
+        node,
+        inventory.devices,
+        inventory.shared,
+        inventory.unhealthy,
+        inventory.physical,
+        inventory.near,
     )
     return CandidatePools(
         (Pool(DRIVER_NAME, node, resources.offers, resources.counters),),
-        {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
-        stock.excluded,
+        {(DRIVER_NAME, node, name): who for name, who in inventory.in_use.items()},
+        inventory.excluded,
         {
             (DRIVER_NAME, node, name): {
                 capacity: Fraction(value) for capacity, value in amounts.items()
             }
-            for name, amounts in stock.given.items()
+            for name, amounts in inventory.given.items()
         },
     )
 
 
 def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
-    """Return the pools that have something for a node, ordered as the scheduler tries them.
+    """Return the pools with devices for a node, in the order of the scheduler.
 
-    Drivers, pools and slices by name; only a pool's highest generation counts. A slice chosen by
-    nodeSelector is taken to be for the node.
+    The order is that of driver, pool and slice names. Only the highest generation of a pool counts.
+    A slice with a nodeSelector is assumed to match the node.
     """
     members: dict[tuple[str, str], list[ResourceSlice]] = {}
     for entry in sorted(dict.fromkeys(slices), key=lambda one: (one.driver, one.pool, one.name)):
@@ -111,7 +116,7 @@ def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
 
 
 def _problem(slices: Sequence[ResourceSlice], counters: Sequence[CounterValue]) -> str:
-    """Return why a generation is not usable as the scheduler sees it."""
+    """Return why a generation is unusable for the scheduler."""
     title = f"pool {slices[0].driver}/{slices[0].pool}"
     counts = {resource_slice.count for resource_slice in slices}
     if counts != {len(slices)}:

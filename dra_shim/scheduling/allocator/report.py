@@ -1,4 +1,4 @@
-"""Allocation report: every check of every device per request, and the result."""
+"""Allocation report: all checks of all devices per request, and the result."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from dra_shim.scheduling.allocator.search import Search
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One device as one request saw it."""
+    """Checks of one device for one request."""
 
     offer: SliceDevice
     chosen: bool
@@ -31,9 +31,9 @@ class AlternativeReport:
     """One request, or one entry of firstAvailable.
 
     Attributes:
-        claim: how messages call its claim.
-        asks: what it asks for, in words.
-        blocked: why it cannot be met whatever else happens, "" if it can.
+        claim: name of its claim in messages.
+        asks: description of the request.
+        blocked: why it can never be allocated, "" if it can.
     """
 
     claim: str
@@ -44,9 +44,9 @@ class AlternativeReport:
 
 
 def report(wants: Sequence[PendingRequest], search: Search) -> tuple[AlternativeReport, ...]:
-    """Return what each part saw, against what the search gave; before it ran, that is nothing.
+    """Return the checks of each alternative with the result of the search; before it ran, without.
 
-    Then a constraint tells whether it could be met with the device, were it the only one.
+    In that case a constraint is checked for whether the device could meet it alone.
     """
     picked = {
         (part.claim, part.request.name, candidate.offer.id)
@@ -160,7 +160,7 @@ def _prospect(
     candidate: Candidate,
     constraint: Constraint,
 ) -> Check:
-    """Return what becomes of a constraint where nothing was decided."""
+    """Return the state of a constraint if the search did not complete."""
     met = can_meet(unmet, part, candidate, constraint)
     outcome, text = {
         True: (CheckOutcome.PASSED, "with it this constraint alone can be met"),

@@ -9,39 +9,40 @@ from dra_shim.scheduling.allocator.errors import AllocationError
 from dra_shim.scheduling.allocator.pools import CandidatePools
 from dra_shim.scheduling.allocator.usage import Usage
 
-# Devices tried before giving up. A search that looks ahead needs few; only requests that compete
-# for the same devices without a constraint between them can come near.
+# Limit of tried devices. The look-ahead keeps the number low; only requests that compete for the
+# same
+# devices without a common constraint come near the limit.
 MAX_TRIES: Final = 20_000
 
 Pick = tuple[RequestAlternative, Candidate]
 
 
 class Search:
-    """One search; `run` it once.
+    """One search; call `run` once.
 
     Attributes:
-        books: present usage.
-        chosen: of each want, what it got; empty until found.
+        books: current usage.
+        chosen: devices of each request; empty before a solution.
     """
 
     def __init__(self, wants: Sequence[PendingRequest], supply: CandidatePools) -> None:
-        """Start with nothing given."""
+        """Start without allocated devices."""
         self._wants = wants
         self._tries = 0
         self.books = Usage(supply)
         self.chosen: list[list[Pick]] = [[] for _ in wants]
 
     def run(self) -> bool:
-        """Search; return whether all can be met.
+        """Search; return whether all requests can be allocated.
 
         Raises:
-            SelectorError: a selector failed on a device that was tried.
-            AllocationError: no answer was found within MAX_TRIES.
+            SelectorError: a selector failed on a tried device.
+            AllocationError: no solution was found within MAX_TRIES.
         """
         return self._place(0)
 
     def _place(self, index: int) -> bool:
-        """Meet want index and those after it, by its first part that allows it."""
+        """Allocate the request at index and all later ones, by its first possible alternative."""
         if index == len(self._wants):
             return True
         return any(self._begin(index, part) for part in self._wants[index].parts)
@@ -56,7 +57,9 @@ class Search:
         return self._can_finish(index, part, 0) and self._fill(index, part, 0)
 
     def _fill(self, index: int, part: RequestAlternative, start: int) -> bool:
-        """Give the part what it still lacks from option start on, then meet the later wants."""
+        """Allocate the missing devices of an alternative from option start on, then the later
+        requests.
+        """
         if len(self.chosen[index]) == part.count:
             return self._place(index + 1)
         for position in range(start, len(part.options)):
@@ -84,13 +87,13 @@ class Search:
         )
 
     def _is_open(self, part: RequestAlternative, option: Candidate) -> bool:
-        """Whether an option may be taken now; one whose selector failed is not yet decided."""
+        """Return whether an option can be allocated now; one with a failed selector counts."""
         if option.failure is not None:
             return not self.books.taken(part, option)
         return not self.books.obstacle(part, option)
 
     def _can_finish(self, index: int, part: RequestAlternative, start: int) -> bool:
-        """Look ahead: does each want still have enough options, taken by itself?"""
+        """Look ahead: return whether each request alone still has enough options."""
         if not self._has(part, start, part.count - len(self.chosen[index])):
             return False
         return all(

@@ -1,16 +1,17 @@
 """Usage during a search: devices, capacity, counters, and the values that constraints compare.
 
 Rules:
-1. distinctAttribute means pairwise different, as its API says. Schedulers up to 1.35 remember one
-   value for each request, so that of three devices the third is compared with the second only: a
-   claim they meet that way is refused here, and nothing they would refuse is allocated.
-2. A device allocated with adminAccess is free after the search. During it, the device draws on
-   counters and capacity like any other, is allocated to a claim only once, and a later request of
-   the pod cannot have it exclusively.
-3. Values are compared as sets, one value as a set of one (KEP-5491): sets that match have something
-   in common, distinct sets have nothing.
-4. The shares of a shared device draw on its pool's counters once.
-5. A pool of which one counter is overdrawn allocates nothing that draws on any counter.
+1. distinctAttribute means pairwise different, as documented in the API. Schedulers up to 1.35 keep
+   one value per request, so that of three devices the third is compared only with the second. A
+   claim that is met only that way is refused here, and no claim is allocated that they would
+   refuse.
+2. A device with adminAccess is free after the search. During the search, it consumes counters and
+   capacity like any other, is allocated to a claim only once, and a later request of the pod cannot
+   have it exclusively.
+3. Values are compared as sets, a single value as a set of one (KEP-5491): sets match if they
+   intersect, and are distinct if they do not.
+4. All shares of a shared device consume the counters of its pool once.
+5. A pool with an overdrawn counter allocates no device that consumes counters.
 """
 
 from fractions import Fraction
@@ -21,15 +22,15 @@ from dra_shim.scheduling.allocator.candidates import Candidate, RequestAlternati
 from dra_shim.scheduling.allocator.pools import CandidatePools
 from dranet_nri.model import AttributeValue
 
-# With the type, so that true is not 1.
+# With the type, because True == 1 in Python.
 Values = frozenset[tuple[str, AttributeValue]]
 
 
 class Usage:
-    """The state of one search. What was taken last is given back first."""
+    """State of one search. Devices are released in reverse order."""
 
     def __init__(self, supply: CandidatePools) -> None:
-        """Start with what the supply says is in use."""
+        """Start with the devices that are in use."""
         self._takers: dict[DeviceId, list[RequestAlternative]] = {}
         self._shared = frozenset(supply.shares)
         self._consumed = {
@@ -48,14 +49,14 @@ class Usage:
                     self._draw(offer, -1)
 
     def obstacle(self, part: RequestAlternative, candidate: Candidate) -> str:
-        """Return why a part cannot take a device now, "" if it can."""
+        """Return why an alternative cannot get a device now, "" if it can."""
         found = self.taken(part, candidate) or self.exhausted(candidate)
         for constraint in part.constraints:
             found = found or self.conflict(part, candidate.offer, constraint)
         return found
 
     def taken(self, part: RequestAlternative, candidate: Candidate) -> str:
-        """Return the owner of a device that can be allocated once, "" if there is none."""
+        """Return the owner of an exclusive device, "" if there is none."""
         takers = self._takers.get(candidate.offer.id, [])
         if candidate.offer.shared:
             return ""
@@ -66,7 +67,7 @@ class Usage:
         )
 
     def exhausted(self, candidate: Candidate) -> str:
-        """Return which capacity or counter is used up, "" if none is."""
+        """Return the exhausted capacity or counter, "" if there is none."""
         offer = candidate.offer
         values = dict(offer.amounts)
         for name, amount in candidate.share.amounts:
@@ -85,7 +86,7 @@ class Usage:
         return self._overdrawn(offer) if offer.counters else ""
 
     def conflict(self, part: RequestAlternative, offer: SliceDevice, constraint: Constraint) -> str:
-        """Return how a device breaks a constraint, "" if it does not."""
+        """Return how a device violates a constraint, "" if it does not."""
         values = values_of(offer, constraint.attribute)
         if not values:
             return f"{constraint.kind} {constraint.attribute}: the device has no such attribute"
@@ -103,7 +104,7 @@ class Usage:
         return ""
 
     def take(self, part: RequestAlternative, candidate: Candidate) -> None:
-        """Take a device that has no obstacle."""
+        """Reserve a device without an obstacle."""
         offer = candidate.offer
         if not self._draws_already(offer):
             self._draw(offer, -1)
@@ -115,7 +116,7 @@ class Usage:
             self._compared.setdefault((part.claim, constraint), []).append(values)
 
     def give_back(self, part: RequestAlternative, candidate: Candidate) -> None:
-        """Give back the device that was taken last."""
+        """Release the device that was reserved last."""
         offer = candidate.offer
         self._takers[offer.id].pop()
         self._consume(candidate, -1)
@@ -149,7 +150,7 @@ class Usage:
 
 
 def values_of(offer: SliceDevice, name: str) -> Values:
-    """Return the values of an attribute with their type; none if the device has no such one."""
+    """Return the values of an attribute with their type; none if the device does not have it."""
     value = offer.attribute(name)
     if value is None:
         return frozenset()

@@ -139,6 +139,17 @@ def test_a_failure_is_told_at_its_time_and_warnings_once() -> None:
     )
 
 
+def test_a_failure_of_a_newer_version_keeps_its_reason() -> None:
+    record = attachment(phase=Phase.FAILED, failure=failure("new text", reason="NewReason"))
+
+    (posted,) = of_attachment(record, NOW)
+
+    assert (posted.kind, posted.reason, posted.message, posted.once, posted.warning) == (
+        *("Pod", "NewReason", "claim fast: new text"),
+        *(False, True),
+    )
+
+
 def test_a_pod_that_is_well_is_told_nothing() -> None:
     assert of_attachment(attachment(), NOW) == ()
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.executor import ATTACH_FAILED
 from dranet_nri.errors import AttachError, InvalidValueError, KernelError, RefusedError
 from dranet_nri.model import (
+    ATTACH_FAILED,
     Address,
     Allocation,
     AttachedDevice,

@@ -8,6 +8,7 @@ import pytest
 
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
+    DETACH_FAILED,
     Address,
     InterfaceConfig,
     NetnsId,
@@ -20,7 +21,6 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink, Op
 from dranet_nri.plan.programs import AttachTcx, DetachTcx
-from dranet_nri.plan.retry import DETACH_FAILED
 from tests.dranet_nri.attach.executor_journal import Crash
 from tests.dranet_nri.attach.executor_node import (
     CLAIMS,

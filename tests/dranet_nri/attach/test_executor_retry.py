@@ -5,9 +5,9 @@ from errno import EBUSY, EINVAL, ENETUNREACH
 import pytest
 
 from dranet_nri.errors import AttachError
-from dranet_nri.model import NetworkConfig, Phase, RouteConfig
+from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, NetworkConfig, Phase, RouteConfig
 from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
-from dranet_nri.plan.retry import DETACH_FAILED, MAX_RESTORE_TRIES, RESTORE_FAILED
+from dranet_nri.plan.retry import MAX_RESTORE_TRIES
 from tests.dranet_nri.attach.executor_node import DATA, Node, claim, failure_of, given, pci
 
 pytestmark = pytest.mark.process

@@ -8,6 +8,7 @@ import pytest
 from dranet_nri.errors import AttachError
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
+    RESTORE_FAILED,
     Address,
     Allocation,
     InterfaceConfig,
@@ -21,7 +22,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
-from dranet_nri.plan.retry import MAX_RESTORE_TRIES, RESTORE_FAILED
+from dranet_nri.plan.retry import MAX_RESTORE_TRIES
 from tests.dranet_nri.attach.executor_journal import Crash
 from tests.dranet_nri.attach.executor_node import (
     DATA,

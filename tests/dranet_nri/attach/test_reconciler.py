@@ -6,10 +6,11 @@ from unittest.mock import patch
 
 import pytest
 
-from dranet_nri.attach.watchdog import FAULT, HUNG
 from dranet_nri.cdi.names import cdi_ids
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
+    FAULT,
+    HUNG,
     Allocation,
     DeviceKey,
     Failure,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.watchdog import FAULT, HUNG, Watchdog
+from dranet_nri.attach.watchdog import Watchdog
 from dranet_nri.component.log import logger
 from dranet_nri.component.threads import set_step
-from dranet_nri.model import Attachment, Failure, Phase
+from dranet_nri.model import FAULT, HUNG, Attachment, Failure, Phase
 from tests.dranet_nri.hooks.plugin_node import node
 from tests.fakes.node import Node
 

@@ -171,9 +171,22 @@ def test_a_result_is_not_kept_by_the_thread_that_waits() -> None:
     assert found() is None
 
 
+def test_a_thread_of_another_loop_ends() -> None:
+    """It may be in the network namespace of another test."""
+    first = asyncio.run(in_thread(threading.current_thread))
+    second = asyncio.run(in_thread(threading.current_thread))
+    first.join()
+
+    assert second is not first
+    assert second in _waiting
+
+
 async def _idle_again(gate: Gate) -> None:
-    """Wait until the gate's thread has notified its caller: it is the last that began to wait."""
+    """Wait until the gate's thread has notified its caller: it takes the next job, or has ended."""
     gate.left.wait()
     while gate.thread not in _waiting:  # noqa: ASYNC110 (as above)
         await asyncio.sleep(0)
-    assert await in_thread(threading.current_thread) is gate.thread
+    await in_thread(threading.current_thread)
+    if gate.thread not in _waiting:
+        assert gate.thread is not None
+        gate.thread.join()

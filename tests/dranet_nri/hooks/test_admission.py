@@ -11,9 +11,18 @@ import pytest
 
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
-from dranet_nri.attach.watchdog import FAULT
 from dranet_nri.errors import KernelError, RefusedError
-from dranet_nri.model import Allocation, Attachment, Container, Edits, Mount, NetnsId, Phase, Pod
+from dranet_nri.model import (
+    FAULT,
+    Allocation,
+    Attachment,
+    Container,
+    Edits,
+    Mount,
+    NetnsId,
+    Phase,
+    Pod,
+)
 from dranet_nri.plan.ops import MoveLink
 from dranet_nri.state.reader import AllocationReader
 from tests.dranet_nri.hooks.plugin_node import node

@@ -11,9 +11,8 @@ from dranet_nri import cli
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import GATE_CLOSED, Allocation, Attachment, Phase
+from dranet_nri.model import DETACH_FAILED, GATE_CLOSED, Allocation, Attachment, Phase
 from dranet_nri.plan.ops import MoveLink
-from dranet_nri.plan.retry import DETACH_FAILED
 from tests.fakes.node import LATER, FullFs, Node
 
 pytestmark = pytest.mark.process

@@ -7,12 +7,10 @@ from itertools import accumulate
 import pytest
 
 from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
-from dranet_nri.model import Failure
+from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, Failure
 from dranet_nri.plan.retry import (
-    DETACH_FAILED,
     MAX_MESSAGE,
     MAX_RESTORE_TRIES,
-    RESTORE_FAILED,
     RestoreResult,
     has_tries_left,
     restore_failure,

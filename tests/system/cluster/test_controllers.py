@@ -14,7 +14,7 @@ from tests.system.cluster.site import EXAMPLES
 CONTROLLERS: Final = ("jobset", "leaderworkerset", "kueue", "kuberay")
 JOBS: Final = (
     *(f"controllers/{name}" for name in CONTROLLERS),
-    "numa-training/mpijob-aligned.yaml",
+    *("beyond-gpus/mpi", "numa-training/mpijob-aligned.yaml"),
 )
 
 

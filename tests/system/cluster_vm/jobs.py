@@ -43,8 +43,10 @@ def prepared(document: Object) -> Object:
 
 
 def pod_specs(document: Object) -> Iterator[Object]:
-    """Yield the pods that a Job or an MPIJob makes."""
+    """Yield the pod that a document is, or those that a Job or an MPIJob makes."""
     spec = document.get("spec", {})
+    if document["kind"] == "Pod":
+        yield spec
     if document["kind"] == "Job":
         yield spec["template"]["spec"]
     for replica in spec.get("mpiReplicaSpecs", {}).values():

@@ -1,10 +1,10 @@
-"""Cross-checks of several documents, for the verb `validate`.
+"""Cross-checks of several documents, for the command `validate`.
 
 Rules:
 1. A request counts as one for this driver if a configuration of this driver names it, if its class
-   or a selector does, or if it is the only one of its claim: parameters without requests are for
-   all.
-2. Classes that are not among the files add nothing; they may be in the cluster already.
+   or a selector names the driver, or if it is the only one of its claim: parameters without
+   requests apply to all.
+2. Classes that are not among the files are ignored, because the cluster may have them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,10 +49,10 @@ class CrossCheck:
 
 
 def cross_check(documents: Sequence[Document]) -> CrossCheck:
-    """Return what is wrong with documents that are right alone.
+    """Return the errors of documents that are valid alone.
 
     Raises:
-        ConfigError: two classes of one name differ.
+        ConfigError: two classes with the same name differ.
     """
     classes = classes_of(documents)
     claims = [document for document in documents if isinstance(document, Claim)]
@@ -93,7 +93,7 @@ def _full(namespace: str, name: str) -> str:
 
 
 def _names(document: Document) -> Iterator[str]:
-    """Yield the attributes that no device has; such a selector fails or never matches."""
+    """Yield attributes that no device has; such a selector fails or never matches."""
     for cel in _expressions(document):
         for line in unknown_attributes(cel.expression):
             yield f"{cel.path}: {line}"
@@ -116,7 +116,9 @@ def _expressions(document: Document) -> Iterator[Cel]:
 
 
 def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
-    """Yield what the devices of a claim cannot all have; each alternative alone counts, too."""
+    """Yield parameters that the devices of a claim cannot all have; each alternative is checked
+    alone.
+    """
     alternatives = [part for request in claim.spec.requests for part in request.alternatives]
     found = dict.fromkeys(
         line
@@ -128,7 +130,7 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
 
 
 def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
-    """Return the requests that have no alternative."""
+    """Return the requests without an alternative."""
     return [request.alternatives[0] for request in spec.requests if len(request.alternatives) == 1]
 
 
@@ -225,7 +227,7 @@ def _missing(entry: PodClaimEntry, claims: Sequence[Claim]) -> str:
 def _listing(
     name: str, request: str, pod: PodSpec, requests: Mapping[str, tuple[ClaimRequest, ...]]
 ) -> str:
-    """Return what is wrong with an entry of a container's `resources.claims`, "" if nothing."""
+    """Return the error of an entry of a container's `resources.claims`, "" if there is none."""
     entries = [entry.name for entry in pod.claims]
     if name not in entries:
         listed = ", ".join(entries) or "none"

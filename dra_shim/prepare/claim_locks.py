@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Turns(Generic[T]):
+class ClaimLocks(Generic[T]):
     """Locks and tasks by claim."""
 
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -22,7 +22,7 @@ class Turns(Generic[T]):
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
     @contextmanager
-    def listed(self, tasks: Mapping[str, asyncio.Task[T | None]]) -> Iterator[None]:
+    def registered(self, tasks: Mapping[str, asyncio.Task[T | None]]) -> Iterator[None]:
         """Register tasks by claim UID, so that Unprepare can cancel them."""
         for uid, task in tasks.items():
             self.preparing.setdefault(uid, set()).add(task)
@@ -34,7 +34,7 @@ class Turns(Generic[T]):
                 if not self.preparing[uid]:
                     del self.preparing[uid]
 
-    def end(self, claim_uid: str) -> None:
+    def cancel(self, claim_uid: str) -> None:
         """Cancel the task that prepares the claim."""
         for task in self.preparing.get(claim_uid, ()):
             task.cancel()
