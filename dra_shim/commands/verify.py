@@ -20,7 +20,7 @@ from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, count_of
 from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
-from dranet_nri.errors import InvalidValueError
+from dranet_nri.errors import ConfigError, InvalidValueError
 
 IMAGE: Final = "docker.io/library/ubuntu:24.04"
 IMAGE_WITH_TORCH: Final = "nvcr.io/nvidia/pytorch:25.08-py3"
@@ -88,9 +88,10 @@ def main(args: argparse.Namespace) -> int:
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
+    wanted = _requirements(args)
     # As Ctrl-C: the clean-up runs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    lines = _measured(args, course)
+    lines = _measured(args, course, wanted)
     if args.svg:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
@@ -98,7 +99,7 @@ def main(args: argparse.Namespace) -> int:
     return 1 if count_of(lines, Outcome.FAILED) else 0
 
 
-def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
+def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements) -> list[Line]:
     namespace = new_namespace()
     kubectl = Kubectl(args.kubeconfig, args.context, namespace)
     nodes = [name for name in args.nodes.split(",") if name]
@@ -109,7 +110,6 @@ def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
             f"--nodes: a measurement needs two, and there is {found}: name a node twice for two "
             "pods on it, or check that the driver runs (`kubectl get resourceslices`)"
         )
-    wanted = _requirements(args)
     start = time.monotonic()
 
     def progress(text: str) -> None:
@@ -125,7 +125,10 @@ def _requirements(args: argparse.Namespace) -> PodRequirements:
     Raises:
         ConfigError: the file of --pod cannot be read, or has no Pod with one container.
     """
-    base = base_pod(read_text(args.pod)) if args.pod else {}
+    try:
+        base = base_pod(read_text(args.pod)) if args.pod else {}
+    except ConfigError as error:
+        raise ConfigError([f"--pod {args.pod}: {line}" for line in error.violations]) from None
     default = IMAGE_WITH_TORCH if args.collectives else IMAGE
     return PodRequirements(
         args.image or ("" if base else default), args.device_class, args.nics, args.gpu_class,

@@ -76,7 +76,7 @@ def base_pod(text: str) -> Document:
             return dict(pod)
     except (yaml.YAMLError, KeyError, TypeError, ValueError):
         pass
-    raise ConfigError(["--pod: give one document of kind Pod, whose one container has `image`"])
+    raise ConfigError(["give one document of kind Pod, whose one container has `image`"])
 
 
 def namespace_document(name: str) -> Document:

@@ -35,8 +35,8 @@ from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.pod_network import PodNetwork, child_network
 
-PERIOD_S: Final = 30.0  # between two looks for orphaned links on a node without children
-WATCHED_S: Final = 120.0  # after the last child; the kernel ends a namespace within seconds
+PERIOD_S: Final = 30.0  # of scans for orphaned links on a node without children
+WATCHED_S: Final = 120.0  # of scans in each round after the last child; a namespace ends in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,10 @@ def _parent(
 
 @dataclass(slots=True)
 class OrphanSchedule:
-    """Times to look for orphaned links: a look costs a netlink dump.
+    """Schedule of scans for orphaned links, because a scan costs a netlink dump.
 
-    A round of reconciliation looks while a pod has a child or had one just now, else sometimes: a
-    link that was made by an earlier instance appears when the kernel ends its namespace.
+    Each reconcile scans while a pod has a child, and for WATCHED_S after; else every PERIOD_S: the
+    link of an earlier instance appears when the kernel ends its namespace.
 
     Attributes:
         clock: seconds since boot.
@@ -159,7 +159,7 @@ class OrphanSchedule:
     _watched_until: float = -inf
 
     def is_due(self, records: Iterable[Attachment]) -> bool:
-        """Whether to look now.
+        """Whether a scan is due.
 
         Args:
             records: all attachment records.
@@ -170,7 +170,7 @@ class OrphanSchedule:
         return now >= self._due or now < self._watched_until
 
     def looked(self) -> None:
-        """Note that all orphaned links of now are gone."""
+        """Record a completed scan."""
         self._due = self.clock() + PERIOD_S
 
 

@@ -68,7 +68,7 @@ class AttachController:
         hang_timeout_s: seconds after which a kernel call is reported as hung.
         watchdog: runs all kernel work.
         netns_refs: references to the pods' namespaces.
-        orphans: times to look for orphaned links.
+        orphans: schedule of scans for orphaned links.
         on_attached: called with the record of each attached claim.
     """
 

@@ -59,7 +59,5 @@ def _logged(value: object) -> object:
             return value
         case float():
             return round(value, 1)
-        case tuple():
-            return [str(item) for item in value]
         case _:
             return str(value)

@@ -31,7 +31,7 @@ SWITCHES: Final = frozenset({"coalesce.adaptiveRx", "coalesce.adaptiveTx"}) | {
 
 
 def read_ethtool(node: Node) -> EthtoolConfig:
-    """Return what the block asks for."""
+    """Return the parsed block."""
     fields = node.fields(ETHTOOL_FIELDS)
     features = _flags(fields, FEATURES)
     if FEATURES in fields:
@@ -116,9 +116,9 @@ def _flags(fields: Fields, group: str) -> dict[str, bool]:
 
 def _check_aliases(node: Node, features: dict[str, bool]) -> None:
     """Complain about two names of one group that contradict each other."""
-    said: dict[str, str] = {}
+    first_name: dict[str, str] = {}
     for name, state in features.items():
         pattern = FEATURE_ALIASES.get(name, name)
-        other = said.setdefault(pattern, name)
+        other = first_name.setdefault(pattern, name)
         if features[other] is not state:
             node.complain(f"{other} and {name} are the same feature; keep one")

@@ -90,9 +90,9 @@ def placements(host: AzureHost | None) -> Mapping[str, Placement]:
     """
     if host is None:
         return _NOTHING
-    told = _BY_SIZE.get(_CANONICAL.get(host.vm_size.lower(), ""))
+    by_size = _BY_SIZE.get(_CANONICAL.get(host.vm_size.lower(), ""))
     seen = (table for table in (_ND_V4, _ND_V5) if _gpus(table) == host.gpu_domains)
-    return told or next(seen, _NOTHING)
+    return by_size or next(seen, _NOTHING)
 
 
 def _gpus(table: _Table) -> frozenset[str]:

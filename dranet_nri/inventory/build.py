@@ -172,8 +172,8 @@ class _Draft:
         if not reason:
             reason, ifname = why_invalid(device, self._devices), ""
         if reason:
-            said = f"{ifname}: {reason}" if ifname not in ("", name) else reason
-            self._excluded.append((name, said))
+            text = f"{ifname}: {reason}" if ifname not in ("", name) else reason
+            self._excluded.append((name, text))
             if netdev and netdev.link.index in self._staying:
                 self._parents[name] = device
         else:

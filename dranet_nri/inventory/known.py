@@ -59,9 +59,9 @@ def with_parents(inventory: Inventory, names: Collection[str]) -> Inventory:
 def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ...]:
     attributes = dict(live.attributes) | dict(known.attributes)
     if live.rdma_devices:
-        told = dict(live.attributes)
+        live_attributes = dict(live.attributes)
         attributes = {name: value for name, value in attributes.items() if name not in RDMA_NAMES}
-        attributes |= {name: told[name] for name in RDMA_NAMES & told.keys()}
+        attributes |= {name: live_attributes[name] for name in RDMA_NAMES & live_attributes.keys()}
     return within_budget(attributes)
 
 

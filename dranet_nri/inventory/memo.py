@@ -1,10 +1,10 @@
-"""Memo: results of pure functions, reused in the next pass where the inputs are the same objects.
+"""Memo: cache of the results of pure functions between passes, while inputs are the same objects.
 
 Rules:
-1. Inputs are compared by identity: facts that did not change stay the same objects (facts/scan.py),
-   and a comparison of values costs as much as the work that it saves.
-2. A result depends on its key and its inputs alone.
-3. What a pass does not use is forgotten after it.
+1. Inputs are compared by identity: unchanged facts stay the same objects (facts/scan.py), and a
+   comparison of values costs as much as the computation.
+2. A result depends only on its key and its inputs.
+3. A result that a pass does not use is removed after it.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Results of the last pass and of the current one. For one thread at a time."""
+    """Results of the last and the current pass. For one thread at a time."""
 
     def __init__(self) -> None:
-        """Begin with no results."""
+        """Start without results."""
         self._before: dict[Hashable, tuple[tuple[object, ...], object]] = {}
         self._now: dict[Hashable, tuple[tuple[object, ...], object]] = {}
 
@@ -27,12 +27,12 @@ class Memo:
         self._before, self._now = self._now, {}
 
     def kept(self, key: Hashable, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """Return the result of a computation; that of the last pass if it had the same inputs.
+        """Return the result of a computation, cached from the last pass if inputs are the same.
 
         Args:
-            key: names the computation, and what it is about.
-            inputs: all that it depends on besides.
-            compute: does it.
+            key: identifies the computation and its subject.
+            inputs: its inputs.
+            compute: the computation.
         """
         known = self._before.get(key)
         if known is None or len(known[0]) != len(inputs) or not all(map(is_, known[0], inputs)):

@@ -5,7 +5,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-MAX_NAMES: Final = 4096  # kept: a scan asks for the name of each function several times
+MAX_NAMES: Final = 4096  # cached: a scan requests the name of each function several times
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 

@@ -35,6 +35,6 @@ def own_rdma(
         device for device in devices if device.parent and (device.bus, device.parent) == place
     )
     may_be_apart = not below and key.bus not in {"", NETVSC_BUS}
-    asked = [device for device in devices if may_be_apart or not device.parent]
-    named = naming(asked) if asked and key.name else ()
-    return (*below, *(device for device in asked if device.name in named))
+    candidates = [device for device in devices if may_be_apart or not device.parent]
+    named = naming(candidates) if candidates and key.name else ()
+    return (*below, *(device for device in candidates if device.name in named))

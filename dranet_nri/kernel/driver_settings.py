@@ -1,8 +1,8 @@
-"""Messages of the family "ethtool" for settings of a driver, and its ioctls for RSS.
+"""Driver settings: messages of the netlink family "ethtool", and ethtool ioctls for RSS.
 
-Numbers are those of linux/ethtool_netlink.h and linux/ethtool.h. A reply has only the settings that
-the driver has. The family sets an indirection table since Linux 6.17, the ioctls in each version;
-any socket takes them, for the network namespace that it belongs to.
+Numbers are those of linux/ethtool_netlink.h and linux/ethtool.h. A reply has only settings that the
+driver supports. Netlink can set an indirection table since Linux 6.17, ioctls in all versions; they
+work on any socket, for its network namespace.
 """
 
 import ctypes
@@ -32,13 +32,13 @@ _U32: Final = struct.Struct("=I")
 
 @dataclass(frozen=True, slots=True)
 class GroupMessages:
-    """The messages of one group of settings.
+    """Messages of one group of settings.
 
     Attributes:
         get, set: numbers of the messages (ETHTOOL_MSG_*).
         numbers: attribute of each setting, of 32 bits.
         switches: attribute of each setting, of 8 bits.
-        maxima: how far in front of a setting the attribute of its maximum is, 0: there is none.
+        maxima: offset from a setting's attribute down to that of its maximum, 0 without one.
     """
 
     get: int

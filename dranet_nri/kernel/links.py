@@ -147,14 +147,14 @@ def _bring_back(
     what = str(op)
     if _found(source.netlink, what, op.index) is not None:
         return
-    stray = _found(target.netlink, what, name) or _found(target.netlink, what, op.name)
-    if stray is None:
+    moved = _found(target.netlink, what, name) or _found(target.netlink, what, op.name)
+    if moved is None:
         return
-    body = encode(LinkMessage, {"index": stray.index}, [("IFLA_NET_NS_FD", source.fd)])
+    body = encode(LinkMessage, {"index": moved.index}, [("IFLA_NET_NS_FD", source.fd)])
     try:
         target.netlink.do(what, RTM_NEWLINK, 0, body)
     except KernelError as error:
-        detail = f"{cause.detail}; it is in {op.target} as {stray.name}: {error}"
+        detail = f"{cause.detail}; it is in {op.target} as {moved.name}: {error}"
         raise KernelError(what, cause.code, detail) from cause
 
 

@@ -1,4 +1,4 @@
-"""The operations on settings of a net device's driver."""
+"""Operations on driver settings of a net device."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ class SetDriver:
     """Set rings, channels, coalescing or flow control (ETHTOOL_MSG_*_SET).
 
     Attributes:
-        settings: of one group.
-        claimed: whether a claim asks for it; else it is restored.
+        settings: settings of one group.
+        claimed: whether they are claimed; else they are restored.
     """
 
     ns: Ns
@@ -30,7 +30,7 @@ class SetRss:
 
     Attributes:
         table: see RssState; (): the driver's default, which follows the number of queues.
-        claimed: whether a claim asks for it; else it is restored.
+        claimed: whether it is claimed; else it is restored.
     """
 
     ns: Ns

@@ -1,12 +1,12 @@
-"""Settings of a net device's driver: the claim's values checked on a device, and the difference.
+"""Plans for driver settings of a net device: checks the claim's values, and sets the difference.
 
 Rules:
-1. They are the device's own, and a move keeps them, as offload features (see offloads).
-2. Only groups that a claim names are read, set and restored.
-3. The indirection table of receive-side scaling must name queues that exist: it is set before the
-   number of channels is lowered, and after the number is raised.
-4. A table that is the driver's default is restored as such: a table that a user set would keep the
-   driver from following the number of channels (IFF_RXFH_CONFIGURED).
+1. A move keeps them, like offload features (see offloads).
+2. Only claimed groups are read, set and restored.
+3. The indirection table of receive-side scaling must refer to existing queues: it is set before the
+   number of channels decreases, and after it increases.
+4. The default table is restored as the default: with a table set by a user, the driver does
+   not adapt it to the number of channels (IFF_RXFH_CONFIGURED).
 """
 
 from itertools import accumulate, groupby
@@ -23,7 +23,7 @@ def settings_of_claim(config: EthtoolConfig, host: LinkState) -> tuple[DriverSet
     """Return the driver settings of a claim.
 
     Raises:
-        RefusedError: the device has no such setting, or a lower maximum.
+        RefusedError: the device does not have the setting, or has a lower maximum.
     """
     known = {setting.name: setting for setting in _state(host).settings}
     for setting in config.settings if host.ethtool else ():
@@ -43,7 +43,7 @@ def settings_of_claim(config: EthtoolConfig, host: LinkState) -> tuple[DriverSet
 
 
 def rss_table_of_claim(config: EthtoolConfig, host: LinkState) -> tuple[int, ...]:
-    """Return the indirection table that a claim asks for, () without a claim.
+    """Return the claimed indirection table, () without one.
 
     Raises:
         RefusedError: the device has no table, or fewer queues or entries.

@@ -51,7 +51,7 @@ class OperationLock:
     """Lock of one write. Blocks while another process owns it; reentrant."""
 
     def __init__(self, path: Path) -> None:
-        """Name the lock file; nothing is opened yet."""
+        """Prepare; the lock file is opened on use."""
         self._path = path
         self._descriptor = -1
         self._depth = 0

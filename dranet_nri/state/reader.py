@@ -84,7 +84,7 @@ class RecordReader(Generic[R]):
             owner: uid that must own each record, None for any.
 
         Raises:
-            StateError: inotify is not to be had.
+            StateError: inotify is not available.
             OSError: the directory cannot be read.
         """
         self._directory = directory

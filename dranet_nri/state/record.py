@@ -59,7 +59,7 @@ def decode_allocation(data: bytes) -> Allocation:
     """Return the allocation in a record.
 
     Raises:
-        StateCorruptError: it is no such record; the text names the JSON path.
+        StateCorruptError: the bytes are not a valid record; the text has the JSON path.
         StateVersionError: another version of this program wrote it.
     """
     return _decode(Allocation, data, MAX_ALLOCATION)
@@ -91,7 +91,7 @@ def decode_attachment(data: bytes) -> Attachment:
     """Return the attachment in a record.
 
     Raises:
-        StateCorruptError: it is no such record; the text names the JSON path.
+        StateCorruptError: the bytes are not a valid record; the text has the JSON path.
         StateVersionError: another version of this program wrote it.
     """
     return _decode(Attachment, data, MAX_RECORD)

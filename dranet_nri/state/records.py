@@ -14,7 +14,7 @@ class NodeRecords:
         """Read the directories and watch them; they need not exist yet.
 
         Raises:
-            StateError: inotify is not to be had.
+            StateError: inotify is not available.
             OSError: a directory cannot be read.
         """
         self.allocations = AllocationReader(allocations, owner=None)

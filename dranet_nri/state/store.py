@@ -55,7 +55,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         """Create the directory, remove staged files of a crash, read the records.
 
         Raises:
-            StateError: inotify is not to be had.
+            StateError: inotify is not available.
             OSError: the directory cannot be created, read or written.
         """
         self.moved_aside: dict[str, Path] = {}

@@ -313,17 +313,19 @@ def _here(seen: DumpedLink, lower: int) -> int:
 
 
 def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:
-    told = attributes(attrs.get(IFLA_XDP, b""))
+    nested = attributes(attrs.get(IFLA_XDP, b""))
     return tuple(
-        XdpProgram(mode, u32(told[kind])) for kind, mode in XDP_PROG_IDS.items() if kind in told
+        XdpProgram(mode, u32(nested[kind])) for kind, mode in XDP_PROG_IDS.items() if kind in nested
     )
 
 
 def _ipoib(data: bytes) -> IpoibState | None:
-    told = attributes(data)
-    if IFLA_IPOIB_MODE not in told or IFLA_IPOIB_UMCAST not in told:
+    nested = attributes(data)
+    if IFLA_IPOIB_MODE not in nested or IFLA_IPOIB_UMCAST not in nested:
         return None
-    (mode,), (umcast,) = (fixed(_U16, told[kind]) for kind in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
+    (mode,), (umcast,) = (
+        fixed(_U16, nested[kind]) for kind in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST)
+    )
     return IpoibState(mode == IPOIB_MODE_CONNECTED, bool(umcast))
 
 

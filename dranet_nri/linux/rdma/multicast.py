@@ -32,14 +32,14 @@ def open_monitor() -> RdmaMonitor | None:
     Raises:
         KernelError: the kernel has no netlink; EPERM: the group needs privilege.
     """
-    asked = open_here()
-    if asked is None:
+    monitor_socket = open_here()
+    if monitor_socket is None:
         return None
     try:
-        if not asked.system().monitor:
+        if not monitor_socket.system().monitor:
             return None
     finally:
-        asked.close()
+        monitor_socket.close()
     return RdmaMonitor(open_member(NETLINK_RDMA, _WHAT, (codec.GROUP_NOTIFY,), QUEUE_BYTES))
 
 
