@@ -15,12 +15,8 @@ device_rules.py    parameters that a device or node cannot apply; warnings
 clashes.py         names and addresses that several devices of a pod cannot share
 encode.py          NetworkConfig → canonical JSON
 merge.py           the entries of a claim that apply to a request, merged
-<<<<<<< HEAD
 policy.py          the `policy` of a class: what its claims may set
-provided.py        those of a cloud or a profile below them
-=======
 provided.py        parameters of a cloud or a profile, below them
->>>>>>> main
 """
 
 from dranet_nri.config.address_ranges import lease_addresses
