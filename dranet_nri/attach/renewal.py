@@ -13,7 +13,7 @@ from typing import Final
 
 from dranet_nri.attach.addressing import AddressWait
 from dranet_nri.attach.controller import AttachController
-from dranet_nri.attach.executor import ATTACH_FAILED, Clock
+from dranet_nri.attach.executor import Clock
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost
