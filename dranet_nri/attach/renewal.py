@@ -17,7 +17,7 @@ from dranet_nri.attach.executor import Clock
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost
-from dranet_nri.model import AttachedDevice, Attachment, Failure, Lease, Ns, Phase
+from dranet_nri.model import ATTACH_FAILED, AttachedDevice, Attachment, Failure, Lease, Ns, Phase
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.lease import DropAddress, add_lease
 from dranet_nri.plan.retry import message_of
