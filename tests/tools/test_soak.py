@@ -22,7 +22,7 @@ def test_a_file_that_is_open_at_some_looks_is_no_growth() -> None:
     "grown",
     [
         replace(HELD, descriptors=22),
-        replace(HELD, threads=2),
+        replace(HELD, threads=5),
         replace(HELD, namespaces=1),
         replace(HELD, rss_kib=HELD.rss_kib + GROWTH_KIB + 1),
     ],

@@ -142,7 +142,9 @@ def test_features_that_the_new_link_would_not_have_are_refused_before_anything_m
     assert plain.network is not None
     network = replace(plain.network, features=features, private_flags=flags)
 
-    with pytest.raises(RefusedError, match=r"ethtool for device eth1: .* anew .*; remove ethtool"):
+    with pytest.raises(
+        RefusedError, match=r"ethtool for device eth1: .* recreates .*; remove ethtool"
+    ):
         make_plan(replace(plain, network=network), ON_HOST)
     moved = make_plan(replace(plain, network=network, rdma=()), ON_HOST)
     assert MoveLink in map(type, moved), "alone it stays the same link"
