@@ -82,7 +82,7 @@ def test_a_pod_gets_address_routes_and_mtu_and_gives_them_back(tmp_path: Path) -
         assert (lease.lease_s, lease.server) == (LEASE_S, SERVER)
         assert record.devices[0].addresses == (lease.address,)
         assert f"inet {lease.address}" in address_of(host)
-        assert "valid_lft 1" in address_of(host)
+        assert "valid_lft 1" in address_of(host)  # 1xx s
         assert "mtu 1400" in host.shown("link show net1", pod=0)[0]
         routes = "\n".join(host.shown("-4 route show dev net1", pod=0))
         assert "default via 10.77.0.253 proto dhcp metric 2048" in routes
@@ -105,13 +105,14 @@ def test_a_lease_is_renewed_by_its_server_and_rebound_by_any(tmp_path: Path) -> 
 
         for ahead_s in (first.renew_s, first.rebind_s + 1):
             clock.ahead_s += ahead_s + 1
+            host.ip(f"addr change {first.address} dev net1 valid_lft 30 preferred_lft 30", pod=0)
+            asked_s = clock.boot()
             record = extended(host, record, clock)
             lease = lease_of(record)
             assert lease.address.partition("/")[0] in server.until("DHCPREQUEST")
-            assert (lease.address, lease.since_s) == (first.address, clock.boot())
-            assert f"valid_lft {LEASE_S}sec" in address_of(
-                host
-            ) or "valid_lft 119sec" in address_of(host)
+            assert lease.address == first.address
+            assert lease.since_s >= asked_s
+            assert "valid_lft 1" in address_of(host)  # 1xx s, not what is left of 30
 
 
 def test_a_lease_that_no_server_extends_ends_and_the_pod_gets_another_one(tmp_path: Path) -> None:
@@ -172,7 +173,8 @@ def test_a_child_has_a_lease_of_its_own(tmp_path: Path) -> None:
 
         assert "mtu 1500" in host.shown("link show net1", pod=0)[0]  # the parent's is no more
         clock.ahead_s = lease_of(record).renew_s + 1
-        assert lease_of(extended(host, record, clock)).since_s == clock.boot()
+        asked_s = clock.boot()
+        assert lease_of(extended(host, record, clock)).since_s >= asked_s
         assert host.detach(record).phase is Phase.HOME
         server.until("DHCPRELEASE")
 
