@@ -149,8 +149,8 @@ def test_what_hangs_on_a_source_is_done_after_each_of_its_events(
         it = Listener(tmp_path)
         done: list[int] = []
         with ExitStack() as stack:
-            ears = EventListener(stack, it.scanner, it.request_scan, it.notices.append)
-            ears.add("source", source, lambda: done.append(it.stirs))
+            listener = EventListener(stack, it.scanner, it.request_scan, it.notices.append)
+            listener.add("source", source, lambda: done.append(it.stirs))
             for count in (1, 2):
                 source.tell((NetEvent(NetEventKind.LOST),))
                 await it.stirred()

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from dranet_nri.component.threads import KEPT, _waiting, in_thread
+from dranet_nri.component.threads import KEPT, HangTimeout, _waiting, in_thread, set_step
 
 pytestmark = pytest.mark.process
 
@@ -136,6 +136,21 @@ def test_a_thread_that_ended_its_job_does_the_next() -> None:
         return [await in_thread(threading.current_thread) for _ in range(3)]
 
     assert len(set(asyncio.run(main()))) == 1
+
+
+def test_a_hung_job_is_not_reported_with_a_step_of_the_thread_s_previous_job() -> None:
+    gate = Gate()
+
+    async def caller() -> str:
+        reported: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        await in_thread(lambda: set_step("step of the previous job"))
+        job = asyncio.create_task(in_thread(gate.work, HangTimeout(0.0, reported.set_result)))
+        step = await reported
+        gate.go.set()
+        await job
+        return step
+
+    assert asyncio.run(caller()).startswith("its first step (thread ")
 
 
 def test_a_thread_that_hangs_keeps_no_job_waiting() -> None:

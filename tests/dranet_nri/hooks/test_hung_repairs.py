@@ -182,7 +182,7 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
 def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:
     attacher = node.plugin.attacher
     work = attacher.metrics.work
-    attacher.watchdog = replace(attacher.watchdog, hang_timeout_s=0)
+    attacher.watchdog = replace(attacher.watchdog, hang_timeout_s=0.5)
     kernel.tar, node.plugin.reconciler.hang_wait_s = {None}, 0
 
     async def scene() -> list[str]:
