@@ -83,6 +83,8 @@ def test_a_second_attach_keeps_an_advertised_address(tmp_path: Path) -> None:
 
         second = host.attach("nic0", config=SLAAC, before=first)
 
+        (address,) = (cidr for cidr in first.devices[0].addresses if cidr[0] == "2")
+        assert usable(host, address)
         assert second.devices[0].addresses == first.devices[0].addresses
 
 
