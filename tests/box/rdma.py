@@ -227,9 +227,9 @@ def rping(server: Endpoint, client: Endpoint, *, count: int = 3) -> None:
         RuntimeError: A side failed, or the client lacks an answer; the message has both outputs.
     """
     options = ("-a", server.address, "-C", str(count), "-v")
-    # The client of rdma-core 65 hangs at its end in 1 of 100 to 300 runs. poll() in its event thread
-    # reports DISCONNECTED; then the main thread destroys the cm_id, and the event with it. The event
-    # thread waits in rdma_get_cm_event() forever, and the main thread waits for the event thread.
+    # The client of rdma-core 65 hangs at its end in 1 of 100 to 300 runs: poll() in its event
+    # thread reports DISCONNECTED; then the main thread destroys the cm_id, and the event with it.
+    # The event thread waits in rdma_get_cm_event() forever, and the main thread for that thread.
     # All pings are done by then, and all RDMA resources are free: the number of pings decides.
     limited = ("timeout", str(_RPING_S), "stdbuf", "--output=L")
     _traffic(
