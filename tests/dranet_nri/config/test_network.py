@@ -330,7 +330,6 @@ BROKEN = [
     # fields that this version refuses, held to their rules
     ({"profile": "p" * 254}, "longer than 253 characters; shorten it"),
     ({"profile": 1}, "profile: 1: must be a string"),
-    (interface(dhcp=True), "interface.dhcp: true: not supported by this version; remove it"),
     (interface(dhcp=1), "interface.dhcp: 1: must be true or false"),
     (interface(dhcp=True, addresses=["10.0.0.1/8"]), "DHCP together with addresses is not possible"),
     (interface(dhcp=True, addressing="DHCP"), "dhcp and addressing say the same; keep addressing"),
@@ -338,7 +337,7 @@ BROKEN = [
         interface(disableEbpfPrograms=True, type="MACVLAN"),
         "interface.disableEbpfPrograms: true: not possible with type MACVLAN, whose parent",
     ),
-    (interface(addressing="DHCP"), 'interface.addressing: "DHCP": not supported'),
+    (interface(addressing="DHCP", ipoib={"pkey": "0x8001"}), 'interface.addressing: "DHCP": DHCP needs Ethernet'),
     (interface(addressing="DHCP", addresses=[]), "DHCP together with addresses"),
     (interface(addressing="dhcp"), 'interface.addressing: "dhcp": must be one of Static, DHCP, SLAAC, Unnumbered'),
     (interface(addressing="SLAAC", addresses=["10.0.0.1/24", "2001:db8::1/64"]), "SLAAC together with IPv6 addresses is not possible; keep one"),
