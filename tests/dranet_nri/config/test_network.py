@@ -249,6 +249,7 @@ BROKEN = [
     (interface(addresses=["::ffff:10.0.0.1/96"]), 'must not be IPv4-mapped; write "10.0.0.1"'),
     (interface(addresses=["2001:db8::1/64", "2001:DB8::1/64"]), "interface.addresses[1]: \"2001:DB8::1/64\": given twice"),
     (interface(addresses=["10.0.0.1/024"]), "prefix length must be 0 to 32"),
+    (interface(addresses=["10.0.0.1/-1"]), '"10.0.0.1/-1": prefix length must be 0 to 32'),
     (interface(addresses=["ff02::5/64"]), 'interface.addresses[0]: "ff02::5/64": is a multicast address, which no NIC can have; write a unicast address'),
     (interface(addresses=["::/64"]), "is the unspecified address, which no NIC can have"),
     (interface(addresses=["::1/128"]), "is a loopback address, which no NIC can have"),
