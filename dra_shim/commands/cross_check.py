@@ -10,7 +10,7 @@ Rules:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_shim.cel import unknown_attribute, unknown_attributes
+from dra_shim.cel import unknown_attribute, unknown_attributes, wrong_types
 from dra_shim.resourceapi import (
     Cel,
     ClaimRequest,
@@ -93,9 +93,9 @@ def _full(namespace: str, name: str) -> str:
 
 
 def _names(document: Document) -> Iterator[str]:
-    """Yield attributes that no device has; such a selector fails or never matches."""
+    """Yield attributes that no device has, or not of that type: the selector never matches."""
     for cel in _expressions(document):
-        for line in unknown_attributes(cel.expression):
+        for line in (*unknown_attributes(cel.expression), *wrong_types(cel.expression)):
             yield f"{cel.path}: {line}"
     if isinstance(document, Claim):
         for constraint in document.spec.constraints:
