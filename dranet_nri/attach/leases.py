@@ -1,10 +1,9 @@
-"""Leases of a pod's devices: acquired before the gate opens, extended later, given back at the end.
+"""DHCP leases of a pod's devices, acquired before the gate opens and released at the detach.
 
 Rules:
-1. All devices of a pod acquire theirs at the same time.
-2. The attach fails if a server gives none in time; leases that the others got are given back.
-3. A lease is given back by one frame to its server. Nothing waits for it, and a server that does
-   not get it has the address again at the end of the lease.
+1. All devices of a pod acquire their leases at the same time.
+2. The attach fails if one device has no lease in time. The leases of the others are released.
+3. A release is one frame to the server, without an answer. If it is lost, the lease expires.
 """
 
 import secrets
@@ -24,16 +23,16 @@ from dranet_nri.plan.lease import add_lease
 from dranet_nri.plan.leased import leased_network
 from dranet_nri.plan.pod_network import PodNetwork
 
-LEASE_POLL_S: Final = 0.01  # an exchange has two answers, and each may wait as long
+LEASE_POLL_S: Final = 0.01  # an exchange has two answers; each may arrive this much later
 
 
 @dataclass(slots=True)
 class LeaseExchange:
-    """An exchange of one link with DHCP servers, and what came of it.
+    """An exchange of one link with DHCP servers, and its result.
 
     Attributes:
         name: of the link in the pod.
-        result: None until there is one.
+        result: None until the exchange ends.
     """
 
     name: str
@@ -42,7 +41,7 @@ class LeaseExchange:
     result: Granted | Lost | None = None
 
     def take(self, actions: Iterable[Action]) -> None:
-        """Send what is to be sent, and keep the result."""
+        """Send messages, and keep the result."""
         for action in actions:
             match action:
                 case Send(payload, source, target, mac):
@@ -51,28 +50,28 @@ class LeaseExchange:
                     self.result = action
 
     def step(self, now: float) -> None:
-        """Take what came, and send again what is due."""
+        """Process received messages, and repeat a message that is due."""
         for payload, mac in self.port.pending():
             self.take(self.client.receive(payload, mac, now))
         self.take(self.client.tick(now))
 
 
 def exchange_on(session: Session, link: Link, lease: Lease | None = None) -> LeaseExchange:
-    """Return an exchange on a pod's link, which acquires a lease or extends that one.
+    """Return an exchange on a pod's link, to acquire a lease or to extend the given one.
 
     Raises:
-        KernelError: the kernel gives no socket.
+        KernelError: the kernel refused the socket.
     """
     client = DhcpClient(link.mac, secrets.randbits(32), lease)
     return LeaseExchange(link.name, session.dhcp(link.name), client)
 
 
 def run_exchanges(exchanges: Collection[LeaseExchange], wait: AddressWait, now_s: int) -> None:
-    """Run exchanges side by side until each has its result, or the time is over.
+    """Run exchanges concurrently until each has a result, or until the timeout.
 
     Args:
         exchanges: of one pod.
-        wait: how to wait.
+        wait: timeout, clock and liveness of the sandbox.
         now_s: seconds of CLOCK_BOOTTIME.
 
     Raises:
@@ -97,10 +96,12 @@ def run_exchanges(exchanges: Collection[LeaseExchange], wait: AddressWait, now_s
 def with_leases(
     session: Session, targets: tuple[DesiredDevice, ...], wait: AddressWait, now_s: int
 ) -> tuple[DesiredDevice, ...]:
-    """Return the targets, whose links are up, with what DHCP servers gave; addresses are added.
+    """Acquire leases, add their addresses, and return the targets with addresses, routes and MTU.
+
+    The links are up.
 
     Raises:
-        RefusedError: no server gave a lease in time, or the link is not Ethernet.
+        RefusedError: no server granted a lease in time, or the link is not Ethernet.
         OutdatedError: the sandbox ended meanwhile.
         KernelError: the kernel refused.
     """
@@ -139,8 +140,8 @@ def with_leases(
 def _require_ethernet(target: DesiredDevice, link: Link) -> None:
     if link.arphrd != ARPHRD_ETHER:
         raise RefusedError(
-            f"device {target.record.device.name}: addressing DHCP needs an Ethernet link, and"
-            f" {link.name} is none; give it interface.addresses"
+            f"device {target.record.device.name}: addressing DHCP requires an Ethernet link, and"
+            f" {link.name} is not one; set interface.addresses in the claim"
         )
 
 
@@ -152,18 +153,18 @@ def _leased(
     limit_s: float,
     now_s: int,
 ) -> DesiredDevice:
-    """Return the target with its lease, whose address the link has then.
+    """Add the address of the lease to the link, and return the target with the lease.
 
     Raises:
-        RefusedError: there is none.
+        RefusedError: there is no lease.
         KernelError: the kernel refused the address.
     """
     granted = exchange.result
     if not isinstance(granted, Granted):
         raise RefusedError(
-            f"device {target.record.device.name}: no DHCP server gave {network.name} an address"
-            f" within {limit_s:g} s; see that the link has a carrier and that a server is there"
-            " with a free address, or raise --dhcp-ready-timeout; this is retried"
+            f"device {target.record.device.name}: no DHCP server granted {network.name} an"
+            f" address within {limit_s:g} s; check that the link has a carrier and that a server"
+            " on it has a free address, or raise --dhcp-ready-timeout; the attach is retried"
         )
     session.apply(add_lease(network.name, granted.lease, now_s))
     link = session.pod_link(network.name)
@@ -178,7 +179,7 @@ def _leased(
 
 
 def release_lease(session: Session, device: AttachedDevice) -> None:
-    """Give the device's lease back, if it has one and is still in the pod; best effort."""
+    """Release the device's lease, if it has one and is still in the pod. Best effort."""
     if device.lease is None:
         return
     with suppress(KernelError):

@@ -1,10 +1,10 @@
-"""Extension of leases: their servers are asked at T1, and all servers of the link at T2.
+"""Extension of DHCP leases, by their server from T1 and by any server from T2.
 
 Rules:
-1. A lease that ended or was withdrawn is lost: its address leaves the pod, the gate closes, the
-   record says why, and the reconcile loop attaches the claim again, which acquires another lease.
-2. A claim that is being attached or detached is left alone. An exchange ends with the sandbox.
-3. Routes and MTU stay as the first answer gave them, because containers use them.
+1. A lease that expired or was withdrawn is lost. Its address is deleted, the gate closes, and the
+   record has the reason. The reconcile loop attaches the claim again, with another lease.
+2. Leases of a claim are not extended while it is attached or detached.
+3. Routes and MTU of the first answer do not change, because containers use them.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.lease import DropAddress, add_lease
 from dranet_nri.plan.retry import message_of
 
-RENEW_S: Final = 4.0  # for an answer; then there is another exchange
+RENEW_S: Final = 4.0  # timeout of one exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class LeaseRenewer:
         """Extend the leases of a claim that are due.
 
         Returns:
-            The record, whose leases are as they were if no server answered; None if the claim is
-            not attached.
+            The record, with unchanged leases if no server answered; None if the claim is not
+            attached.
 
         Raises:
             KernelError: the kernel refused.
@@ -89,7 +89,7 @@ class LeaseRenewer:
 def renewed(
     session: Session, attachment: Attachment, clock: Clock, is_live: Callable[[], bool]
 ) -> Attachment:
-    """Run an exchange for each lease that is due, and return the record that follows.
+    """Run an exchange for each lease that is due, and return the resulting record.
 
     Its phase is INTENT if a lease is lost.
 
@@ -122,8 +122,8 @@ def renewed(
     )
     record = replace(attachment, devices=devices)
     lost = [
-        f"device {device.device.name}: {result.why}; see that the server is there; the device is"
-        " attached again when one gives it an address"
+        f"device {device.device.name}: {result.why}; check the server; the device is"
+        " attached again when a server grants an address"
         for device in attachment.devices
         if isinstance(result := results.get(device.identity), Lost)
     ]
@@ -136,7 +136,7 @@ def renewed(
 def _with_result(
     session: Session, device: AttachedDevice, result: Granted | Lost | None, now_s: int
 ) -> AttachedDevice:
-    """Return the device with what came of its exchange, which its link has then."""
+    """Apply the result of an exchange to the link, and return the device with it."""
     match result, device.lease:
         case Granted(lease), Lease():
             session.apply(add_lease(device.pod_name, lease, now_s))

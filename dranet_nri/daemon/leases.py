@@ -1,4 +1,4 @@
-"""The loop that extends leases: each claim at the time of its first lease that is due."""
+"""Loop that extends DHCP leases, for each claim when its first lease is due."""
 
 import asyncio
 from contextlib import suppress
@@ -13,12 +13,12 @@ from dranet_nri.errors import OutdatedError
 from dranet_nri.model import Attachment, Lease, Phase
 from dranet_nri.plan.refusals import described
 
-RETRY_S: Final = 5.0  # after an error that is not a server's
+RETRY_S: Final = 5.0  # after an error of the kernel or the record
 
 
 @dataclass(slots=True)
 class LeaseLoop:
-    """Times of exchanges, in seconds of CLOCK_BOOTTIME. One instance, on one event loop."""
+    """Work queue of claims with leases. Times are seconds of CLOCK_BOOTTIME."""
 
     renewer: LeaseRenewer
     _queue: WorkQueue[str] = field(default_factory=WorkQueue)
@@ -30,7 +30,7 @@ class LeaseLoop:
         self._set(record.claim.uid, first)
 
     async def run(self) -> None:
-        """Extend leases for ever, those of records first."""
+        """Extend leases until cancelled, beginning with those of the records."""
         for record in self.renewer.attacher.attachments.all():
             if record.phase is Phase.ATTACHED:
                 self.note(record)
@@ -44,7 +44,7 @@ class LeaseLoop:
         self._rung.set()
 
     async def _due(self) -> None:
-        """Return when a claim is due."""
+        """Wait until a claim is due."""
         while (left_s := self._queue.due - self._now()) > 0:
             self._rung.clear()
             with suppress(TimeoutError):
@@ -54,7 +54,7 @@ class LeaseLoop:
         return self.renewer.attacher.clock.boot()
 
     async def _renew(self, claim_uid: str) -> None:
-        """Extend leases of a claim, and queue it for the next time."""
+        """Extend leases of a claim, and queue it again."""
         at = self._now() + RETRY_S
         log = self.renewer.attacher.log
         try:
@@ -67,7 +67,7 @@ class LeaseLoop:
             at = min((next_exchange(lease, now_s) for lease in leases), default=inf)
         except OutdatedError:
             pass  # the detach that follows ends the lease
-        except Exception as error:  # noqa: BLE001 - the next exchange comes, whatever this one met
+        except Exception as error:  # noqa: BLE001 - the exchange is retried after any error
             log.warning("lease not extended", claim=claim_uid, reason=described(error))
         self._set(claim_uid, at)
 

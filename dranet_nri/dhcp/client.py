@@ -1,11 +1,11 @@
-"""State machine of a DHCP client (RFC 2131, section 4.4): events in, actions out.
+"""State machine of a DHCP client (RFC 2131, section 4.4), from events to actions.
 
 Rules:
-1. One client is one exchange: it acquires a lease, or has one renewed or rebound. The lease itself
-   says which of these is due, so that an exchange can begin after a restart as before it.
+1. One client is one exchange, which acquires, renews or rebinds a lease. The times of the lease
+   decide which of these is due, so a restart of the plugin makes no difference.
 2. Times are seconds of CLOCK_BOOTTIME. A lease begins when its request was sent.
-3. Only answers to this exchange count, and what they give must be usable by a host.
-4. A lease that was renewed keeps its address. A server that gives another one has withdrawn it.
+3. Messages of other exchanges, and addresses that a host cannot use, are ignored.
+4. A renewed lease has the same address. If a server offers another one, the lease is lost.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,9 +25,9 @@ from dranet_nri.errors import ProtocolError
 from dranet_nri.model import FOREVER, Lease, Route
 
 EVERYONE: Final = "255.255.255.255"
-FIRST_RESEND_S: Final = 0.5  # a link that was just set up often loses the first message
+FIRST_RESEND_S: Final = 0.5  # a link that has just been set up often loses the first message
 MAX_RESEND_S: Final = 8.0
-MAX_REQUESTS: Final = 3  # of one offer, before another one is looked for
+MAX_REQUESTS: Final = 3  # of one offer, before the client returns to SELECTING
 MIN_RETRY_S: Final = 60.0  # between exchanges of one lease (RFC 2131, section 4.4.5)
 RTPROT_DHCP: Final = 16  # linux/rtnetlink.h
 _LINK_SCOPE: Final = 253  # RT_SCOPE_LINK
@@ -35,7 +35,7 @@ _DEFAULT: Final = "0.0.0.0/0"
 
 
 class ClientState(StrEnum):
-    """State of an exchange, as RFC 2131 names it; done is BOUND, or INIT after a loss."""
+    """State of an exchange, by its name in RFC 2131; DONE is BOUND, or INIT after a loss."""
 
     SELECTING = "selecting"
     REQUESTING = "requesting"
@@ -46,7 +46,7 @@ class ClientState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message; server_mac "" is everyone's."""
+    """Send a message; server_mac "" is the broadcast address."""
 
     payload: bytes
     source: str = NOWHERE
@@ -56,11 +56,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The server gave the lease.
+    """The server granted the lease.
 
     Attributes:
-        routes: those that it gives, the default route among them.
-        mtu: of the link, 0 if it gives none.
+        routes: of the answer, with the default route.
+        mtu: of the link, 0 if the answer has none.
     """
 
     lease: Lease
@@ -70,7 +70,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The lease is over; the text says why."""
+    """The lease expired or was withdrawn."""
 
     why: str
 
@@ -79,7 +79,7 @@ Action = Send | Granted | Lost
 
 
 def next_exchange(lease: Lease, now: float) -> float:
-    """Return when the next exchange of a lease begins, from T1 on after one without an answer."""
+    """Return the time of the next exchange of a lease. From T1 on, the last one had no answer."""
     if now < lease.renew_at:
         return lease.renew_at
     limit = lease.rebind_at if now < lease.rebind_at else lease.ends_at
@@ -87,7 +87,7 @@ def next_exchange(lease: Lease, now: float) -> float:
 
 
 def release_of(lease: Lease, mac: str, xid: int) -> Send:
-    """Return the message that gives a lease back."""
+    """Return the message that releases a lease."""
     address = lease.address.partition("/")[0]
     message = DhcpMessage(DhcpMessageType.RELEASE, xid, mac, client=address, server=lease.server)
     return Send(encode_message(message), address, lease.server, lease.server_mac)
@@ -100,8 +100,8 @@ class DhcpClient:
     Attributes:
         mac: of the client's link.
         xid: number of the exchange, 32 bits.
-        lease: the one to extend, None to acquire one.
-        due: when `tick` has something to do, seconds; inf if never.
+        lease: the lease to extend, None to acquire one.
+        due: time of the next message that `tick` sends, in seconds; inf for none.
     """
 
     mac: str
@@ -127,7 +127,7 @@ class DhcpClient:
         return self._enter(ClientState.REBINDING if rebinds else ClientState.RENEWING, now)
 
     def tick(self, now: float) -> tuple[Action, ...]:
-        """Repeat the last message if it is time for that."""
+        """Repeat the last message if it is due."""
         if now < self.due:
             return ()
         if self.state is ClientState.REQUESTING and self._requests >= MAX_REQUESTS:
@@ -135,17 +135,17 @@ class DhcpClient:
         return self._resend(now)
 
     def receive(self, payload: bytes, source_mac: str, now: float) -> tuple[Action, ...]:
-        """Take a message from the link.
+        """Process a message from the link.
 
         Args:
             payload: the bytes of the message.
-            source_mac: the link-layer address that it came from.
-            now: when it came.
+            source_mac: link-layer address of the sender.
+            now: time of receipt.
         """
         try:
             message = decode_message(payload)
         except ProtocolError:
-            return ()  # the link is everyone's; an answer may follow
+            return ()  # other hosts send on the link too; a valid answer may follow
         if (message.xid, message.mac) != (self.xid, self.mac):
             return ()
         match self.state, message.kind:
@@ -200,7 +200,7 @@ class DhcpClient:
                 return ()
         elif address != self.lease.address:
             return self._lose(
-                f"the DHCP server {message.server} gives {address} in place of {self.lease.address}"
+                f"the DHCP server {message.server} offers {address}, not {self.lease.address}"
             )
         self.state, self.due = ClientState.DONE, inf
         lease_s = message.lease_s or 0
@@ -210,7 +210,7 @@ class DhcpClient:
         return (Granted(lease, _routes(message), message.mtu),)
 
     def _refused(self, message: DhcpMessage) -> tuple[Action, ...]:
-        """Take a NAK: of the lease's server, and of any when all were asked."""
+        """Process a NAK: of the lease's server while renewing, of any server while rebinding."""
         assert self.lease is not None
         if self.state is ClientState.RENEWING and message.server != self.lease.server:
             return ()
@@ -222,7 +222,7 @@ class DhcpClient:
 
 
 def _is_usable(message: DhcpMessage) -> bool:
-    """Whether a host can have the address, and the server can be named."""
+    """Whether a host can use the address, and the server has one as well."""
     return bool(_is_host(message.yours) and _is_host(message.server) and message.mask)
 
 
@@ -230,13 +230,13 @@ def _is_host(text: str) -> bool:
     if not text:
         return False
     address = IPv4Address(text)
-    # 240.0.0.0/4 has the broadcast address.
+    # The reserved network 240.0.0.0/4 includes the broadcast address.
     barred = address.is_multicast or address.is_loopback or address.is_reserved
     return not (barred or address.is_unspecified)
 
 
 def _times(lease_s: int, message: DhcpMessage) -> tuple[int, int]:
-    """Return T1 and T2: those of the server if they are in order, else the defaults."""
+    """Return T1 and T2 of the server if they are in order, else the defaults of RFC 2131."""
     rebind_s = message.rebind_s if message.rebind_s is not None else lease_s * 7 // 8
     renew_s = message.renew_s if message.renew_s is not None else min(lease_s // 2, rebind_s)
     if lease_s == FOREVER or 0 < renew_s <= rebind_s <= lease_s:
@@ -245,7 +245,7 @@ def _times(lease_s: int, message: DhcpMessage) -> tuple[int, int]:
 
 
 def _routes(message: DhcpMessage) -> tuple[Route, ...]:
-    """Return the routes of a message; routers count where there are no routes (RFC 3442)."""
+    """Return the routes of a message, or a default route if it has routers only (RFC 3442)."""
     pairs = message.routes or tuple((_DEFAULT, router) for router in message.routers[:1])
     return tuple(
         Route(

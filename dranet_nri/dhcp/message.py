@@ -1,9 +1,9 @@
 """DHCP messages as bytes (RFC 2131, RFC 2132), decoded as untrusted input.
 
 Rules:
-1. What is not a DHCP reply is refused. An option whose value has a wrong size is as if it were not
-   there, and options that the client does not use are ignored.
-2. An option that stands several times is one option (RFC 3396), also in `file` and `sname`.
+1. A message that is not a DHCP reply is refused. Options of a wrong size, and options that the
+   client does not use, are ignored.
+2. Repeated options are concatenated (RFC 3396), also those in `file` and `sname`.
 """
 
 import struct
@@ -19,10 +19,10 @@ _HEADER: Final = struct.Struct("!BBBBIHH4s4s4s4s16s64s128s")
 _COOKIE: Final = b"\x63\x82\x53\x63"
 _ETHERNET: Final = 1
 _MAC_SIZE: Final = 6
-_LEAST: Final = 300  # bytes; relay agents drop a shorter one, as BOOTP had it (RFC 1542)
+_LEAST: Final = 300  # bytes; relay agents drop a shorter message (RFC 1542)
 REQUEST_OP: Final = 1
 REPLY_OP: Final = 2
-NOWHERE: Final = "0.0.0.0"  # noqa: S104 - an address of messages, none to listen on
+NOWHERE: Final = "0.0.0.0"  # noqa: S104 - a field of a message, not an address to listen on
 
 _PAD, _END = 0, 255
 _MASK: Final = 1
@@ -61,18 +61,18 @@ class DhcpMessageType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DhcpMessage:
-    """One message; addresses are text, and "" where an option is not there.
+    """A message. Addresses are text, "" for a missing option.
 
     Attributes:
         op: 1 from a client, 2 from a server.
         xid: number of the exchange, 32 bits.
         mac: of the client (chaddr).
         secs: seconds since the client began.
-        client: the address that the client has and uses (ciaddr).
-        yours: the address that the server gives (yiaddr).
-        mask: prefix length, None if there is none.
-        lease_s, renew_s, rebind_s: seconds of options 51, 58 and 59, None if there is none.
-        mtu: bytes, 0 if there is none.
+        client: address that the client uses (ciaddr).
+        yours: address that the server offers (yiaddr).
+        mask: prefix length, None if missing.
+        lease_s, renew_s, rebind_s: seconds of options 51, 58 and 59, None if missing.
+        mtu: bytes, 0 if missing.
         routers: option 3.
         routes: option 121, destination and router; router "0.0.0.0" is on the link.
     """
@@ -96,7 +96,7 @@ class DhcpMessage:
 
 
 def encode_message(message: DhcpMessage) -> bytes:
-    """Return a message of a client as bytes; of a server's options it has none."""
+    """Return a message of a client as bytes, without options of servers."""
     mac = bytes.fromhex(message.mac.replace(":", ""))
     fields = (message.op, _ETHERNET, _MAC_SIZE, 0, message.xid, min(message.secs, 0xFFFF), 0)
     addresses = (_packed(message.client), _packed(message.yours), bytes(4), bytes(4))
@@ -113,14 +113,14 @@ def encode_message(message: DhcpMessage) -> bytes:
 
 
 def decode_message(data: bytes) -> DhcpMessage:
-    """Return the message that a server sent.
+    """Return the message of a server.
 
     Raises:
-        ProtocolError: it is none, or not for a link of Ethernet.
+        ProtocolError: the bytes are not a DHCP reply for an Ethernet link.
     """
     start = _HEADER.size + len(_COOKIE)
     if data[_HEADER.size : start] != _COOKIE:
-        raise ProtocolError("a DHCP message has the magic cookie 63 82 53 63 after its header")
+        raise ProtocolError("not a DHCP message: no magic cookie 63 82 53 63 after the header")
     op, hardware, size, _, xid, secs, _, client, yours, _, _, mac, sname, file = (
         _HEADER.unpack_from(data)
     )
@@ -129,7 +129,7 @@ def decode_message(data: bytes) -> DhcpMessage:
     options = _options(data[start:], file, sname)
     kind = options.get(_TYPE, b"")
     if len(kind) != 1 or kind[0] not in set(DhcpMessageType):
-        raise ProtocolError(f"no DHCP message type: option 53 is {kind.hex() or 'not there'}")
+        raise ProtocolError(f"no DHCP message type: option 53 is {kind.hex() or 'missing'}")
     return DhcpMessage(
         kind=DhcpMessageType(kind[0]),
         xid=xid,
@@ -159,7 +159,7 @@ def _packed(address: str) -> bytes:
 
 
 def _options(area: bytes, file: bytes, sname: bytes) -> dict[int, bytes]:
-    """Return the options by code, those of overloaded fields behind the others (RFC 3396)."""
+    """Return the options by code, those of overloaded fields last (RFC 3396)."""
     found: dict[int, bytes] = {}
     _read(area, found)
     overload = (found.get(_OVERLOAD) or b"\0")[0]
@@ -171,7 +171,7 @@ def _options(area: bytes, file: bytes, sname: bytes) -> dict[int, bytes]:
 
 
 def _read(area: bytes, found: dict[int, bytes]) -> None:
-    """Add the options of an area up to its end, or to one that is cut off."""
+    """Add the options of an area, up to its end or to a truncated option."""
     at = 0
     while at < len(area) and area[at] != _END:
         if area[at] == _PAD:
@@ -200,7 +200,7 @@ def _addresses(value: bytes) -> tuple[str, ...]:
 
 
 def _mask(value: bytes | None) -> int | None:
-    """Return the prefix length of a mask whose ones all stand before its zeros."""
+    """Return the prefix length of a contiguous mask, None for any other."""
     if value is None or len(value) != len(bytes(4)):
         return None
     bits = f"{int.from_bytes(value):032b}"
@@ -208,7 +208,7 @@ def _mask(value: bytes | None) -> int | None:
 
 
 def _routes(value: bytes) -> tuple[tuple[str, str], ...]:
-    """Return classless static routes; none if one of them is malformed (RFC 3442)."""
+    """Return classless static routes (RFC 3442); no route if one of them is malformed."""
     found: list[tuple[str, str]] = []
     while value:
         length = value[0]

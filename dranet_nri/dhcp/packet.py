@@ -1,9 +1,9 @@
 """IPv4 and UDP headers of DHCP messages (RFC 791, RFC 768).
 
 Rules:
-1. A client has no address yet, so it makes the headers itself and uses a packet socket.
-2. Checksums are written, and not verified: between virtual devices the kernel leaves them to
-   hardware that is not there, and the frame's own check covers the bytes on a wire.
+1. A client without an address cannot use a UDP socket. It sends these headers by a packet socket.
+2. Checksums are written and not verified: between virtual devices the kernel does not compute them,
+   and on a wire the checksum of the frame covers the bytes.
 """
 
 import struct
@@ -34,7 +34,7 @@ def packet_with(payload: bytes, source: str, target: str) -> bytes:
     size = _UDP_HEADER.size + len(payload)
     ports = (CLIENT_PORT, SERVER_PORT, size)
     pseudo = _PSEUDO.pack(sender, receiver, 0, _UDP, size)
-    # 0 says that there is no checksum; all ones is the same number (RFC 768).
+    # 0 means no checksum; all ones is the same number (RFC 768).
     check = _checksum(pseudo + _UDP_HEADER.pack(*ports, 0) + payload) or 0xFFFF
     fields = (0x45, 0, _IP_HEADER.size + size, 0, 0, _TTL, _UDP)
     header = _IP_HEADER.pack(*fields, 0, sender, receiver)
@@ -43,7 +43,7 @@ def packet_with(payload: bytes, source: str, target: str) -> bytes:
 
 
 def payload_of(packet: bytes) -> bytes | None:
-    """Return the message that an IPv4 packet has for a client, None if it is no such packet."""
+    """Return the payload of a packet to the client port, None for any other packet."""
     if len(packet) < _IP_HEADER.size:
         return None
     first, _, total, _, fragment, _, protocol, *_ = _IP_HEADER.unpack_from(packet)

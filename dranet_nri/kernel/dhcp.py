@@ -1,10 +1,10 @@
 """Packet socket of a pod's link for DHCP messages (AF_PACKET, packet(7)).
 
 Rules:
-1. The socket belongs to the pod's namespace, and the kernel filters: nothing but UDP for the
-   client's port reaches it, from its first packet on.
-2. The kernel writes the link-layer header. A frame that the link cannot send now is lost, as any
-   frame may be; the client sends it again.
+1. The socket is in the pod's network namespace. A filter passes only UDP to the client port, and is
+   attached before the socket is bound.
+2. The kernel writes the link-layer header. A frame that the link cannot send is dropped; the client
+   repeats it.
 """
 
 import ctypes
@@ -21,8 +21,8 @@ from dranet_nri.kernel.netns import run_inside
 ETH_P_IP: Final = 0x0800  # linux/if_ether.h
 _EVERYONE: Final = "ff:ff:ff:ff:ff:ff"
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
-_MOST: Final = 2048  # bytes of a packet: above the MTU that a client announces
-_MOST_AT_ONCE: Final = 64  # packets; a flood must not hold the attach
+_MOST: Final = 2048  # bytes of a packet, more than the size that the client announces
+_MOST_AT_ONCE: Final = 64  # packets; a flood must not delay the attach
 _LATER: Final = frozenset({EAGAIN, ENETDOWN})
 _LOST: Final = frozenset({ENETDOWN, ENOBUFS})
 
@@ -31,11 +31,11 @@ _FILTER: Final = (
     (0x30, 0, 0, 9),  # ldb [9]: protocol
     (0x15, 0, 6, socket.IPPROTO_UDP),
     (0x28, 0, 0, 6),  # ldh [6]: flags and fragment offset
-    (0x45, 4, 0, 0x1FFF),  # a later fragment has no ports
+    (0x45, 4, 0, 0x1FFF),  # only the first fragment has ports
     (0xB1, 0, 0, 0),  # ldxb 4 * ([0] & 0xf): size of the header
     (0x48, 0, 0, 2),  # ldh [x + 2]: destination port
     (0x15, 0, 1, CLIENT_PORT),
-    (0x06, 0, 0, 0xFFFF),  # take it
+    (0x06, 0, 0, 0xFFFF),  # accept
     (0x06, 0, 0, 0),
 )
 
@@ -48,7 +48,7 @@ class DhcpSocket:
 
         Args:
             nsfd: descriptor of the namespace.
-            what: for errors.
+            what: description of the link, for errors.
             name: of the link.
 
         Raises:
@@ -59,7 +59,7 @@ class DhcpSocket:
         self._socket = run_inside(nsfd, lambda: _opened(what, name))
 
     def send(self, payload: bytes, source: str, target: str, mac: str = "") -> None:
-        """Send a message to a server, or with mac "" to everyone on the link.
+        """Send a message to a server, or to all hosts on the link if mac is "".
 
         Raises:
             KernelError: the kernel refused.
@@ -73,7 +73,7 @@ class DhcpSocket:
                 raise KernelError(self._what, error.errno or EINVAL) from error
 
     def pending(self) -> Iterator[tuple[bytes, str]]:
-        """Yield the messages that have come, each with the link-layer address of its sender.
+        """Yield received messages, each with the link-layer address of its sender.
 
         Raises:
             KernelError: the link is gone.
@@ -90,7 +90,7 @@ class DhcpSocket:
                 yield payload, sender[4].hex(":")
 
     def close(self) -> None:
-        """Close it. Idempotent."""
+        """Close the socket. Idempotent."""
         self._socket.close()
 
 
@@ -100,7 +100,7 @@ def _opened(what: str, name: str) -> socket.socket:
     lines = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("@HP", len(_FILTER), ctypes.addressof(lines))
     try:
-        opened = socket.socket(socket.AF_PACKET, kind, 0)  # of no protocol until it is bound
+        opened = socket.socket(socket.AF_PACKET, kind, 0)  # receives nothing until it is bound
     except OSError as error:
         raise KernelError(what, error.errno or EINVAL) from error
     try:

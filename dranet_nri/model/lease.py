@@ -1,4 +1,4 @@
-"""Leases of addresses that a DHCP server gave (RFC 2131)."""
+"""Leases of IPv4 addresses from DHCP servers (RFC 2131)."""
 
 from dataclasses import dataclass
 from math import inf
@@ -8,16 +8,16 @@ from dranet_nri.model.network import FOREVER
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An IPv4 address that a DHCP server gave for a time.
+    """An IPv4 address that a DHCP server granted for a time.
 
     Attributes:
         address: with its prefix length.
         server: the server's identifier (option 54), an IPv4 address.
-        server_mac: the link-layer address from which the server's answer came.
-        since_s: when the address was requested, seconds of CLOCK_BOOTTIME.
-        lease_s: how long the lease is, in seconds; FOREVER if it does not end.
-        renew_s: when that server is asked to extend it (T1), seconds after since_s.
-        rebind_s: when any server is (T2), seconds after since_s.
+        server_mac: link-layer address of the sender of the last answer.
+        since_s: time of the request, seconds of CLOCK_BOOTTIME.
+        lease_s: length in seconds; FOREVER if it does not end.
+        renew_s: T1, when the client requests an extension from the server; seconds after since_s.
+        rebind_s: T2, when it requests one from any server; seconds after since_s.
     """
 
     address: str

@@ -262,8 +262,7 @@ class PolicyRoute:
     """A policy rule that sends packets to a table other than the common ones.
 
     Attributes:
-        links: ifindexes of the links in the table's routes; for a rule that matches all packets,
-            of its default routes only.
+        links: ifindexes of the links in the table's default routes.
         source: source prefix of the packets, "" for any.
         only_destination: the rule matches by destination only, as a route does.
         names: links in the rule's iif and oif.

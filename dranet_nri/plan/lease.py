@@ -1,8 +1,8 @@
-"""The operations that give a pod's link the address of a DHCP lease, and take it away.
+"""Operations that add and delete the address of a DHCP lease on a pod's link.
 
 Rules:
-1. The address has the lease's time to live, so that the kernel removes it at the end of the lease
-   even while the plugin is away (RFC 2131, section 4.4.5).
+1. The lifetime of the address ends with the lease, so the kernel deletes it even if the plugin is
+   down (RFC 2131, section 4.4.5).
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from typing import Final
 
 from dranet_nri.model import FOREVER, Address, Lease, Ns
 
-GRACE_S: Final = 1  # the least time to live; the kernel takes no 0
+GRACE_S: Final = 1  # minimum of a lifetime; the kernel refuses 0
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseAddress:
-    """Add the address of a lease, or give it the lease's time to live if it is there."""
+    """Add the address of a lease, or update its lifetime."""
 
     ns: Ns
     name: str
@@ -30,7 +30,7 @@ class LeaseAddress:
 
 @dataclass(frozen=True, slots=True)
 class DropAddress:
-    """Delete an address; one that is gone counts as done.
+    """Delete an address. A missing address is no error.
 
     With the last IPv4 address of a link the kernel deletes the link's IPv4 routes.
     """
@@ -45,7 +45,7 @@ class DropAddress:
 
 
 def add_lease(name: str, lease: Lease, now_s: float) -> LeaseAddress:
-    """Return the operation that gives a pod's link the address of a lease.
+    """Return the operation that adds the address of a lease to a pod's link.
 
     Args:
         name: of the link.

@@ -1,8 +1,9 @@
-"""The network of a pod's device with what a DHCP server gave: address, routes and MTU.
+"""Network of a pod's device with the address, routes and MTU of a DHCP lease.
 
 Rules:
-1. What the claim gives wins. Routes of the lease are best effort, as inherited ones are.
-2. A default route of the lease is behind the cluster network's.
+1. Parameters of the claim have precedence. Routes of the lease are best effort, like inherited
+   ones.
+2. The default route of the cluster network precedes that of the lease, by its metric.
 """
 
 from dataclasses import replace
@@ -15,12 +16,12 @@ from dranet_nri.plan.routes import RT_SCOPE_LINK, direct_first, interface_of, ne
 
 
 def leased_network(network: PodNetwork, granted: Granted, link: Link) -> PodNetwork:
-    """Return the network with what a DHCP server gave.
+    """Return the network with address, routes and MTU of a lease.
 
     Args:
-        network: as the claim and the host have it.
-        granted: what the server gave.
-        link: the pod's link as it is now.
+        network: of claim and host.
+        granted: answer of the server.
+        link: observed link in the pod.
     """
     taken = {(route.destination, route.table) for route in network.routes}
     address = Address(granted.lease.address)
@@ -40,9 +41,9 @@ def leased_network(network: PodNetwork, granted: Granted, link: Link) -> PodNetw
 
 
 def _routes(granted: Granted, address: Address) -> tuple[Route, ...]:
-    """Return the routes of a lease, with a way to each gateway outside of the address's network.
+    """Return the routes of a lease, with link routes to gateways outside of its network.
 
-    A cloud gives an address of 32 bits, and its gateway as a default route only (RFC 3442).
+    A cloud offers a /32 address and a default route by a gateway outside of it.
     """
     own = interface_of(address.cidr).network
     routes = [

@@ -4,7 +4,6 @@ Numbers without a name are FRA_* and RTA_* of linux/fib_rules.h and rtnetlink.h.
 """
 
 import struct
-from collections.abc import Iterator
 from errno import EAFNOSUPPORT, ENOENT, EOPNOTSUPP
 from socket import AF_INET, AF_INET6
 from typing import Final
@@ -29,12 +28,15 @@ _ABSENT: Final = frozenset({ENOENT, EAFNOSUPPORT, EOPNOTSUPP})  # no such table;
 
 
 def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
-    """Return the rules for tables other than the common ones, with the links in these tables.
+    """Return the rules for tables other than the common ones, with links of default routes.
+
+    A route to a narrower destination is no reason to keep a link: as in the main table, a claim may
+    take it, and the pod inherits it.
 
     Raises:
         KernelError: a dump failed.
     """
-    tables: dict[tuple[int, int], tuple[frozenset[int], frozenset[int]]] = {}
+    tables: dict[tuple[int, int], frozenset[int]] = {}
     found: list[PolicyRoute] = []
     for body in netlink.dump("dump rules", RTM_GETRULE, bytes(_RULE.size)):
         family, dst_len, src_len, _, table, _, _, action, flags = fixed(_RULE, body)
@@ -46,12 +48,11 @@ def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
             continue
         if (family, table) not in tables:
             tables[family, table] = _table(netlink, family, table)
-        links, defaults = tables[family, table]
         source = address(attrs.get(2))
         found.append(
             PolicyRoute(
                 table=table,
-                links=links if attrs.keys() & _SELECTORS else defaults,
+                links=tables[family, table],
                 source=f"{source}/{src_len}" if source else "",
                 only_destination=bool(dst_len) and not attrs.keys() & (_SELECTORS - {1}),
                 names=tuple(text(attrs[kind]) for kind in (3, 17) if kind in attrs),
@@ -61,28 +62,22 @@ def policy_routes(netlink: RtnetlinkSocket) -> tuple[PolicyRoute, ...]:
     return tuple(found)
 
 
-def _table(
-    netlink: RtnetlinkSocket, family: int, table: int
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the links of a table's unicast routes, and of its default routes."""
+def _table(netlink: RtnetlinkSocket, family: int, table: int) -> frozenset[int]:
+    """Return the links of a table's unicast default routes."""
     request = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, _UNICAST, 0)
     request += attribute(15, struct.pack("=I", table))
     try:
         bodies = netlink.dump(f"dump routes of table {table}", RTM_GETROUTE, request)
     except KernelError as error:
         if error.code in _ABSENT:
-            return frozenset(), frozenset()
+            return frozenset()
         raise
-    legs = list(_legs(bodies))
-    return (
-        frozenset(leg for _, own in legs for leg in own),
-        frozenset(leg for length, own in legs for leg in own if not length),
-    )
+    return frozenset(leg for body in bodies for leg in _legs(body))
 
 
-def _legs(bodies: list[bytes]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield prefix length and links of each unicast route."""
-    for body in bodies:
-        _, length, _, _, _, _, _, kind, _ = fixed(_ROUTE, body)
-        if kind == _UNICAST:
-            yield length, legs_of(attributes(body, _ROUTE.size))
+def _legs(body: bytes) -> tuple[int, ...]:
+    """Return the links of a unicast default route, none of any other route."""
+    _, length, _, _, _, _, _, kind, _ = fixed(_ROUTE, body)
+    if length or kind != _UNICAST:
+        return ()
+    return legs_of(attributes(body, _ROUTE.size))

@@ -106,7 +106,7 @@ def test_without_a_server_the_attach_fails_and_is_undone(
     slept: list[float] = []
     node.clock.asleep = slept.append
 
-    with pytest.raises(AttachError, match="no DHCP server gave net1 an address within 10 s"):
+    with pytest.raises(AttachError, match="no DHCP server granted net1 an address within 10 s"):
         node.attach((claim(DATA, of(LEASED)),))
 
     assert sum(slept) == pytest.approx(DHCP_S)
@@ -153,7 +153,7 @@ def test_a_link_that_is_not_ethernet_is_refused(node: Node, server: FakeDhcpServ
     entry = node.kernel.space().named("arrange", "eth2")
     entry.link = replace(entry.link, arphrd=ARPHRD_INFINIBAND + 1)
 
-    with pytest.raises(AttachError, match="addressing DHCP needs an Ethernet link, and net1 is"):
+    with pytest.raises(AttachError, match="addressing DHCP requires an Ethernet link, and net1 is"):
         node.attach((claim(DATA, of(LEASED)),))
 
     assert server.got == []

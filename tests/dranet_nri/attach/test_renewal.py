@@ -128,7 +128,7 @@ def test_a_pod_keeps_its_nic_while_no_server_is_there(leased: Leased) -> None:
 
     assert leased.record.phase is Phase.FAILED
     assert leased.record.failure
-    assert "no DHCP server gave net1" in leased.record.failure.message
+    assert "no DHCP server granted net1" in leased.record.failure.message
     state = leased.node.kernel.state("net1", leased.node.netns(leased.pod))
     assert state
     assert state.link.up

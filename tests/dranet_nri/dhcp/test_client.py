@@ -226,7 +226,7 @@ def test_a_lease_is_lost_by_its_end_a_refusal_or_another_address() -> None:
     assert "10.77.0.2 withdrew" in lost(receive(extending(1105.0)[0], other))
     moved = replace(ACK, yours="10.77.0.51")
     assert lost(receive(extending(1060.0)[0], moved)) == (
-        "the DHCP server 10.77.0.1 gives 10.77.0.51/24 in place of 10.77.0.50/24"
+        "the DHCP server 10.77.0.1 offers 10.77.0.51/24, not 10.77.0.50/24"
     )
 
 

@@ -91,7 +91,7 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
         (bytes(300), "magic cookie"),
         (b"\x01" + reply_bytes(ACK)[1:], "not a DHCP reply for Ethernet: op 1"),
         (b"\x02\x20\x00" + reply_bytes(ACK)[3:], "op 2, type 32, 0"),
-        (with_options(ACK, b"\xff"), "option 53 is not there"),
+        (with_options(ACK, b"\xff"), "option 53 is missing"),
         (with_options(ACK, b"\x35\x01\x09\xff"), "option 53 is 09"),
         (with_options(ACK, b"\x35\x02\x05\x05\xff"), "option 53 is 0505"),
     ],

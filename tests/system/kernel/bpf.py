@@ -1,7 +1,7 @@
 """BPF programs for tests, loaded and attached by bpf(2).
 
-`python3 -m tests.system.kernel.bpf LINK NAME` has a program of that name look at what a link
-receives, by TCX, until the link is gone.
+`python3 -m tests.system.kernel.bpf LINK NAME [FILTER]` has a program of that name look at what a
+link receives, by TCX, until the link is gone. With FILTER, a filter of tc of that name does, too.
 """
 
 import ctypes
@@ -11,6 +11,8 @@ import socket
 import struct
 import sys
 from typing import Final
+
+from pyroute2 import IPRoute
 
 from tests.capability import lacking
 
@@ -22,6 +24,8 @@ SCHED_CLS: Final = 3  # BPF_PROG_TYPE_SCHED_CLS
 XDP: Final = 6  # BPF_PROG_TYPE_XDP
 TCX_INGRESS: Final = 46
 TCX_EGRESS: Final = 47
+CLSACT_INGRESS: Final = 0xFFFFFFF2
+ETH_P_ALL: Final = 0x0003
 GO_ON: Final = -1  # TCX_NEXT: what runs after it decides
 _MOST: Final = 120  # bytes of union bpf_attr that we fill in
 
@@ -52,6 +56,17 @@ def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
     return held
 
 
+def attach_filter(link: str, name: str) -> None:
+    """Let a tc filter of that name look at what a link of this thread's namespace receives."""
+    program = load(SCHED_CLS, GO_ON)
+    with IPRoute() as ip:
+        index = ip.link_lookup(ifname=link)[0]
+        ip.tc("add", "clsact", index)
+        what = {"fd": program, "name": name, "parent": CLSACT_INGRESS, "protocol": ETH_P_ALL}
+        ip.tc("add-filter", "bpf", index, **what)
+    os.close(program)
+
+
 def _bpf(command: int, attr: bytes) -> int:
     padded = attr.ljust(_MOST, b"\0")
     result: int = _libc.syscall(NUMBER[platform.machine()], command, padded, len(padded))
@@ -63,3 +78,5 @@ def _bpf(command: int, attr: bytes) -> int:
 
 if __name__ == "__main__":
     attach_tcx(sys.argv[1], sys.argv[2])
+    for given in sys.argv[3:]:
+        attach_filter(sys.argv[1], given)

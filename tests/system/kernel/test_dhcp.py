@@ -132,7 +132,7 @@ def test_a_lease_that_no_server_extends_ends_and_the_pod_gets_another_one(tmp_pa
         assert lost.failure is not None
         assert "no DHCP server extended it" in lost.failure.message
         assert "inet" not in address_of(host)
-        with pytest.raises(AttachError, match="no DHCP server gave net1 an address within 2 s"):
+        with pytest.raises(AttachError, match="no DHCP server granted net1 an address within 2 s"):
             host.attach("nic0", config=LEASED, before=lost)
         clock.waits = True
         with dnsmasq(host, tmp_path, "--dhcp-option=option:router,10.77.0.254"):
@@ -185,7 +185,7 @@ def test_a_nic_without_a_server_comes_home(tmp_path: Path) -> None:
     with rails(2, clock=clock) as host, dnsmasq(host, tmp_path):
         before = host.shown("-d addr show nic1")
         clock.waits = True
-        with pytest.raises(AttachError, match="device nic1: no DHCP server gave nic1"):
+        with pytest.raises(AttachError, match="device nic1: no DHCP server granted nic1"):
             host.attach("nic0", "nic1", config=NetworkConfig(replace(NET1, name=None)))
 
         assert host.shown("-d addr show nic1") == before

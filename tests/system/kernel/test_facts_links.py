@@ -1,4 +1,3 @@
-import os
 import select
 import shutil
 import subprocess
@@ -26,8 +25,6 @@ from tests.system.kernel import bpf
 from tests.system.kernel.namespaces import open_netns
 
 T = TypeVar("T")
-CLSACT_INGRESS = 0xFFFFFFF2
-ETH_P_ALL = 0x0003
 
 
 class Namespace:
@@ -238,11 +235,7 @@ def test_what_carries_the_uplink_and_what_hangs_on_it_is_not_published(netns: Na
 
 def test_names_of_bpf_classifiers_are_read(netns: Namespace) -> None:
     netns.run("ip link add left type veth peer right")
-    program = bpf.load(bpf.SCHED_CLS, bpf.GO_ON)
-    try:
-        netns.do(lambda: _attach("left", program))
-    finally:
-        os.close(program)
+    netns.do(lambda: bpf.attach_filter("left", "count_packets"))
 
     assert netns.read(links.tc_filters) == {netns.index("left"): ("count_packets",)}
 
@@ -303,18 +296,3 @@ def _events(source: DeviceEvents, last: tuple[str, str]) -> list[DeviceEvent]:
 def _move(name: str, netns: int) -> None:
     with IPRoute() as ip:
         ip.link("set", index=ip.link_lookup(ifname=name)[0], net_ns_fd=netns)
-
-
-def _attach(name: str, program: int) -> None:
-    with IPRoute() as ip:
-        index = ip.link_lookup(ifname=name)[0]
-        ip.tc("add", "clsact", index)
-        ip.tc(
-            "add-filter",
-            "bpf",
-            index,
-            fd=program,
-            name="count_packets",
-            parent=CLSACT_INGRESS,
-            protocol=ETH_P_ALL,
-        )

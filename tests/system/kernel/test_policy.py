@@ -20,9 +20,10 @@ def wired(nsfd: int) -> Iterator[Namespace]:
         netns.run(
             "ip addr add 10.5.0.7/24 dev eth1",
             "ip link set eth1 up",
-            "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 200",
+            "ip route add default via 10.5.0.1 dev eth1 table 200",
             "ip route add unreachable 10.8.0.0/16 table 200",
-            "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 1000",
+            "ip route add default via 10.5.0.1 dev eth1 table 1000",
+            "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 2000",
             "ip -6 route add unreachable 2001:db8:a::/64 table 200",
         )
         yield netns
@@ -49,13 +50,14 @@ def test_a_rule_is_told_with_the_links_of_its_table(
     assert wired.read(policy_routes) == (PolicyRoute(**expected),)  # type: ignore[arg-type]
 
 
-def test_a_rule_for_all_uses_default_routes_alone(wired: Namespace) -> None:
-    wired.run("ip rule add from all lookup 200 prio 100", "ip rule add from all lookup 300 prio 99")
-    wired.run("ip route add default via 10.5.0.1 dev eth1 table 300")
+@pytest.mark.parametrize("packets", ["all", "10.5.0.77", "10.20.30.0/24"])
+def test_default_routes_alone_are_told(wired: Namespace, packets: str) -> None:
+    for priority, table in enumerate((200, 2000), 100):
+        wired.run(f"ip rule add from {packets} lookup {table} prio {priority}")
 
     assert [(route.table, len(route.links)) for route in wired.read(policy_routes)] == [
-        (300, 1),
-        (200, 0),
+        (200, 1),
+        (2000, 0),
     ]
 
 
@@ -71,7 +73,7 @@ def test_ipv6_has_tables_of_its_own_and_one_without_routes_leads_nowhere(wired: 
         "ip -6 rule add from 2001:db8:7::/64 lookup 200 prio 100",
         "ip -6 rule add from 2001:db8:8::/64 lookup 4711 prio 101",
         "ip -6 rule add from 2001:db8:9::/64 unreachable prio 102",
-        "ip -6 route add 2001:db8:9::/64 dev eth1 table 200",
+        "ip -6 route add default dev eth1 table 200",
     )
 
     assert wired.read(policy_routes) == (
