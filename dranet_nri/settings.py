@@ -21,6 +21,7 @@ NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
 VM_HANDLERS: Final = ("*kata*", "*gvisor*", "*runsc*", "*firecracker*", "*krun*")
 UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 SLAAC_S: Final = 8.0  # links of 100 Gbit/s need seconds after a move
+DHCP_S: Final = 10.0  # the same, and two answers of a server
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
 
 
@@ -44,6 +45,7 @@ class Settings:
         parents: patterns of links that stay on the host as parents of child links.
         vm_handlers: patterns of RuntimeClass handlers whose pods are refused NICs, in lower case.
         slaac_s: timeout of the wait for IPv6 addresses of a pod, in seconds.
+        dhcp_s: timeout of the wait for DHCP leases of a pod, in seconds.
         sweep_s: seconds between periodic reconciles.
         proc: procfs with a writable sys/net; a container's own is read-only.
         sysfs: mount point of sysfs.
@@ -66,6 +68,7 @@ class Settings:
     parents: tuple[str, ...] = ()
     vm_handlers: tuple[str, ...] = VM_HANDLERS
     slaac_s: float = SLAAC_S
+    dhcp_s: float = DHCP_S
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
@@ -147,6 +150,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="longest wait for the IPv6 addresses of a pod, as of addressing: SLAAC, before the"
         " attach fails (default: 8s)",
     )  # fmt: skip
+    add(
+        "--dhcp-ready-timeout", type=duration, default=default.dhcp_s, metavar="TIME",
+        help="longest wait for the leases of a pod, as of addressing: DHCP, before the attach"
+        " fails (default: 10s)",
+    )  # fmt: skip
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
@@ -178,6 +186,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         parents=patterns(args.parent_interfaces),
         vm_handlers=patterns(args.vm_runtimes),
         slaac_s=args.slaac_ready_timeout,
+        dhcp_s=args.dhcp_ready_timeout,
         sweep_s=args.sweep,
         log_json=args.log_format == "json",
         verbose=args.verbose,

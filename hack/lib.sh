@@ -180,6 +180,14 @@ build_venv() {
         touch "$VENV/complete"
 }
 
+# module_directory GO MODULE VERSION SUM: download a Go module, compare its checksum, and print its directory.
+module_directory() {
+    local found
+    found=$(cd / && GOFLAGS='' GOWORK=off "$1" mod download -json "$2@$3") # outside of any module
+    grep -qF "\"Sum\": \"$4\"" <<<"$found" || die "$2@$3 has another checksum than $4"
+    sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$found"
+}
+
 # step TITLE COMMAND...: print the title and run the command; show its output only on failure.
 step() {
     local title=$1 output rc=0

@@ -8,7 +8,12 @@ references.py   names that an expression refers to
 mistaken.py     likely mistakes in an expression, with a remedy
 """
 
-from dra_shim.cel.mistaken import filter_language, unknown_attribute, unknown_attributes
+from dra_shim.cel.mistaken import (
+    filter_language,
+    unknown_attribute,
+    unknown_attributes,
+    wrong_types,
+)
 from dra_shim.cel.references import names_in
 from dra_shim.cel.selectors import (
     MAX_EXPRESSION,
@@ -34,4 +39,5 @@ __all__ = [
     "numa_list",
     "unknown_attribute",
     "unknown_attributes",
+    "wrong_types",
 ]

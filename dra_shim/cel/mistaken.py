@@ -1,14 +1,16 @@
-"""Detection of selectors that never match: syntax of --filter, or misspelt attributes."""
+"""Detection of selectors that never match: syntax of --filter, misspelt names, wrong types."""
 
 import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from dra_shim.cel.references import names_in
+from dra_shim.cel.references import comparisons_in, names_in
 from dranet_nri.config import did_you_mean
-from dranet_nri.inventory import ATTRIBUTE_NAMES
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.inventory import ATTRIBUTE_NAMES, ATTRIBUTES
+from dranet_nri.model import BANDWIDTH, DRIVER_NAME
 
+_CEL_TYPES: Final = {bool: "bool", int: "int", str: "string"}
+_VALUES: Final = {bool: re.compile("true|false"), int: re.compile(r"-?\d+")}
 _STANDARD: Final = "resource.kubernetes.io"
 _NAME: Final = r"""["']([A-Za-z0-9.-]+)/([A-Za-z_]\w*)["']"""
 _MEMBER: Final = r"\.\s*\??\s*(?:String|Int|Bool|Version)Values?\b"
@@ -35,10 +37,45 @@ def filter_language(expression: str) -> str:
 
 
 def unknown_attributes(expression: str) -> Iterator[str]:
-    """Yield an error for each unknown attribute name in an expression."""
+    """Yield an error for each unknown attribute or capacity name in an expression."""
     for table, name in names_in(expression):
         if table == "attributes":
             yield from unknown_attribute(name)
+        elif table == "capacity" and name.startswith(f"{DRIVER_NAME}/") and name != BANDWIDTH:
+            identifier = BANDWIDTH.rpartition("/")[2]
+            wrong = name.rpartition("/")[2]
+            yield f'{DRIVER_NAME} has no capacity "{wrong}", only "{identifier}"; correct it'
+
+
+def wrong_types(expression: str) -> Iterator[str]:
+    """Yield an error for each comparison of an attribute with a value of another type.
+
+    In CEL, values of different types are never equal.
+    """
+    for name, literal in comparisons_in(expression):
+        meaning = ATTRIBUTES.get(name)
+        given = _type_of(literal)
+        if meaning is not None and meaning.type is not given:
+            yield (
+                f"{name} is of type {_CEL_TYPES[meaning.type]}, and {literal} of type "
+                f"{_CEL_TYPES[given]}: they are never equal; {_corrected(literal, meaning.type)}"
+            )
+
+
+def _type_of(literal: str) -> type[bool | int | str]:
+    if literal in {"true", "false"}:
+        return bool
+    return str if literal[0] in "\"'" else int
+
+
+def _corrected(literal: str, wanted: type[bool | int | str]) -> str:
+    """Return the remedy: the same value in the wanted type, if it has one."""
+    plain = literal.strip("\"'")
+    if wanted is str:
+        return f'write "{plain}"'
+    if _VALUES[wanted].fullmatch(plain.lower()):
+        return f"write {plain.lower()}"
+    return "correct the value"
 
 
 def unknown_attribute(name: str) -> Iterator[str]:

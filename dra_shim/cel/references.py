@@ -15,18 +15,28 @@ _LOOKUP: Final = re.compile(
 )
 
 
+_LITERAL: Final = r"""true\b|false\b|-?\d+\b(?!\.)|"[^"\\]*"|'[^'\\]*'"""
+_COMPARED: Final = re.compile(rf"\s*[=!]=\s*({_LITERAL})(?!\s*[.+*/%-])")
+
+
 def names_in(expression: str) -> tuple[tuple[str, str], ...]:
     """Return each reference once: ("attributes" or "capacity", qualified name), or ("driver", "").
 
     Only literal references are found: `device.attributes["d"].x` and `device.attributes["d"]["x"]`.
     """
-    return tuple(dict.fromkeys(_found(expression)))
+    return tuple(dict.fromkeys(_name(match) for match in _LOOKUP.finditer(expression)))
 
 
-def _found(expression: str) -> Iterator[tuple[str, str]]:
+def comparisons_in(expression: str) -> Iterator[tuple[str, str]]:
+    """Yield (qualified name, literal) of each comparison of an attribute by == or !=."""
     for match in _LOOKUP.finditer(expression):
-        member, table, double, single, identifier, key, other_key = match.groups()
-        if member:
-            yield member, ""
-        else:
-            yield table, f"{double or single or ''}/{identifier or key or other_key or ''}"
+        table, name = _name(match)
+        if table == "attributes" and (found := _COMPARED.match(expression, match.end())):
+            yield name, found[1]
+
+
+def _name(match: re.Match[str]) -> tuple[str, str]:
+    member, table, double, single, identifier, key, other_key = match.groups()
+    if member:
+        return member, ""
+    return table, f"{double or single or ''}/{identifier or key or other_key or ''}"

@@ -10,7 +10,7 @@ Rules:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_shim.cel import unknown_attribute, unknown_attributes
+from dra_shim.cel import unknown_attribute, unknown_attributes, wrong_types
 from dra_shim.resourceapi import (
     Cel,
     ClaimRequest,
@@ -93,9 +93,9 @@ def _full(namespace: str, name: str) -> str:
 
 
 def _names(document: Document) -> Iterator[str]:
-    """Yield attributes that no device has; such a selector fails or never matches."""
+    """Yield attributes that no device has, or not of that type: the selector never matches."""
     for cel in _expressions(document):
-        for line in unknown_attributes(cel.expression):
+        for line in (*unknown_attributes(cel.expression), *wrong_types(cel.expression)):
             yield f"{cel.path}: {line}"
     if isinstance(document, Claim):
         for constraint in document.spec.constraints:
@@ -129,6 +129,13 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     yield from dict.fromkeys((*found, *clashes(certain)))
 
 
+def _wants_nic(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
+    """Whether a request of the claim names this driver, and not for administration."""
+    parts = [part for request in spec.requests for part in request.alternatives]
+    known = {name: classes.get(name, DeviceClass(name)) for name in {p.device_class for p in parts}}
+    return any(not part.admin_access and _names_driver(part, spec, known) for part in parts)
+
+
 def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
     """Return the requests without an alternative."""
     return [request.alternatives[0] for request in spec.requests if len(request.alternatives) == 1]
@@ -156,8 +163,10 @@ def _configured(
 
 
 def _is_ours(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
-    if len(spec.requests) == 1:
-        return True
+    return len(spec.requests) == 1 or _names_driver(part, spec, classes)
+
+
+def _names_driver(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
     main = part.name.partition("/")[0]
     named = any(
         entry.driver == DRIVER_NAME and {part.name, main} & {*entry.requests}
@@ -183,6 +192,11 @@ def _pod(
             yield f"{where}: {_missing(entry, claims)}"
             continue
         requests[entry.name] = claim.spec.requests
+        if pod.host_network and _wants_nic(claim.spec, classes):
+            yield (
+                f"{pod.path}.hostNetwork: true: claim {entry.name} is for a network device, and "
+                "none can be moved to the host network; remove hostNetwork, or the claim"
+            )
         of = f" of claim {entry.name}"
         given += _configured(claim.spec, _certain(claim.spec), classes, of)
     if len(requests) > 1:

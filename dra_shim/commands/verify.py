@@ -69,7 +69,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="for the pods to become ready")  # fmt: skip
     add_output_flag(parser)
     parser.add_argument("--svg", metavar="FILE", help="also draw the matrix of all pairs")
-    parser.add_argument("--verbose", action="store_true", help="also list what passed")
+    parser.add_argument("--verbose", action="store_true",
+                        help="also list what passed, and the duration of each check")  # fmt: skip
     parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
                         help="access to the cluster; by default as kubectl finds it")  # fmt: skip
     parser.add_argument("--context", default="", help="context of the kubeconfig")

@@ -58,6 +58,8 @@ def _socket(
     """Return the elements of a band, and its height."""
     title = "NUMA node unknown" if numa is None else f"NUMA node {numa}"
     roots = [list(members) for _, members in groupby(devices, key=_root_of)]
+    # The pairs of GPU and NIC are side by side, and NICs of other roots below them.
+    roots.sort(key=lambda members: all(device.kind is DeviceKind.NIC for device in members))
     parts: list[str] = []
     y = top + _TITLE + _GAP
     for start in range(0, len(roots), _COLUMNS):

@@ -43,11 +43,17 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """Claims and containers of a pod's spec; path is its location in the document."""
+    """Claims and containers of a pod's spec.
+
+    Attributes:
+        path: its location in the document.
+        host_network: the pod uses the network namespace of the host.
+    """
 
     path: str
     claims: tuple[PodClaimEntry, ...] = ()
     containers: tuple[PodContainer, ...] = ()
+    host_network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,7 @@ def _pod(spec: Mapping[str, object], path: str) -> PodSpec:
         for kind in _LISTS
         for container in _mappings(spec, kind)
     )
-    return PodSpec(path, entries, containers)
+    return PodSpec(path, entries, containers, spec.get("hostNetwork") is True)
 
 
 def _listed(container: Mapping[str, object]) -> Iterator[tuple[str, str]]:

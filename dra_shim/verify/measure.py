@@ -1,8 +1,9 @@
 """The course of a verification: facts of all pods first, then the pairs, round by round."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dra_shim.verify.bars import Bars
@@ -91,8 +92,8 @@ def _collectives(
         return
     progress(f"all-gather and all-reduce of {len(workers) * course.ranks} ranks")
     rounds = course.pace.rounds
-    yield from check_collectives(
-        workers, facts, runner, course.bars, ranks=course.ranks, rounds=rounds
+    yield from _timed(
+        check_collectives(workers, facts, runner, course.bars, ranks=course.ranks, rounds=rounds)
     )
 
 
@@ -117,4 +118,13 @@ def _measure_pair(
     # NICs of one rail meet; they are in the order of the rails on both nodes.
     for mine, theirs in zip(one.nics, other.nics, strict=False):
         source, target = NicEnd(one, mine, facts[one]), NicEnd(other, theirs, facts[other])
-        yield from checks.run(source, target)
+        yield from _timed(checks.run(source, target))
+
+
+def _timed(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the lines with the seconds that each of them took."""
+    start = time.monotonic()
+    for line in lines:
+        end = time.monotonic()
+        yield replace(line, seconds=end - start)
+        start = end

@@ -24,14 +24,17 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
 
     Args:
         lines: the results.
-        verbose: whether each passed check has a row, and not only each kind of check.
+        verbose: whether passed checks have rows too, and all rows the duration of the check.
     """
     shown = [line for line in ordered(lines) if verbose or line.outcome is not Outcome.PASSED]
-    rows = [("RESULT", "CHECK", "FROM", "TO", "MEASURED", "BAR")]
+    rows = [["RESULT", "CHECK", "FROM", "TO", "MEASURED", "BAR"]]
     rows += [
-        (line.outcome.value, line.check, line.source, line.target, line.value, line.bar)
+        [line.outcome.value, line.check, line.source, line.target, line.value, line.bar]
         for line in shown
     ]
+    if verbose:
+        durations = [f"{line.seconds:.1f}" if line.seconds else "" for line in shown]
+        rows = [[*row, text] for row, text in zip(rows, ["SECONDS", *durations], strict=True)]
     text = list(table(rows)) if shown else []
     causes: dict[tuple[str, str, str], int] = {}
     for line in shown:
@@ -64,6 +67,7 @@ def as_document(lines: Sequence[Line]) -> dict[str, Any]:
                 "bar": line.bar,
                 "meaning": line.meaning,
                 "remedy": line.remedy,
+                "seconds": round(line.seconds, 1),
             }
             for line in ordered(lines)
         ],

@@ -78,6 +78,7 @@ class Line:
         meaning: what a failure means; empty if it passed.
         remedy: what to do; empty if it passed.
         ratio: value by bar for rates, 0 to order other failures first.
+        seconds: of the measurement; 0 if the facts of the pods were enough.
     """
 
     check: str
@@ -89,6 +90,7 @@ class Line:
     meaning: str = ""
     remedy: str = ""
     ratio: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

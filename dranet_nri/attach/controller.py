@@ -69,6 +69,7 @@ class AttachController:
         watchdog: runs all kernel work.
         netns_refs: references to the pods' namespaces.
         orphans: schedule of scans for orphaned links.
+        on_attached: called with the record of each attached claim.
     """
 
     kernel: Kernel
@@ -80,11 +81,12 @@ class AttachController:
     wake: Callable[[], None]
     clock: Clock
     allocation: Callable[[str], Allocation | None]
+    on_attached: Callable[[Attachment], None] = lambda _: None
     hang_timeout_s: float = HUNG_S
     vm_handlers: tuple[str, ...] = VM_HANDLERS
     metrics: PluginMetrics = field(default_factory=PluginMetrics)
     live: Sandboxes = field(default_factory=Sandboxes)
-    _locks: DeviceLocks = field(default_factory=DeviceLocks)
+    locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     watchdog: Watchdog = field(init=False)
     netns_refs: NetnsRefs = field(init=False)
@@ -138,7 +140,7 @@ class AttachController:
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         names = self._device_names(claims)
         late = LongWait(self.hang_timeout_s, partial(self._log_wait, pod))
-        async with self.metrics.work.attaching(), self._locks.of(names, late):
+        async with self.metrics.work.attaching(), self.locks.of(names, late):
             # Attached claims are left out: another claim's failure must not undo them.
             claims = tuple(
                 allocation for allocation in claims if not self.is_attached(allocation, pod)
@@ -186,6 +188,7 @@ class AttachController:
             if pod.sandbox_id in self.live:  # else the pod's next sandbox would use this spec
                 self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
+            self.on_attached(attachment)
 
     def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
         previous = self._records()
@@ -262,7 +265,7 @@ class AttachController:
 
     async def detach(self, attachment: Attachment) -> None:
         """Restore one claim's devices, unless another job attached them meanwhile."""
-        async with self._locks.of(device.device.name for device in attachment.devices):
+        async with self.locks.of(device.device.name for device in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
                 return  # Another sandbox owns the record by now.
@@ -306,7 +309,7 @@ class AttachController:
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
             allocation = None
-        async with self._locks.of(device.device.name for device in attachment.devices):
+        async with self.locks.of(device.device.name for device in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
             current = await self.watchdog.done(

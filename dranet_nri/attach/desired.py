@@ -192,7 +192,7 @@ def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevic
     fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
     for device in before.devices if before else ():
         if device.identity == wanted.identity and not device.home:
-            known = replace(device, shared_rdma=(), warnings=())
+            known = replace(device, shared_rdma=(), warnings=(), lease=None)
             return replace(known, request=wanted.request, device=wanted.device)
     return fresh
 

@@ -18,6 +18,7 @@ from typing import Protocol
 from dranet_nri.attach.addressing import AddressWait, with_addresses
 from dranet_nri.attach.desired import DesiredDevice, carried, moved, resolve
 from dranet_nri.attach.guard import PublishGuard
+from dranet_nri.attach.leases import with_leases
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.restorer import Restorer
 from dranet_nri.attach.steps import AttachRun, all_ops, late_ops
@@ -37,7 +38,7 @@ from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.lacking import Refused
 from dranet_nri.plan.refusals import described, stopped_at
 from dranet_nri.plan.retry import RestoreResult, message_of, restore_failure
-from dranet_nri.settings import SLAAC_S
+from dranet_nri.settings import DHCP_S, SLAAC_S
 
 
 class AttachmentSink(Protocol):
@@ -84,6 +85,7 @@ class PlanExecutor:
         rdma: RdmaOptions,
         guard: PublishGuard | None = None,
         slaac_s: float = SLAAC_S,
+        dhcp_s: float = DHCP_S,
     ) -> None:
         """Run plans in the kernel and write records to the journal.
 
@@ -94,6 +96,7 @@ class PlanExecutor:
             rdma: RDMA options of the operator.
             guard: checks which devices may leave the host.
             slaac_s: timeout of the wait for IPv6 addresses, in seconds.
+            dhcp_s: timeout of the wait for DHCP leases, in seconds.
         """
         self._kernel = kernel
         self._journal = journal
@@ -101,6 +104,7 @@ class PlanExecutor:
         self._rdma = rdma
         self._guard = guard or PublishGuard()
         self._slaac_s = slaac_s
+        self._dhcp_s = dhcp_s
         self._restorer = Restorer(clock.boot)
 
     def attach(
@@ -202,7 +206,9 @@ class PlanExecutor:
         try:
             run.apply(targets, all_ops(session, targets, plans))
             run.step = "wait for addresses"
-            wait = AddressWait(self._slaac_s, self._clock.sleep, is_live)
+            wait = AddressWait(self._dhcp_s, self._clock.sleep, is_live)
+            targets = with_leases(session, targets, wait, self._clock.boot())
+            wait = replace(wait, limit_s=self._slaac_s)
             targets = with_addresses(session, targets, wait)
             run.apply(targets, late_ops(session, targets))
             run.step = "record the result"

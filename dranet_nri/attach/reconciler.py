@@ -128,12 +128,12 @@ class Reconciler:
         if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not record.is_away):
             if self.allocations.reader.is_missing(uid):
                 self.attacher.attachments.remove(uid)
-        elif not self._is_wanted(record):
+        elif not self.is_wanted(record):
             await self.attacher.detach(record)
         elif record.phase is Phase.ATTACHED:
             await self.attacher.verify(record, self.allocations.reader.get(uid))
 
-    def _is_wanted(self, record: Attachment) -> bool:
+    def is_wanted(self, record: Attachment) -> bool:
         """Whether the sandbox is live: its namespace exists, and a synchronized runtime lists it.
 
         Without an allocation, attached devices stay, and a partial attach is undone.

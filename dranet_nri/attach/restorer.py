@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from dranet_nri.attach.leases import release_lease
 from dranet_nri.attach.observation import observe
 from dranet_nri.errors import KernelError
 from dranet_nri.model import AttachedDevice, Attachment
@@ -82,6 +83,7 @@ class Restorer:
 
         A beginning runs twice at most: a net device that it creates is then restored at once.
         """
+        release_lease(session, device)
         failed: Refused = []
         wanted = self._at_home(device)
         beginnings, cut = 0, True

@@ -12,7 +12,6 @@ from dranet_nri.config.json_cursor import Fields, Node, given
 from dranet_nri.model import Addressing, AddressMode
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200
-_NOT_SUPPORTED: Final = "not supported by this version; remove it"
 
 
 def read_addressing(node: Node, fields: Fields) -> Addressing | None:
@@ -48,7 +47,8 @@ def _check_unnumbered(node: Node, fields: Fields, kind: object) -> None:
 
 def _check_dhcp(node: Node, fields: Fields, kind: object) -> None:
     given_as = "addressing" if "addressing" in fields else "dhcp"
-    fields[given_as].complain(_NOT_SUPPORTED)
+    if "ipoib" in fields:
+        fields[given_as].complain("DHCP needs Ethernet, and ipoib makes InfiniBand; use Static")
     if kind == IPVLAN:
         fields[given_as].complain("DHCP is not possible with type IPVLAN; use Static")
     if "addresses" in fields:

@@ -1,7 +1,7 @@
 """Name and address clashes among several devices of one pod.
 
 Rules:
-1. In a pod, names of interfaces and of RDMA devices are unique.
+1. In a pod, names of interfaces, with altnames, and of RDMA devices are unique.
 2. The kernel accepts an address on two interfaces, but uses one of them for its packets. Link-local
    addresses belong to their link, so several devices may have the same.
 """
@@ -15,10 +15,12 @@ from dranet_nri.config.json_cursor import show
 from dranet_nri.model import NetworkConfig
 
 _NAME: Final = "interface.name"
+_ALTNAME: Final = "interface.altnames"
 _ADDRESS: Final = "interface.addresses"
 _RDMA: Final = "rdma.name"
 _REMEDY: Final = {
     _NAME: "give each device a request of its own with its own name, or remove the name",
+    _ALTNAME: "give each device a request of its own with its own names, or remove the name",
     _ADDRESS: "give each device a request of its own with its own address, or write a range such "
     'as "10.9.1.16-10.9.1.63/24", of which each gets one',
     _RDMA: "give each device a request of its own with its own name, or remove the name",
@@ -45,15 +47,22 @@ class SameConfig:
 def clashes(devices: Sequence[SameConfig]) -> tuple[str, ...]:
     """Return a violation for each name and address that several devices would have."""
     users: dict[tuple[str, str], list[SameConfig]] = {}
+    paths: dict[tuple[str, str], str] = {}
     for device in devices:
-        for wanted in dict.fromkeys(_wanted(device)):
-            users.setdefault(wanted, []).append(device)
+        for key, path in {(_space(path), value): path for path, value in _wanted(device)}.items():
+            paths.setdefault(key, path)
+            users.setdefault(key, []).append(device)
     return tuple(
-        f"{path}: {show(value)}: is for {' and '.join(_title(user) for user in found)}, but one "
-        f"device of the pod can have it; {_REMEDY[path]}"
-        for (path, value), found in users.items()
+        f"{paths[key]}: {show(key[1])}: is for {' and '.join(_title(user) for user in found)}, but "
+        f"one device of the pod can have it; {_REMEDY[paths[key]]}"
+        for key, found in users.items()
         if len(found) > 1 or found[0].several
     )
+
+
+def _space(path: str) -> str:
+    """Return the field whose values are unique together with those of this one."""
+    return _NAME if path == _ALTNAME else path
 
 
 def _title(devices: SameConfig) -> str:
@@ -65,6 +74,8 @@ def _wanted(devices: SameConfig) -> Iterator[tuple[str, str]]:
     name = interface.name or devices.ifname
     if name:
         yield _NAME, name
+    for altname in interface.altnames or ():
+        yield _ALTNAME, altname
     for cidr in interface.addresses or ():
         if "-" not in cidr and not (address := ip_interface(cidr).ip).is_link_local:
             yield _ADDRESS, str(address)

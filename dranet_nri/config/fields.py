@@ -10,7 +10,7 @@ from typing import Final
 INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "name": "name in the pod; default: the name on the host",
     "addresses": "a list, see below; default: the addresses on the host",
-    "addressing": "`Static` (default), `SLAAC`; `Unnumbered`: a child without addresses",
+    "addressing": "`Static` (default), `DHCP`, `SLAAC`; `Unnumbered`: a child without addresses",
     "mtu": "68 or more; 1280 or more with IPv6 addresses",
     "hardwareAddr": "a unicast MAC of the device's length",
     "gsoMaxSize": "bytes, 1 or more (BIG TCP)",

@@ -28,6 +28,7 @@ from dranet_nri.config.json_text import load_json
 from dranet_nri.config.link import read_link
 from dranet_nri.config.policy import POLICY, read_policy
 from dranet_nri.config.rdma import read_rdma
+from dranet_nri.config.reach import unreachable
 from dranet_nri.config.scalars import (
     IpAddress,
     IpNetwork,
@@ -114,6 +115,12 @@ def _network(node: Node) -> NetworkConfig:
         rule = f"not possible with interface.type {kind}, whose parent other pods use; remove it"
         fields[ETHTOOL].complain(rule)
     routes = _each(fields, "routes", partial(_route, own=_hosts(interface)))
+    if interface.addresses is not None and "profile" not in fields:
+        for index in unreachable(routes, interface):
+            fields["routes"].items()[index].complain(
+                "gateway is in no network of interface.addresses; correct it, or add a route to it "
+                f"with scope {_SCOPE_LINK}"
+            )
     return NetworkConfig(
         interface=interface,
         routes=routes,

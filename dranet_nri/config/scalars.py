@@ -87,15 +87,20 @@ def parse_source(text: str) -> IpAddress:
 
 
 def check_assignable(address: IpAddress) -> None:
-    """Refuse an address that the kernel assigns to no NIC (IPv6: net/ipv6/addrconf.c).
+    """Refuse an address that no NIC can use.
+
+    The kernel refuses such IPv6 addresses (net/ipv6/addrconf.c). It accepts those of IPv4: 0.0.0.0
+    without effect (inet_insert_ifa, net/ipv4/devinet.c), a multicast address to join its group.
 
     Raises:
         InvalidValueError: the text has the kind of address.
     """
-    kind = _narrow_kind(address) if address.version == 6 else ""
-    if kind:
+    kind = _narrow_kind(address)
+    usable = address.version == 4 and (address.is_loopback or address.is_multicast)
+    if kind and not usable:
+        example = "2001:db8::5/64" if address.version == 6 else "192.0.2.5/24"
         raise InvalidValueError(
-            f'is {kind}, which no NIC can have; write a unicast address such as "2001:db8::5/64"'
+            f'is {kind}, which no NIC can have; write a unicast address such as "{example}"'
         )
 
 

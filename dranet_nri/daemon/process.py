@@ -19,11 +19,13 @@ from dranet_nri.attach.metrics import GIVING
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
+from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.log import logger, trace_of
+from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
 from dranet_nri.daemon.triggers import COMING_OR_GOING, needs_reconcile
 from dranet_nri.errors import KernelError
@@ -127,6 +129,7 @@ class NriDaemon:
                     settings.node_addresses, settings.uplinks, settings.include, settings.parents
                 ),
                 settings.slaac_s,
+                settings.dhcp_s,
             ),
             attachments=attachments,
             gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),
@@ -166,6 +169,8 @@ class NriDaemon:
         )
         read = partial(plugin.attacher.watchdog.done, privileged.read_privileged_facts)
         tcx_writer = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, read)
+        leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted))
+        plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
         events = DeviceEvents()
         rdma = RdmaListener(
@@ -180,6 +185,7 @@ class NriDaemon:
                     tasks.create_task(telemetry.run(), name="telemetry"),
                     tasks.create_task(tcx_writer.run(), name="tcx"),
                     tasks.create_task(self._repair(plugin), name="repair"),
+                    tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),
                 )
                 await connection.run()

@@ -1,6 +1,6 @@
 """Device inventory: the node's publishable network devices, their names and attributes."""
 
-from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, NUMA_NODE
+from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, ATTRIBUTES, NUMA_NODE
 from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
@@ -24,6 +24,7 @@ from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
+    "ATTRIBUTES",
     "ATTRIBUTE_NAMES",
     "MAX_ATTRIBUTES",
     "NUMA_NODE",

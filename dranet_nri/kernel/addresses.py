@@ -1,10 +1,10 @@
 """Addresses (RTM_*ADDR). Numbers and structs are those of linux/if_addr.h."""
 
 import struct
-from errno import EEXIST
+from errno import EADDRNOTAVAIL, EEXIST
 from ipaddress import ip_interface
 from socket import AF_INET, AF_INET6
-from typing import Final
+from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import AddressMessage
@@ -22,10 +22,16 @@ from dranet_nri.linux.netlink.codec import (
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import FOREVER, Address, DetectedAddress
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.ops import AddAddress
+
+AddressOp = AddAddress | LeaseAddress | DropAddress
 
 RTM_NEWADDR: Final = 20
+RTM_DELADDR: Final = 21
 RTM_GETADDR: Final = 22
 NLM_F_EXCL_CREATE: Final = 0x600
+NLM_F_REPLACE_CREATE: Final = 0x500
 
 IFA_ADDRESS: Final = 1
 IFA_LOCAL: Final = 2
@@ -124,6 +130,23 @@ def _address(body: bytes, name: str) -> Address:
     )
 
 
+def apply(netlink: RtnetlinkSocket, what: str, index: int, op: AddressOp) -> None:
+    """Run an operation on an address of the link.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    match op:
+        case AddAddress():
+            add_address(netlink, what, index, op.address)
+        case LeaseAddress():
+            put_address(netlink, what, index, op.address)
+        case DropAddress():
+            del_address(netlink, what, index, op.cidr)
+        case _:
+            assert_never(op)
+
+
 def add_address(netlink: RtnetlinkSocket, what: str, index: int, address: Address) -> None:
     """Add an address to the link.
 
@@ -137,6 +160,28 @@ def add_address(netlink: RtnetlinkSocket, what: str, index: int, address: Addres
             raise
         present = dump_addresses(netlink, what, index, "")
         if not any(_same(address, other) for other in present):
+            raise
+
+
+def put_address(netlink: RtnetlinkSocket, what: str, index: int, address: Address) -> None:
+    """Add an address to the link; one that is there gets the lifetime of this one.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    netlink.do(what, RTM_NEWADDR, NLM_F_REPLACE_CREATE, _request(index, address))
+
+
+def del_address(netlink: RtnetlinkSocket, what: str, index: int, cidr: str) -> None:
+    """Delete an address of the link; one that is not there counts as done.
+
+    Raises:
+        KernelError: the kernel refused.
+    """
+    try:
+        netlink.do(what, RTM_DELADDR, 0, _request(index, Address(cidr)))
+    except KernelError as error:
+        if error.code != EADDRNOTAVAIL:
             raise
 
 

@@ -17,6 +17,8 @@ from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel import addresses, child, links, neighbours, rate, rdma, routes, rules
+from dranet_nri.kernel.addresses import AddressOp
+from dranet_nri.kernel.dhcp import DhcpSocket
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
@@ -40,6 +42,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -216,6 +219,11 @@ class NetlinkSession:
         space = self._space(Ns.POD, what)
         return addresses.dump_detected(space.netlink, what, space.index(what, name))
 
+    def dhcp(self, name: str) -> DhcpSocket:
+        """Return a port for DHCP messages on the pod's link of that name."""
+        what = f"open a socket for DHCP on {name} in the pod"
+        return DhcpSocket(self._space(Ns.POD, what).fd, what, name)
+
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return the sysctls of a link that enters the host's namespace."""
         return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
@@ -357,11 +365,13 @@ def _apply_by_index(
 def _apply_by_name(
     space: Namespace,
     what: str,
-    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour | LimitRate,
+    op: SetLink | SetUp | AddAltname | SetMaster | AddressOp | AddRoute | AddNeighbour | LimitRate,
 ) -> None:
     netlink = space.netlink
     index = space.index(what, op.name)
     match op:
+        case AddAddress() | LeaseAddress() | DropAddress():
+            addresses.apply(netlink, what, index, op)
         case SetLink():
             links.set_settings(netlink, what, index, op.settings)
         case SetUp():
@@ -373,8 +383,6 @@ def _apply_by_name(
         case SetMaster():
             master = space.index(what, op.master) if op.master else 0
             links.set_master(netlink, what, index, master)
-        case AddAddress():
-            addresses.add_address(netlink, what, index, op.address)
         case AddRoute():
             routes.add_route(
                 netlink,

@@ -67,6 +67,7 @@ from dranet_nri.model.ethtool import (
     Switches,
     switches,
 )
+from dranet_nri.model.lease import Lease
 from dranet_nri.model.names import (
     DEFAULT_FILTER,
     DRIVER_NAME,
@@ -170,6 +171,7 @@ __all__ = [
     "IpoibState",
     "IpvlanConfig",
     "IpvlanMode",
+    "Lease",
     "Link",
     "LinkState",
     "MacvlanConfig",

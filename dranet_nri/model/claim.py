@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from dranet_nri.model.config import InterfaceConfig, NetworkConfig
+from dranet_nri.model.lease import Lease
 from dranet_nri.model.network import DeviceKey, LinkState
 from dranet_nri.model.rdma import RdmaLink
 
@@ -185,6 +186,7 @@ class AttachedDevice:
         warnings: warnings for the claim status, one line each.
         child: alias of the child link for the pod, "" without one.
         made_by: parameters of the child link, None without one.
+        lease: DHCP lease of its address, None without one.
         share_id: UUID of the share of a multi-allocation device, which stays on the host; "" if
             exclusive.
         home: verified on the host and restored.
@@ -206,6 +208,7 @@ class AttachedDevice:
     warnings: tuple[str, ...] = ()
     child: str = ""
     made_by: InterfaceConfig | None = None
+    lease: Lease | None = None
     share_id: str = ""
     home: bool = False
 

@@ -241,18 +241,20 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class DefaultRoute:
-    """A unicast default route of table main.
+    """A unicast default route of table main, or a part of one.
 
     Attributes:
         family: 4 or 6.
         links: ifindex of each nexthop.
         advertised: a router advertised it (RTPROT_RA).
+        partial: its destination is a large part of all addresses, such as 0.0.0.0/1.
     """
 
     family: int
     metric: int
     links: tuple[int, ...]
     advertised: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +278,19 @@ class PolicyRoute:
 
 
 def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
-    """Return the ifindexes of all nexthops of the best default routes, of both families."""
+    """Return the ifindexes of all nexthops of the best default routes, of both families.
+
+    Those of partial ones are among them, because longer prefixes precede lower metrics.
+    """
     best: dict[int, int] = {}
     for route in routes:
-        best[route.family] = min(route.metric, best.get(route.family, route.metric))
+        if not route.partial:
+            best[route.family] = min(route.metric, best.get(route.family, route.metric))
     return frozenset(
-        index for route in routes if route.metric == best[route.family] for index in route.links
+        index
+        for route in routes
+        if route.partial or route.metric == best[route.family]
+        for index in route.links
     )
 
 

@@ -1,6 +1,6 @@
 """Kernel port of plans: protocols with a netlink implementation (`kernel`) and a fake in tests."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dranet_nri.inventory import HostFacts
@@ -21,6 +21,33 @@ from dranet_nri.model import (
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.routes import Slot
+
+
+class DhcpPort(Protocol):
+    """DHCP messages on one link of a pod."""
+
+    def send(self, payload: bytes, source: str, target: str, mac: str = "") -> None:
+        """Send a message to a server, or with mac "" to everyone on the link.
+
+        Args:
+            payload: the message.
+            source: the IPv4 address that the link has, "0.0.0.0" for none.
+            target: the server's, or "255.255.255.255".
+            mac: the server's link-layer address.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+
+    def pending(self) -> Iterable[tuple[bytes, str]]:
+        """Return the messages that have come, each with the link-layer address of its sender.
+
+        Raises:
+            KernelError: the link is gone.
+        """
+
+    def close(self) -> None:
+        """Stop to receive. Idempotent."""
 
 
 class Session(Protocol):
@@ -70,6 +97,13 @@ class Session(Protocol):
 
         Raises:
             KernelError: the link does not exist, or the dump failed.
+        """
+
+    def dhcp(self, name: str) -> DhcpPort:
+        """Return a port for DHCP messages on the pod's link of that name.
+
+        Raises:
+            KernelError: there is no such link.
         """
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:

@@ -24,6 +24,7 @@ from dranet_nri.model import (
     Sysctl,
 )
 from dranet_nri.plan.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.vrf import AddVrf
@@ -361,6 +362,8 @@ Op = (
     | SetMaster
     | AddVrf
     | AddAddress
+    | LeaseAddress
+    | DropAddress
     | AddRoute
     | AddRule
     | AddNeighbour

@@ -215,8 +215,10 @@ def _claimed_ipv6(config: NetworkConfig) -> str:
         *(route.destination for route in config.routes),
         *(neighbour.destination for neighbour in config.neighbors),
     )
-    given = "addressing SLAAC" if config.interface.addressing is Addressing.SLAAC else ""
-    return given or next(filter(is_v6, claimed), "")
+    if config.interface.addressing is Addressing.SLAAC:
+        return "addressing SLAAC"
+    accepted = f"acceptRA {config.interface.accept_ra}" if config.interface.accept_ra else ""
+    return next(filter(is_v6, claimed), accepted)
 
 
 def _prefix(text: str) -> str:

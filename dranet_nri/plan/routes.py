@@ -59,8 +59,12 @@ def interface_of(cidr: str) -> IPv4Interface | IPv6Interface:
 
 @lru_cache(PARSED)
 def connected(address: Address) -> tuple[Route, ...]:
-    """Return the connected route of the address: to its network, or its peer's."""
-    if address.flags & IFA_F_NOPREFIXROUTE:
+    """Return the route that the kernel adds with the address: to its network, or its peer's.
+
+    A route to the peer of an IPv6 address is not one: the kernel adds it only if the link is up,
+    and some time later (inet6_addr_add, addrconf_permanent_addr, net/ipv6/addrconf.c).
+    """
+    if address.flags & IFA_F_NOPREFIXROUTE or (address.peer and ":" in address.cidr):
         return ()
     interface = interface_of(address.cidr)
     far = address.peer or str(interface.ip)

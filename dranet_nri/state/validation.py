@@ -28,6 +28,7 @@ from dranet_nri.model import (
     EthtoolState,
     InterfaceConfig,
     IpoibConfig,
+    Lease,
     Link,
     LinkState,
     Neighbour,
@@ -169,6 +170,11 @@ def _each_device_once(allocation: Allocation) -> None:
 def _whole_allocation(allocation: Allocation) -> None:
     _named_claim(allocation)
     _each_device_once(allocation)
+
+
+def _of_ipv4(lease: Lease) -> None:
+    if ":" in lease.address or ":" in lease.server:
+        raise InvalidValueError("address and server of a lease must be IPv4")
 
 
 _interface = _parses(ip_interface, "an address with a prefix length")
@@ -352,6 +358,16 @@ RULES: Final[Rules] = {
         "rdma_name": _optional(_sysfs_name),
         "child": _optional(_alias),
         "share_id": _optional(_hex_id),
+    },
+    Lease: {
+        "address": _prefix,
+        "server": _ip,
+        "server_mac": _mac,
+        "since_s": _between(0, MAX_I64),
+        "lease_s": _size,
+        "renew_s": _u32,
+        "rebind_s": _u32,
+        WHOLE: _of_ipv4,
     },
     RdmaLink: {"index": _u32, "name": _sysfs_name, "node_guid": _optional(_guid)},
     CharDevice: {"path": _absolute, "major": _u32, "minor": _u32},

@@ -178,6 +178,22 @@ def test_the_container_finds_its_metadata_and_environment(
 
 
 @pytest.mark.every_runtime
+def test_a_container_that_lists_a_cdi_id_twice_starts(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    """A kubelet that is restarted may append an id that it has (kubernetes/kubernetes#140471)."""
+    claim = allocate("twice", nics[:1], "twice-uid", pod="twice")
+    pod = cri.run_pod("twice")
+
+    container = cri.run_container(pod, spec=ContainerSpec(cdi_devices=claim.cdi_ids * 2))
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    assert "DRA_NET_TWICE_NIC0_IFNAMES" in cri.exec(container, "/bin/env").stdout
+    remove(cri, pod)
+    assert_home(before)
+
+
+@pytest.mark.every_runtime
 def test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:

@@ -30,6 +30,7 @@ from typing import Final, Literal
 
 import pytest
 
+from tests.box.cri import ExecResult
 from tests.box.place import NODE, Node, Place, checked
 from tests.box.waiting import wait_until
 
@@ -43,6 +44,8 @@ LOADED: Final = (
 )
 _LISTENS: Final = "0A"  # TCP_LISTEN in /proc/net/tcp
 _PERFTEST_PORT: Final = 18515
+_TIMED_OUT: Final = 124  # exit status of timeout(1)
+_RPING_S: Final = 30  # a run takes 0.1 s, or 2 s on a busy machine; the runtime allows 60 s
 
 
 class Driver(Enum):
@@ -221,13 +224,21 @@ def rping(server: Endpoint, client: Endpoint, *, count: int = 3) -> None:
     """Connect by rdma_cm and ping by RDMA.
 
     Raises:
-        RuntimeError: A side failed; the message has what both said.
+        RuntimeError: A side failed, or the client lacks an answer; the message has both outputs.
     """
     options = ("-a", server.address, "-C", str(count), "-v")
+    # The client of rdma-core 65 hangs at its end in 1 of 100 to 300 runs: poll() in its event
+    # thread reports DISCONNECTED; then the main thread destroys the cm_id, and the event with it.
+    # The event thread waits in rdma_get_cm_event() forever, and the main thread for that thread.
+    # All pings are done by then, and all RDMA resources are free: the number of pings decides.
+    limited = ("timeout", str(_RPING_S), "stdbuf", "--output=L")
     _traffic(
         (server, ("rping", "-s", *options)),
-        (client, ("rping", "-c", *options)),
+        (client, (*limited, "rping", "-c", *options)),
         ready=lambda: "LISTEN" in checked(server.place, "rdma", "resource", "show", "cm_id"),
+        succeeded=lambda asked: (
+            asked.exit_code in {0, _TIMED_OUT} and asked.stdout.count("ping data: ") == count
+        ),
     )
 
 
@@ -251,14 +262,25 @@ def _traffic(
     client: tuple[Endpoint, tuple[str, ...]],
     *,
     ready: Callable[[], bool],
+    succeeded: Callable[[ExecResult], bool] = lambda asked: asked.exit_code == 0,
 ) -> str:
-    """Run the server's command, once ready the client's; return what the client printed."""
+    """Run the server's command, once ready the client's; return what the client printed.
+
+    Args:
+        server: an end and its command.
+        client: the other end and its command.
+        ready: whether the server accepts clients.
+        succeeded: whether the client did, by its result. The server must end with 0.
+
+    Raises:
+        RuntimeError: A side failed; the message has both outputs.
+    """
     with ThreadPoolExecutor(1) as pool:
         serving = pool.submit(server[0].place.run, *server[1])
         wait_until(f"{server[1][0]} to listen", lambda: serving.done() or ready())
         asked = client[0].place.run(*client[1])
         served = serving.result()
-    if asked.exit_code or served.exit_code:
+    if not succeeded(asked) or served.exit_code:
         said = "".join(
             f"\n{side} {' '.join(command)}: {result.exit_code}\n{result.stdout}{result.stderr}"
             for side, (_, command), result in (

@@ -45,6 +45,7 @@ from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.ops import AddChild, MoveLink, MoveRdma, Op, RenameRdma
 from dranet_nri.plan.vrf import AddVrf
 from tests.fakes import operations
+from tests.fakes.dhcp import FakeDhcpServer
 from tests.fakes.faults import Fault
 from tests.fakes.operations import IPOIB_FLAGS_RC, MAX_CONNECTED
 from tests.fakes.rdma import FakeRdma, FakeRdmaCore
@@ -69,6 +70,7 @@ class FakeKernel:
         tells_programs: whether it is Linux 6.6 or newer.
         judged: how often the host was looked at to judge its links.
         whole_pods: how often all that a device has in a pod was asked for.
+        dhcp: the servers, by link of a pod.
         detected: by link of a pod, what else it has each time its addresses are read; the last
             one stays.
         rdma: the RDMA devices of the machine.
@@ -86,6 +88,7 @@ class FakeKernel:
     _removed: set[NetnsId] = field(default_factory=set)
     _faults: list[Fault] = field(default_factory=list)
     _blind: int = 0
+    dhcp: dict[str, FakeDhcpServer] = field(default_factory=dict)
     detected: dict[str, list[tuple[DetectedAddress, ...]]] = field(default_factory=dict)
     rdma: FakeRdmaCore = field(init=False)
 

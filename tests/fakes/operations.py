@@ -9,6 +9,7 @@ from typing import Final, assert_never
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, IpoibState, Link, Ns, Switches
 from dranet_nri.plan.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -52,6 +53,8 @@ LinkOp = (
     | AttachTcx
     | SetMaster
     | AddAddress
+    | LeaseAddress
+    | DropAddress
     | AddRoute
     | AddRule
     | AddNeighbour
@@ -141,6 +144,12 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             spaces[ns].named(what, name).set_rss(what, table)
         case LimitRate(ns, name, rate):
             spaces[ns].named(what, name).rate = rate
+        case LeaseAddress(ns, name, address):
+            entry = spaces[ns].named(what, name)
+            others = [there for there in entry.addresses if there.cidr != address.cidr]
+            entry.addresses = [*others, address]
+        case DropAddress(ns, name, cidr):
+            _drop_address(spaces[ns], spaces[ns].named(what, name), cidr)
         case SetLink() | SetUp() | AddAddress() | AddNeighbour() | SetSysctl():
             _apply_to_link(op, what, spaces[op.ns].named(what, op.name))
         case _:
@@ -265,6 +274,13 @@ def _in_mode(what: str, link: Link, wanted: IpoibState) -> Link:
         raise KernelError(what, EINVAL, "the device knows no connected mode")
     mtu = MAX_CONNECTED if wanted.connected else min(2044, link.mtu)
     return replace(link, mtu=mtu, ipoib=wanted)
+
+
+def _drop_address(space: Namespace, entry: FakeLink, cidr: str) -> None:
+    """Delete an IPv4 address, and with the last one the link's routes (fib_disable_ip)."""
+    entry.addresses = [there for there in entry.addresses if there.cidr != cidr]
+    if all(is_v6(there.cidr) for there in entry.addresses):
+        space.drop_routes(entry, leaving=False)
 
 
 def _set_down(space: Namespace, entry: FakeLink) -> None:

@@ -26,6 +26,7 @@ from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.routes import Slot
+from tests.fakes.dhcp import FakeDhcpServer
 from tests.fakes.world import DEFAULTS, HOST_NETNS
 
 if TYPE_CHECKING:
@@ -77,6 +78,14 @@ class FakeSession:
         named = {found.cidr for found in seen}
         own = (a for a in entry.addresses if ":" in a.cidr and a.cidr not in named)
         return (*(DetectedAddress(a.cidr, a.scope) for a in own), *seen)
+
+    def dhcp(self, name: str) -> FakeDhcpServer:
+        """Return the server of the pod's link, one that is silent if there is none."""
+        self._open("open a socket for DHCP")
+        self.kernel.space(self.netns).named("open a socket for DHCP", name)
+        server = self.kernel.dhcp.setdefault(name, FakeDhcpServer(silent=True))
+        server.opened += 1
+        return server
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""

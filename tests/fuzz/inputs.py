@@ -5,12 +5,12 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tests.fuzz import documents, netlink, rdma, wire
+from tests.fuzz import dhcp, documents, netlink, rdma, wire
 from tests.fuzz.target import Target
 
 CORPUS: Final = Path(__file__).with_name("corpus")
 TARGETS: Final[dict[str, Target]] = (
-    wire.TARGETS | documents.TARGETS | netlink.TARGETS | rdma.TARGETS
+    wire.TARGETS | documents.TARGETS | netlink.TARGETS | rdma.TARGETS | dhcp.TARGETS
 )
 
 _MOST_EDITS: Final = 8

@@ -2,6 +2,8 @@
 
 `recorded_flags.json` holds the flags of each subcommand, read from its `--help`. The tier `cluster`
 compares the record with kubectl and Helm. Podman and Skopeo were recorded from Debian's packages.
+`cloud_flags.json` holds those flags of the clouds' programs, ctr and pip that the documents use,
+compared by hand with the public reference of each program.
 """
 
 from __future__ import annotations
@@ -15,18 +17,24 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-RECORD: Final = Path(__file__).with_name("recorded_flags.json")
+RECORDS: Final = [
+    Path(__file__).with_name(name) for name in ("recorded_flags.json", "cloud_flags.json")
+]
 DOCUMENTS: Final = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "SECURITY.md")),
     *sorted((ROOT / "manifests").rglob("*.md")),
 ]
-PROGRAMS: Final = ("helm", "kubectl", "podman", "skopeo")
+# The documents use no aws, eksctl and oci yet; a first command of them needs a record.
+PROGRAMS: Final = (
+    *("aws", "az", "ctr", "eksctl", "gcloud", "helm", "kubectl", "oci", "pip", "podman"),
+    "skopeo",
+)
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
 _INLINE = re.compile(r"`([^`]+)`")
 # A command ends at a pipe, another command or a redirection.
-_COMMAND = re.compile(rf"(?<![\w./-])(?:{'|'.join(PROGRAMS)}) (?:'[^']*'|[^'|&;>)])+")
+_COMMAND = re.compile(rf"(?<![\w./-])(?:{'|'.join(PROGRAMS)}) (?:'[^']*'|\"[^\"]*\"|[^'\"|&;>)])+")
 _FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)", re.MULTILINE)
 
 
@@ -43,11 +51,13 @@ def commands(path: Path) -> Iterator[list[str]]:
 
 
 def subcommand(words: list[str], recorded: dict[str, list[str]]) -> str | None:
-    """Return the longest recorded subcommand that begins a command; None: there is none."""
-    for count in (3, 2):
-        if " ".join(words[:count]) in recorded:
-            return " ".join(words[:count])
-    return None
+    """Return the longest recorded subcommand that begins a command; None: there is none.
+
+    A value of a flag before the subcommand is joined to its flag by `=`.
+    """
+    plain = [word for word in words if not word.startswith("-")]
+    prefixes = (" ".join(plain[:count]) for count in (5, 4, 3, 2))
+    return next((prefix for prefix in prefixes if prefix in recorded), None)
 
 
 def flags(words: list[str]) -> set[str]:
@@ -62,8 +72,8 @@ def known_flags(subcommand: str, recorded: dict[str, list[str]]) -> set[str]:
 
 def recorded_flags() -> dict[str, list[str]]:
     """Return the record: flags by subcommand."""
-    record: dict[str, list[str]] = json.loads(RECORD.read_text())
-    return record
+    records: list[dict[str, list[str]]] = [json.loads(path.read_text()) for path in RECORDS]
+    return {verb: words for record in records for verb, words in record.items()}
 
 
 def read_flags(program: Path | str, verbs: list[str]) -> list[str]:

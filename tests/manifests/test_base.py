@@ -53,7 +53,7 @@ def same(*paths: Path) -> dict[str, str]:
     ("container", "added"),
     [
         pytest.param(SHIM, None, id="the shim"),
-        pytest.param(PLUGIN, ["NET_ADMIN", "SYS_ADMIN"], id="the plugin"),
+        pytest.param(PLUGIN, ["NET_ADMIN", "NET_RAW", "SYS_ADMIN"], id="the plugin"),
     ],
 )
 def test_a_container_has_the_capabilities_of_the_table(container: Any, added: Any) -> None:

@@ -1,4 +1,4 @@
-"""Commands of kubectl, Helm, Podman and Skopeo in the documents: subcommand and flags exist."""
+"""Commands of kubectl, Helm, clouds and others in the documents: subcommand and flags exist."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def test_a_command_of_the_kubectl_plugin_has_a_verb_and_flags_that_exist(
 
 
 def test_the_documents_have_commands_of_each_program() -> None:
-    assert {words[0] for words in OTHERS} == {"helm", "kubectl", "podman", "skopeo"}
+    assert {words[0] for words in OTHERS} == {
+        *("az", "ctr", "gcloud", "helm", "kubectl", "pip", "podman", "skopeo"),
+    }
     assert len(OTHERS) > 40
     assert len(PLUGIN) > 5

@@ -99,8 +99,8 @@ _NO_NIC_LOST: Final = (
     Break(
         "a second attach forgets the snapshot of the first",
         "dranet_nri/attach/desired.py",
-        "known = replace(device, shared_rdma=(), warnings=())",
-        "known = replace(device, shared_rdma=(), warnings=(), snapshot=None)",
+        "known = replace(device, shared_rdma=(), warnings=(), lease=None)",
+        "known = replace(device, shared_rdma=(), warnings=(), lease=None, snapshot=None)",
         f"{_TEST_DETACH}::test_a_second_attempt_keeps_the_snapshot_of_the_first",
     ),
     Break(

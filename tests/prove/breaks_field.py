@@ -28,6 +28,22 @@ FIELD: Final = (
         "::test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest",
     ),
     Break(
+        "a host route is lost whose gateway the host no longer reaches",
+        "dranet_nri/kernel/routes.py",
+        "partial(_put_back if beside else _put, netlink, what)",
+        "partial(_put, netlink, what)",
+        "tests/system/kernel/test_far_gateways.py"
+        "::test_a_route_comes_back_whose_gateway_lost_its_network",
+    ),
+    Break(
+        "the NIC of a split default route is published",
+        "dranet_nri/model/network.py",
+        "        if route.partial or route.metric == best[route.family]\n",
+        "        if not route.partial and route.metric == best[route.family]\n",
+        "tests/dranet_nri/inventory/test_uplinks.py"
+        "::test_partial_default_routes_are_of_uplinks_beside_the_whole_one",
+    ),
+    Break(
         "hardware is identified by its settable address before its permanent one",
         "dranet_nri/kernel/find_link.py",
         "        lambda _, link: known.has_perm_mac(link),\n"

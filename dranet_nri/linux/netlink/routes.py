@@ -26,12 +26,14 @@ _GROUP_ENTRY: Final = struct.Struct("=IBBH")  # id, weight, reserved
 
 _UNICAST: Final = 1
 _MAIN: Final = 254
+# Of 0.0.0.0/1 and 128.0.0.0/1, or 2000::/3, which VPN clients and others add for a default route.
+PARTIAL_LENGTH: Final = 3
 _RTPROT_RA: Final = 9
 _FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 
 def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
-    """Return the unicast default routes of table main, of both families.
+    """Return the unicast default routes of table main, of both families, and partial ones.
 
     Raises:
         KernelError: a dump failed.
@@ -46,6 +48,7 @@ def default_routes(netlink: RtnetlinkSocket) -> tuple[DefaultRoute, ...]:
             route.metric,
             route.legs or objects.get(route.nexthop, ()),
             advertised=route.protocol == _RTPROT_RA,
+            partial=route.length > 0,
         )
         for route in routes
     )
@@ -58,6 +61,7 @@ class _Route:
     legs: tuple[int, ...]
     nexthop: int
     protocol: int
+    length: int
 
 
 def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
@@ -70,12 +74,12 @@ def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
         raise
     for payload in payloads:
         seen, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
-        if (seen, length, kind) != (family, 0, _UNICAST):
+        if (seen, kind) != (family, _UNICAST) or length > PARTIAL_LENGTH:
             continue
         values = attributes(payload, _ROUTE.size)
         if (u32(values.get(15)) or table) == _MAIN:
             metric, nexthop = u32(values.get(6)), u32(values.get(30))
-            yield _Route(family, metric, legs_of(values), nexthop, protocol)
+            yield _Route(family, metric, legs_of(values), nexthop, protocol, length)
 
 
 def legs_of(values: Mapping[int, bytes]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from dra_shim.cel import filter_language, unknown_attribute, unknown_attributes
+from dra_shim.cel import filter_language, unknown_attribute, unknown_attributes, wrong_types
 from dra_shim.cel.mistaken import close_to
 
 
@@ -64,9 +64,46 @@ def test_the_attributes_of_an_expression_are_looked_up() -> None:
         ' && device.capacity["dra.net"].foo.sign() > 0'
     )
 
-    (line,) = unknown_attributes(expression)
+    attribute, capacity = unknown_attributes(expression)
 
-    assert '"rdmaDevices" (did you mean "rdmaDevice"?)' in line
+    assert '"rdmaDevices" (did you mean "rdmaDevice"?)' in attribute
+    assert capacity == 'dra.net has no capacity "foo", only "bandwidth"; correct it'
+
+
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        ('device.attributes["dra.net"].rdma == "true"', 'dra.net/rdma is of type bool, and "true" of type string: they are never equal; write true'),
+        ("device.attributes['dra.net'].rdma != 'yes'", "and 'yes' of type string: they are never equal; correct the value"),
+        ('has(device.attributes["dra.net"].mtu) && device.attributes["dra.net"].mtu == "9000"', "dra.net/mtu is of type int, and \"9000\" of type string: they are never equal; write 9000"),
+        ('device.attributes["dra.net"].mtu == true', "and true of type bool: they are never equal; correct the value"),
+        ('device.attributes["dra.net"]["sriovVfs"] == "-1"', "write -1"),
+        ('device.attributes["resource.kubernetes.io"].?numaNode == "0"', "write 0"),
+        ('device.attributes["dra.net"].ibRate == 400', 'dra.net/ibRate is of type string, and 400 of type int: they are never equal; write "400"'),
+        ('device.attributes["dra.net"].ifName == false', 'write "false"'),
+    ],
+)  # fmt: skip
+def test_a_comparison_with_a_value_of_another_type_is_told(expression: str, line: str) -> None:
+    (found,) = wrong_types(expression)
+
+    assert line in found
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'device.attributes["dra.net"].rdma == true && device.attributes["dra.net"].mtu == 9000',
+        'device.attributes["dra.net"].ifName == "eth1" || device.attributes["x.y"].z == "1"',
+        'device.attributes["dra.net"].mtu == device.attributes["dra.net"].linkSpeed',
+        'device.attributes["dra.net"].mtu == "9000".size()',
+        'device.attributes["dra.net"].mtu > 1500',
+        'device.attributes["dra.net"].new == "1"',
+        'device.driver == "dra.net"',
+        'device.capacity["dra.net"].bandwidth == quantity("1G")',
+    ],
+)
+def test_other_comparisons_are_not_told(expression: str) -> None:
+    assert list(wrong_types(expression)) == []
 
 
 def test_what_a_device_lacks_may_be_misspelt() -> None:

@@ -24,7 +24,7 @@ def nd_h100() -> str:
 def a4_highgpu() -> str:
     """Return slices of an a4-highgpu-8g node, in v1beta1."""
     roots = [f"pci0000:{0x10 + 32 * (i // 2):02x}" for i in range(8)]
-    gpus = [_gpu(i, f"0000:{0x10 + 16 * i:02x}:00.0", roots[i]) for i in range(8)]
+    gpus = [_gpu(i, f"0000:{0x10 + 16 * i:02x}:00.0", roots[i], "NVIDIA B200") for i in range(8)]
     nics = [
         _nic(i, f"0000:{0x11 + 16 * i:02x}:00.0", numa=i // 4, name=f"gpu{i}rdma0", root=roots[i])
         for i in range(8)
@@ -32,12 +32,12 @@ def a4_highgpu() -> str:
     return _file("v1beta1", "gke-a4-0", gpus, nics)
 
 
-def _gpu(index: int, address: str, root: str = "") -> Json:
+def _gpu(index: int, address: str, root: str = "", product: str = "NVIDIA H100") -> Json:
     return {
         "name": f"gpu-{index}",
         "attributes": {
             "index": {"int": index},
-            "productName": {"string": "NVIDIA H100"},
+            "productName": {"string": product},
             f"{STANDARD}/pciBusID": {"string": address},
             f"{STANDARD}/pcieRoot": {"string": root or f"pci{address[:7]}"},
         },

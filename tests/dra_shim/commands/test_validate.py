@@ -60,6 +60,7 @@ def test_a_pod_that_lists_its_claim_is_right(shim: Shim) -> None:
         ("resourceClaimTemplateName: one", "resourceClaimName: two", "no ResourceClaim two of that namespace is among the files; give its file as well, or correct resourceClaimName"),
         ("resourceClaimTemplateName: one", "resourceClaimName: one", "resourceClaimName one is the name of a ResourceClaimTemplate; write resourceClaimTemplateName"),
         (", resourceClaimTemplateName: one", "", "claim net needs resourceClaimName or resourceClaimTemplateName; add one"),
+        ("  containers:", "  hostNetwork: true\n  containers:", "spec.hostNetwork: true: claim net is for a network device, and none can be moved to the host network; remove hostNetwork, or the claim"),
         ("claims: [{name: net}]", "claims: [{name: nett}]", 'container main: lists claim "nett" (did you mean "net"?), which its pod does not have; the pod has net'),
         ("claims: [{name: net}]", "claims: [{name: net, request: nics}]", 'container main: lists request "nics" (did you mean "nic"?) of claim net; it has nic'),
     ],
@@ -70,6 +71,12 @@ def test_what_a_pod_cannot_have_is_told(shim: Shim, replaced: str, by: str, line
     assert code == 1
     assert any(line in printed for printed in lines), lines
     assert all("Pod default/train: " in line for line in lines)
+
+
+def test_a_claim_of_another_driver_is_possible_on_the_host_network(shim: Shim) -> None:
+    pod = POD.replace("  containers:", "  hostNetwork: true\n  containers:")
+
+    assert told(shim, TEMPLATE.replace("dranet", "gpu.example.com"), pod) == (0, [])
 
 
 def test_a_template_of_another_namespace_is_another_one(shim: Shim) -> None:

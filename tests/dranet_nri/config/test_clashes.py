@@ -30,6 +30,16 @@ def nic(title: str, ifname: str = "", *, several: bool = False, **interface: obj
             id="the-name-that-another-keeps",
         ),
         pytest.param(
+            [nic("a", altnames=["rail0"], several=True)],
+            ['interface.altnames: "rail0": is for every device of a, but one device'],
+            id="an-altname-for-several",
+        ),
+        pytest.param(
+            [nic("a", name="net1"), nic("b", altnames=["net1"])],
+            ['interface.name: "net1": is for a and b, but one device'],
+            id="the-altname-of-another",
+        ),
+        pytest.param(
             [
                 nic("a", addresses=["10.0.0.1/24", "10.0.0.1/16"]),
                 nic("b", addresses=["10.0.0.1/8"]),

@@ -12,6 +12,7 @@ from dranet_nri.config import (
     network_config_to_object,
     parse_network_config,
 )
+from dranet_nri.config.reach import unreachable
 from dranet_nri.model import (
     TENANT_PKEY,
     AddressMode,
@@ -49,6 +50,7 @@ def is_of_a_host(text: str) -> bool:
 
 
 host4, host6 = v4.filter(is_of_a_host), v6.filter(is_of_a_host)
+own4 = st.tuples(host4, st.integers(0, 32)).map(lambda pair: f"{pair[0]}/{pair[1]}")
 own6 = st.tuples(host6, st.integers(0, 128)).map(lambda pair: f"{pair[0]}/{pair[1]}")
 mac = st.binary(min_size=6, max_size=6).map(lambda raw: b"\x02" + raw[1:]).map(lambda b: b.hex(":"))
 
@@ -83,7 +85,7 @@ interfaces = st.builds(
     InterfaceConfig,
     name=st.none() | names,
     addresses=st.none()
-    | st.lists(net4 | own6, unique_by=lambda cidr: cidr.partition("/")[0], max_size=4).map(tuple),
+    | st.lists(own4 | own6, unique_by=lambda cidr: cidr.partition("/")[0], max_size=4).map(tuple),
     mtu=st.none() | st.integers(1280, 4092),
     gso_max_size=st.none() | int32,
     gro_max_size=st.none() | int32,
@@ -126,16 +128,25 @@ rules = st.one_of(
         for net in (net4, net6)
     )
 )
-configs = st.builds(
-    NetworkConfig,
-    interface=interfaces,
-    routes=st.lists(routes(host4, net4) | routes(host6, net6), max_size=4).map(tuple),
-    rules=st.lists(rules, max_size=3).map(tuple),
-    neighbors=st.lists(st.builds(NeighbourConfig, v4 | v6, mac), max_size=3).map(tuple),
-    rdma=rdmas,
-).filter(
-    lambda config: {route.gateway for route in config.routes}.isdisjoint(
-        cidr.partition("/")[0] for cidr in config.interface.addresses or ()
+configs = (
+    st.builds(
+        NetworkConfig,
+        interface=interfaces,
+        routes=st.lists(routes(host4, net4) | routes(host6, net6), max_size=4).map(tuple),
+        rules=st.lists(rules, max_size=3).map(tuple),
+        neighbors=st.lists(st.builds(NeighbourConfig, v4 | v6, mac), max_size=3).map(tuple),
+        rdma=rdmas,
+    )
+    .filter(
+        lambda config: {route.gateway for route in config.routes}.isdisjoint(
+            cidr.partition("/")[0] for cidr in config.interface.addresses or ()
+        )
+    )
+    .filter(
+        lambda config: (
+            config.interface.addresses is None
+            or not list(unreachable(config.routes, config.interface))
+        )
     )
 )
 

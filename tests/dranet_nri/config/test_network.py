@@ -170,6 +170,35 @@ def test_addresses_that_the_kernel_takes_beside_each_other_are_taken() -> None:
     assert config.interface.addresses == tuple(addresses)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {
+            "interface": {"addresses": ["10.0.0.5/24", "10.9.0.1-10.9.0.9/24"]},
+            "gateway": "10.9.0.77",
+        },
+        {
+            "interface": {"addresses": ["10.9.0.5/24"]},
+            "direct": "10.0.0.1/32",
+            "gateway": "10.0.0.1",
+        },
+        {"interface": {"addresses": ["10.9.0.5/24"]}, "gateway": "fe80::1"},
+        {"interface": {"addresses": ["10.9.0.5/24"], "acceptRA": 2}, "gateway": "2001:db8::1"},
+        {"interface": {"addressing": "SLAAC"}, "gateway": "2001:db8::1"},
+        {"interface": {"name": "net1"}, "gateway": "10.0.0.1"},
+        {"interface": {"addresses": ["10.9.0.5/24"]}, "profile": "fast", "gateway": "10.0.0.1"},
+    ],
+    ids=["network", "route", "link-local", "RA", "SLAAC", "addresses of the host", "profile"],
+)
+def test_a_gateway_that_may_be_within_reach_is_accepted(document: dict[str, object]) -> None:
+    gateway, direct = document.pop("gateway"), document.pop("direct", None)
+    destination = "::/0" if ":" in str(gateway) else "0.0.0.0/0"
+    routes = [{"destination": destination, "gateway": gateway}]
+    routes += [{"destination": direct, "scope": 253}] if direct else []
+
+    assert parse_network_config({**document, "routes": routes}).routes[0].gateway == gateway
+
+
 def interface(**fields: object) -> dict[str, object]:
     return {"interface": fields}
 
@@ -220,10 +249,13 @@ BROKEN = [
     (interface(addresses=["::ffff:10.0.0.1/96"]), 'must not be IPv4-mapped; write "10.0.0.1"'),
     (interface(addresses=["2001:db8::1/64", "2001:DB8::1/64"]), "interface.addresses[1]: \"2001:DB8::1/64\": given twice"),
     (interface(addresses=["10.0.0.1/024"]), "prefix length must be 0 to 32"),
+    (interface(addresses=["10.0.0.1/-1"]), '"10.0.0.1/-1": prefix length must be 0 to 32'),
     (interface(addresses=["ff02::5/64"]), 'interface.addresses[0]: "ff02::5/64": is a multicast address, which no NIC can have; write a unicast address'),
     (interface(addresses=["::/64"]), "is the unspecified address, which no NIC can have"),
     (interface(addresses=["::1/128"]), "is a loopback address, which no NIC can have"),
     (interface(addresses=["::-::5/64"]), "is the unspecified address"),
+    (interface(addresses=["0.0.0.0/24"]), 'is the unspecified address, which no NIC can have; write a unicast address such as "192.0.2.5/24"'),
+    (interface(addresses=["255.255.255.255/32"]), "is the broadcast address, which no NIC can have"),
     (interface(addresses=["feff::-ff02::5/0"]), "is a multicast address"),
     (interface(addresses=["2001:db8::1/64", "2001:DB8::1/48"]), 'interface.addresses[1]: "2001:DB8::1/48": given with another prefix length before; keep one'),
     (interface(mtu=67), "interface.mtu: 67: must be 68 to 2147483647"),
@@ -269,6 +301,11 @@ BROKEN = [
     (route(destination="::/0", gateway="fe80::1", source="::1"), "is a loopback address, which cannot be a source"),
     (route(destination="::ffff:10.0.0.0/104"), 'must not be IPv4-mapped; write "10.0.0.0" with a prefix length of 0 to 32'),
     (interface(addresses=["2001:db8::1/64"]) | route(destination="::/0", gateway="2001:db8::1"), "routes[0].gateway: \"2001:db8::1\": is the NIC's own address; write the router's"),
+    (interface(addresses=["10.9.0.5/24"]) | route(), 'routes[0]: object with destination, gateway: gateway is in no network of interface.addresses; correct it, or add a route to it with scope 253'),
+    (interface(addresses=["fd00::5/64"]) | route(), "gateway is in no network of interface.addresses"),
+    (interface(addresses=["10.9.0.5-10.9.0.9/24"]) | route(), "gateway is in no network of interface.addresses"),
+    (interface(addressing="Unnumbered") | route(), "gateway is in no network of interface.addresses"),
+    (interface(addresses=["10.9.0.5/24"]) | route(destination="::/0", gateway="2001:db8::1"), "gateway is in no network of interface.addresses"),
     (route(source="fe80::1"), 'routes[0].source: "fe80::1": is IPv6 but destination is IPv4'),
     (route(table=-1), "routes[0].table: -1: must be 0 to 4294967295"),
     (route(metric=-1), "routes[0].metric: -1: must be 0 to 2147483647"),
@@ -293,7 +330,6 @@ BROKEN = [
     # fields that this version refuses, held to their rules
     ({"profile": "p" * 254}, "longer than 253 characters; shorten it"),
     ({"profile": 1}, "profile: 1: must be a string"),
-    (interface(dhcp=True), "interface.dhcp: true: not supported by this version; remove it"),
     (interface(dhcp=1), "interface.dhcp: 1: must be true or false"),
     (interface(dhcp=True, addresses=["10.0.0.1/8"]), "DHCP together with addresses is not possible"),
     (interface(dhcp=True, addressing="DHCP"), "dhcp and addressing say the same; keep addressing"),
@@ -301,7 +337,7 @@ BROKEN = [
         interface(disableEbpfPrograms=True, type="MACVLAN"),
         "interface.disableEbpfPrograms: true: not possible with type MACVLAN, whose parent",
     ),
-    (interface(addressing="DHCP"), 'interface.addressing: "DHCP": not supported'),
+    (interface(addressing="DHCP", ipoib={"pkey": "0x8001"}), 'interface.addressing: "DHCP": DHCP needs Ethernet'),
     (interface(addressing="DHCP", addresses=[]), "DHCP together with addresses"),
     (interface(addressing="dhcp"), 'interface.addressing: "dhcp": must be one of Static, DHCP, SLAAC, Unnumbered'),
     (interface(addressing="SLAAC", addresses=["10.0.0.1/24", "2001:db8::1/64"]), "SLAAC together with IPv6 addresses is not possible; keep one"),

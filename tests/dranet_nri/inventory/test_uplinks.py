@@ -57,6 +57,17 @@ def test_ties_and_every_leg_of_a_multipath_route_are_uplinks() -> None:
     assert found(uplinks_of(now), now).keys() == {"eth2", "eth3", "eth4"}
 
 
+def test_partial_default_routes_are_of_uplinks_beside_the_whole_one() -> None:
+    now = facts(
+        DefaultRoute(4, 0, (2,)),
+        DefaultRoute(4, 7, (3,), partial=True),
+        DefaultRoute(6, 7, (4,), partial=True),
+        DefaultRoute(4, 7, (5,)),
+    )
+
+    assert found(uplinks_of(now), now).keys() == {"eth2", "eth3", "eth4"}
+
+
 def test_a_node_of_which_nothing_is_known_has_no_uplinks() -> None:
     assert found(uplinks_of(facts()), facts()) == {}
 

@@ -55,7 +55,7 @@ def interface(**given: object) -> NetworkConfig:
         (interface(addr_gen_mode=AddressMode.NONE), Sysctl("ipv6", "addr_gen_mode", "1")),
         (interface(addr_gen_mode=AddressMode.RANDOM), Sysctl("ipv6", "addr_gen_mode", "3")),
         (interface(dad_transmits=0), Sysctl("ipv6", "dad_transmits", "0")),
-        (interface(accept_ra=2), Sysctl("ipv6", "accept_ra", "2")),
+        (interface(accept_ra=0), Sysctl("ipv6", "accept_ra", "0")),
         (interface(router_solicitations=-1), Sysctl("ipv6", "router_solicitations", "-1")),
         (interface(router_solicitation_delay=3), Sysctl("ipv6", "router_solicitation_delay", "3")),
     ],
@@ -145,8 +145,8 @@ def test_inherited_routes_of_a_vrf_stay_those_that_the_pod_can_lack() -> None:
 
 
 def test_a_sysctl_that_the_pod_has_is_not_set_again() -> None:
-    network = pod_network(interface(accept_ra=2), HOST)
-    there = LinkState(NIC, sysctls=(Sysctl("ipv6", "accept_ra", "2"),))
+    network = pod_network(interface(dad_transmits=2), HOST)
+    there = LinkState(NIC, sysctls=(Sysctl("ipv6", "dad_transmits", "2"),))
 
     ops = make_plan(AttachTarget(network, HOST), Observed(pod=there))
 

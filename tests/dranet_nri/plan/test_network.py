@@ -157,10 +157,12 @@ def test_addresses_of_a_while_are_left_out_and_told(host: Address, why: str) -> 
     ],
 )
 def test_a_gateway_may_be_the_peer_of_an_address(address: Address) -> None:
-    route = Route("10.9.0.0/16" if "." in address.cidr else "2001:db8:9::/48", address.peer)
-    host = replace(PLAIN, addresses=(address,), routes=(route,))
+    routes = [Route("10.9.0.0/16" if "." in address.cidr else "2001:db8:9::/48", address.peer)]
+    if ":" in address.cidr:
+        routes.insert(0, Route(f"{address.peer}/128", metric=256, protocol=2))
+    host = replace(PLAIN, addresses=(address,), routes=tuple(routes))
 
-    assert pod_network(NOTHING, host).routes == (route,)
+    assert pod_network(NOTHING, host).routes == tuple(routes)
 
 
 def test_an_address_without_its_prefix_route_reaches_no_gateway() -> None:
@@ -197,8 +199,9 @@ def test_a_route_that_stays_behind_is_told(route: Route, why: str) -> None:
         NetworkConfig(InterfaceConfig(addresses=("2001:db8:1::5/64",))),
         NetworkConfig(routes=(RouteConfig("2001:db8:1::/48", "fe80::1"),)),
         NetworkConfig(neighbors=(NeighbourConfig("2001:db8::9", "02:00:00:00:00:09"),)),
+        NetworkConfig(InterfaceConfig(accept_ra=2)),
     ],
-    ids=["address", "route", "neighbour"],
+    ids=["address", "route", "neighbour", "router advertisements"],
 )
 def test_claimed_ipv6_is_switched_on(config: NetworkConfig) -> None:
     on = Sysctl("ipv6", "disable_ipv6", "0")

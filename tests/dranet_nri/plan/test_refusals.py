@@ -22,6 +22,7 @@ from dranet_nri.model import (
     XdpMode,
 )
 from dranet_nri.plan.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -79,6 +80,8 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         AddVrf(ns, "blue", 1541),
         LimitRate(ns, "eth1", 10**9),
         AddAddress(ns, "eth1", Address("10.1.0.5/24")),
+        LeaseAddress(ns, "eth1", Address("10.1.0.5/24", valid_s=60, preferred_s=60)),
+        DropAddress(ns, "eth1", "10.1.0.5/24"),
         AddRoute(ns, "eth1", Route("10.9.0.0/16")),
         AddRule(ns, Rule(4, 1000)),
         AddNeighbour(ns, "eth1", Neighbour("10.1.0.1", "02:00:00:00:00:01")),

@@ -183,9 +183,9 @@ def test_an_allocation_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> Non
 
 
 def test_a_newer_version_is_refused_with_a_remedy_whatever_else_it_holds() -> None:
-    data = b'{"version": 5, "kind": "Future", "shape": ["unknown"]}'
+    data = b'{"version": 6, "kind": "Future", "shape": ["unknown"]}'
 
-    with pytest.raises(StateVersionError, match="reads up to 4; upgrade it, or remove the claim"):
+    with pytest.raises(StateVersionError, match="reads up to 5; upgrade it, or remove the claim"):
         decode_allocation(data)
 
 
@@ -212,34 +212,32 @@ def test_exactly_the_version_before_this_one_can_be_upgraded() -> None:
     assert set(UPGRADES) == set(range(max(1, VERSION - 1), VERSION))
 
 
-def test_version_4_of_an_allocation_stays_readable_and_is_what_we_write() -> None:
-    golden = (GOLDEN / "allocation-v4.json").read_bytes()
+def test_version_5_of_an_allocation_stays_readable_and_is_what_we_write() -> None:
+    golden = (GOLDEN / "allocation-v5.json").read_bytes()
 
     assert decode_allocation(golden) == ALLOCATION
     assert json.loads(encode_allocation(ALLOCATION)) == json.loads(golden)
 
 
-def test_version_4_of_an_attachment_stays_readable_and_is_what_we_write() -> None:
-    golden = (GOLDEN / "attachment-v4.json").read_bytes()
+def test_version_5_of_an_attachment_stays_readable_and_is_what_we_write() -> None:
+    golden = (GOLDEN / "attachment-v5.json").read_bytes()
 
     assert decode_attachment(golden) == ATTACHMENT
     assert json.loads(encode_attachment(ATTACHMENT)) == json.loads(golden)
 
 
-def test_version_3_stays_readable_and_has_no_metric_of_a_claimed_route() -> None:
-    config = ALLOCATION.devices[0].config
-    routes = tuple(replace(route, metric=0) for route in config.routes)
-    before = replace(ALLOCATION.devices[0], config=replace(config, routes=routes))
+def test_version_4_stays_readable_and_has_no_lease() -> None:
+    devices = (replace(ATTACHMENT.devices[0], lease=None), *ATTACHMENT.devices[1:])
 
-    assert decode_allocation((GOLDEN / "allocation-v3.json").read_bytes()) == replace(
-        ALLOCATION, devices=(before, *ALLOCATION.devices[1:])
+    assert decode_allocation((GOLDEN / "allocation-v4.json").read_bytes()) == ALLOCATION
+    assert decode_attachment((GOLDEN / "attachment-v4.json").read_bytes()) == replace(
+        ATTACHMENT, devices=devices
     )
-    assert decode_attachment((GOLDEN / "attachment-v3.json").read_bytes()) == ATTACHMENT
 
 
-def test_fields_left_out_mean_what_they_meant_in_version_4() -> None:
-    least = decode_attachment((GOLDEN / "attachment-least-v4.json").read_bytes())
-    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v4.json").read_bytes())
+def test_fields_left_out_mean_what_they_meant_in_version_5() -> None:
+    least = decode_attachment((GOLDEN / "attachment-least-v5.json").read_bytes())
+    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v5.json").read_bytes())
 
     assert least == spelled_out
 

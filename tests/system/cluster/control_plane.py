@@ -108,6 +108,10 @@ class ControlPlane:
         identity = self._authority.issue_client(user, *groups)
         return self._write_kubeconfig(user.replace(":", "-"), identity, address)
 
+    def serving_identity(self, name: str, *hosts: str) -> Identity:
+        """Return the certificate of a server that the API server trusts under these names."""
+        return self._authority.issue_server(name, hosts)
+
     def stop_api(self) -> None:
         """Have no API server; etcd and the controllers go on."""
         self._api_server.stop()

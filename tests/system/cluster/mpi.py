@@ -1,6 +1,6 @@
-"""MPI Operator as far as an MPIJob of the examples needs it.
+"""Workers of an MPIJob without the MPI Operator, for tests of what their claims get.
 
-It makes the pods of workers and launcher, ssh keys for both, and the list of hosts.
+The programs of MPIJobs run with the real operator: tests/system/cluster_vm/test_programs.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from tests.box.place import Place, checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Api, ApiError, Object
 from tests.system.cluster.workload import NAMESPACES
@@ -17,14 +16,6 @@ CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP: Final = "kubeflow.org"
 VERSION: Final = "v2beta1"
 NAME: Final = f"mpijobs.{GROUP}"
-# Prints a private key, an empty line, and the public one.
-KEYS: Final = """
-mount -t tmpfs keys /srv/tmp
-chroot /srv ssh-keygen -q -t ed25519 -N '' -f /tmp/key
-cat /srv/tmp/key
-echo
-cat /srv/tmp/key.pub
-"""
 
 
 def install(api: Api) -> None:
@@ -44,36 +35,6 @@ def install(api: Api) -> None:
         if error.status != 409:
             raise
     wait_until("MPIJobs to be served", lambda: _is_established(api.get(f"{CRDS}/{NAME}")))
-
-
-def start(api: Api, namespace: str, job: str, node: Place) -> None:
-    """Create all that a job consists of; its launcher waits for the workers.
-
-    Args:
-        api: as an administrator.
-        namespace: of the job.
-        job: its name.
-        node: where ssh-keygen is, below /srv.
-    """
-    spec = _job(api, namespace, job)["spec"]
-    private, _, public = checked(node, "unshare", "--mount", "sh", "-ec", KEYS).partition("\n\n")
-    data = {"ssh-privatekey": f"{private}\n", "ssh-publickey": public}
-    secret = {"metadata": {"name": f"{job}-ssh"}, "stringData": data}
-    api.create(f"{NAMESPACES}/{namespace}/secrets", secret)
-    workers = spec["mpiReplicaSpecs"]["Worker"]["replicas"]
-    slots = spec["slotsPerWorker"]
-    lines = [f"{job}-worker-{index}.{job} slots={slots}\n" for index in range(workers)]
-    hosts = {"metadata": {"name": f"{job}-config"}, "data": {"hostfile": "".join(lines)}}
-    api.create(f"{NAMESPACES}/{namespace}/configmaps", hosts)
-    start_workers(api, namespace, job)
-    launcher = _with_keys(spec, "Launcher", job)
-    launcher["volumes"].append({"name": "hosts-of-job", "configMap": {"name": f"{job}-config"}})
-    launcher["containers"][0]["volumeMounts"].append(
-        {"name": "hosts-of-job", "mountPath": "/etc/mpi"}
-    )
-    launcher["restartPolicy"] = spec["mpiReplicaSpecs"]["Launcher"]["restartPolicy"]
-    pod = {"metadata": {"name": f"{job}-launcher"}, "spec": launcher}
-    api.create(f"{NAMESPACES}/{namespace}/pods", pod)
 
 
 def start_workers(api: Api, namespace: str, job: str) -> int:

@@ -162,10 +162,14 @@ class Node:
         Raises:
             NodeError: It is not taken.
         """
-        copy = self._directory / image.name
-        shutil.copy(image, copy)
-        self.tell("node", "load", f"/io/{image.name}")
-        copy.unlink()
+        path = self.give(image)
+        self.tell("node", "load", path)
+        (self._directory / image.name).unlink()
+
+    def give(self, file: Path) -> str:
+        """Copy a file to the node; return its path there."""
+        shutil.copy(file, self._directory)
+        return f"/io/{file.name}"
 
     def state(self) -> dict[str, object]:
         """Return what pods must not change: links, addresses, routes and rules of the node."""

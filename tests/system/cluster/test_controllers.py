@@ -12,6 +12,15 @@ from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.site import EXAMPLES
 
 CONTROLLERS: Final = ("jobset", "leaderworkerset", "kueue", "kuberay")
+CRDS: Final = (
+    "jobset/jobset.x-k8s.io_jobsets",
+    "leaderworkerset/leaderworkerset.x-k8s.io_leaderworkersets",
+    "kueue/kueue.x-k8s.io_clusterqueues",
+    "kueue/kueue.x-k8s.io_localqueues",
+    "kueue/kueue.x-k8s.io_resourceflavors",
+    "kuberay/ray.io_rayclusters",
+    "mpi-operator/kubeflow.org_mpijobs",
+)
 JOBS: Final = (
     *(f"controllers/{name}" for name in CONTROLLERS),
     *("beyond-gpus/mpi", "numa-training/mpijob-aligned.yaml"),
@@ -21,12 +30,12 @@ JOBS: Final = (
 @pytest.fixture(scope="module")
 def crds(cluster: ControlPlane) -> None:
     """Have the CRDs of the controllers. They stay: their deletion takes as long."""
-    directory = os.environ.get("BOX_CRDS")
+    directory = os.environ.get("BOX_CONTROLLER_MANIFESTS")
     if not directory:
         lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
-    files = f"--filename={directory}"
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", files)
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", files)
+    files = [f"--filename={directory}/{name}.yaml" for name in CRDS]
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", *files)
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
 
 
 def applied(cluster: ControlPlane, text: str) -> str:

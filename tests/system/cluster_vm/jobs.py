@@ -43,14 +43,13 @@ def prepared(document: Object) -> Object:
 
 
 def pod_specs(document: Object) -> Iterator[Object]:
-    """Yield the pod that a document is, or those that a Job or an MPIJob makes."""
-    spec = document.get("spec", {})
-    if document["kind"] == "Pod":
-        yield spec
-    if document["kind"] == "Job":
-        yield spec["template"]["spec"]
-    for replica in spec.get("mpiReplicaSpecs", {}).values():
-        yield replica["template"]["spec"]
+    """Yield the pod that a document is, or the pod templates in it, whatever its kind."""
+    if "containers" in document:
+        yield document
+    for value in document.values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict):
+                yield from pod_specs(item)
 
 
 def _prepare(spec: Object) -> None:
@@ -88,7 +87,10 @@ class Running:
 
         wait_until(f"addresses of {number} pods", lambda: len(addressed()) == number, DEADLINE_S)
         lines = ["127.0.0.1 localhost"]
-        lines += [f"{ip} {name} {name}.{domain}" for name, ip in addressed().items()]
+        service = f"{domain}.{self._pods.namespace}.svc"
+        lines += [
+            f"{ip} {name} {name}.{domain} {name}.{service}" for name, ip in addressed().items()
+        ]
         checked(self._node, "sh", "-c", f'printf "%s\\n" "$@" >{HOSTS}', "-", *lines)
 
     def wait_ended(self, pod: str) -> str:
@@ -98,10 +100,11 @@ class Running:
         assert self._phase(pod) == "Succeeded", log
         return log
 
-    def end(self) -> None:
-        """Delete the jobs and their pods; return once all are gone."""
+    def end(self, *kinds: str) -> None:
+        """Delete all of these kinds, the Jobs, and their pods; return once all are gone."""
         space = f"--namespace={self._pods.namespace}"
-        self._cluster.kubectl("delete", space, "jobs", "--all", "--cascade=orphan")
+        for kind in (*kinds, "jobs"):
+            self._cluster.kubectl("delete", space, kind, "--all", "--cascade=orphan")
         self._pods.api.delete(f"{NAMESPACES}/{self._pods.namespace}/pods", grace_s=1)
         wait_until("all pods to be gone", lambda: not self._all(), DEADLINE_S)
 

@@ -5,6 +5,7 @@ PyTorch is its build for CPUs, with gloo in the place of NCCL.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,14 +16,14 @@ import pytest
 import yaml
 
 from tests.box.place import checked
+from tests.capability import lacking
 from tests.fakes.gpus import NVIDIA
-from tests.system.cluster import mpi
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.gpus import gpu_driver
 from tests.system.cluster.node import Node
 from tests.system.cluster.pods import Pods
 from tests.system.cluster.site import EXAMPLES
-from tests.system.cluster_vm import jobs
+from tests.system.cluster_vm import controllers, jobs
 from tests.system.cluster_vm.machine import Machine
 
 MIB = 2**20
@@ -44,6 +45,24 @@ def running(
         running = jobs.Running(cluster, installed.node, pods)
         yield running
         running.end()
+
+
+@pytest.fixture(scope="module")
+def mpi_operator(cluster: ControlPlane, node: Node) -> Iterator[None]:
+    """Have the MPI Operator at work."""
+    directory = os.environ.get("BOX_CONTROLLERS")
+    if not directory:
+        lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
+    operator = controllers.CONTROLLERS["mpi-operator"]
+    manifests = Path(os.environ["BOX_CONTROLLER_MANIFESTS"])
+    with controllers.running(cluster, node, operator, Path(directory), manifests):
+        yield
+
+
+def launcher_of(running: jobs.Running) -> str:
+    """Return the name of the launcher's pod."""
+    (name,) = (name for name in running.names() if "-launcher" in name)
+    return name
 
 
 def apply(cluster: ControlPlane, pods: Pods, example: str) -> None:
@@ -87,17 +106,15 @@ def test_collectives_of_two_workers_go_over_their_nics_and_end_in_a_result(
 
 
 def test_training_ends_in_an_mfu_that_follows_from_its_step(
-    cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running, rails: list[str],
-    tmp_path: Path,
+    cluster: ControlPlane, installed: Machine, mpi_operator: None, pods: Pods,
+    running: jobs.Running, rails: list[str], tmp_path: Path,
 ) -> None:  # fmt: skip
     before = sent(installed.node, rails)
-    mpi.install(pods.api)
     apply(cluster, pods, "numa-training")
     apply(cluster, pods, "numa-training/mpijob-unaligned.yaml")
-    mpi.start(pods.api, pods.namespace, "mfu-unaligned", installed.node)
     running.name(3, "mfu-unaligned")
 
-    log = running.wait_ended("mfu-unaligned-launcher")
+    log = running.wait_ended(launcher_of(running))
 
     result = jobs.figures(log, "MFU_RESULT")
     assert (result["case"], result["ranks"], result["backend"]) == ("unaligned", 2, "gloo")
@@ -112,27 +129,26 @@ def test_training_ends_in_an_mfu_that_follows_from_its_step(
     compare = (sys.executable, EXAMPLES / "compare.py", tmp_path / "run.log", tmp_path / "run.log")
     table = subprocess.run(compare, check=True, capture_output=True, text=True).stdout
     assert f"| MFU | {result['mfu_percent']} % | {result['mfu_percent']} % | 0.00 % |" in table
-    running.end()
+    running.end("mpijobs")
     installed.wait_home()
     # Each of 6 steps reduces the gradients: 4 bytes a parameter from each rank.
     assert sent(installed.node, rails) - before > 6 * 4 * result["parameters"]
 
 
 def test_messages_of_mpi_go_by_verbs_over_the_claimed_nics(
-    cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running, rails: list[str]
-) -> None:
+    cluster: ControlPlane, installed: Machine, mpi_operator: None, pods: Pods,
+    running: jobs.Running, rails: list[str],
+) -> None:  # fmt: skip
     before = sent(installed.node, rails)
-    mpi.install(pods.api)
     apply(cluster, pods, "beyond-gpus/mpi")
-    mpi.start(pods.api, pods.namespace, "pingpong", installed.node)
     running.name(3, "pingpong")
 
-    log = running.wait_ended("pingpong-launcher")
+    log = running.wait_ended(launcher_of(running))
 
     result = jobs.figures(log, "MPI_RESULT")
     assert result["ranks"] == 2
     assert min(result.values()) > 0
-    running.end()
+    running.end("mpijobs")
     installed.wait_home()
     # 10 rounds there and back.
     assert sent(installed.node, rails) - before > 20 * MIB

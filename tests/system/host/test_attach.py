@@ -5,6 +5,7 @@ import pytest
 from tests.box.attach import (
     assert_home,
     cycle,
+    test_a_container_that_lists_a_cdi_id_twice_starts,
     test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name,
     test_a_host_network_pod_with_a_claim_is_refused,
     test_a_plugin_restart_leaves_running_pods_alone,
@@ -24,6 +25,7 @@ from tests.box.waiting import wait_until
 from tests.prove.soak import IDLE_THREADS, Held, held, is_flat
 
 __all__ = [
+    "test_a_container_that_lists_a_cdi_id_twice_starts",
     "test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
     "test_a_host_network_pod_with_a_claim_is_refused",
     "test_a_plugin_restart_leaves_running_pods_alone",

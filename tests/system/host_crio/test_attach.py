@@ -1,6 +1,7 @@
 """Pods on a real CRI-O get their NICs and give them back, as on containerd."""
 
 from tests.box.attach import (
+    test_a_container_that_lists_a_cdi_id_twice_starts,
     test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name,
     test_a_host_network_pod_with_a_claim_is_refused,
     test_a_plugin_restart_leaves_running_pods_alone,
@@ -16,6 +17,7 @@ from tests.box.attach import (
 )
 
 __all__ = [
+    "test_a_container_that_lists_a_cdi_id_twice_starts",
     "test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
     "test_a_host_network_pod_with_a_claim_is_refused",
     "test_a_plugin_restart_leaves_running_pods_alone",

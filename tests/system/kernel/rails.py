@@ -5,10 +5,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dranet_nri.attach.executor import Clock as ExecutorClock
 from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.kernel.session import NetlinkKernel, NetlinkSession
 from dranet_nri.model import (
     BANDWIDTH,
     AllocatedDevice,
@@ -25,6 +26,8 @@ from dranet_nri.model import (
 from tests.dranet_nri.attach.executor_journal import Clock, Journal
 from tests.system.kernel.namespaces import add_veth, new_netns
 
+DHCP_S = 2.0
+
 
 class Rails:
     """A host with an uplink and NICs nic0, nic1, … (10.5.N.7/24, fd00:N::7/64), and pods.
@@ -32,7 +35,7 @@ class Rails:
     A pod has an eth0 of 10.244.1.5/24 and fd44::5/64.
     """
 
-    def __init__(self, nics: int, pods: int) -> None:
+    def __init__(self, nics: int, pods: int, clock: ExecutorClock) -> None:
         """Make it."""
         self._host, self._wire = new_netns(), new_netns()
         self._pods = [new_netns() for _ in range(pods)]
@@ -57,7 +60,22 @@ class Rails:
             )
             assert self.kernel.hold(self._netns(number))
         self.journal = Journal()
-        self._executor = PlanExecutor(self.kernel, self.journal, Clock(), RdmaOptions())
+        self._executor = PlanExecutor(
+            self.kernel, self.journal, clock, RdmaOptions(), dhcp_s=DHCP_S
+        )
+
+    def on_wire(self, *words: str) -> "subprocess.Popen[str]":
+        """Start a program at the other end of the NICs, whose links there are pnic0, pnic1, …."""
+        return run_inside(
+            self._wire,
+            lambda: subprocess.Popen(
+                words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            ),
+        )
+
+    def session(self, pod: int = 0) -> NetlinkSession:
+        """Open a session with a pod."""
+        return self.kernel.session(self._netns(pod))
 
     def _netns(self, pod: int) -> NetnsId:
         netns = self.kernel.identify(f"/proc/self/fd/{self._pods[pod]}")
@@ -110,8 +128,12 @@ class Rails:
         pod: int = 0,
         config: NetworkConfig = NetworkConfig(),
         bandwidth: int | None = None,
+        before: Attachment | None = None,
     ) -> Attachment:
-        """Bring NICs into a pod by one claim, all of the same configuration and share in bit/s."""
+        """Bring NICs into a pod by one claim, all of the same configuration and share in bit/s.
+
+        Its last record is before.
+        """
         part = () if bandwidth is None else (Consumed(BANDWIDTH, bandwidth),)
         uid = f"claim-{pod}-{'-'.join(nics)}"
         devices = tuple(
@@ -122,12 +144,14 @@ class Rails:
         allocation = Allocation(ObjectRef("default", uid, uid), owner, devices, "nonce", "boot")
         netns = self._netns(pod)
         sandbox = Pod(f"sandbox-{pod}", owner.uid, "default", "web", netns.path)
-        (record,) = self._executor.attach(sandbox, netns, (allocation,), {})
+        (record,) = self._executor.attach(
+            sandbox, netns, (allocation,), {uid: before} if before else {}
+        )
         return record
 
     def rate(self, record: Attachment, pod: int = 0) -> int:
         """Return the limit of the claim's only child in bit/s, as the plugin observes it."""
-        session = self.kernel.session(self._netns(pod))
+        session = self.session(pod)
         try:
             return session.child(record.devices[0].child).pod_rate
         finally:
@@ -161,9 +185,9 @@ def _file(key: str) -> str:
 
 
 @contextmanager
-def rails(nics: int, pods: int = 1) -> Iterator[Rails]:
-    """Make a host for the length of a block."""
-    made = Rails(nics, pods)
+def rails(nics: int, pods: int = 1, clock: ExecutorClock | None = None) -> Iterator[Rails]:
+    """Make a host for the length of a block; without a clock, no time passes in a wait."""
+    made = Rails(nics, pods, clock or Clock())
     try:
         yield made
     finally:

@@ -156,6 +156,8 @@ def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> 
         "ip route add default via 192.0.2.9 dev va metric 100",
         "ip route add default dev vb table 77",
         "ip route add 0.0.0.0/1 dev vb",
+        "ip route add 16.0.0.0/4 dev vb",
+        "ip -6 route add 2000::/3 dev vb",
         "ip route add unreachable default metric 5",
         "ip -6 route add default dev vb metric 7",
     )
@@ -166,7 +168,9 @@ def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> 
     assert set(routes) == {
         DefaultRoute(4, 9, tuple(sorted((a, b)))),
         DefaultRoute(4, 100, (a,)),
+        DefaultRoute(4, 0, (b,), partial=True),
         DefaultRoute(6, 7, (b,)),
+        DefaultRoute(6, 1024, (b,), partial=True),
     }
 
 

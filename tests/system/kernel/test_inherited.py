@@ -4,6 +4,7 @@ import pytest
 
 from dranet_nri.errors import AttachError
 from dranet_nri.model import InterfaceConfig, NetworkConfig, Phase, RouteConfig
+from tests.box.waiting import wait_until
 from tests.system.kernel.rails import rails
 
 OFF = ("net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
@@ -93,6 +94,22 @@ def test_addresses_arrive_as_what_they_are() -> None:
         assert "fd02::5/64" in told
         assert "fd03::5/64" in told
         assert host.detach(record).failure is None
+
+
+def test_the_peer_of_an_ipv6_address_has_its_route_in_the_pod_and_on_the_host_again() -> None:
+    ways = ["fd01::6 dev nic0 proto kernel metric 256 pref medium"]
+    with rails(1) as host:
+        host.ip("addr add fd01::5 peer fd01::6 dev nic0 nodad")
+        wait_until("the kernel to add the route", lambda: host.routes("fd01::6") == ways)
+        host.ip("-6 route add fd66::/48 via fd01::6 dev nic0")
+        before = host.shown("-6 route show dev nic0")
+
+        record = host.attach("nic0")
+
+        assert host.routes("fd01::6", pod=0) == ways
+        assert len(host.routes("fd66::/48", pod=0)) == 1
+        assert host.detach(record).failure is None
+        assert host.shown("-6 route show dev nic0") == before
 
 
 def test_a_multipath_route_over_several_nics_of_a_pod_is_told() -> None:

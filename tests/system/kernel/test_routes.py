@@ -58,6 +58,11 @@ def test_a_route_that_comes_with_an_address_is_left_out(address: Address, route:
             id="multipath",
         ),
         pytest.param(V4, Route("10.7.0.0/16", protocol=KERNEL, scope=253), id="other network"),
+        pytest.param(
+            Address("2001:db8::5/128", peer="2001:db8::6"),
+            Route("2001:db8::6/128", protocol=KERNEL, metric=256),
+            id="v6 peer",
+        ),
         pytest.param(V4, Route("0.0.0.0/0", gateway="10.0.0.1"), id="default"),
         pytest.param(V6, Route("::/0", gateway="fe80::1", protocol=9), id="advertised"),
     ],

@@ -1,0 +1,56 @@
+"""Operations that add and delete the address of a DHCP lease on a pod's link.
+
+Rules:
+1. The lifetime of the address ends with the lease, so the kernel deletes it even if the plugin is
+   down (RFC 2131, section 4.4.5).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.model import FOREVER, Address, Lease, Ns
+
+GRACE_S: Final = 1  # minimum of a lifetime; the kernel refuses 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAddress:
+    """Add the address of a lease, or update its lifetime."""
+
+    ns: Ns
+    name: str
+    address: Address
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        valid_s = self.address.valid_s
+        time = "for good" if valid_s == FOREVER else f"for {valid_s} s"
+        return f"add address {self.address.cidr} {time} to {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropAddress:
+    """Delete an address. A missing address is no error.
+
+    With the last IPv4 address of a link the kernel deletes the link's IPv4 routes.
+    """
+
+    ns: Ns
+    name: str
+    cidr: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"delete address {self.cidr} of {self.name} in {self.ns}"
+
+
+def add_lease(name: str, lease: Lease, now_s: float) -> LeaseAddress:
+    """Return the operation that adds the address of a lease to a pod's link.
+
+    Args:
+        name: of the link.
+        lease: the lease.
+        now_s: seconds of CLOCK_BOOTTIME.
+    """
+    left_s = FOREVER if lease.lease_s == FOREVER else max(int(lease.ends_at - now_s), GRACE_S)
+    return LeaseAddress(Ns.POD, name, Address(lease.address, valid_s=left_s, preferred_s=left_s))

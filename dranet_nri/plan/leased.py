@@ -1,0 +1,62 @@
+"""Network of a pod's device with the address, routes and MTU of a DHCP lease.
+
+Rules:
+1. Parameters of the claim have precedence. Routes of the lease are best effort, like inherited
+   ones.
+2. The default route of the cluster network precedes that of the lease, by its metric.
+"""
+
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+
+from dranet_nri.dhcp import RTPROT_DHCP, Granted
+from dranet_nri.model import Address, Link, Route
+from dranet_nri.plan.pod_network import DEFAULT_METRIC, PodNetwork
+from dranet_nri.plan.routes import RT_SCOPE_LINK, direct_first, interface_of, network_of
+
+
+def leased_network(network: PodNetwork, granted: Granted, link: Link) -> PodNetwork:
+    """Return the network with address, routes and MTU of a lease.
+
+    Args:
+        network: of claim and host.
+        granted: answer of the server.
+        link: observed link in the pod.
+    """
+    taken = {(route.destination, route.table) for route in network.routes}
+    address = Address(granted.lease.address)
+    table = network.vrf.table if network.vrf else 0
+    given = (replace(route, table=table or route.table) for route in _routes(granted, address))
+    routes = tuple(route for route in given if (route.destination, route.table) not in taken)
+    settings = network.settings
+    if settings.mtu is None and link.min_mtu <= granted.mtu <= (link.max_mtu or granted.mtu):
+        settings = replace(settings, mtu=granted.mtu or None)
+    return replace(
+        network,
+        settings=settings,
+        addresses=(*network.addresses, address),
+        routes=direct_first((*network.routes, *routes)),
+        inherited=network.inherited | frozenset(routes),
+    )
+
+
+def _routes(granted: Granted, address: Address) -> tuple[Route, ...]:
+    """Return the routes of a lease, with link routes to gateways outside of its network.
+
+    A cloud offers a /32 address and a default route by a gateway outside of it.
+    """
+    own = interface_of(address.cidr).network
+    routes = [
+        replace(route, metric=DEFAULT_METRIC if network_of(route.destination).prefixlen == 0 else 0)
+        for route in granted.routes
+        if network_of(route.destination) != own
+    ]
+    direct = [route.destination for route in routes if not route.gateway]
+    near = [ip_network(network) for network in (own, *direct)]
+    gateways = dict.fromkeys(route.gateway for route in routes if route.gateway)
+    far = (
+        Route(f"{gateway}/32", scope=RT_SCOPE_LINK, protocol=RTPROT_DHCP)
+        for gateway in gateways
+        if not any(ip_address(gateway) in network for network in near)
+    )
+    return (*far, *routes)

@@ -1,0 +1,193 @@
+"""Extension of leases, with the plugin's parts on the kernel in memory."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from errno import EIO
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.attach.renewal import LeaseRenewer
+from dranet_nri.errors import KernelError, OutdatedError
+from dranet_nri.model import (
+    Addressing,
+    Attachment,
+    InterfaceConfig,
+    Lease,
+    NetworkConfig,
+    Phase,
+    Pod,
+)
+from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from tests.fakes.dhcp import SERVER_MAC, FakeDhcpServer
+from tests.fakes.node import Node
+
+pytestmark = pytest.mark.process
+
+LEASED = NetworkConfig(InterfaceConfig(name="net1", addressing=Addressing.DHCP))
+CLAIM = "claim-nics"
+
+
+class Leased:
+    """A node with a pod whose NIC has a lease of 3600 s."""
+
+    def __init__(self, root: Path) -> None:
+        self.node = Node(root, nics=2)
+        self.server = self.node.kernel.dhcp["net1"] = FakeDhcpServer()
+        self.pod: Pod = self.node.pod("web")
+        self.node.allocate(self.pod, 1, config=LEASED)
+        self.node.run_pod(self.pod)
+        self.server.got.clear()
+        self.node.kernel.log.clear()
+
+    @property
+    def record(self) -> Attachment:
+        found = self.node.attachments.get(CLAIM)
+        assert found is not None
+        return found
+
+    @property
+    def lease(self) -> Lease | None:
+        return self.record.devices[0].lease
+
+    def renew(self, at_s: int) -> Attachment | None:
+        """Run what is due so many seconds after the attach."""
+        self.node.clock.seconds = 1000 + at_s
+        plugin = self.node.plugin
+        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted).renew(CLAIM))
+
+
+@pytest.fixture
+def leased(tmp_path: Path) -> Iterator[Leased]:
+    """Return a node whose pod has a lease."""
+    made = Leased(tmp_path)
+    yield made
+    made.node.close()
+
+
+def test_a_lease_is_extended_and_the_record_says_so(leased: Leased) -> None:
+    before = leased.record
+
+    record = leased.renew(1800)
+
+    assert record == leased.record
+    assert leased.lease == Lease("10.77.0.50/24", "10.77.0.1", SERVER_MAC, 2800, 3600, 1800, 3150)
+    assert replace(leased.record, devices=before.devices) == before
+    (op,) = leased.node.kernel.log
+    assert isinstance(op, LeaseAddress)
+    assert (op.name, op.address.valid_s) == ("net1", 3600)
+    ((message, target, mac),) = leased.server.got
+    assert (message.client, target, mac) == ("10.77.0.50", "10.77.0.1", SERVER_MAC)
+    assert leased.server.opened == 0
+
+
+def test_nothing_is_asked_before_it_is_due(leased: Leased) -> None:
+    assert leased.renew(1799) == leased.record
+    assert leased.server.got == []
+
+
+def test_a_server_that_does_not_answer_changes_nothing(leased: Leased) -> None:
+    before, leased.server.silent = leased.record, True
+
+    assert leased.renew(3200) == before
+    assert leased.record == before
+    assert {target for _, target, _ in leased.server.got} == {"255.255.255.255"}
+
+
+def test_a_lease_that_ended_closes_the_gate_and_is_acquired_anew(leased: Leased) -> None:
+    leased.server.silent = True
+
+    lost = leased.renew(3600)
+
+    assert lost == leased.record
+    assert (lost.phase, leased.lease, lost.devices[0].addresses) == (Phase.INTENT, None, ())
+    assert lost.failure
+    assert "device pci-0000-01-00-0: the lease" in lost.failure.message
+    assert "no DHCP server extended it" in lost.failure.message
+    allocation = leased.node.plugin.allocations.reader.get(CLAIM)
+    assert allocation
+    assert not leased.node.gate.is_open(allocation)
+    assert leased.node.bell[-1] == "trouble"
+    assert [type(op) for op in leased.node.kernel.log] == [DropAddress]
+
+    leased.server.silent = False
+    leased.server.gives = replace(leased.server.gives, yours="10.77.0.51")
+    asyncio.run(leased.node.plugin.reconcile())
+
+    assert (leased.record.phase, leased.record.failure) == (Phase.ATTACHED, None)
+    assert leased.record.devices[0].addresses == ("10.77.0.51/24",)
+    assert leased.node.gate.is_open(allocation)
+
+
+def test_a_pod_keeps_its_nic_while_no_server_is_there(leased: Leased) -> None:
+    leased.server.silent = True
+    leased.renew(3600)
+
+    asyncio.run(leased.node.plugin.reconcile())
+
+    assert leased.record.phase is Phase.FAILED
+    assert leased.record.failure
+    assert "no DHCP server granted net1" in leased.record.failure.message
+    state = leased.node.kernel.state("net1", leased.node.netns(leased.pod))
+    assert state
+    assert state.link.up
+
+
+def test_a_refused_lease_is_lost(leased: Leased) -> None:
+    leased.server.refuses = True
+
+    lost = leased.renew(1800)
+
+    assert lost
+    assert lost.failure
+    assert "withdrew 10.77.0.50/24" in lost.failure.message
+
+
+def test_a_claim_that_is_not_attached_is_left_alone(leased: Leased) -> None:
+    leased.node.stop_pod(leased.pod)
+    leased.server.got.clear()
+
+    assert leased.renew(1800) is None
+    leased.node.attachments.remove(CLAIM)
+    assert leased.renew(1800) is None
+    assert leased.server.got == []
+
+
+def test_a_namespace_that_is_gone_is_left_to_the_detach(leased: Leased) -> None:
+    netns = leased.node.netns(leased.pod)
+    leased.node.kernel.release(netns)
+    leased.node.kernel.remove_netns(netns)
+
+    assert leased.renew(1800) is None
+
+
+def test_an_exchange_ends_with_the_sandbox(leased: Leased) -> None:
+    leased.server.silent = True
+    leased.node.plugin.reconciler.synchronized = True
+    leased.node.plugin.attacher.live.remove(leased.pod.sandbox_id)
+
+    with pytest.raises(OutdatedError):
+        leased.renew(1800)
+
+    assert leased.server.opened == 0
+
+
+def test_an_error_of_the_kernel_leaves_the_record(leased: Leased) -> None:
+    before, leased.server.fails = leased.record, KernelError("send", EIO)
+
+    with pytest.raises(KernelError):
+        leased.renew(1800)
+
+    assert leased.record == before
+    assert leased.server.opened == 0
+
+
+def test_after_a_restart_the_lease_is_extended_and_given_back(leased: Leased) -> None:
+    leased.node.restart()
+
+    assert leased.renew(1800)
+    assert leased.lease
+    assert leased.lease.since_s == 2800
+    leased.node.stop_pod(leased.pod)
+    assert [message.kind.name for message, _, _ in leased.server.got] == ["REQUEST", "RELEASE"]

@@ -1,0 +1,106 @@
+"""What a pod's network gets by a lease."""
+
+from dataclasses import replace
+from errno import EEXIST
+
+import pytest
+
+from dranet_nri.dhcp import Granted
+from dranet_nri.model import FOREVER, Address, Lease, Link, Ns, Route, VrfConfig
+from dranet_nri.plan.lacking import may_lack
+from dranet_nri.plan.lease import DropAddress, LeaseAddress, add_lease
+from dranet_nri.plan.leased import leased_network
+from dranet_nri.plan.ops import AddRoute, LinkSettings
+from dranet_nri.plan.pod_network import PodNetwork
+from tests.dranet_nri.plan.test_lacking import error
+
+LEASE = Lease("10.77.0.50/24", "10.77.0.1", "02:00:00:00:00:fe", 1000, 120, 60, 105)
+LINK = Link(3, "net1", mtu=1500, min_mtu=68, max_mtu=9000)
+DEFAULT = Route("0.0.0.0/0", gateway="10.77.0.254", protocol=16)
+FAR = Route("10.88.0.0/16", gateway="10.77.0.9", protocol=16)
+
+
+def test_the_address_lives_as_long_as_what_is_left_of_the_lease() -> None:
+    assert add_lease("net1", LEASE, 1020.0) == LeaseAddress(
+        Ns.POD, "net1", Address("10.77.0.50/24", valid_s=100, preferred_s=100)
+    )
+    assert add_lease("net1", LEASE, 1120.0).address.valid_s == 1
+    forever = add_lease("net1", replace(LEASE, lease_s=FOREVER), 1e9)
+    assert forever.address == Address("10.77.0.50/24")
+
+
+def test_operations_say_what_they_do() -> None:
+    lasting = add_lease("net1", replace(LEASE, lease_s=FOREVER), 0.0)
+
+    assert str(add_lease("net1", LEASE, 1000.0)) == (
+        "add address 10.77.0.50/24 for 120 s to net1 in pod"
+    )
+    assert str(lasting) == "add address 10.77.0.50/24 for good to net1 in pod"
+    assert str(DropAddress(Ns.POD, "net1", "10.77.0.50/24")) == (
+        "delete address 10.77.0.50/24 of net1 in pod"
+    )
+
+
+def test_routes_are_added_behind_those_of_the_claim_and_the_cluster() -> None:
+    claimed = Route("10.88.0.0/16", gateway="10.77.0.1", protocol=4)
+    own = Route("10.77.0.0/24", scope=253, protocol=16)
+
+    network = leased_network(
+        PodNetwork("net1", routes=(claimed,)), Granted(LEASE, (FAR, DEFAULT, own)), LINK
+    )
+
+    assert network.addresses == (Address("10.77.0.50/24"),)
+    assert network.routes == (claimed, replace(DEFAULT, metric=2048))
+    assert may_lack(network.inherited, AddRoute(Ns.POD, "net1", network.routes[1]), error(EEXIST))
+    assert not may_lack(network.inherited, AddRoute(Ns.POD, "net1", claimed), error(EEXIST))
+
+
+def test_a_gateway_outside_of_the_network_gets_a_route_first() -> None:
+    single = replace(LEASE, address="10.77.0.50/32")
+    direct = Route("10.88.0.0/16", scope=253, protocol=16)
+    beyond = Route("10.99.0.0/16", gateway="10.88.0.1", protocol=16)
+
+    network = leased_network(PodNetwork("net1"), Granted(single, (DEFAULT, beyond, direct)), LINK)
+
+    assert network.routes == (
+        Route("10.77.0.254/32", scope=253, protocol=16),
+        direct,
+        replace(DEFAULT, metric=2048),
+        beyond,
+    )
+
+
+def test_in_a_vrf_routes_are_in_its_table() -> None:
+    network = leased_network(
+        PodNetwork("net1", vrf=VrfConfig("blue", 1541)), Granted(LEASE, (FAR,)), LINK
+    )
+
+    assert network.routes == (replace(FAR, table=1541),)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "given", "mtu"),
+    [
+        (None, 1400, 1400),
+        (None, 9000, 9000),
+        (None, 9001, None),
+        (None, 67, None),
+        (None, 0, None),
+        (4000, 1400, 4000),
+    ],
+)
+def test_the_mtu_is_the_servers_where_the_link_can_have_it(
+    claimed: int | None, given: int, mtu: int | None
+) -> None:
+    network = PodNetwork("net1", LinkSettings(mtu=claimed))
+
+    assert leased_network(network, Granted(LEASE, mtu=given), LINK).settings.mtu == mtu
+    assert leased_network(network, Granted(LEASE, mtu=0), replace(LINK, min_mtu=0)).settings == (
+        network.settings
+    )
+
+
+def test_a_link_without_limits_takes_any_mtu() -> None:
+    bare = replace(LINK, min_mtu=0, max_mtu=0)
+
+    assert leased_network(PodNetwork("net1"), Granted(LEASE, mtu=60000), bare).settings.mtu == 60000

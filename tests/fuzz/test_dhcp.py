@@ -1,0 +1,10 @@
+"""Fuzz target dhcp; its invariant is the docstring of its function."""
+
+import pytest
+
+from tests.fuzz.running import check
+
+
+@pytest.mark.timeout(0)
+def test_packets_of_any_bytes_are_taken_or_ignored() -> None:
+    check("dhcp")
