@@ -18,6 +18,7 @@ from dranet_nri.config import (
     Node,
     parse_network_config,
 )
+from dranet_nri.config.policy import own_policy
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.model.api_names import parse_driver, parse_label, parse_qualified, parse_subdomain
@@ -252,6 +253,9 @@ def _config(
     entry = ConfigEntry(source, driver, value, names, parameters.path)
     if driver == DRIVER_NAME:
         _check_ours(parameters)
+        if source is ConfigSource.CLAIM:
+            for line in own_policy(value, parameters.path):
+                parameters.findings.add(parameters.position, line)
     return entry
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from dranet_nri.config.json_cursor import Node, Violations
 from dranet_nri.config.network import parse_network_config
-from dranet_nri.config.policy import POLICY, policy_violations, read_policy
+from dranet_nri.config.policy import POLICY, own_policy, policy_violations, read_policy
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
@@ -111,9 +111,7 @@ def _forbidden(chosen: Sequence[ConfigEntry]) -> Iterator[str]:
     for entry in chosen:
         if entry.source is not ConfigSource.CLAIM:
             continue
-        if entry.parameters.get(POLICY) is not None:
-            where = f"{entry.path}.{POLICY}" if entry.path else POLICY
-            yield f"{where}: only a DeviceClass can have a policy; remove it"
+        yield from own_policy(entry.parameters, entry.path)
         for policy in policies:
             yield from policy_violations(policy, entry.parameters, entry.path)
 

@@ -55,6 +55,19 @@ def read_policy(node: Node) -> ClaimPolicy:
     )
 
 
+def own_policy(parameters: Mapping[str, object], path: str) -> Iterator[str]:
+    """Yield the violation of a claim that has a policy itself.
+
+    Args:
+        parameters: of the claim.
+        path: of the parameters, "" for none.
+    """
+    value = parameters.get(POLICY)
+    if value is not None:
+        where = f"{path}.{POLICY}" if path else POLICY
+        yield f"{where}: {show(value)}: only a DeviceClass can have a policy; remove it"
+
+
 def policy_violations(
     policy: ClaimPolicy, parameters: Mapping[str, object], path: str
 ) -> Iterator[str]:

@@ -127,6 +127,17 @@ def test_a_name_of_the_class_is_for_one_device(shim: Shim) -> None:
     assert told(shim, CLAIM.replace("count: 2", "count: 1"), CLASS + config)[0] == 0
 
 
+def test_a_claim_has_no_policy_and_a_class_may_have_one(shim: Shim) -> None:
+    claim = CLAIM.replace("{mtu: 4000}", "{mtu: 4000}\n          policy: {name: mine}")
+    config = "  config:\n  - opaque: {driver: dra.net, parameters: {policy: {name: mine}}}\n"
+
+    code, lines = told(shim, claim, CLASS)
+
+    assert code == 1
+    assert "policy: object with name: only a DeviceClass can have a policy; remove it" in lines[0]
+    assert told(shim, CLAIM, CLASS + config)[0] == 0
+
+
 def test_two_claims_of_a_pod_have_two_names(shim: Shim) -> None:
     second = "  - {name: net2, resourceClaimTemplateName: named}\n  containers:"
     pod = POD.replace("TemplateName: one", "TemplateName: named").replace("  containers:", second)

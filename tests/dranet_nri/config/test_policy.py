@@ -118,7 +118,9 @@ def test_a_claim_has_no_policy(path: str, where: str) -> None:
     with pytest.raises(ConfigError) as caught:
         select_config((entry,), "nic")
 
-    assert caught.value.violations == (f"{where}: only a DeviceClass can have a policy; remove it",)
+    assert caught.value.violations == (
+        f"{where}: object with name: only a DeviceClass can have a policy; remove it",
+    )
 
 
 @pytest.mark.parametrize(
