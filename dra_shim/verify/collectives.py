@@ -74,13 +74,20 @@ def check_collectives(
 def _command(workers: Sequence[WorkerPod], node: int, ranks: int, rounds: int) -> list[str]:
     """Return the command of a pod."""
     devices = ",".join(nic.rdma for nic in workers[node].nics if nic.rdma)
-    return [
+    environment = [
         "env", "NCCL_SOCKET_IFNAME=eth0",  # for the rendezvous: the pod network
         *([f"NCCL_IB_HCA=={devices}"] if devices else []),  # the second "=": these names exactly
-        "python3", "-m", "torch.distributed.run", f"--nnodes={len(workers)}",
+    ]  # fmt: skip
+    address, program = workers[0].address, (PROGRAM_PATH, f"--rounds={rounds}")
+    if ranks == 1:  # without the launcher: it loads PyTorch once more, which takes longest
+        return [
+            *environment, f"MASTER_ADDR={address}", f"MASTER_PORT={PORT}", "LOCAL_RANK=0",
+            f"RANK={node}", f"WORLD_SIZE={len(workers)}", "python3", *program,
+        ]  # fmt: skip
+    return [
+        *environment, "python3", "-m", "torch.distributed.run", f"--nnodes={len(workers)}",
         f"--nproc-per-node={ranks}", f"--node-rank={node}",
-        f"--master-addr={workers[0].address}", f"--master-port={PORT}",
-        PROGRAM_PATH, f"--rounds={rounds}",
+        f"--master-addr={address}", f"--master-port={PORT}", *program,
     ]  # fmt: skip
 
 

@@ -102,9 +102,11 @@ class PairChecks:
                 return
             yield passed("pkey", source.name, target.name)
         if source.nic.address and target.nic.address:
-            lines = list(self._reach(source, target))
-            yield from lines
-            if any(line.outcome is Outcome.FAILED for line in lines):
+            reached = True
+            for line in self._reach(source, target):
+                reached &= line.outcome is not Outcome.FAILED
+                yield line
+            if not reached:
                 yield _skipped("rates", source, target, "the NICs do not reach each other")
                 return
             yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
@@ -210,12 +212,9 @@ class PairChecks:
                 yield failed("rping", "no-rdma", source.name, target.name, "no connection")
                 return
             yield passed("rping", source.name, target.name)
-        # 16 messages of 64 KiB in flight fill 800 Gbit/s at 10 µs, and do not flood a slow link.
-        write = ("ib_write_bw", "--report_gbits", "--tx-depth", "16", "-D", str(self._pace.seconds))
-        read = ("ib_read_lat", "-n", str(self._pace.reads))
-        for bar, cause, command in (("write", "slow", write), ("latency", "late", read)):
-            perftest = partial(self._perftest, command, gids)
-            yield self._judged(bar, (cause, "no-rdma"), source, target, perftest)
+        write, latency = partial(self._write, gids), partial(self._latency, gids)
+        yield self._judged("write", ("slow", "no-rdma"), source, target, write)
+        yield self._judged("latency", ("late", "no-rdma"), source, target, latency)
 
     def _rping(self, source: NicEnd, target: NicEnd) -> bool:
         """Whether connections and messages by the connection manager of RDMA work."""
@@ -223,18 +222,33 @@ class PairChecks:
         served = self._served(target, ("rping", "-s", *words), source, ("rping", "-c", *words))
         return served.exit_code == 0
 
+    def _write(self, gids: Sequence[int | None], source: NicEnd, target: NicEnd) -> float | None:
+        seconds = self._pace.seconds
+        # 16 messages of 64 KiB in flight fill 800 Gbit/s at 10 µs, and do not flood a slow link.
+        command = ("ib_write_bw", "--report_gbits", "--tx-depth", "16", "-D", str(seconds))
+        done = self._perftest(command, gids, source, target)
+        value = outputs.parse_write(done.stdout, outputs.counted_seconds(seconds))
+        return value or _without_report(done)
+
+    def _latency(self, gids: Sequence[int | None], source: NicEnd, target: NicEnd) -> float | None:
+        command = ("ib_read_lat", "-n", str(self._pace.reads))
+        done = self._perftest(command, gids, source, target)
+        value = outputs.parse_latency(done.stdout)
+        if value is None and not done.exit_code:  # perftest does not know the CPU's clock
+            seconds = self._pace.seconds
+            done = self._perftest(("ib_read_lat", "-D", str(seconds)), gids, source, target)
+            counted = outputs.counted_seconds(seconds)
+            value = outputs.parse_counted_latency(done.stdout, counted)
+        return value or _without_report(done)
+
     def _perftest(
         self, command: Sequence[str], gids: Sequence[int | None], source: NicEnd, target: NicEnd
-    ) -> float | None:
+    ) -> CommandResult:
         client, server = (
             (*command, "-d", end.nic.rdma, "-x", str(gid), "-F")
             for end, gid in zip((source, target), gids, strict=True)
         )
-        done = self._served(target, server, source, (*client, target.worker.address))
-        parse = outputs.parse_write if command[0] == "ib_write_bw" else outputs.parse_latency
-        value = parse(done.stdout)
-        # Without a steady CPU clock perftest ends well, and reports nothing, 0 or infinity.
-        return value or (None if done.exit_code else math.nan)
+        return self._served(target, server, source, (*client, target.worker.address))
 
     # ------------------------------------------------------------------ programs
 
@@ -274,20 +288,27 @@ class PairChecks:
         speed = min(speed_of(end.nic, end.facts) for end in (source, target))
         bar = self._bars.of(name, source.nic.fabric, speed)
         unit, more_is_better, _ = BARS[name]
-        value = 0.0
+        value = math.nan
         for _ in range(ATTEMPTS):
             result = measured(source, target)
             if result is None:
                 return failed(name, causes[1], source.name, target.name, "no result")
             if math.isnan(result):
-                return _skipped(name, source, target, "the program made no report")
+                continue
             value = result
             if passes(name, value, bar):
                 texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
                 return passed(name, source.name, target.name, *texts)
+        if math.isnan(value):
+            return _skipped(name, source, target, "the program made no report")
         ratio = value / bar if more_is_better else bar / value
         texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
         return failed(name, causes[0], source.name, target.name, *texts, ratio)
+
+
+def _without_report(done: CommandResult) -> float | None:
+    """Return NaN for a program that ended well, None for one that failed."""
+    return None if done.exit_code else math.nan
 
 
 def _skipped(check: str, source: NicEnd, target: NicEnd, why: str) -> Line:

@@ -93,6 +93,18 @@ def test_each_pod_starts_its_ranks_with_the_devices_of_its_claim() -> None:
         assert {"--nnodes=2", "--nproc-per-node=2", "--master-addr=10.0.0.1"} <= {*words}
 
 
+def test_one_rank_of_each_pod_starts_without_a_launcher() -> None:
+    runner = Recorded({pod.pod: ended() for pod in PODS})
+
+    list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=1, rounds=5))
+
+    for number, pod in enumerate(PODS):
+        words = runner.commands[pod.pod]
+        expected = {f"RANK={number}", "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1"}
+        assert expected <= {*words}
+        assert "torch.distributed.run" not in words
+
+
 @pytest.mark.parametrize(
     ("backend", "bars"),
     [

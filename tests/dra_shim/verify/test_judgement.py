@@ -265,6 +265,7 @@ def test_ports_of_two_partitions(pkeys: tuple[str, str], cause: str) -> None:
     assert {line.remedy for line in lines if line.outcome is Outcome.FAILED} == {CAUSES[cause][1]}
     checks = {line.check for line in lines if line.outcome is Outcome.FAILED}
     assert checks == ({"pkey"} if cause == "pkey" else {"write", "latency"})
+    assert {line.check for line in lines if line.seconds} >= {"pkey", *checks}
 
 
 class Silent:

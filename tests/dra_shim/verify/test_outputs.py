@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dra_shim.verify import outputs
@@ -96,7 +98,7 @@ def test_partitions(one: set[int], other: set[int], *, shared: bool) -> None:
 def test_measurements() -> None:
     assert outputs.parse_loss("9 packets transmitted, 8 received, 11.1111% packet loss") == 11.1111
     assert outputs.parse_latency(LATENCY) == 1.66
-    assert outputs.parse_write(WRITE) == 196.86
+    assert outputs.parse_write(WRITE, 1) == 196.86
     assert outputs.parse_iperf3('{"end": {"sum_received": {"bits_per_second": 2e9}}}') == 2
     route = "10.9.0.2 from 10.9.0.1 dev net1 uid 0\n    cache"
     assert outputs.parse_route_device(route) == "net1"
@@ -107,8 +109,22 @@ def test_measurements() -> None:
     )
 
 
+def test_messages_are_counted_where_the_clock_of_the_cpu_is_not_known() -> None:
+    write = " 65536      550           0.000000            0.000000            0.000000\n"
+    latency = " 2       200          inf            inf          inf             inf      -nan\n"
+
+    assert outputs.parse_write(write, 2) == pytest.approx(550 * 65536 * 8 / 2 / 1e9)
+    assert outputs.parse_latency(latency) is None
+    assert outputs.parse_counted_latency(" 2       4000       inf       0.00\n", 2) == 500
+    assert [outputs.counted_seconds(duration) for duration in (1, 5)] == [1, 3]
+
+
 @pytest.mark.parametrize("text", ["", "connect: no route", "{}", '{"end": {}}', "12 a b c"])
 def test_a_program_that_measured_nothing(text: str) -> None:
-    parsers = (outputs.parse_loss, outputs.parse_latency, outputs.parse_write, outputs.parse_iperf3)
-    assert [parse(text) for parse in parsers] == [None] * 4
+    parsers = (
+        *(outputs.parse_loss, outputs.parse_latency, outputs.parse_iperf3),
+        partial(outputs.parse_write, seconds=1),
+        partial(outputs.parse_counted_latency, seconds=1),
+    )
+    assert {parse(text) for parse in parsers} == {None}
     assert outputs.parse_route_device(text) == outputs.parse_neighbour("10.9.0.2 FAILED") == ""

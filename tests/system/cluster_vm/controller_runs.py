@@ -37,7 +37,7 @@ ON_CPUS: Final = {
     'torch.full((2**28,), dist.get_rank() + 1.0, device="cuda")': (
         "torch.full((2**20,), dist.get_rank() + 1.0)"
     ),
-    "exec torchrun": f"export GLOO_SOCKET_IFNAME=${NIC}\nexec torchrun",
+    "exec torchrun": f"export GLOO_SOCKET_IFNAME=${NIC}; exec torchrun",
 }
 PAIR: Final = ["dra.net", "gpu.nvidia.com"]
 SERVING: Final = ["bash", "-c", "env | grep -E '^(DRA_NET|LWS)_'; exec sleep infinity"]

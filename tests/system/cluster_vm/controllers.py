@@ -20,19 +20,30 @@ from tests.box.place import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane
-from tests.system.cluster.gateway import ADDRESS
 from tests.system.cluster.node import Node
 
 HEALTH_PORT: Final = 8081
 WEBHOOK_PORT: Final = 9443
+LIMIT_S: Final = 120.0
 WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1"
-# Prints the HTTP status of a path of this machine.
-STATUS: Final = """
-import sys, urllib.error, urllib.request
-try:
-    print(urllib.request.urlopen(sys.argv[1], timeout=10).status)
-except OSError as error:
-    print(error)
+# As the controllers' webhooks name it. Its address leads nowhere: the uplink of the node takes the
+# port of a call alone (tests/system/cluster/uplink.py).
+SERVICE: Final = f"""
+apiVersion: v1
+kind: Namespace
+metadata: {{name: system}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: webhook-service, namespace: system}}
+spec:
+  ports: [{{port: {WEBHOOK_PORT}}}]
+"""
+# Ends well once all URLs are served. A webhook that gets no review says so with status 200.
+SERVED: Final = """
+import ssl, sys, urllib.request
+for url in sys.argv[1:]:
+    urllib.request.urlopen(url, timeout=10, context=ssl._create_unverified_context())
 """
 
 
@@ -145,24 +156,29 @@ def running(
     words = [f"{name}={value}" for name, value in environment.items()]
     start = f'"$@" >>/io/{controller.name}.log 2>&1 & echo $!'
     pid = checked(node, "sh", "-c", start, "-", "env", *words, program, *flags).strip()
-    names: list[str] = []
+    webhooks = list(_webhooks(controller, manifests))
+    paths = [_path(webhook) for document in webhooks for webhook in document["webhooks"]]
+    urls = [controller.ready, *(f"https://127.0.0.1:{WEBHOOK_PORT}{path}" for path in paths)]
     try:
-        wait_until(f"{controller.name} to serve", lambda: _serves(node, controller), 120)
-        names = _register(cluster, controller, manifests)
+        wait_until(f"{controller.name} to serve", lambda: _serves(node, urls), LIMIT_S)
+        for document in webhooks:
+            _register(cluster, document)
         yield
     finally:
-        for name in names:
-            cluster.api().delete(f"{WEBHOOKS}/{name}")
+        for document in webhooks:
+            name = document["metadata"]["name"]
+            cluster.kubectl("delete", document["kind"], name, "--ignore-not-found")
         checked(node, "sh", "-c", 'kill "$0"', pid)
 
 
-def _serves(node: Node, controller: Controller) -> bool:
-    return checked(node, "python3", "-c", STATUS, controller.ready).strip() == "200"
+def _serves(node: Node, urls: list[str]) -> bool:
+    return node.run("python3", "-c", SERVED, *urls).exit_code == 0
 
 
 def _write_certificates(cluster: ControlPlane, node: Node) -> None:
     """Give the node a server's certificate, where all the controllers look for it."""
-    identity = cluster.serving_identity("webhooks", f"IP:{ADDRESS}")
+    cluster.kubectl("apply", "--filename=-", stdin=SERVICE)
+    identity = cluster.serving_identity("webhooks", "DNS:webhook-service.system.svc")
     certificate, key = identity.certificate.read_text(), identity.key.read_text()
     script = """
     for directory in /tmp/k8s-webhook-server/serving-certs /etc/kueue/metrics/certs; do
@@ -174,31 +190,38 @@ def _write_certificates(cluster: ControlPlane, node: Node) -> None:
     checked(node, "sh", "-ec", script, "-", certificate, key)
 
 
-def _register(cluster: ControlPlane, controller: Controller, manifests: Path) -> list[str]:
-    """Have the API server call the webhooks; return the paths of their configurations."""
+def _webhooks(controller: Controller, manifests: Path) -> Iterator[Object]:
+    """Yield the configurations of a controller's webhooks, with a name of its own."""
     path = manifests / f"{controller.name}.webhooks.yaml"
-    if not path.exists():
-        return []
-    bundle = base64.b64encode(cluster.authority.read_bytes()).decode()
-    names = []
-    for document in yaml.safe_load_all(path.read_text()):
+    for document in yaml.safe_load_all(path.read_text()) if path.exists() else ():
         document["metadata"]["name"] = f"{controller.name}-{document['metadata']['name']}"
         document["webhooks"] = [
-            _reached(webhook, bundle)
+            webhook
             for webhook in document["webhooks"]
             if not controller.reviewed or controller.reviewed >= _resources(webhook)
         ]
-        kind = f"{document['kind'].lower()}s"
-        cluster.api().create(f"{WEBHOOKS}/{kind}", document)
-        names.append(f"{kind}/{document['metadata']['name']}")
-    return names
+        yield document
 
 
-def _reached(webhook: Object, bundle: str) -> Object:
-    """Return a webhook that is called at the node, in the place of a service."""
-    path = webhook["clientConfig"]["service"]["path"]
-    url = f"https://{ADDRESS}:{WEBHOOK_PORT}{path}"
-    return {**webhook, "clientConfig": {"url": url, "caBundle": bundle}}
+def _register(cluster: ControlPlane, document: Object) -> None:
+    """Have the API server call webhooks."""
+    bundle = base64.b64encode(cluster.authority.read_bytes()).decode()
+    webhooks = [
+        {
+            **webhook,
+            "clientConfig": {
+                "service": {**webhook["clientConfig"]["service"], "port": WEBHOOK_PORT},
+                "caBundle": bundle,
+            },
+        }
+        for webhook in document["webhooks"]
+    ]
+    kind = f"{document['kind'].lower()}s"
+    cluster.api().create(f"{WEBHOOKS}/{kind}", {**document, "webhooks": webhooks})
+
+
+def _path(webhook: Object) -> str:
+    return str(webhook["clientConfig"]["service"]["path"])
 
 
 def _resources(webhook: Object) -> set[str]:

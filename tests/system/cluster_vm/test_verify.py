@@ -87,9 +87,7 @@ def test_a_report_of_two_pods(
 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
-    # perftest reports nothing where the clock of a busy machine is not steady.
-    others = [line for line in report["checks"] if line["check"] not in {"write", "latency"}]
-    assert {line["result"] for line in others} == {"passed"}, done.stdout
+    assert {line["result"] for line in report["checks"]} == {"passed"}, done.stdout
     checks = {line["check"] for line in report["checks"]}
     assert checks >= {"link", "mtu", "gid", "memlock", "route", "reach", "path mtu", "loss"}
     assert checks >= {"tcp", "rping", "write", "latency"}
