@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
@@ -22,7 +22,7 @@ from dranet_nri.model import (
     ObjectRef,
     Pod,
 )
-from tests.dranet_nri.attach.executor_journal import Clock, Journal
+from tests.dranet_nri.attach.execution.journal import Clock, Journal
 from tests.system.kernel.namespaces import add_veth, new_netns
 
 
