@@ -323,7 +323,7 @@ class Namespace:
         entry = self.named(what, name)
         wanted = stored(route)
         for hop in legs_of(wanted):
-            _require_usable(what, self.named(what, hop.device or name), wanted, hop)
+            _require_usable(what, self.named(what, hop.device or name), wanted, hop, far=beside)
         owned = {ip_interface(a.cidr).ip for e in self.links for a in e.addresses}
         if wanted.source and ip_address(wanted.source) not in owned:
             raise KernelError(what, EINVAL, "Invalid prefsrc address")
@@ -388,10 +388,10 @@ def _has_gateway(route: Route) -> bool:
     return bool(legs_of(route)[0].gateway)
 
 
-def _require_usable(what: str, entry: FakeLink, route: Route, hop: NextHop) -> None:
-    """Fail as the kernel does for a hop that is down or out of reach."""
+def _require_usable(what: str, entry: FakeLink, route: Route, hop: NextHop, *, far: bool) -> None:
+    """Fail as the kernel does for a hop that is down or, unless it may be, out of reach."""
     if not entry.link.up:
         raise KernelError(what, ENETDOWN, "Device for nexthop is not up")
-    if hop.gateway and not hop.onlink and not entry.reaches(hop.gateway):
+    if hop.gateway and not hop.onlink and not far and not entry.reaches(hop.gateway):
         v6 = is_v6(route.destination)
         raise KernelError(what, EHOSTUNREACH if v6 else ENETUNREACH, "Nexthop has invalid gateway")

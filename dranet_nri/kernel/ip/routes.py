@@ -6,34 +6,48 @@ Rules:
 2. A route that only shares destination, table and metric with the desired one is another route. On
    the host the desired one is appended to it; in a pod that would change the path of its packets.
 3. A route that cannot be restored exactly is reported, not restored as a simpler route.
+4. The kernel keeps a route whose gateway is no longer reachable, but does not add one (fib_check_nh
+   and ip6_route_check_nh). On the host, its gateways get routes while the route is added.
 """
 
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
-from functools import lru_cache
+from errno import EAFNOSUPPORT, EEXIST, EHOSTUNREACH, ENETUNREACH, EOPNOTSUPP
+from functools import lru_cache, partial
+from ipaddress import ip_network
 from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.messages import RouteMessage
+from dranet_nri.kernel.ip.route_requests import (
+    NLA_F_NESTED,
+    RTA_METRICS,
+    RTAX_MTU,
+    RTNH_F_ONLINK,
+    Leg,
+    route_request,
+)
 from dranet_nri.linux.netlink import codec
 from dranet_nri.linux.netlink.codec import (
     attribute,
     attributes,
-    encode,
-    family_of,
     fixed,
-    split_prefix,
     u8,
     u32,
     walk,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Address, NextHop, Route
-from dranet_nri.plan.routes.comparison import Slot, connected, legs_of, lost_routes, slot_of
+from dranet_nri.plan.routes.comparison import (
+    RT_SCOPE_LINK,
+    Slot,
+    connected,
+    legs_of,
+    lost_routes,
+    slot_of,
+)
 
 RTM_NEWROUTE: Final = 24
 RTM_DELROUTE: Final = 25
@@ -46,7 +60,6 @@ RTA_OIF: Final = 4
 RTA_GATEWAY: Final = 5
 RTA_PRIORITY: Final = 6
 RTA_PREFSRC: Final = 7
-RTA_METRICS: Final = 8
 RTA_MULTIPATH: Final = 9
 RTA_FLOW: Final = 11
 RTA_CACHEINFO: Final = 12
@@ -56,16 +69,15 @@ RTA_PREF: Final = 20
 RTA_ENCAP_TYPE: Final = 21
 RTA_ENCAP: Final = 22
 RTA_NH_ID: Final = 30
-RTAX_MTU: Final = 2
-NLA_F_NESTED: Final = 0x8000
 # lwtunnel_encap_types whose dump can be sent back as a request: MPLS, IP, ILA, IPv6, SRv6. Others
 # refer to a BPF program that cannot be looked up (linux/lwtunnel.h).
 ENCAP_TYPES: Final = frozenset({1, 2, 3, 4, 5})
 MAX_UNRESTORABLE: Final = 16  # reported routes; a routing daemon may have thousands
 
-RTNH_F_ONLINK: Final = 4
 RTM_F_CLONED: Final = 0x200
 RTPROT_KERNEL: Final = 2
+RTPROT_STATIC: Final = 4
+LAST_METRIC: Final = 2**32 - 1
 RT_TABLE_LOCAL: Final = 255
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
 USER_HZ: Final = 100  # unit of rta_expires, on every architecture of Kubernetes
@@ -268,8 +280,6 @@ def _hops(data: bytes) -> Iterator[tuple[int, int, int, dict[int, bytes]]]:
 
 # --------------------------------------------------------------------------- changes
 
-Leg = tuple[NextHop, int]  # with the ifindex of its link
-
 
 def add_route(
     netlink: RtnetlinkSocket,
@@ -298,8 +308,9 @@ def add_route(
         KernelError: EEXIST: another route has the same destination, table and metric.
     """
     legs = [(hop, index_of(hop.device) if hop.device else index) for hop in route.nexthops]
+    put = partial(_put_back if beside else _put, netlink, what)
     try:
-        netlink.do(what, RTM_NEWROUTE, NLM_F_EXCL_CREATE, _request(index, route, legs))
+        put(NLM_F_EXCL_CREATE, index, route, legs)
     except KernelError as error:
         if error.code != EEXIST:
             raise
@@ -309,10 +320,54 @@ def add_route(
         if missing and not beside:
             raise
         for via, part, through in _parts_of(netlink, what, route, legs) if missing else ():
-            netlink.do(what, RTM_DELROUTE, 0, _request(via, part, through))
+            netlink.do(what, RTM_DELROUTE, 0, route_request(via, part, through))
         for part in missing:
             through = [leg for leg in legs if leg[0] in part.nexthops]
-            netlink.do(what, RTM_NEWROUTE, NLM_F_APPEND_CREATE, _request(index, part, through))
+            put(NLM_F_APPEND_CREATE, index, part, through)
+
+
+def _put(
+    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, legs: Sequence[Leg]
+) -> None:
+    netlink.do(what, RTM_NEWROUTE, flags, route_request(index, route, legs))
+
+
+def _put_back(
+    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, legs: Sequence[Leg]
+) -> None:
+    """Add a route; if a gateway is not reachable, with routes to its gateways meanwhile."""
+    try:
+        _put(netlink, what, flags, index, route, legs)
+    except KernelError as error:
+        if error.code not in {ENETUNREACH, EHOSTUNREACH}:
+            raise
+    else:
+        return
+    hops = legs or [(hop, index) for hop in legs_of(route)]
+    ways = {
+        route_request(link, _way_to(hop.gateway, route.table), ())
+        for hop, link in hops
+        if hop.gateway and not hop.onlink
+    }
+    netlink.do_all(
+        what,
+        [
+            *((RTM_NEWROUTE, NLM_F_EXCL_CREATE, way) for way in ways),
+            (RTM_NEWROUTE, flags, route_request(index, route, legs)),
+            *((RTM_DELROUTE, 0, way) for way in ways),
+        ],
+    )
+
+
+def _way_to(gateway: str, table: int) -> Route:
+    """Return a route to a gateway, of the last metric: an equal one is nobody's."""
+    return Route(
+        str(ip_network(gateway)),
+        scope=RT_SCOPE_LINK,
+        table=table,
+        metric=LAST_METRIC,
+        protocol=RTPROT_STATIC,
+    )
 
 
 def _parts_of(
@@ -336,62 +391,3 @@ def _parts_of(
 
 def _without_legs(route: Route) -> Route:
     return replace(route, protocol=0, gateway="", onlink=False, nexthops=())
-
-
-def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
-    plain, length = split_prefix(route.destination)
-    family = family_of(plain)
-    attrs: list[tuple[str, codec.Value]] = [("RTA_TABLE", route.table)]
-    if length:
-        attrs.append(("RTA_DST", plain))
-    if legs:
-        attrs.append(("RTA_MULTIPATH", [_hop(family, hop, link) for hop, link in legs]))
-    else:
-        attrs += (("RTA_OIF", index), *_via(family, route.gateway))
-    if route.source:
-        attrs.append(("RTA_PREFSRC", route.source))
-    if route.metric:
-        attrs.append(("RTA_PRIORITY", route.metric))
-    if route.realms:
-        attrs.append(("RTA_FLOW", route.realms))
-    if family == AF_INET6 and route.preference:
-        attrs.append(("RTA_PREF", route.preference))
-    if family == AF_INET6 and route.expires_s:
-        attrs.append(("RTA_EXPIRES", struct.pack("=I", route.expires_s)))
-    fixed = {
-        "family": family,
-        "dst_len": length,
-        "tos": route.tos,
-        "table": route.table if route.table < 256 else 0,
-        "proto": route.protocol,
-        "scope": route.scope,
-        "type": route.type,
-        "flags": RTNH_F_ONLINK if route.onlink and not legs else 0,
-    }
-    return encode(RouteMessage, fixed, attrs) + _requested(route)
-
-
-def _requested(route: Route) -> bytes:
-    """Return the attributes that are stored as the kernel's bytes."""
-    metrics = bytes.fromhex(route.metrics)
-    if route.mtu:
-        metrics = attribute(RTAX_MTU, struct.pack("=I", route.mtu)) + metrics
-    encap = bytes.fromhex(route.encap)
-    return (attribute(RTA_METRICS | NLA_F_NESTED, metrics) if metrics else b"") + encap
-
-
-def _hop(family: int, hop: NextHop, link: int) -> dict[str, object]:
-    return {
-        "oif": link,
-        "hops": hop.weight - 1,
-        "flags": RTNH_F_ONLINK if hop.onlink else 0,
-        "attrs": list(_via(family, hop.gateway)),
-    }
-
-
-def _via(family: int, gateway: str) -> tuple[tuple[str, codec.Value], ...]:
-    if not gateway:
-        return ()
-    if family_of(gateway) != family:
-        return (("RTA_VIA", {"family": family_of(gateway), "addr": gateway}),)
-    return (("RTA_GATEWAY", gateway),)

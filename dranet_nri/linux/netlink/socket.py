@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from errno import E2BIG, EINTR, EINVAL
 from typing import Final, NamedTuple
 
@@ -39,6 +39,8 @@ FIRST_PAUSE_S: Final = 0.001  # before a dump is repeated; doubles
 LONGEST_PAUSE_S: Final = 0.05
 # Of smaller messages the kernel puts up to 32 KiB into one datagram (netlink_recvmsg).
 BUFFER_LEN: Final = 65536
+
+Change = tuple[int, int, bytes]  # type, NLM_F_* and body of a request, see NetlinkSocket.do
 
 _HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr
 _ERROR: Final = struct.Struct("=i")
@@ -90,11 +92,28 @@ class NetlinkSocket:
         Raises:
             KernelError: the kernel refused.
         """
-        self._send(what, kind, flags | NLM_F_ACK, body)
-        for message in self._replies(what):
+        self.do_all(what, [(kind, flags, body)])
+
+    def do_all(self, what: str, changes: Sequence[Change]) -> None:
+        """Send several requests at once and wait for their acknowledgements.
+
+        They are one datagram, and the kernel processes all of it, even if one is refused or the
+        process is killed.
+
+        Raises:
+            KernelError: the first refusal.
+        """
+        refused: KernelError | None = None
+        waiting = len(changes)
+        self._send(what, [(kind, flags | NLM_F_ACK, body) for kind, flags, body in changes])
+        for message in self._replies(what, waiting):
             if message.kind == NLMSG_ERROR:
-                _raise_if_failed(what, message)
-                return
+                refused = refused or _failure(what, message)
+                waiting -= 1
+            if not waiting:
+                break
+        if refused:
+            raise refused
 
     def get(self, what: str, kind: int, body: bytes) -> bytes:
         """Request one object and return its body.
@@ -102,7 +121,7 @@ class NetlinkSocket:
         Raises:
             KernelError: the object does not exist, or the kernel refused.
         """
-        self._send(what, kind, 0, body)
+        self._send(what, [(kind, 0, body)])
         for message in self._replies(what):
             if message.kind not in {NLMSG_DONE, NLMSG_ERROR}:
                 return message.body
@@ -139,7 +158,7 @@ class NetlinkSocket:
 
     def _dump_once(self, what: str, kind: int, body: bytes, most: int) -> list[bytes] | None:
         """Return the bodies, None if the kernel reports an inconsistent dump."""
-        self._send(what, kind, NLM_F_DUMP, body)
+        self._send(what, [(kind, NLM_F_DUMP, body)])
         found: list[bytes] = []
         interrupted, size = False, 0
         for message in self._replies(what):
@@ -154,25 +173,28 @@ class NetlinkSocket:
             raise KernelError(what, E2BIG, f"{size} bytes, {most} are looked through at most")
         return None if interrupted else found
 
-    def _send(self, what: str, kind: int, flags: int, body: bytes) -> None:
-        self._sequence += 1
-        header = _HEADER.pack(
-            HEADER_LEN + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0
-        )
+    def _send(self, what: str, requests: Sequence[Change]) -> None:
+        data = bytearray()
+        for kind, flags, body in requests:
+            self._sequence += 1
+            data += _HEADER.pack(
+                HEADER_LEN + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0
+            )
+            data += body + bytes(-len(body) % 4)
         try:
-            self._socket.send(header + body)
+            self._socket.send(data)
         except OSError as error:
             raise KernelError(what, error.errno or EINVAL, "sending to the kernel") from error
 
-    def _replies(self, what: str) -> Iterator[NetlinkMessage]:
-        """Yield the answers to the last request; skip those to earlier ones."""
+    def _replies(self, what: str, requests: int = 1) -> Iterator[NetlinkMessage]:
+        """Yield the answers to the last requests; skip those to earlier ones."""
         while True:
             try:
                 data = receive(self._socket)
             except OSError as error:
                 raise KernelError(what, error.errno or EINVAL, "reading the answer") from error
             for message in messages(data):
-                if message.sequence == self._sequence:
+                if 0 <= self._sequence - message.sequence < requests:
                     yield message
 
 
@@ -232,13 +254,19 @@ def messages(data: bytes) -> Iterator[NetlinkMessage]:
 
 
 def _raise_if_failed(what: str, message: NetlinkMessage) -> None:
-    """Raise for a negative errno in NLMSG_ERROR or NLMSG_DONE, with the extended ack's text."""
+    failure = _failure(what, message)
+    if failure is not None:
+        raise failure
+
+
+def _failure(what: str, message: NetlinkMessage) -> KernelError | None:
+    """Return the negative errno in NLMSG_ERROR or NLMSG_DONE, with the extended ack's text."""
     code = -_ERROR.unpack_from(message.body)[0] if len(message.body) >= _ERROR.size else 0
     if code == 0:
-        return
+        return None
     detail = ""
     if message.flags & NLM_F_ACK_TLVS:
         # With NETLINK_CAP_ACK an error has the request's header only, a done has none.
         start = _ERROR.size + (HEADER_LEN if message.kind == NLMSG_ERROR else 0)
         detail = text(attributes(message.body, start).get(NLMSGERR_ATTR_MSG))
-    raise KernelError(what, code, detail)
+    return KernelError(what, code, detail)

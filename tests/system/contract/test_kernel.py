@@ -22,6 +22,7 @@ from dranet_nri.model import (
     Address,
     Neighbour,
     NetnsId,
+    NextHop,
     Ns,
     OffloadSizes,
     Route,
@@ -264,9 +265,27 @@ def test_an_ipv6_address_of_another_length_is_refused(session: Session) -> None:
     ],
 )
 def test_a_route_that_leads_nowhere_is_refused(session: Session, route: Route, code: int) -> None:
-    apply(session, *UP)
+    apply(session, MoveLink(Ns.HOST, index(session), Ns.POD, "net1", LinkSettings()))
+    apply(session, *(replace(op, ns=Ns.POD, name="net1") for op in UP))
 
-    assert refused(session, AddRoute(Ns.HOST, "eth1", route)).code == code
+    assert refused(session, AddRoute(Ns.POD, "net1", route)).code == code
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        Route("10.1.0.0/16", gateway="172.31.0.1"),
+        Route("10.1.0.0/16", table=77, nexthops=(NextHop("172.31.0.1"), NextHop("10.0.0.1"))),
+        Route("2001:db8:1::/48", gateway="2001:db8:9::1", metric=1024),
+    ],
+    ids=str,
+)
+def test_the_host_gets_a_route_back_whose_gateway_is_out_of_reach(
+    session: Session, route: Route
+) -> None:
+    apply(session, *UP, AddRoute(Ns.HOST, "eth1", route))
+
+    assert on_host(session).routes == (route,)
 
 
 def test_a_route_through_a_link_that_is_down_is_refused(session: Session) -> None:
