@@ -8,8 +8,8 @@ Rules:
 3. With list attributes, a NUMA node is published as a list: the node, then the nearest nodes, as
    many as the limit allows. A server without lists gets only the node.
 4. A device that several claims may have has its link speed as capacity, in bits per second. The
-   scheduler accounts for it, and a child is limited to its share (dranet_nri/plan/rate.py). A
-   request without capacity gets a share without a limit.
+   scheduler accounts for it, and a child is limited to its share
+   (dranet_nri/plan/settings/rate.py). A request without capacity gets a share without a limit.
 
 Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity), KEP-5491 (lists),
 KEP-6072 (NUMA nodes).

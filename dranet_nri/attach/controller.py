@@ -17,21 +17,21 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.child import OrphanSchedule, remove_orphans
-from dranet_nri.attach.conflicts import (
+from dranet_nri.attach.checks.conflicts import (
     check_no_corrupt_owner,
     check_not_owned,
     check_not_virtual_machine,
     refuse_unlike_children,
 )
+from dranet_nri.attach.child import OrphanSchedule, remove_orphans
 from dranet_nri.attach.desired import moved
-from dranet_nri.attach.executor import Clock, PlanExecutor
+from dranet_nri.attach.execution.executor import Clock, PlanExecutor
+from dranet_nri.attach.execution.watchdog import HUNG_S, Watchdog
 from dranet_nri.attach.locks import DeviceLocks, LongWait
 from dranet_nri.attach.metrics import PluginMetrics
 from dranet_nri.attach.netns_refs import NetnsRefs
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.attach.sandboxes import Sandboxes, own_netns
-from dranet_nri.attach.watchdog import HUNG_S, Watchdog
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.log import trace_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from typing import Final
 
+from dranet_nri.attach.checks.guard import HostScan, waits_for_name
 from dranet_nri.attach.child import expect_child
-from dranet_nri.attach.guard import HostScan, waits_for_name
 from dranet_nri.attach.observation import observe
 from dranet_nri.attach.rdma import (
     IP_ONLY_WARNING,
@@ -46,7 +46,7 @@ from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, pod_network
 from dranet_nri.plan.rdma import find_same
 from dranet_nri.plan.restore import MAKES_NONE
-from dranet_nri.plan.route_conflicts import separate_routes
+from dranet_nri.plan.routes.conflicts import separate_routes
 
 MAX_NAMED: Final = 3  # routes in a warning
 # linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.

@@ -6,7 +6,7 @@ A reference keeps the namespace, and the devices in it, after the pod has ended.
 from dataclasses import dataclass, field
 from typing import Final
 
-from dranet_nri.attach.executor import Clock
+from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.model import NetnsId
 from dranet_nri.plan.kernel import Kernel

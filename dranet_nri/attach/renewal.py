@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dranet_nri.attach.addressing import AddressWait
 from dranet_nri.attach.controller import AttachController
-from dranet_nri.attach.executor import Clock
+from dranet_nri.attach.execution.addressing import AddressWait
+from dranet_nri.attach.execution.executor import Clock
 from dranet_nri.attach.leases import LeaseExchange, exchange_on, run_exchanges
 from dranet_nri.component.threads import set_step
 from dranet_nri.dhcp import Granted, Lost

@@ -12,9 +12,9 @@ from typing import Final, assert_never
 import structlog
 
 from dranet_nri.attach.allocations import PodAllocations
+from dranet_nri.attach.checks.guard import PublishGuard
 from dranet_nri.attach.controller import AttachController
-from dranet_nri.attach.executor import PlanExecutor
-from dranet_nri.attach.guard import PublishGuard
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.metrics import GIVING
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.reconciler import Reconciler
@@ -34,7 +34,7 @@ from dranet_nri.facts.host import boot_id
 from dranet_nri.facts.uevents import DeviceEvents
 from dranet_nri.hooks.handler import HookHandler
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.kernel.sysctl import check_root
+from dranet_nri.kernel.settings.sysctl import check_root
 from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from dranet_nri.model import Pod

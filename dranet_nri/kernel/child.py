@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import rate
 from dranet_nri.kernel.links import (
     NLM_F_EXCL_CREATE,
     RTM_NEWLINK,
@@ -20,6 +19,7 @@ from dranet_nri.kernel.links import (
 )
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.kernel.namespace import Namespace
+from dranet_nri.kernel.settings import rate
 from dranet_nri.linux.netlink.codec import Value, attribute, encode
 from dranet_nri.linux.netlink.links import (
     IFLA_IPOIB_MODE,

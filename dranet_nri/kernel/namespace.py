@@ -6,20 +6,21 @@ from errno import EPERM
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import sysctl, vrf
-from dranet_nri.kernel.addresses import dump_addresses
-from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
-from dranet_nri.kernel.neighbours import dump_neighbours
+from dranet_nri.kernel.ip import vrf
+from dranet_nri.kernel.ip.addresses import dump_addresses
+from dranet_nri.kernel.ip.neighbours import dump_neighbours
+from dranet_nri.kernel.ip.routes import dump_routes, taken_slots, without_implied
+from dranet_nri.kernel.ip.rules import dump_rules, rules_of
 from dranet_nri.kernel.netns import run_inside, sockets_in
-from dranet_nri.kernel.routes import dump_routes, taken_slots, without_implied
-from dranet_nri.kernel.rules import dump_rules, rules_of
+from dranet_nri.kernel.settings import sysctl
+from dranet_nri.kernel.settings.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.linux import bpf
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, prepared
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
-from dranet_nri.plan.programs import AttachTcx
-from dranet_nri.plan.routes import Slot
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.comparison import Slot
+from dranet_nri.plan.routes.vrf import AddVrf
+from dranet_nri.plan.settings.programs import AttachTcx
 
 # Bytes of a dump of a pod's links or routes: a pod may create any number of them, and each takes
 # three times its size in this process. Enough for some 12,000 plain links.

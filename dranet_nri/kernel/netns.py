@@ -3,7 +3,7 @@
 Rules:
 1. This module does not fork, and a thread that entered a namespace is not reused. The caller waits
    for it: an abandoned thread could use descriptors that are reused by then. A caller with a
-   deadline runs in its own thread (attach/watchdog.py).
+   deadline runs in its own thread (attach/execution/watchdog.py).
 2. A namespace's identity is its nsfs inode, not its path.
 """
 

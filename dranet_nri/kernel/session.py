@@ -16,14 +16,16 @@ from typing import Final, assert_never
 from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
-from dranet_nri.kernel import addresses, child, links, neighbours, rate, rdma, routes, rules
-from dranet_nri.kernel.addresses import AddressOp
+from dranet_nri.kernel import child, links, rdma
 from dranet_nri.kernel.dhcp import DhcpSocket
 from dranet_nri.kernel.host import host_facts
+from dranet_nri.kernel.ip import addresses, neighbours, routes, rules
+from dranet_nri.kernel.ip.addresses import AddressOp
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
-from dranet_nri.kernel.sysctl import SysctlDefaults
+from dranet_nri.kernel.settings import rate
+from dranet_nri.kernel.settings.sysctl import SysctlDefaults
 from dranet_nri.linux.bpf import LoadedPrograms
 from dranet_nri.linux.netlink.links import link_at, link_from
 from dranet_nri.model import (
@@ -40,7 +42,6 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
-from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
@@ -65,10 +66,11 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
-from dranet_nri.plan.rate import LimitRate
-from dranet_nri.plan.routes import Slot
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.comparison import Slot
+from dranet_nri.plan.routes.vrf import AddVrf
+from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
+from dranet_nri.plan.settings.rate import LimitRate
 
 # MoveRdma recreates IPoIB links.
 CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | AddVrf | DelLink

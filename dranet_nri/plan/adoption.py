@@ -12,7 +12,7 @@ from dataclasses import replace
 from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink, Route
 from dranet_nri.plan.diff import missing_addresses
 from dranet_nri.plan.pod_network import pod_network
-from dranet_nri.plan.routes import same_route
+from dranet_nri.plan.routes.comparison import same_route
 
 
 def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:

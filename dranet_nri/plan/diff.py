@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from dranet_nri.model import ARPHRD_INFINIBAND, Address, Link, LinkState, Ns, OffloadSizes
 from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan, SetLink
-from dranet_nri.plan.programs import DetachXdp
-from dranet_nri.plan.routes import interface_of
+from dranet_nri.plan.routes.comparison import interface_of
+from dranet_nri.plan.settings.programs import DetachXdp
 
 
 def settings_of(link: Link) -> LinkSettings:

@@ -28,7 +28,7 @@ from dranet_nri.model import (
     Route,
     Rule,
 )
-from dranet_nri.plan.routes import IFA_F_NOPREFIXROUTE, direct_first, fits, network_of
+from dranet_nri.plan.routes.comparison import IFA_F_NOPREFIXROUTE, direct_first, fits, network_of
 
 MAIN: Final = 254
 UNIVERSE: Final = 0

@@ -20,7 +20,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.routes import Slot
+from dranet_nri.plan.routes.comparison import Slot
 
 
 class DhcpPort(Protocol):

@@ -24,8 +24,8 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.plan.inherit import Inherited
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op
-from dranet_nri.plan.rate import NOT_LIMITED, LimitRate
 from dranet_nri.plan.refusals import explained
+from dranet_nri.plan.settings.rate import NOT_LIMITED, LimitRate
 
 MAX_WARNINGS: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
 # IPv6 is off, another one exists, a gateway is unreachable, or the kernel does not support it.

@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from dranet_nri.dhcp import RTPROT_DHCP, Granted
 from dranet_nri.model import Address, Link, Route
 from dranet_nri.plan.pod_network import DEFAULT_METRIC, PodNetwork
-from dranet_nri.plan.routes import RT_SCOPE_LINK, direct_first, interface_of, network_of
+from dranet_nri.plan.routes.comparison import RT_SCOPE_LINK, direct_first, interface_of, network_of
 
 
 def leased_network(network: PodNetwork, granted: Granted, link: Link) -> PodNetwork:

@@ -23,11 +23,11 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
 )
-from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
-from dranet_nri.plan.rate import LimitRate
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.vrf import AddVrf
+from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
+from dranet_nri.plan.settings.rate import LimitRate
 
 
 @dataclass(frozen=True, slots=True)

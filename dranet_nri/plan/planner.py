@@ -34,8 +34,6 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
-from dranet_nri.plan.driver_settings import plan_driver
-from dranet_nri.plan.offloads import plan_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -56,12 +54,14 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.pod_network import PodNetwork
-from dranet_nri.plan.programs import DisableTcx
-from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.rdma import plan_rdma_attach, plan_rdma_restore, why_rdma_not_restored
 from dranet_nri.plan.restore import RestoreTarget, plan_restore
-from dranet_nri.plan.routes import missing_routes
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.comparison import missing_routes
+from dranet_nri.plan.routes.vrf import AddVrf
+from dranet_nri.plan.settings.driver import plan_driver
+from dranet_nri.plan.settings.offloads import plan_offloads
+from dranet_nri.plan.settings.programs import DisableTcx
+from dranet_nri.plan.settings.rate import LimitRate
 
 
 @dataclass(frozen=True, slots=True)

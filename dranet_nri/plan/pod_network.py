@@ -37,12 +37,12 @@ from dranet_nri.model import (
     Sysctl,
     VrfConfig,
 )
-from dranet_nri.plan.driver_settings import rss_table_of_claim, settings_of_claim
 from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_detection
-from dranet_nri.plan.offloads import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
-from dranet_nri.plan.routes import direct_first, interface_of
-from dranet_nri.plan.source_routes import source_based
+from dranet_nri.plan.routes.comparison import direct_first, interface_of
+from dranet_nri.plan.routes.source import source_based
+from dranet_nri.plan.settings.driver import rss_table_of_claim, settings_of_claim
+from dranet_nri.plan.settings.offloads import features_of, private_flags_of
 
 RTPROT_STATIC: Final = 4
 # A rule needs a priority: without one, each repetition of a plan would add it again.

@@ -47,7 +47,6 @@ from typing import Final
 
 from dranet_nri.errors import AttachError, DranetError, KernelError
 from dranet_nri.model import Ns
-from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -67,9 +66,10 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DisableTcx
-from dranet_nri.plan.rate import LimitRate
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.vrf import AddVrf
+from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DisableTcx
+from dranet_nri.plan.settings.rate import LimitRate
 
 _MEMORY: Final = "the node is short of memory"
 _CHANGES: Final = "what it is about changes all the time; see what changes it (ip monitor)"

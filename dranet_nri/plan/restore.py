@@ -43,8 +43,6 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
-from dranet_nri.plan.driver_settings import restore_driver
-from dranet_nri.plan.offloads import restore_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -62,8 +60,10 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import AttachTcx, DetachTcx
-from dranet_nri.plan.routes import direct_first, fits, lost_routes
+from dranet_nri.plan.routes.comparison import direct_first, fits, lost_routes
+from dranet_nri.plan.settings.driver import restore_driver
+from dranet_nri.plan.settings.offloads import restore_offloads
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address created by the kernel, linux/if_addr.h
 # The kernel creates no link-local addresses (IN6_ADDR_GEN_MODE_NONE), so they are restored.

@@ -26,7 +26,7 @@ from dranet_nri.plan.planner import is_restored, is_usable, make_plan
 from dranet_nri.plan.rdma import present_rdma, why_rdma_not_restored
 from dranet_nri.plan.refusals import explained
 from dranet_nri.plan.restore import RestoreTarget, is_permanent
-from dranet_nri.plan.routes import absent_legs
+from dranet_nri.plan.routes.comparison import absent_legs
 
 MAX_RESTORE_TRIES: Final = 10  # before a usable device counts as restored without the rest
 MAX_MESSAGE: Final = 2000  # characters; bounds the size of a record

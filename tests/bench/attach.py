@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.records import AttachmentRecords
 from dranet_nri.component.clock import SystemClock

@@ -15,7 +15,7 @@ from typing import Final, cast
 from dranet_nri._gen import nri_pb2
 from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.controller import AttachController
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords

@@ -43,7 +43,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import is_child
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.ops import AddChild, MoveLink, MoveRdma, Op, RenameRdma
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.vrf import AddVrf
 from tests.fakes import operations
 from tests.fakes.dhcp import FakeDhcpServer
 from tests.fakes.faults import Fault

@@ -12,7 +12,7 @@ import structlog
 
 from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.controller import AttachController
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords

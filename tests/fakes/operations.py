@@ -8,7 +8,6 @@ from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, IpoibState, Link, Ns, Switches
-from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -29,8 +28,9 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
-from dranet_nri.plan.rate import LimitRate
+from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
+from dranet_nri.plan.settings.rate import LimitRate
 from tests.fakes.routing import is_v6
 from tests.fakes.world import FakeLink, Namespace
 

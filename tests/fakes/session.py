@@ -25,7 +25,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.routes import Slot
+from dranet_nri.plan.routes.comparison import Slot
 from tests.fakes.dhcp import FakeDhcpServer
 from tests.fakes.world import DEFAULTS, HOST_NETNS
 

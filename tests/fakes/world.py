@@ -37,8 +37,8 @@ from dranet_nri.model import (
     TcxProgram,
     switches,
 )
-from dranet_nri.plan.driver_settings import spread
-from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, over, slot_of
+from dranet_nri.plan.routes.comparison import Slot, connected, legs_of, lost_routes, over, slot_of
+from dranet_nri.plan.settings.driver import spread
 from tests.fakes.routing import is_v6, single, stored
 
 NSFS_DEV: Final = 4

@@ -10,7 +10,7 @@ from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR, NetlinkSock
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.socket import RdmaSocket
 from dranet_nri.linux.rdma.types import CharDevKind
-from tests.dranet_nri.linux.rdma_conversation import answers
+from tests.dranet_nri.linux.rdma.conversation import answers
 from tests.fuzz.netlink import UNIT, Recorded, message
 from tests.fuzz.target import Target, pieces
 

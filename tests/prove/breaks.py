@@ -5,7 +5,7 @@ from typing import Final
 from tests.prove.breaks_field import FIELD
 from tests.prove.promise import Break
 
-_EXECUTOR: Final = "dranet_nri/attach/executor.py"
+_EXECUTOR: Final = "dranet_nri/attach/execution/executor.py"
 _ATTACHER: Final = "dranet_nri/attach/controller.py"
 _PLUGIN: Final = "dranet_nri/hooks/handler.py"
 _GATE: Final = "dranet_nri/cdi/gate.py"
@@ -16,9 +16,9 @@ _PLAN_RDMA: Final = "dranet_nri/plan/rdma.py"
 _HOOKS: Final = "dranet_nri/nri/stub/dispatcher.py"
 _SESSION: Final = "dranet_nri/nri/wire/session.py"
 
-_TEST_EXECUTOR: Final = "tests/dranet_nri/attach/test_executor.py"
-_TEST_FAILURES: Final = "tests/dranet_nri/attach/test_executor_failures.py"
-_TEST_DETACH: Final = "tests/dranet_nri/attach/test_executor_detach.py"
+_TEST_EXECUTOR: Final = "tests/dranet_nri/attach/execution/test_executor.py"
+_TEST_FAILURES: Final = "tests/dranet_nri/attach/execution/test_executor_failures.py"
+_TEST_DETACH: Final = "tests/dranet_nri/attach/execution/test_executor_detach.py"
 _TEST_PLUGIN: Final = "tests/dranet_nri/hooks/test_handler.py"
 _TEST_CASES: Final = "tests/dranet_nri/hooks/test_conformance.py"
 _TEST_RACES: Final = "tests/dranet_nri/hooks/test_races.py"
@@ -126,7 +126,7 @@ _NO_NIC_LOST: Final = (
     ),
     Break(
         "lifetimes come back as if no time had passed",
-        "dranet_nri/attach/restorer.py",
+        "dranet_nri/attach/execution/restorer.py",
         "elapsed = self.boot() - device.snapshot_s",
         "elapsed = 0",
         f"{_TEST_DETACH}::test_lifetimes_go_on_while_the_device_is_away",
@@ -388,7 +388,7 @@ _RDMA: Final = (
     ),
     Break(
         "a pod keeps the name of a shared RDMA device's file, which may be another's by now",
-        "dranet_nri/attach/verify.py",
+        "dranet_nri/attach/checks/verify.py",
         "if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):",
         "if False:",
         f"{_TEST_PLUGIN_RDMA}"

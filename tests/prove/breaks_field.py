@@ -5,7 +5,7 @@ from typing import Final
 from tests.prove.promise import Break
 from tests.prove.reported import REPORTED
 
-_GUARD: Final = "dranet_nri/attach/guard.py"
+_GUARD: Final = "dranet_nri/attach/checks/guard.py"
 _HAZARDS: Final = "dranet_nri/inventory/hazards.py"
 _HOST: Final = "dranet_nri/kernel/host.py"
 _PRIVILEGED: Final = "dranet_nri/facts/privileged.py"
@@ -16,7 +16,7 @@ _TEST_POOL: Final = "tests/dra_shim/pool/test_build.py"
 _TEST_GUESSES: Final = "tests/dranet_nri/inventory/test_guesses.py"
 _TEST_HOST: Final = "tests/dranet_nri/kernel/test_host_facts.py"
 _TEST_PRIVILEGED: Final = "tests/dranet_nri/facts/test_privileged.py"
-_TEST_BESIDE: Final = "tests/dranet_nri/plan/test_network_beside.py"
+_TEST_BESIDE: Final = "tests/dranet_nri/plan/routes/test_conflicts.py"
 
 FIELD: Final = (
     Break(
@@ -76,7 +76,7 @@ FIELD: Final = (
         _GUARD,
         "        if reason:",
         "        if reason and index is not None:",
-        "tests/dranet_nri/attach/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/checks/test_guard.py::test_a_compromised_shim_can_take_no_unpublished_device",
     ),
     Break(
         "a NIC below a tunnel of the node is published",
@@ -129,14 +129,14 @@ FIELD: Final = (
     ),
     Break(
         "two devices of a pod get one route with one metric",
-        "dranet_nri/plan/route_conflicts.py",
+        "dranet_nri/plan/routes/conflicts.py",
         "        places.given.add(place)\n",
         "",
         f"{_TEST_BESIDE}::test_a_later_device_gets_the_next_metric",
     ),
     Break(
         "the connected route of an address has no metric of the address",
-        "dranet_nri/plan/routes.py",
+        "dranet_nri/plan/routes/comparison.py",
         "address.metric or (IP6",
         "(IP6",
         f"{_TEST_BESIDE}::test_the_route_of_an_address_has_the_metric_of_the_address",
@@ -150,10 +150,10 @@ FIELD: Final = (
     ),
     Break(
         "the devices of a claim return in the order of their attach",
-        "dranet_nri/attach/restorer.py",
+        "dranet_nri/attach/execution/restorer.py",
         "for device in devices[::-1]]",
         "for device in devices][::-1]",
-        "tests/dranet_nri/attach/test_executor_detach.py"
+        "tests/dranet_nri/attach/execution/test_executor_detach.py"
         "::test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach",
     ),
     Break(

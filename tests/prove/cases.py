@@ -197,7 +197,7 @@ CASES: Final = (
         "c07 a NIC in a namespace that a process keeps",
         "the reason says how to find the namespace",
         (
-            f"{_PLUGIN}/attach/test_executor_detach.py"
+            f"{_PLUGIN}/attach/execution/test_executor_detach.py"
             "::test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look",
         ),
     ),
@@ -314,7 +314,7 @@ CASES: Final = (
         "r2 two ports of one RDMA device",
         "each claim keeps its port",
         (
-            f"{_PLUGIN}/attach/test_executor_ports.py::test_two_claims_of_one_pod_each_keep_their_port",
+            f"{_PLUGIN}/attach/execution/test_executor_ports.py::test_two_claims_of_one_pod_each_keep_their_port",
         ),
     ),
 )

@@ -5,39 +5,39 @@ from typing import Final
 from tests.prove.promise import Break
 
 _SAFETY: Final = "dranet_nri/inventory/exclusions.py"
-_TEST_BESIDE: Final = "tests/dranet_nri/plan/test_network_beside.py"
+_TEST_BESIDE: Final = "tests/dranet_nri/plan/routes/test_conflicts.py"
 REPORTED: Final = (
     Break(
         "a device that the inventory would withhold is attached",
-        "dranet_nri/attach/guard.py",
+        "dranet_nri/attach/checks/guard.py",
         "        if reason:\n",
         "        if False:\n",
-        "tests/dranet_nri/attach/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/checks/test_guard.py::test_a_compromised_shim_can_take_no_unpublished_device",
     ),
     Break(
         "a route with another leg is taken for the host's",
-        "dranet_nri/plan/routes.py",
+        "dranet_nri/plan/routes/comparison.py",
         "frozenset((leg.gateway, leg.device, leg.weight) for leg in legs),",
         "frozenset((leg.device, leg.weight) for leg in legs),",
-        "tests/dranet_nri/plan/test_routes.py::test_another_route_does_not_stand_for_one",
+        "tests/dranet_nri/plan/routes/test_comparison.py::test_another_route_does_not_stand_for_one",
     ),
     Break(
         "an IPv6 route is restored with the legs of other devices",
-        "dranet_nri/plan/routes.py",
+        "dranet_nri/plan/routes/comparison.py",
         "            if not leg.device:\n",
         "            if True:\n",
-        "tests/dranet_nri/plan/test_routes.py::test_of_an_ipv6_route_a_device_gives_its_own_legs_back",
+        "tests/dranet_nri/plan/routes/test_comparison.py::test_of_an_ipv6_route_a_device_gives_its_own_legs_back",
     ),
     Break(
         "a claimed route wants the place that a route of the cluster network has",
-        "dranet_nri/plan/route_conflicts.py",
+        "dranet_nri/plan/routes/conflicts.py",
         "        place = places.next_free(slot, device)\n",
         "        place = slot\n",
         f"{_TEST_BESIDE}::test_a_claimed_route_stands_by_where_the_pod_has_one",
     ),
     Break(
         "the connected route of a claimed address is added a second time",
-        "dranet_nri/plan/route_conflicts.py",
+        "dranet_nri/plan/routes/conflicts.py",
         "if _is_plain(route) and (slot, route.source) in with_addresses:",
         "if False:",
         f"{_TEST_BESIDE}::test_the_route_of_its_own_address_is_there_with_that",

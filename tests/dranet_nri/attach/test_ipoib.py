@@ -25,7 +25,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, MoveLink, Op, SetUp
-from tests.dranet_nri.attach.executor_node import (
+from tests.dranet_nri.attach.execution.node import (
     DATA,
     GID_MAC,
     IB,

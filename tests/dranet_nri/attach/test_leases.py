@@ -19,7 +19,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddRoute
 from dranet_nri.settings import DHCP_S
-from tests.dranet_nri.attach.executor_node import (
+from tests.dranet_nri.attach.execution.node import (
     DATA,
     POD,
     Node,
@@ -28,7 +28,7 @@ from tests.dranet_nri.attach.executor_node import (
     failure_of,
     pci,
 )
-from tests.dranet_nri.attach.test_addressing import of
+from tests.dranet_nri.attach.execution.test_addressing import of
 from tests.fakes.dhcp import SERVER_MAC, FakeDhcpServer
 
 pytestmark = pytest.mark.process

@@ -17,7 +17,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import AddAddress
-from tests.dranet_nri.attach.executor_node import (
+from tests.dranet_nri.attach.execution.node import (
     CLAIMS,
     DATA,
     DUAL,

@@ -16,7 +16,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import RenameRdma
-from tests.dranet_nri.attach.executor_node import (
+from tests.dranet_nri.attach.execution.node import (
     DATA,
     IB_CONFIG,
     FabricNode,

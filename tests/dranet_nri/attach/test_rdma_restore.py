@@ -23,8 +23,8 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
 from dranet_nri.plan.retry import MAX_RESTORE_TRIES
-from tests.dranet_nri.attach.executor_journal import Crash
-from tests.dranet_nri.attach.executor_node import (
+from tests.dranet_nri.attach.execution.journal import Crash
+from tests.dranet_nri.attach.execution.node import (
     DATA,
     DUAL,
     GID_MAC,

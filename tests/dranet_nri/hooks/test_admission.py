@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (

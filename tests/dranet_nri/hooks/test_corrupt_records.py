@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.attach.conflicts import check_no_corrupt_owner
+from dranet_nri.attach.checks.conflicts import check_no_corrupt_owner
 from dranet_nri.errors import OwnedError, UnusableRecordError
 from dranet_nri.model import Allocation, Pod
 from dranet_nri.state.corrupt import CorruptSummary

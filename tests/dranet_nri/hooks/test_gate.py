@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri import cli
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import DETACH_FAILED, GATE_CLOSED, Allocation, Attachment, Phase

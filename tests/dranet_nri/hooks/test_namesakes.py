@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase, Pod
 from dranet_nri.plan.ops import AddAddress

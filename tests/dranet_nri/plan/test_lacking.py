@@ -8,7 +8,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Neighbour, Ns, Route, Rule
 from dranet_nri.plan.lacking import may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op, SetUp
-from dranet_nri.plan.rate import LimitRate
+from dranet_nri.plan.settings.rate import LimitRate
 
 ADDRESS, ROUTE = Address("2001:db8::5/64"), Route("10.9.0.0/16")
 RULE, NEIGHBOUR = Rule(4, 1000), Neighbour("10.1.0.1", "02:00:00:00:00:01")

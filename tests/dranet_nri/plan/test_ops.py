@@ -32,7 +32,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
 
 ADDRESS = Address("10.1.0.5/24")
 RULE = Rule(4, 100, source="10.1.0.5/32", destination="10.9.0.0/16", table=100, oif="net1")

@@ -40,8 +40,8 @@ from dranet_nri.plan.child import (
 from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, LinkSettings, MoveLink, SetUp
 from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, child_network
-from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.restore import RestoreTarget
+from dranet_nri.plan.settings.rate import LimitRate
 
 PARENT = Link(5, "ib0", kind="ipoib", arphrd=32, up=True)
 CHILD = Child(alias_of("uid-1", "pci-0000-8a-00-0"), PARENT, IpoibConfig(0x8001))

@@ -37,8 +37,8 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.planner import is_restored, make_plan
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp
 from dranet_nri.plan.restore import RestoreTarget, is_permanent
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp
 from tests.dranet_nri.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, kinds, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h

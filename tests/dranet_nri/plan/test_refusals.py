@@ -21,7 +21,6 @@ from dranet_nri.model import (
     TcxSide,
     XdpMode,
 )
-from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.lease import DropAddress, LeaseAddress
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -46,8 +45,6 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
-from dranet_nri.plan.rate import LimitRate
 from dranet_nri.plan.refusals import (
     ANY,
     UNKNOWN,
@@ -56,7 +53,10 @@ from dranet_nri.plan.refusals import (
     remedy,
     stopped_at,
 )
-from dranet_nri.plan.vrf import AddVrf
+from dranet_nri.plan.routes.vrf import AddVrf
+from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx
+from dranet_nri.plan.settings.rate import LimitRate
 
 ON = Switches(on=("rx-gro",))
 OTHER = {Ns.HOST: Ns.POD, Ns.POD: Ns.HOST}

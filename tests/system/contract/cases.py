@@ -38,7 +38,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.programs import DetachXdp
+from dranet_nri.plan.settings.programs import DetachXdp
 
 KEY = DeviceKey("", "", "eth1")
 NODAD = 0x02  # IFA_F_NODAD

@@ -6,9 +6,9 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import DriverSetting, EthtoolState, Ns, SettingGroup, Switches
-from dranet_nri.plan.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import MoveLink, SetFeatures, SetPrivateFlags
+from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from tests.system.contract.cases import in_pod, index, move_in, refused
 
 TSO, TSO6, SG = "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-scatter-gather"

@@ -8,7 +8,7 @@ import pytest
 from dranet_nri.model import Ns, Route, Sysctl, XdpMode
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddRoute, LinkSettings, SetLink, SetSysctl
-from dranet_nri.plan.programs import DetachXdp
+from dranet_nri.plan.settings.programs import DetachXdp
 from tests.system.contract.cases import (
     ALLMULTI,
     NOARP,

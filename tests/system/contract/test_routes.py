@@ -8,7 +8,7 @@ import pytest
 from dranet_nri.model import Address, NetnsId, NextHop, Ns, Route
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, SetDown, SetUp
-from dranet_nri.plan.routes import legs_of
+from dranet_nri.plan.routes.comparison import legs_of
 from tests.system.contract.cases import (
     KEY,
     UP,

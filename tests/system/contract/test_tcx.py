@@ -6,7 +6,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import Ns, TcxProgram
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import LinkSettings, MoveLink
-from dranet_nri.plan.programs import AttachTcx, DetachTcx, DisableTcx
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DisableTcx
 from tests.system.contract.cases import apply, in_pod, index, move_in, refused
 from tests.system.contract.worlds import World
 

@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.attach.executor import Clock as ExecutorClock
-from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.execution.executor import Clock as ExecutorClock
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel, NetlinkSession
@@ -23,7 +23,7 @@ from dranet_nri.model import (
     ObjectRef,
     Pod,
 )
-from tests.dranet_nri.attach.executor_journal import Clock, Journal
+from tests.dranet_nri.attach.execution.journal import Clock, Journal
 from tests.system.kernel.namespaces import add_veth, new_netns
 
 DHCP_S = 2.0

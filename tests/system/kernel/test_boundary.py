@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from dranet_nri.attach.executor import PlanExecutor
-from dranet_nri.attach.guard import PublishGuard
+from dranet_nri.attach.checks.guard import PublishGuard
+from dranet_nri.attach.execution.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.scan import read_host
@@ -31,7 +31,7 @@ from dranet_nri.model import (
     ObjectRef,
     Pod,
 )
-from tests.dranet_nri.attach.executor_journal import Clock, Journal
+from tests.dranet_nri.attach.execution.journal import Clock, Journal
 from tests.system.kernel.namespaces import add_veth, new_netns
 
 NODE_ADDRESS: Final = "203.0.113.9"

@@ -15,7 +15,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel import namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.kernel.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RESET_BY_A_MOVE
+from dranet_nri.kernel.settings.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session

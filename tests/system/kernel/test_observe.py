@@ -19,7 +19,7 @@ from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.session import NetlinkKernel
-from dranet_nri.kernel.sysctl import ONLY_IN_FILES, RESET_BY_A_MOVE
+from dranet_nri.kernel.settings.sysctl import ONLY_IN_FILES, RESET_BY_A_MOVE
 from dranet_nri.linux.netlink.links import (
     IFLA_ADDRESS,
     IFLA_INFO_KIND,

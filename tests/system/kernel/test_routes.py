@@ -1,6 +1,6 @@
 import pytest
 
-from dranet_nri.kernel.routes import without_implied
+from dranet_nri.kernel.ip.routes import without_implied
 from dranet_nri.model import Address, NextHop, Route
 
 KERNEL, STATIC = 2, 4

@@ -8,10 +8,10 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links as facts
-from dranet_nri.kernel.addresses import dump_addresses
-from dranet_nri.kernel.neighbours import dump_neighbours
-from dranet_nri.kernel.routes import dump_routes
-from dranet_nri.kernel.rules import dump_rules
+from dranet_nri.kernel.ip.addresses import dump_addresses
+from dranet_nri.kernel.ip.neighbours import dump_neighbours
+from dranet_nri.kernel.ip.routes import dump_routes
+from dranet_nri.kernel.ip.rules import dump_rules
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.links import INFO, dump_links, link_from

@@ -11,7 +11,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.kernel.sysctl import (
+from dranet_nri.kernel.settings.sysctl import (
     SysctlDefaults,
     read_from_files,
     reset_by_move,

@@ -12,7 +12,7 @@ from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import NetworkConfig, Phase
 from dranet_nri.plan.ops import Op
-from tests.dranet_nri.attach.executor_journal import Crash
+from tests.dranet_nri.attach.execution.journal import Crash
 from tests.system.kernel.rails import Rails, rails
 
 ADDRESS = "10.5.0.20/24"

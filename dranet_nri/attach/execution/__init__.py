@@ -1,0 +1,1 @@
+"""Execution of plans: operations, waits, restores and the watchdog of hung work."""

@@ -1,0 +1,183 @@
+"""Watchdog of kernel work: logs and records jobs that hang or fail unexpectedly.
+
+Rules:
+1. A thread that hangs in the kernel is abandoned. Its devices stay locked, because the thread may
+   continue at any time; all other work continues.
+2. A job records the package's own errors; other exceptions are recorded here.
+3. While a gate cannot be opened or closed, that is recorded beside other errors.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from dranet_nri.attach.execution.executor import Clock
+from dranet_nri.attach.metrics import WorkMetrics
+from dranet_nri.attach.records import AttachmentRecords
+from dranet_nri.component.threads import HangTimeout, in_thread
+from dranet_nri.errors import DranetError
+from dranet_nri.model import FAULT, GATE_CLOSED, GATE_OPEN, HUNG, Attachment, Failure
+from dranet_nri.plan.refusals import described
+from dranet_nri.plan.retry import message_of
+from dranet_nri.state.heartbeat import HungCall
+
+HUNG_S: Final = 10.0  # work of this length is reported as hung; it usually takes milliseconds
+
+_UNCLOSED: Final = "its gate cannot be closed"
+_UNOPENED: Final = "its gate cannot be opened"
+_BEFORE: Final = "; before that: "
+
+T = TypeVar("T")
+
+Note = tuple[Attachment, Attachment]  # a record without and with the note of the hang
+
+
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """Runs each job on its own thread, and reports those that hang or fail."""
+
+    attachments: AttachmentRecords
+    clock: Clock
+    log: structlog.typing.FilteringBoundLogger
+    hang_timeout_s: float = HUNG_S
+    counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
+
+    async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
+        """Run work on a thread and return its result.
+
+        Args:
+            work: the job.
+            records: records of its claims; recorded with the failure for a claim that has no
+                record of this sandbox.
+
+        Raises:
+            Exception: from work, or from the start of the thread.
+        """
+        before = tuple(self.attachments.get(attachment.claim.uid) for attachment in records)
+        try:
+            return await self._watched(work, records)
+        except DranetError:
+            raise
+        except Exception as error:
+            for seen, record in zip(before, records, strict=True):
+                self._record_fault(seen, record, described(error))
+            raise
+
+    async def _watched(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
+        notes: list[Note] = []
+
+        def report(step: str) -> None:
+            claims = ", ".join(str(record.claim) for record in records)
+            since_s = self.clock.boot() - self.hang_timeout_s
+            self.counts.add_hung(work, HungCall(since_s, claims, step))
+            notes.extend(self._note(records, step))
+
+        try:
+            return await in_thread(work, HangTimeout(self.hang_timeout_s, report))
+        except asyncio.CancelledError:
+            notes.clear()  # The thread may still hang; the next instance reads the record.
+            raise
+        finally:
+            hung = self.counts.returned(work)
+            if hung and not records:
+                self.log.warning("no longer hung", step=hung.step)
+            for before, note in notes:
+                self.log.warning("no longer hung", pod=str(note.pod), claim=str(note.claim))
+                self._swap(note, before)
+
+    def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
+        """Log and record that a thread hangs at the step."""
+        late, hint = (
+            f"{step} has not returned for {self.hang_timeout_s:g} s",
+            "the kernel's log names hung tasks",
+        )
+        if not records:
+            self.log.error("hung in the kernel", reason=f"{late}; {hint}")
+        message = f"{late}; its devices are left alone until it does; {hint}"
+        notes: list[Note] = []
+        for record in records:
+            self.log.error(
+                "hung in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
+            )
+            seen = self.attachments.get(record.claim.uid)
+            before = seen if seen and seen.sandbox_id == record.sandbox_id else record
+            note = replace(before, failure=self._failure(message, before.failure))
+            if self._swap(seen, note):
+                notes.append((before, note))
+        return notes
+
+    def _failure(self, message: str, before: Failure | None) -> Failure:
+        """Return the failure to record; it includes the previous message."""
+        if before is None:
+            return Failure(HUNG, message_of(message), self.clock.wall(), 1)
+        text = message_of(f"{message}{_BEFORE}{before.message}")
+        return Failure(HUNG, text, self.clock.wall(), before.count)
+
+    def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
+        """Record a failure, unless the work has recorded one after `before`."""
+        seen = self.attachments.get(blank.claim.uid)
+        record = seen if seen and seen.sandbox_id == blank.sandbox_id else blank
+        known = before.failure if before else None
+        if record.failure is None or record.failure == known:
+            count = record.failure.count + 1 if record.failure else 1
+            failure = Failure(FAULT, message_of(message), self.clock.wall(), count)
+            self._swap(seen, replace(record, failure=failure))
+
+    def note_verified(self, claim_uid: str) -> None:
+        """Clear a recorded hang or fault of a claim that is verified."""
+        record = self.attachments.get(claim_uid)
+        if record and record.failure and record.failure.reason in {HUNG, FAULT}:
+            self._swap(record, replace(record, failure=None))
+
+    def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
+        """Open an attached claim's gate; return whether it is open. A failure is recorded.
+
+        Args:
+            claim_uid: UID of the claim.
+            work: opens the gate; returns whether it was closed.
+        """
+        why = ""
+        try:
+            if work():
+                self.counts.gate_opened()
+        except OSError as error:
+            self.counts.gate_failed()
+            why = described(error)
+        self._note_gate(claim_uid, _UNOPENED, GATE_CLOSED, why)
+        return not why
+
+    def note_close_error(self, claim_uid: str, why: str) -> None:
+        """Record why the claim's gate cannot be closed; "" clears that."""
+        self._note_gate(claim_uid, _UNCLOSED, GATE_OPEN, why)
+
+    def _note_gate(self, claim_uid: str, trouble: str, reason: str, why: str) -> None:
+        """Record a problem of the claim's gate, under the first failure's reason; "" clears it."""
+        record = self.attachments.get(claim_uid)
+        if record is None:
+            return
+        failure = record.failure
+        if failure is not None and failure.message.startswith((_UNCLOSED, _UNOPENED)):
+            earlier = failure.message.partition(_BEFORE)[2]
+            failure = replace(failure, message=earlier) if earlier else None
+        if why:
+            self.log.error(trouble, claim=str(record.claim), reason=why)
+            remedy = "make its directory writable, with room in it; this is retried"
+            message = f"{trouble}: {why}; {remedy}"
+            first = failure.reason if failure else reason
+            failure = replace(self._failure(message, failure), reason=first)
+        known = record.failure.message if record.failure else ""
+        if known != (failure.message if failure else ""):
+            self._swap(record, replace(record, failure=failure))
+
+    def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
+        """Write the record unless it changed since `seen`; return whether it was written."""
+        try:
+            return self.attachments.swap(seen, record)
+        except (DranetError, OSError) as error:
+            self.log.error("failure not recorded", claim=str(record.claim), reason=str(error))
+            return False

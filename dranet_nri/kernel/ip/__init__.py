@@ -1,0 +1,1 @@
+"""Addresses, routes, rules, neighbours and VRFs: one function per rtnetlink request."""

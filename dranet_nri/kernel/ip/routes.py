@@ -1,0 +1,393 @@
+"""Routes (RTM_*ROUTE). Numbers and structs are those of linux/rtnetlink.h.
+
+Rules:
+1. Routes that the kernel adds with an address are not restored: its connected route, and the local,
+   broadcast and anycast routes.
+2. A route that only shares destination, table and metric with the desired one is another route. On
+   the host the desired one is appended to it; in a pod that would change the path of its packets.
+3. A route that cannot be restored exactly is reported, not restored as a simpler route.
+4. The kernel keeps a route whose gateway is no longer reachable, but does not add one (fib_check_nh
+   and ip6_route_check_nh). On the host, its gateways get routes while the route is added.
+"""
+
+import struct
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from errno import EAFNOSUPPORT, EEXIST, EHOSTUNREACH, ENETUNREACH, EOPNOTSUPP
+from functools import lru_cache, partial
+from ipaddress import ip_network
+from socket import AF_INET, AF_INET6
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.ip.route_requests import (
+    NLA_F_NESTED,
+    RTA_METRICS,
+    RTAX_MTU,
+    RTNH_F_ONLINK,
+    Leg,
+    route_request,
+)
+from dranet_nri.linux.netlink import codec
+from dranet_nri.linux.netlink.codec import (
+    attribute,
+    attributes,
+    fixed,
+    u8,
+    u32,
+    walk,
+)
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
+from dranet_nri.model import Address, NextHop, Route
+from dranet_nri.plan.routes.comparison import (
+    RT_SCOPE_LINK,
+    Slot,
+    connected,
+    legs_of,
+    lost_routes,
+    slot_of,
+)
+
+RTM_NEWROUTE: Final = 24
+RTM_DELROUTE: Final = 25
+RTM_GETROUTE: Final = 26
+NLM_F_EXCL_CREATE: Final = 0x600
+NLM_F_APPEND_CREATE: Final = 0xC00
+
+RTA_DST: Final = 1
+RTA_OIF: Final = 4
+RTA_GATEWAY: Final = 5
+RTA_PRIORITY: Final = 6
+RTA_PREFSRC: Final = 7
+RTA_MULTIPATH: Final = 9
+RTA_FLOW: Final = 11
+RTA_CACHEINFO: Final = 12
+RTA_TABLE: Final = 15
+RTA_VIA: Final = 18
+RTA_PREF: Final = 20
+RTA_ENCAP_TYPE: Final = 21
+RTA_ENCAP: Final = 22
+RTA_NH_ID: Final = 30
+# lwtunnel_encap_types whose dump can be sent back as a request: MPLS, IP, ILA, IPv6, SRv6. Others
+# refer to a BPF program that cannot be looked up (linux/lwtunnel.h).
+ENCAP_TYPES: Final = frozenset({1, 2, 3, 4, 5})
+MAX_UNRESTORABLE: Final = 16  # reported routes; a routing daemon may have thousands
+
+RTM_F_CLONED: Final = 0x200
+RTPROT_KERNEL: Final = 2
+RTPROT_STATIC: Final = 4
+LAST_METRIC: Final = 2**32 - 1
+RT_TABLE_LOCAL: Final = 255
+RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
+USER_HZ: Final = 100  # unit of rta_expires, on every architecture of Kubernetes
+IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
+PARSED: Final = 256  # cached networks; a device is observed repeatedly
+
+_UNRESTORABLE: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
+_UNRESTORABLE_LEG: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
+_HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
+_HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
+_EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
+
+
+def dump_routes(
+    netlink: RtnetlinkSocket, where: str, index: int, names: Mapping[int, str]
+) -> tuple[tuple[Route, ...], tuple[str, ...]]:
+    """Return the routes that use the link, of all tables except local.
+
+    Args:
+        netlink: socket in the namespace.
+        where: name of the namespace in errors.
+        index: ifindex of the link.
+        names: ifindex -> name of the namespace's links, for multipath routes.
+
+    Returns:
+        The routes, and texts of those that cannot be restored exactly, MAX_UNRESTORABLE at most.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    found: list[Route] = []
+    unrestorable: list[str] = []
+    through = attribute(RTA_OIF, struct.pack("=I", index))
+    for body in _dumped(netlink, f"of {names.get(index, index)} in {where}", through):
+        route = _route(body, index, names)
+        if isinstance(route, Route):
+            found.append(route)
+        elif route and len(unrestorable) < MAX_UNRESTORABLE:
+            unrestorable.append(route)
+    return tuple(found), tuple(unrestorable)
+
+
+def _dumped(
+    netlink: RtnetlinkSocket, whose: str, filters: bytes, most: int | None = None
+) -> Iterator[bytes]:
+    """Yield the body of each route, of both families."""
+    for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
+        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + filters
+        try:
+            yield from netlink.dump(f"dump {label} routes {whose}", RTM_GETROUTE, request, most)
+        except KernelError as error:
+            if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
+                continue  # a kernel without IPv6
+            raise
+
+
+def taken_slots(
+    netlink: RtnetlinkSocket, but: Collection[int], names: Mapping[int, str], most: int
+) -> dict[Slot, str]:
+    """Return the slots of a pod's routes, with the link name of each.
+
+    Routes through the links in `but` are left out; `most` limits the bytes of the dump.
+    """
+    taken: dict[Slot, str] = {}
+    for body in _dumped(netlink, "of the pod", b"", most):
+        family, length, _, tos, table, *_, flags = fixed(_HEADER, body)
+        attrs = attributes(body, _HEADER.size)
+        legs = [link for *_, link, _ in _hops(attrs.get(RTA_MULTIPATH, b""))]
+        link = next(iter(legs), u32(attrs.get(RTA_OIF)))
+        table = u32(attrs.get(RTA_TABLE), table)
+        if table != RT_TABLE_LOCAL and not flags & RTM_F_CLONED and link not in but:
+            route = Route(
+                _destination(family, attrs, length),
+                table=table,
+                metric=u32(attrs.get(RTA_PRIORITY)),
+                tos=tos,
+            )
+            taken.setdefault(slot_of(route), names.get(link, ""))
+    return taken
+
+
+def _destination(family: int, attrs: Mapping[int, bytes], length: int) -> str:
+    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
+    return f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
+
+
+def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
+    """Return the routes that the kernel does not add with the link's addresses."""
+    implied = {
+        (route.destination, route.metric) for address in addresses for route in connected(address)
+    }
+    return tuple(route for route in routes if not _is_implied(route, implied))
+
+
+def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
+    if route.destination in IMPLIED_V6:
+        return True
+    if route.protocol != RTPROT_KERNEL:
+        return False
+    direct = not route.gateway and not route.nexthops
+    return direct and (route.destination, route.metric) in implied
+
+
+def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
+    """Return the route, "" if it is of table local, derived, or a cache entry.
+
+    For a route that cannot be restored exactly, return a text.
+    """
+    family, length, source, tos, table, protocol, scope, kind, flags = fixed(_HEADER, body)
+    attrs = attributes(body, _HEADER.size)
+    table = u32(attrs.get(RTA_TABLE), table)
+    derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
+    if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
+        return ""
+    destination = _destination(family, attrs, length)
+    part = "" if not source and _UNRESTORABLE.isdisjoint(attrs) else _unrestorable(source, attrs)
+    if part:
+        return f"{destination} in table {table}, which has {part}"
+    expires = 0
+    if family == AF_INET6 and RTA_CACHEINFO in attrs:
+        (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])
+        expires = max(0, ticks) // USER_HZ
+    mtu, metrics = _metrics(attrs[RTA_METRICS]) if RTA_METRICS in attrs else (0, "")
+    return Route(
+        destination=destination,
+        gateway=_gateway(attrs),
+        source=codec.address(attrs.get(RTA_PREFSRC)),
+        scope=scope,
+        table=table,
+        metric=u32(attrs.get(RTA_PRIORITY)),
+        protocol=protocol,
+        type=kind,
+        mtu=mtu,
+        onlink=bool(flags & RTNH_F_ONLINK),
+        nexthops=_legs(attrs.get(RTA_MULTIPATH, b""), index, names),
+        expires_s=expires,
+        preference=u8(attrs.get(RTA_PREF)),
+        tos=tos,
+        metrics=metrics,
+        realms=u32(attrs.get(RTA_FLOW)),
+        encap=_encap(attrs) if RTA_ENCAP_TYPE in attrs else "",
+    )
+
+
+@lru_cache(PARSED)
+def _metrics(data: bytes) -> tuple[int, str]:
+    """Return the MTU, and the other metrics in hex."""
+    others = (attribute(kind, value) for kind, value in walk(data) if kind != RTAX_MTU)
+    return u32(attributes(data).get(RTAX_MTU)), b"".join(others).hex()
+
+
+def _encap(attrs: Mapping[int, bytes]) -> str:
+    kind = attribute(RTA_ENCAP_TYPE, attrs[RTA_ENCAP_TYPE])
+    return (kind + attribute(RTA_ENCAP | NLA_F_NESTED, attrs.get(RTA_ENCAP, b""))).hex()
+
+
+def _unrestorable(source: int, attrs: Mapping[int, bytes]) -> str:
+    """Return the part of a route that cannot be restored, as text, "" without one."""
+    if RTA_NH_ID in attrs:
+        return f"nexthop object {u32(attrs[RTA_NH_ID])}"
+    if source:
+        return f"a source prefix of {source} bits"
+    kind = int.from_bytes(attrs.get(RTA_ENCAP_TYPE, b""), sys.byteorder)
+    if RTA_ENCAP_TYPE in attrs and kind not in ENCAP_TYPES:
+        return f"an encapsulation of type {kind}"
+    legs = (own for *_, own in _hops(attrs.get(RTA_MULTIPATH, b"")))
+    plain = all(_UNRESTORABLE_LEG.isdisjoint(own) for own in legs)
+    return "" if plain else "legs with realms or tunnels"
+
+
+def _gateway(attrs: Mapping[int, bytes]) -> str:
+    """Return the gateway, which is in RTA_VIA if it is of another family."""
+    if RTA_VIA in attrs:
+        return codec.address(attrs[RTA_VIA][2:])  # struct rtvia: family, address
+    return codec.address(attrs.get(RTA_GATEWAY))
+
+
+def _legs(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, ...]:
+    return tuple(
+        NextHop(
+            gateway=_gateway(attrs),
+            weight=hops + 1,
+            onlink=bool(flags & RTNH_F_ONLINK),
+            device="" if link == index else names.get(link, str(link)),
+        )
+        for flags, hops, link, attrs in _hops(data)
+    )
+
+
+def _hops(data: bytes) -> Iterator[tuple[int, int, int, dict[int, bytes]]]:
+    """Yield flags, hops, ifindex and attributes of each leg."""
+    offset = 0
+    while offset + _HOP.size <= len(data):
+        length, flags, hops, link = _HOP.unpack_from(data, offset)
+        if length < _HOP.size:
+            break
+        yield flags, hops, link, attributes(data[offset : offset + length], _HOP.size)
+        offset += (length + 3) & ~3
+
+
+# --------------------------------------------------------------------------- changes
+
+
+def add_route(
+    netlink: RtnetlinkSocket,
+    what: str,
+    index: int,
+    route: Route,
+    index_of: Callable[[str], int],
+    *,
+    beside: bool,
+) -> None:
+    """Add a route through the link.
+
+    An existing IPv4 route with some of the legs, and no others, is replaced. To an existing IPv6
+    route the link's own legs are added.
+
+    Args:
+        netlink: socket in the namespace.
+        what: name of the operation in errors.
+        index: ifindex of the link.
+        route: the route.
+        index_of: resolves the other devices of a multipath route.
+        beside: append it to routes of its destination and metric; the kernel joins IPv6 routes
+            with gateways.
+
+    Raises:
+        KernelError: EEXIST: another route has the same destination, table and metric.
+    """
+    legs = [(hop, index_of(hop.device) if hop.device else index) for hop in route.nexthops]
+    put = partial(_put_back if beside else _put, netlink, what)
+    try:
+        put(NLM_F_EXCL_CREATE, index, route, legs)
+    except KernelError as error:
+        if error.code != EEXIST:
+            raise
+        names = {link: hop.device for hop, link in legs}
+        present, _ = dump_routes(netlink, what, index, names)
+        missing = lost_routes((route,), present, names.values())
+        if missing and not beside:
+            raise
+        for via, part, through in _parts_of(netlink, what, route, legs) if missing else ():
+            netlink.do(what, RTM_DELROUTE, 0, route_request(via, part, through))
+        for part in missing:
+            through = [leg for leg in legs if leg[0] in part.nexthops]
+            put(NLM_F_APPEND_CREATE, index, part, through)
+
+
+def _put(
+    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, legs: Sequence[Leg]
+) -> None:
+    netlink.do(what, RTM_NEWROUTE, flags, route_request(index, route, legs))
+
+
+def _put_back(
+    netlink: RtnetlinkSocket, what: str, flags: int, index: int, route: Route, legs: Sequence[Leg]
+) -> None:
+    """Add a route; if a gateway is not reachable, with routes to its gateways meanwhile."""
+    try:
+        _put(netlink, what, flags, index, route, legs)
+    except KernelError as error:
+        if error.code not in {ENETUNREACH, EHOSTUNREACH}:
+            raise
+    else:
+        return
+    hops = legs or [(hop, index) for hop in legs_of(route)]
+    ways = {
+        route_request(link, _way_to(hop.gateway, route.table), ())
+        for hop, link in hops
+        if hop.gateway and not hop.onlink
+    }
+    netlink.do_all(
+        what,
+        [
+            *((RTM_NEWROUTE, NLM_F_EXCL_CREATE, way) for way in ways),
+            (RTM_NEWROUTE, flags, route_request(index, route, legs)),
+            *((RTM_DELROUTE, 0, way) for way in ways),
+        ],
+    )
+
+
+def _way_to(gateway: str, table: int) -> Route:
+    """Return a route to a gateway, of the last metric: an equal one is nobody's."""
+    return Route(
+        str(ip_network(gateway)),
+        scope=RT_SCOPE_LINK,
+        table=table,
+        metric=LAST_METRIC,
+        protocol=RTPROT_STATIC,
+    )
+
+
+def _parts_of(
+    netlink: RtnetlinkSocket, what: str, route: Route, legs: Sequence[Leg]
+) -> tuple[tuple[int, Route, Sequence[Leg]], ...]:
+    """Return the IPv4 routes that equal this one except for missing legs.
+
+    Each with the ifindex of one of its links, and its legs if it is a multipath route.
+    """
+    wanted = {(hop.gateway, link) for hop, link in legs}
+    names = {link: str(link) for _, link in legs}
+    found: dict[frozenset[tuple[str, int]], tuple[int, Route, Sequence[Leg]]] = {}
+    for via in names if ":" not in route.destination else ():
+        for other in dump_routes(netlink, what, via, names)[0]:
+            through = [(hop, int(hop.device or via)) for hop in legs_of(other)]
+            present = frozenset((hop.gateway, link) for hop, link in through)
+            if present < wanted and _without_legs(other) == _without_legs(route):
+                found[present] = via, other, through if other.nexthops else ()
+    return tuple(found.values())
+
+
+def _without_legs(route: Route) -> Route:
+    return replace(route, protocol=0, gateway="", onlink=False, nexthops=())

@@ -1,0 +1,1 @@
+"""Settings of a link: sysctls, ethtool, driver settings and rate limits."""

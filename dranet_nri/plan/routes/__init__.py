@@ -1,0 +1,1 @@
+"""Routes of plans: comparison, conflicts, source-based routing and VRFs."""

@@ -1,0 +1,1 @@
+"""Settings of a device in plans: driver settings, offloads, BPF programs and rate limits."""

@@ -1,0 +1,432 @@
+"""Snapshots, the way home of whole claims, and looking after attached ones."""
+
+import re
+from dataclasses import replace
+from errno import EBUSY, EINVAL, ENOENT
+
+import pytest
+
+from dranet_nri.errors import KernelError, RefusedError
+from dranet_nri.model import (
+    DETACH_FAILED,
+    Address,
+    InterfaceConfig,
+    NetnsId,
+    NetworkConfig,
+    Ns,
+    Phase,
+    RouteConfig,
+    TcxProgram,
+    TcxSide,
+)
+from dranet_nri.plan.ops import AddAddress, MoveLink, Op
+from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx
+from tests.dranet_nri.attach.execution.journal import Crash
+from tests.dranet_nri.attach.execution.node import (
+    CLAIMS,
+    DATA,
+    NAMED,
+    RDMA_ONLY,
+    VIRTUAL,
+    Node,
+    claim,
+    failure_of,
+    given,
+    pci,
+)
+from tests.fakes.kernel import FakeKernel
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def node() -> Node:
+    """Return a fresh node."""
+    return Node()
+
+
+STRANGE = TcxProgram(TcxSide.EGRESS, 99)
+
+# --------------------------------------------------------------------------- snapshots
+
+
+def test_a_second_attempt_keeps_the_snapshot_of_the_first(node: Node) -> None:
+    node.kernel.fail_on(AddAddress, Crash(), times=1)
+    with pytest.raises(Crash):
+        node.attach()
+    first = node.journal.records[DATA].devices[0]
+    node.restart()
+    node.clock.now += 50
+
+    node.attach()
+
+    second = node.journal.records[DATA].devices[0]
+    assert (second.snapshot, second.snapshot_s) == (first.snapshot, 1000)
+    assert node.journal.records[DATA].attempt == 2
+
+
+def test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach(node: Node) -> None:
+    node.attach()
+    attached = len(node.kernel.log)
+
+    node.detach()
+
+    moves = [op.name for op in node.kernel.log[attached:] if isinstance(op, MoveLink)]
+    assert moves == ["eth2", "eth1", "eth3"]  # the first claim has eth1 and eth2
+
+
+def test_emptiness_never_becomes_the_snapshot_however_often_it_is_tried(node: Node) -> None:
+    node.attach()
+    for number in range(2, 5):
+        node.kernel.destroy_netns(node.netns)
+        bare = node.kernel.state("eth2")
+        assert bare is not None
+        assert bare.addresses == ()
+        node.netns = node.add_netns(f"/run/netns/{number}")
+        node.attach()
+        node.assert_attached()
+
+    node.detach()
+
+    node.assert_home()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_program_that_the_pod_left_is_taken_off_and_the_hosts_stays(
+    node: Node, *, killed: bool
+) -> None:
+    node.attach()
+    for name in ("net1", "eth2"):
+        node.kernel.space(node.netns).named("arrange", name).tcx.append(STRANGE)
+    if killed:
+        node.kernel.destroy_netns(node.netns)
+
+    node.detach(netns_alive=not killed)
+
+    node.assert_home()
+    assert node.tcx("eth1") != ()
+
+
+DISABLED = NetworkConfig(InterfaceConfig(name="net1", disable_ebpf=True))
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_programs_that_a_claim_disables_are_put_back_as_far_as_they_are_loaded(
+    node: Node, *, loaded: bool
+) -> None:
+    claims = (claim(DATA, given(pci(1), DISABLED)),)
+    held = TcxProgram(TcxSide.EGRESS, 8, link=3)
+    node.kernel.space().named("arrange", "eth1").tcx.append(held)
+
+    records = node.attach(claims)
+
+    assert node.kernel.space(node.netns).named("look", "net1").tcx == []
+    warnings = [text for record in records for device in record.devices for text in device.warnings]
+    assert [text for text in warnings if "TCX programs 8, which BPF links hold" in text]
+    if not loaded:
+        node.kernel.fail_on(AttachTcx, KernelError("attach", ENOENT))
+
+    node.detach()
+
+    record = node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert bool(node.tcx("eth1")) is loaded
+    text = "no longer loaded; what loaded it must attach it again; given back without it"
+    assert (text in record.failure.message if record.failure else False) is not loaded
+
+
+def test_a_kernel_without_tcx_is_asked_for_nothing_more(node: Node) -> None:
+    node.kernel.tells_programs = False
+    node.attach()
+    node.kernel.fail_on(DetachTcx, KernelError("detach", EINVAL))
+
+    node.detach()
+
+    node.assert_home()
+
+
+def test_a_nic_that_was_made_noarp_later_detects_duplicates_again(node: Node) -> None:
+    entry = node.kernel.space().named("arrange", "eth2")
+    entry.link = replace(entry.link, flags=0x80)
+    node.start = node.host()
+
+    node.attach()
+    node.detach()
+
+    node.assert_home()
+
+
+def test_a_device_that_was_verified_home_is_looked_at_anew(node: Node) -> None:
+    node.attach()
+    node.detach()
+    node.kernel.space().named("arrange", "eth2").addresses.append(Address("10.77.0.1/24"))
+
+    node.attach()
+
+    snapshot = node.journal.records[DATA].devices[1].snapshot
+    assert snapshot is not None
+    assert Address("10.77.0.1/24") in snapshot.addresses
+
+
+def test_lifetimes_go_on_while_the_device_is_away(node: Node) -> None:
+    lease = Address("10.0.2.77/24", valid_s=100, preferred_s=50)
+    node.kernel.space().named("arrange", "eth2").addresses.append(lease)
+    node.attach()
+    node.clock.now += 30
+
+    node.detach()
+
+    state = node.kernel.state("eth2")
+    assert state is not None
+    assert replace(lease, valid_s=70, preferred_s=20) in state.addresses
+
+
+# --------------------------------------------------------------------------- detach
+
+
+def test_a_detach_restores_the_host_and_forgets_failures_of_nobody(node: Node) -> None:
+    data, storage = node.attach()
+
+    record = node.executor.detach(data, netns_alive=True)
+
+    assert record == node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert all(device.home for device in record.devices)
+    assert node.kernel.state("eth3") is None, "the other claim's device stays in the pod"
+    assert node.executor.detach(storage, netns_alive=True).phase is Phase.HOME
+    node.assert_home()
+
+
+def test_what_the_pod_switched_off_is_on_again(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(pci(2))),))
+    inside = node.kernel.space(node.netns).named("arrange", "eth2")
+    inside.features |= {"tx-checksum-ip-generic": False, "rx-gro": True}
+
+    node.executor.detach(record, netns_alive=True)
+
+    node.assert_home()
+
+
+def test_a_detach_says_so_before_the_first_operation(node: Node) -> None:
+    data, _ = node.attach()
+    node.kernel.fail_at(1, Crash())
+
+    with pytest.raises(Crash):
+        node.executor.detach(data, netns_alive=True)
+
+    assert node.journal.records[DATA].phase is Phase.DETACHING
+
+
+def test_one_thing_that_cannot_be_restored_does_not_keep_the_rest_from_coming_back(
+    node: Node,
+) -> None:
+    (record,) = node.attach((claim(DATA, given(pci(2))),))
+    node.kernel.fail_on(AddAddress, times=1)
+
+    record = node.executor.detach(record, netns_alive=True)
+
+    state = node.kernel.state("eth2")
+    assert state is not None
+    assert state.link.up
+    assert [address.cidr for address in state.addresses] == ["2001:db8:2::5/64"]
+    assert (record.phase, record.devices[0].home) == (Phase.DETACHING, False)
+    assert "add address 10.0.2.5/24" in failure_of(node).message
+
+
+def test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it(node: Node) -> None:
+    (data,) = node.attach((CLAIMS[0],))
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+
+    waiting = node.executor.detach(data, netns_alive=False)
+
+    assert waiting.phase is Phase.DETACHING
+    assert waiting.failure is None
+    assert [device.home for device in waiting.devices] == [False, False]
+    assert node.executor.detach(waiting, netns_alive=False) == waiting
+
+    node.kernel.release(node.netns)
+    assert node.executor.detach(waiting, netns_alive=False).phase is Phase.HOME
+    node.assert_home()
+
+
+def test_repeating_a_detach_that_waits_writes_nothing(node: Node) -> None:
+    (data,) = node.attach((CLAIMS[0],))
+    node.kernel.remove_netns(node.netns)
+    waiting = node.executor.detach(data, netns_alive=False)
+    written = len(node.journal.history)
+
+    node.executor.detach(waiting, netns_alive=False)
+
+    assert len(node.journal.history) == written
+
+
+def test_a_virtual_device_goes_with_its_namespace(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(VIRTUAL, NAMED)),))
+    node.kernel.destroy_netns(node.netns)
+
+    record = node.executor.detach(record, netns_alive=False)
+
+    assert record.phase is Phase.HOME
+    assert node.kernel.state("dummy0") is None
+
+
+def test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look(
+    node: Node,
+) -> None:
+    (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
+    node.kernel.remove_netns(node.netns)  # a process keeps the namespace
+    node.restart()
+
+    record = node.executor.detach(record, netns_alive=False)
+
+    assert record.phase is Phase.HOME
+    assert node.kernel.state("dummy0", node.netns) is not None
+    assert "device dummy (dummy0) is no more" in failure_of(node).message
+    assert "lsns --type net" in failure_of(node).message
+
+
+def test_a_virtual_device_comes_home_from_a_living_namespace(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
+
+    record = node.executor.detach(record, netns_alive=True)
+
+    assert record.phase is Phase.HOME
+    node.assert_home()
+
+
+@pytest.mark.parametrize("index_is_free", [True, False], ids=["its index", "another index"])
+def test_c20_a_virtual_device_that_a_daemon_renames_at_once_is_not_gone(
+    node: Node, monkeypatch: pytest.MonkeyPatch, *, index_is_free: bool
+) -> None:
+    own = node.kernel.space().named("arrange", "dummy0")
+    own.link = replace(own.link, mac="02:00:00:00:00:09")
+    node.start = node.host()
+    node.attach((claim(DATA, given(VIRTUAL)),))
+    apply = FakeKernel.do
+    renamed: list[Op] = []
+
+    def apply_beside_a_daemon(kernel: FakeKernel, op: Op, netns: NetnsId | None) -> None:
+        apply(kernel, op, netns)
+        if isinstance(op, MoveLink) and op.target is Ns.HOST and not renamed:
+            link = node.kernel.space().named("daemon", op.name)
+            index = link.link.index if index_is_free else 999
+            link.link = replace(link.link, name="enp9s0", index=index)
+            renamed.append(op)
+
+    monkeypatch.setattr(FakeKernel, "do", apply_beside_a_daemon)
+    node.detach()
+
+    assert renamed
+    if not index_is_free:
+        assert "it may be enp9s0" in failure_of(node).message
+        found = node.kernel.space().named("administrator", "enp9s0")
+        found.link = replace(found.link, name="dummy0", index=own.link.index)
+    node.retry()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+def test_a_device_that_is_nowhere_is_waited_for(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(pci(2))),))
+    node.kernel.remove_link("eth2", node.netns)
+
+    record = node.executor.detach(record, netns_alive=True)
+
+    assert record.phase is Phase.DETACHING
+    assert not record.devices[0].home
+
+
+def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) -> None:
+    node.attach((claim(DATA, given(pci(2))),))
+    node.kernel.add_link("eth2", parent="0000:77:00.0")
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    said = failure_of(node)
+    assert said.reason == DETACH_FAILED
+    assert re.match(r"interface eth2 is called dra\d+: its name is taken; give the", said.message)
+    node.kernel.remove_link("eth2")
+    node.retry()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
+
+
+@pytest.mark.parametrize("fault", ["observe", "session", "operation"])
+def test_a_detach_that_fails_records_why_and_is_repeated(node: Node, fault: str) -> None:
+    (record,) = node.attach((claim(DATA, given(pci(2))),))
+    match fault:
+        case "observe":
+            node.kernel.fail_observe()
+        case "session":
+            node.kernel.release(node.netns)
+        case "operation":
+            node.kernel.fail_on(MoveLink)
+
+    record = node.executor.detach(record, netns_alive=True)
+
+    assert record.phase is Phase.DETACHING
+    failure = failure_of(node)
+    assert (failure.reason, failure.count) == (DETACH_FAILED, 1)
+    assert failure.message
+    node.restart()
+    node.kernel.hold(node.netns)
+    assert node.executor.detach(node.journal.records[DATA], netns_alive=True).phase is Phase.HOME
+    node.assert_home()
+
+
+def test_a_record_without_snapshots_is_home(node: Node) -> None:
+    with pytest.raises(RefusedError):
+        node.attach((claim(DATA, given(pci(7))),))
+
+    record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+
+    assert record.phase is Phase.HOME
+    assert node.kernel.log == []
+
+
+# --------------------------------------------------------------------------- verify
+
+
+def test_an_attached_claim_is_verified_until_a_device_leaves(node: Node) -> None:
+    data, storage = node.attach()
+    assert node.executor.verify(data, CLAIMS[0]) == data
+
+    node.kernel.remove_link("eth2", node.netns)
+
+    assert node.executor.verify(data, CLAIMS[0]) is None
+    assert node.executor.verify(storage, CLAIMS[1]) == storage
+    assert node.kernel.open_sessions == 0
+
+
+def test_however_much_a_pod_configured_neither_a_sweep_nor_the_way_home_reads_it(
+    node: Node,
+) -> None:
+    data, _ = node.attach()
+    node.kernel.whole_pods = 0
+
+    assert node.executor.verify(data, CLAIMS[0]) == data
+    node.kernel.fail_on(MoveLink, KernelError("move", EBUSY))
+    node.detach()
+    assert node.kernel.state("eth1") is None
+    node.kernel.heal()
+    node.detach()
+
+    assert node.kernel.whole_pods == 0
+    node.assert_home()
+
+
+def test_a_claim_without_interfaces_has_nothing_that_could_leave(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(RDMA_ONLY)),))
+
+    assert node.executor.verify(record, None) == record
+
+
+def test_routes_of_the_claim_reach_the_pod(node: Node) -> None:
+    config = NetworkConfig(routes=(RouteConfig("10.99.0.0/16", gateway="10.0.2.1"),))
+
+    node.attach((claim(DATA, given(pci(2), config)),))
+
+    state = node.kernel.state("eth2", node.netns)
+    assert state is not None
+    assert "10.99.0.0/16" in {route.destination for route in state.routes}

@@ -1,0 +1,96 @@
+"""What the host no longer takes keeps no NIC for ever, and gives none up too early."""
+
+from errno import EBUSY, EINVAL, ENETUNREACH
+
+import pytest
+
+from dranet_nri.errors import AttachError
+from dranet_nri.model import DETACH_FAILED, RESTORE_FAILED, NetworkConfig, Phase, RouteConfig
+from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
+from dranet_nri.plan.retry import MAX_RESTORE_TRIES
+from tests.dranet_nri.attach.execution.node import DATA, Node, claim, failure_of, given, pci
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def node() -> Node:
+    """Return a fresh node."""
+    return Node()
+
+
+def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
+    node: Node,
+) -> None:
+    node.attach()
+    node.kernel.fail_on(AddRoute, ENETUNREACH)
+
+    for _ in range(MAX_RESTORE_TRIES):
+        node.retry()
+        assert node.journal.records[DATA].phase is Phase.DETACHING
+    node.retry()
+
+    record = node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert record.failure is not None
+    assert "ENETUNREACH" in record.failure.message
+    assert "given back without it" in record.failure.message
+
+
+def assert_given_back_after_all_tries(node: Node) -> None:
+    """Assert that as many tries as may be follow, and are counted, before the NIC is home."""
+    for number in range(1, MAX_RESTORE_TRIES + 1):
+        node.retry()
+        assert node.journal.records[DATA].phase is Phase.DETACHING
+        failure = failure_of(node)
+        assert (failure.reason, failure.count) == (RESTORE_FAILED, number)
+    node.retry()
+    assert node.journal.records[DATA].phase is Phase.HOME
+
+
+def test_attaches_that_failed_are_no_tries_to_restore(node: Node) -> None:
+    config = NetworkConfig(routes=(RouteConfig("10.99.0.0/16", gateway="10.0.2.1"),))
+    node.kernel.fail_on(AddRoute, ENETUNREACH)
+    for _ in range(MAX_RESTORE_TRIES + 2):
+        with pytest.raises(AttachError):
+            node.attach((claim(DATA, given(pci(2), config)),))
+    assert failure_of(node).count == MAX_RESTORE_TRIES + 2
+
+    assert_given_back_after_all_tries(node)
+
+
+def test_moves_home_that_failed_are_no_tries_to_restore(node: Node) -> None:
+    node.attach()
+    node.kernel.fail_on(MoveLink, EBUSY)
+    for number in range(1, MAX_RESTORE_TRIES + 3):
+        node.retry()
+        assert (failure_of(node).reason, failure_of(node).count) == (DETACH_FAILED, number)
+    node.kernel.heal()
+    node.kernel.fail_on(AddRoute, ENETUNREACH)
+
+    assert_given_back_after_all_tries(node)
+
+
+def test_a_sysctl_that_the_kernel_calls_invalid_keeps_no_nic(node: Node) -> None:
+    node.attach()
+    node.kernel.fail_on(SetSysctl, EINVAL)
+
+    node.detach()
+
+    record = node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert record.failure is not None
+    assert "EINVAL" in record.failure.message
+    assert record.failure.message.endswith("given back without it")
+
+
+def test_a_nic_that_is_not_on_the_host_is_never_given_back_for_want_of_patience(
+    node: Node,
+) -> None:
+    node.attach()
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    for _ in range(MAX_RESTORE_TRIES + 2):
+        node.retry()
+
+    assert node.journal.records[DATA].phase is Phase.DETACHING

@@ -1,0 +1,273 @@
+"""Threads that the kernel keeps: what is said, what is recorded, and what becomes of both."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.attach.execution.watchdog import Watchdog
+from dranet_nri.component.log import logger
+from dranet_nri.component.threads import set_step
+from dranet_nri.model import FAULT, HUNG, Attachment, Failure, Phase
+from tests.dranet_nri.hooks.plugin_node import node
+from tests.fakes.node import Node
+
+pytestmark = pytest.mark.process
+
+
+__all__ = ["node"]
+
+
+class Hang:
+    """Work that returns only when told."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.left = threading.Event()
+
+    def work(self) -> None:
+        set_step("add address 10.0.1.5/24")
+        assert self.go.wait(30)
+        self.left.set()
+
+
+def watchdog(node: Node) -> Watchdog:
+    """Return one whose timeout leaves a thread time to set its step."""
+    return Watchdog(node.attachments, node.clock, logger("test"), hang_timeout_s=0.5)
+
+
+def attached(node: Node) -> Attachment:
+    """Return the record of a claim that is attached."""
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    return record
+
+
+def recorded(node: Node, record: Attachment) -> Attachment | None:
+    """Return what is recorded of the claim now."""
+    return node.attachments.get(record.claim.uid)
+
+
+async def until_noted(node: Node, record: Attachment) -> Failure:
+    """Return the failure that is recorded of a stuck thread."""
+    while True:
+        found = recorded(node, record)
+        if found is not None and found.failure is not None and found.failure.reason == HUNG:
+            return found.failure
+        await asyncio.sleep(0)
+
+
+def oversee(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False) -> Failure:
+    """Let it hang until that is recorded, then let it go on; return what was recorded."""
+
+    async def scene() -> Failure:
+        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
+        failure = await until_noted(node, record)
+        if cancel:
+            task.cancel()
+            await asyncio.wait({task})
+        hang.go.set()
+        await asyncio.gather(task, return_exceptions=True)
+        return failure
+
+    return asyncio.run(scene())
+
+
+def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
+    """Let work fail in a way that nobody thought of, after it has done something."""
+
+    def work() -> None:
+        before()
+        raise RuntimeError("oops")
+
+    with pytest.raises(RuntimeError, match="oops"):
+        asyncio.run(watchdog(node).done(work, (record,)))
+
+
+def test_the_record_says_at_which_step_a_thread_is_stuck_for_as_long_as_it_is(node: Node) -> None:
+    record = attached(node)
+
+    failure = oversee(node, record, Hang())
+
+    assert failure.message.startswith("add address 10.0.1.5/24 (thread ")
+    assert "has not returned for 0.5 s" in failure.message
+    assert recorded(node, record) == record
+
+
+def test_a_claim_without_a_record_has_one_while_its_thread_is_stuck(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    blank = Attachment(
+        claim.claim, claim.pod, pod.sandbox_id, node.netns(pod), Phase.FAILED, devices=()
+    )
+
+    oversee(node, blank, Hang())
+
+    assert recorded(node, blank) == blank
+
+
+def test_the_record_of_another_sandbox_makes_room_for_the_one_that_is_stuck(node: Node) -> None:
+    old = attached(node)
+    node.stop_pod(node.pod("web"))
+    blank = replace(old, sandbox_id="next", phase=Phase.FAILED, devices=(), failure=None)
+
+    oversee(node, blank, Hang())
+
+    assert recorded(node, blank) == blank
+
+
+def test_what_the_thread_has_recorded_stays(node: Node) -> None:
+    record = attached(node)
+    result = replace(record, attempt=7)
+    hang = Hang()
+
+    async def scene() -> None:
+        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
+        await until_noted(node, record)
+        node.attachments.put(result)
+        hang.go.set()
+        await task
+
+    asyncio.run(scene())
+
+    assert recorded(node, record) == result
+
+
+def test_why_and_how_often_it_failed_before_is_not_forgotten(node: Node) -> None:
+    record = attached(node)
+    failed = replace(record, failure=Failure("NetworkDeviceDetachFailed", "busy", 1, 4))
+    node.attachments.put(failed)
+
+    failure = oversee(node, failed, Hang())
+
+    assert failure.count == 4
+    assert failure.message.endswith("before that: busy")
+    assert recorded(node, record) == failed
+
+
+def test_a_plugin_that_stops_leaves_to_the_next_one_what_hangs(node: Node) -> None:
+    record = attached(node)
+    hang = Hang()
+
+    failure = oversee(node, record, hang, cancel=True)
+
+    found = recorded(node, record)
+    assert found is not None
+    assert found.failure == failure
+
+
+def test_work_that_fails_after_it_hung_fails_with_its_own_error(node: Node) -> None:
+    record = attached(node)
+    hang = Hang()
+
+    def work() -> None:
+        hang.work()
+        raise ValueError("late")
+
+    async def scene() -> None:
+        task = asyncio.create_task(watchdog(node).done(work, (record,)))
+        await until_noted(node, record)
+        hang.go.set()
+        with pytest.raises(ValueError, match="late"):
+            await task
+
+    asyncio.run(scene())
+
+    failure = Failure(FAULT, "ValueError: late", node.clock.wall(), 1)
+    assert recorded(node, record) == replace(record, failure=failure)
+
+
+def test_a_fault_is_counted_with_the_failures_before_it(node: Node) -> None:
+    record = replace(attached(node), failure=Failure("NetworkDeviceDetachFailed", "busy", 1, 4))
+    node.attachments.put(record)
+
+    fail(node, record, lambda: None)
+
+    failure = Failure(FAULT, "RuntimeError: oops", node.clock.wall(), 5)
+    assert recorded(node, record) == replace(record, failure=failure)
+
+
+def test_a_fault_after_a_failure_that_the_work_recorded_says_nothing_new(node: Node) -> None:
+    record = attached(node)
+    told = replace(record, failure=Failure("NetworkDeviceAttachFailed", "eth1: EBUSY", 1))
+
+    fail(node, record, lambda: node.attachments.put(told))
+
+    assert recorded(node, record) == told
+
+
+def test_a_fault_of_a_sandbox_without_a_record_is_recorded_in_the_one_given(node: Node) -> None:
+    old = attached(node)
+    node.stop_pod(node.pod("web"))
+    blank = replace(old, sandbox_id="next", phase=Phase.FAILED, devices=(), failure=None)
+
+    fail(node, blank, lambda: None)
+
+    failure = Failure(FAULT, "RuntimeError: oops", node.clock.wall(), 1)
+    assert recorded(node, blank) == replace(blank, failure=failure)
+
+
+def test_a_full_disk_changes_nothing_about_the_work(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = attached(node)
+    node.disk.room = 0
+    hang = Hang()
+
+    async def scene() -> None:
+        task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
+        while "not recorded" not in "".join(capsys.readouterr()):  # noqa: ASYNC110 (a log line)
+            await asyncio.sleep(0)
+        hang.go.set()
+        await task
+
+    asyncio.run(scene())
+
+    assert hang.left.is_set()
+    assert recorded(node, record) == record
+
+
+def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    hang, one = Hang(), watchdog(node)
+
+    async def scene() -> list[tuple[str, str]]:
+        task = asyncio.create_task(one.done(hang.work))
+        while not one.counts.hung:  # noqa: ASYNC110 (of a thread)
+            await asyncio.sleep(0)
+        during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
+        hang.go.set()
+        await task
+        return during
+
+    ((claim, step),) = asyncio.run(scene())
+
+    assert claim == ""
+    assert step.startswith("add address 10.0.1.5/24 (thread ")
+    said = "".join(capsys.readouterr())
+    assert said.count("hung in the kernel") == said.count("no longer hung") == 1
+    assert one.counts.hung == {}
+
+
+def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
+    record = attached(node)
+    hang = Hang()
+    one = watchdog(node)
+
+    async def scene() -> list[tuple[str, str]]:
+        task = asyncio.create_task(one.done(hang.work, (record,)))
+        await until_noted(node, record)
+        during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
+        hang.go.set()
+        await task
+        return during
+
+    ((claim, step),) = asyncio.run(scene())
+
+    assert claim == str(record.claim)
+    assert step.startswith("add address 10.0.1.5/24 (thread ")
+    assert one.counts.hung == {}

@@ -1,0 +1,83 @@
+"""Equality of routes, and the routes that the host lacks."""
+
+import pytest
+
+from dranet_nri.model import NextHop, Route
+from dranet_nri.plan.routes.comparison import absent_legs, lost_routes, missing_routes
+
+V4, V6 = "10.9.0.0/16", "2001:db8:9::/48"
+OWN, SECOND = NextHop("10.1.0.1"), NextHop("10.1.0.2", 3)
+OTHER, AWAY = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="eth3")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now"),
+    [
+        pytest.param(
+            Route(V4, nexthops=(OWN, OTHER)), Route(V4, nexthops=(OTHER, OWN)), id="order"
+        ),
+        pytest.param(Route(V4, nexthops=(SECOND,)), Route(V4, gateway="10.1.0.2"), id="one leg"),
+        pytest.param(Route(V4, protocol=4), Route(V4, protocol=16), id="protocol"),
+        pytest.param(Route(V6, expires_s=5), Route(V6, metric=1024), id="lifetime and metric"),
+        pytest.param(Route("::ffff:1.2.3.0/120"), Route("::ffff:102:300/120"), id="spelling"),
+    ],
+)
+def test_a_route_that_is_there_is_not_missing(wanted: Route, now: Route) -> None:
+    assert missing_routes((wanted,), (now,)) == ()
+    assert lost_routes((wanted,), (now,), {"eth2"}) == ()
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(Route(V4, gateway="10.1.0.2"), id="gateway"),
+        pytest.param(Route(V4, gateway="10.1.0.1", metric=1), id="metric"),
+        pytest.param(Route(V4, gateway="10.1.0.1", table=100), id="table"),
+        pytest.param(Route(V4, gateway="10.1.0.1", tos=16), id="tos"),
+        pytest.param(Route(V4, gateway="10.1.0.1", source="10.1.0.5"), id="source"),
+        pytest.param(Route(V4, gateway="10.1.0.1", type=7), id="type"),
+        pytest.param(Route(V4, gateway="10.1.0.1", encap="06"), id="tunnel"),
+        pytest.param(Route(V4, nexthops=(OWN, SECOND)), id="legs"),
+    ],
+)
+def test_another_route_does_not_stand_for_one(now: Route) -> None:
+    wanted = Route(V4, gateway="10.1.0.1")
+
+    assert missing_routes((wanted,), (now,)) == (wanted,)
+    assert lost_routes((wanted,), (now,), ()) == (wanted,)
+
+
+def test_of_an_ipv6_route_a_device_gives_its_own_legs_back() -> None:
+    own, weighty = NextHop("fe80::1"), NextHop("fe80::2", 3)
+    other = NextHop("fe80::3", device="eth2")
+    before = Route(V6, nexthops=(own, weighty, other))
+    left = Route(V6, nexthops=(other, own))
+
+    assert lost_routes((before,), (), {"eth2"}) == (
+        Route(V6, gateway="fe80::1"),
+        Route(V6, nexthops=(weighty,)),
+    )
+    assert lost_routes((before,), (left,), {"eth2"}) == (Route(V6, nexthops=(weighty,)),)
+
+
+@pytest.mark.parametrize(
+    ("devices", "restored"),
+    [
+        pytest.param({"eth2", "eth3"}, Route(V4, nexthops=(OWN, OTHER, AWAY)), id="all"),
+        pytest.param({"eth2"}, Route(V4, nexthops=(OWN, OTHER)), id="without one"),
+        pytest.param(set[str](), Route(V4, gateway="10.1.0.1"), id="its own alone"),
+    ],
+)
+def test_an_ipv4_route_is_given_back_over_the_legs_whose_devices_are_there(
+    devices: set[str], restored: Route
+) -> None:
+    before = Route(V4, nexthops=(OWN, OTHER, AWAY))
+
+    assert lost_routes((before,), (), devices) == (restored,)
+    assert lost_routes((before,), (restored,), devices) == ()
+
+
+def test_legs_that_an_ipv4_route_lacks_are_named() -> None:
+    routes = (Route(V4, nexthops=(OWN, OTHER, AWAY)), Route(V6, nexthops=(OWN, AWAY)), Route(V4))
+
+    assert absent_legs(routes, {"eth2"}) == (f"{V4} without its leg over eth3",)

@@ -1,0 +1,183 @@
+"""Devices of one pod that want the same route get routes that can stand beside each other."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.model import Address, Route
+from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.routes.comparison import IFA_F_NOPREFIXROUTE as NOPREFIXROUTE
+from dranet_nri.plan.routes.comparison import slot_of
+from dranet_nri.plan.routes.conflicts import separate_routes
+
+V4, V6 = "10.200.0.0/16", "2001:db8:9::/48"
+
+
+def pod(
+    *devices: tuple[Route, ...], now: tuple[tuple[Route, ...], ...] = ()
+) -> tuple[tuple[Route, ...], ...]:
+    """Return the routes that the devices get."""
+    networks = [PodNetwork(f"net{number}", routes=device) for number, device in enumerate(devices)]
+    return tuple(network.routes for network in separate_routes(networks, now, {}))
+
+
+@pytest.mark.parametrize(
+    ("route", "later"),
+    [
+        pytest.param(Route(V4), Route(V4, metric=1), id="ipv4-without-a-metric"),
+        pytest.param(Route(V4, metric=7), Route(V4, metric=8), id="ipv4-with-a-metric"),
+        pytest.param(Route(V6), Route(V6, metric=1025), id="ipv6-after-the-kernels-own"),
+    ],
+)
+def test_a_later_device_gets_the_next_metric(route: Route, later: Route) -> None:
+    assert pod((route,), (route,)) == ((route,), (later,))
+
+
+def test_a_metric_that_another_route_has_is_passed_over() -> None:
+    first, second, third = pod((Route(V4), Route(V4, metric=1)), (Route(V4),), (Route(V4),))
+
+    assert first == (Route(V4), Route(V4, metric=1))
+    assert (second, third) == ((Route(V4, metric=2),), (Route(V4, metric=3),))
+
+
+def test_other_destinations_and_tables_keep_what_they_have() -> None:
+    devices = ((Route(V4),), (Route(V4, table=100),), (Route(V6),), (Route("10.201.0.0/16"),))
+
+    assert pod(*devices) == devices
+
+
+def test_a_device_keeps_the_metric_that_it_has_while_another_one_has_the_first() -> None:
+    now = ((), (Route(V4, metric=1),), (Route(V4), Route(V6, metric=1024)))
+    wanted = (Route(V4), Route(V6))
+
+    first, second = pod(wanted, wanted, now=now)
+
+    assert first == (Route(V4, metric=2), Route(V6, metric=1025))
+    assert second == (Route(V4, metric=1), Route(V6, metric=1026))
+
+
+def test_devices_that_are_in_the_pod_keep_their_metrics_in_whatever_order() -> None:
+    now = ((Route(V4, metric=1),), (Route(V4),))
+
+    assert pod((Route(V4),), (Route(V4),), (Route(V4),), now=now) == (
+        (Route(V4, metric=1),),
+        (Route(V4),),
+        (Route(V4, metric=2),),
+    )
+
+
+def test_a_device_has_no_two_routes_in_the_slot_that_it_has() -> None:
+    twice = (Route(V4, gateway="10.0.0.1"), Route(V4, gateway="10.0.0.2"))
+
+    assert pod(twice, now=(twice[:1],)) == ((twice[0], Route(V4, "10.0.0.2", metric=1)),)
+
+
+# --------------------------------------------------------------------------- beside the pod's own
+
+
+def alone(
+    *routes: Route,
+    taken: dict[Route, str] | None = None,
+    addresses: tuple[Address, ...] = (),
+    inherited: tuple[Route, ...] = (),
+) -> PodNetwork:
+    """Return what a device gets whose pod has the routes that are taken."""
+    network = PodNetwork(
+        "net1",
+        routes=(*routes, *inherited),
+        addresses=addresses,
+        inherited=frozenset(inherited),
+    )
+    slots = {slot_of(route): device for route, device in (taken or {}).items()}
+    (placed,) = separate_routes([network], (), slots)
+    return placed
+
+
+@pytest.mark.parametrize(
+    ("route", "taken", "metric"),
+    [
+        pytest.param(Route("0.0.0.0/0", "10.1.0.1"), Route("0.0.0.0/0"), 1, id="v4"),
+        pytest.param(Route("::/0", "fe80::1"), Route("::/0", metric=1024), 1025, id="v6"),
+        pytest.param(Route(V4, metric=7), Route(V4, metric=7), 8, id="a metric of the claim"),
+    ],
+)
+def test_a_claimed_route_stands_by_where_the_pod_has_one(
+    route: Route, taken: Route, metric: int
+) -> None:
+    placed = alone(route, taken={taken: "eth0"})
+
+    assert placed.routes == (replace(route, metric=metric),)
+    (warnings,) = placed.warnings
+    assert warnings.startswith(
+        f"route {route.destination} stands by with metric {metric}, for eth0 has"
+    )
+    assert "set routes[].metric" in warnings
+
+
+def test_a_route_without_a_link_takes_a_place_too() -> None:
+    (warnings,) = alone(Route(V4), taken={Route(V4): ""}).warnings
+
+    assert "for a route of the pod has" in warnings
+
+
+def test_an_inherited_route_is_left_out_where_the_pod_has_one() -> None:
+    other = Route(V6)
+
+    placed = alone(inherited=(Route(V4), other), taken={Route(V4): "eth0"})
+
+    assert placed.routes == (other,)
+    assert placed.warnings == (f"left out, for eth0 has it: route {V4} of the host",)
+
+
+def test_an_inherited_route_that_gets_another_metric_stays_inherited() -> None:
+    later = Route(V4, "10.0.0.2")
+
+    placed = alone(Route(V4, "10.0.0.1"), inherited=(later,))
+
+    assert placed.routes == (Route(V4, "10.0.0.1"), replace(later, metric=1))
+    assert replace(later, metric=1) in placed.inherited
+    assert placed.warnings == ()
+
+
+ADDRESS = Address("10.200.0.7/16")
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        pytest.param(Route(V4, scope=253), id="as the kernel makes it"),
+        pytest.param(Route(V4, scope=253, source="10.200.0.7"), id="with its source"),
+    ],
+)
+def test_the_route_of_its_own_address_is_there_with_that(route: Route) -> None:
+    assert alone(route, addresses=(ADDRESS,)).routes == ()
+    inherited = alone(inherited=(route,), addresses=(ADDRESS,))
+    assert (inherited.routes, inherited.warnings) == ((), ())
+
+
+def test_the_route_of_an_address_has_the_metric_of_the_address() -> None:
+    address, route = replace(ADDRESS, metric=50), Route(V4, scope=253, metric=50)
+
+    assert alone(route, addresses=(address,)).routes == ()
+    assert alone(replace(route, metric=0), addresses=(address,)).routes == (Route(V4, scope=253),)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        pytest.param(Route(V4, "10.200.0.1"), id="through a gateway"),
+        pytest.param(Route(V4, scope=253, source="10.9.9.9"), id="of another source"),
+        pytest.param(Route(V4, scope=253, mtu=1400), id="with an mtu"),
+    ],
+)
+def test_another_route_to_the_network_of_its_address_stands_by(route: Route) -> None:
+    placed = alone(route, addresses=(ADDRESS,))
+
+    assert placed.routes == (replace(route, metric=1),)
+    assert "for an address of the pod's NICs has" in placed.warnings[0]
+
+
+def test_an_address_without_a_prefix_route_takes_no_place() -> None:
+    route = Route(V4, scope=253)
+
+    assert alone(route, addresses=(replace(ADDRESS, flags=NOPREFIXROUTE),)).routes == (route,)
