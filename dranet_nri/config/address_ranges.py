@@ -24,7 +24,7 @@ def parse_address_or_range(text: str) -> str:
         InvalidValueError: it is neither, not assignable, or a range that is not in one network.
     """
     first, dash, rest = text.partition("-")
-    if not dash or "/" in first:
+    if not dash or first.endswith("/"):  # a negative length is no range
         address, length = parse_prefix(text)
         check_assignable(address)
         return f"{address}/{length}"

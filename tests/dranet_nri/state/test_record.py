@@ -111,6 +111,12 @@ def test_broken_bytes_are_refused_with_the_place(data: bytes, text: str) -> None
             id="sysctl-path",
         ),
         pytest.param(
+            ("devices", 0, "lease", "server"),
+            "fd00::1",
+            "lease: address and server of a lease must be IPv4",
+            id="lease-family",
+        ),
+        pytest.param(
             ("devices", 0, "snapshot", "link", "mtu"), -1, "snapshot.link.mtu: -1", id="negative"
         ),
     ],
