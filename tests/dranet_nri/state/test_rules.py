@@ -85,7 +85,7 @@ def test_every_rule_is_of_a_field_that_records_have(kind: type) -> None:
             {
                 "interface": {
                     "name": "größe-öäü",
-                    "addresses": ["0.0.0.0/0", "fe80::/0", "2001:DB8::1/128"],
+                    "addresses": ["1.2.3.4/0", "fe80::/0", "2001:DB8::1/128"],
                     "mtu": (1 << 31) - 1,
                     "hardwareAddr": "02-AB-cd-00-00-01",
                     "gsoMaxSize": (1 << 31) - 1,
