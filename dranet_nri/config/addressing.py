@@ -3,13 +3,18 @@
 Rules:
 1. Fields that contradict the addressing are refused, with the rules of dranet.
 2. `Unnumbered` is the same as an empty list of addresses.
+3. The kernel adds a route only if its gateway is in the network of an address of the NIC, or in the
+   destination of a route without a gateway (fib_check_nh, net/ipv4/fib_semantics.c;
+   ip6_route_check_nh, net/ipv6/route.c). IPv6 link-local gateways are always reachable.
 """
 
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address, ip_interface, ip_network
 from typing import Final
 
 from dranet_nri.config.child import IPVLAN, PASSTHROUGH
 from dranet_nri.config.json_cursor import Fields, Node, given
-from dranet_nri.model import Addressing, AddressMode
+from dranet_nri.model import Addressing, AddressMode, InterfaceConfig, RouteConfig
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200
 
@@ -78,3 +83,28 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
     block = values.get("ipvlan")
     if isinstance(block, dict) and block.get("mode") in {"L3", "L3S"}:
         fields["ipvlan"].complain("SLAAC needs mode L2; the others receive no advertisements")
+
+
+def unreachable_gateways(
+    routes: Sequence[RouteConfig], interface: InterfaceConfig
+) -> Iterator[int]:
+    """Yield the indexes of routes whose gateway is out of reach.
+
+    Args:
+        routes: all routes of the claim; a destination is "" if it is invalid.
+        interface: its addresses are all that the NIC will have, except by router advertisements.
+    """
+    networks = [ip_interface(cidr.rpartition("-")[2]).network for cidr in interface.addresses or ()]
+    networks += (
+        ip_network(route.destination, strict=False)
+        for route in routes
+        if route.destination and not route.gateway
+    )
+    advertised = interface.is_dynamic or bool(interface.accept_ra)
+    for index, route in enumerate(routes):
+        if not route.gateway:
+            continue
+        gateway = ip_address(route.gateway)
+        by_router = gateway.version == 6 and (gateway.is_link_local or advertised)
+        if not by_router and not any(gateway in network for network in networks):
+            yield index

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.address_ranges import parse_address_or_range
-from dranet_nri.config.addressing import read_addressing
+from dranet_nri.config.addressing import read_addressing, unreachable_gateways
 from dranet_nri.config.child import read_children
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
 from dranet_nri.config.fields import (
@@ -28,7 +28,6 @@ from dranet_nri.config.json_text import load_json
 from dranet_nri.config.link import read_link
 from dranet_nri.config.policy import POLICY, read_policy
 from dranet_nri.config.rdma import read_rdma
-from dranet_nri.config.reach import unreachable
 from dranet_nri.config.scalars import (
     IpAddress,
     IpNetwork,
@@ -116,7 +115,7 @@ def _network(node: Node) -> NetworkConfig:
         fields[ETHTOOL].complain(rule)
     routes = _each(fields, "routes", partial(_route, own=_hosts(interface)))
     if interface.addresses is not None and "profile" not in fields:
-        for index in unreachable(routes, interface):
+        for index in unreachable_gateways(routes, interface):
             fields["routes"].items()[index].complain(
                 "gateway is in no network of interface.addresses; correct it, or add a route to it "
                 f"with scope {_SCOPE_LINK}"

@@ -29,7 +29,7 @@ FIELD: Final = (
     ),
     Break(
         "a host route is lost whose gateway the host no longer reaches",
-        "dranet_nri/kernel/routes.py",
+        "dranet_nri/kernel/ip/routes.py",
         "partial(_put_back if beside else _put, netlink, what)",
         "partial(_put, netlink, what)",
         "tests/system/kernel/test_far_gateways.py"

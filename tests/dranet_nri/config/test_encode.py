@@ -12,7 +12,7 @@ from dranet_nri.config import (
     network_config_to_object,
     parse_network_config,
 )
-from dranet_nri.config.reach import unreachable
+from dranet_nri.config.addressing import unreachable_gateways
 from dranet_nri.model import (
     TENANT_PKEY,
     AddressMode,
@@ -145,7 +145,7 @@ configs = (
     .filter(
         lambda config: (
             config.interface.addresses is None
-            or not list(unreachable(config.routes, config.interface))
+            or not list(unreachable_gateways(config.routes, config.interface))
         )
     )
 )
