@@ -19,6 +19,7 @@ from dranet_nri.linux.netlink.links import (
     dump_links,
     link_at,
     link_from,
+    tunnel_source,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Link
@@ -41,12 +42,14 @@ class HostLink:
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver has none.
         pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later).
+        tunnel_source: address from which it sends as a tunnel, "" for any, or for another link.
         unreadable: error of the read, "" on success.
     """
 
     link: Link
     port_name: str = ""
     pinned: bool = False
+    tunnel_source: str = ""
     unreadable: str = ""
 
 
@@ -108,6 +111,7 @@ def _host_link(seen: DumpedLink) -> HostLink:
             _readable(link_from(seen)),
             text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
             u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+            tunnel_source(seen),
         )
     except KernelError as error:
         bus, parent = seen.parent

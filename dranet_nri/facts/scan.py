@@ -334,6 +334,7 @@ def _net_device(known: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         port_name=seen.port_name,
         speed_mbps=place.speed_mbps,
         pinned=seen.pinned,
+        tunnel_source=seen.tunnel_source,
         unreadable=seen.unreadable,
         tc_filters=known.filters.get(index, ()),
         tcx_programs=programs,

@@ -41,10 +41,13 @@ def hazards(
     carried = carrier_hazards(facts.netdevs)
     tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
+    tunnels = {
+        device.tunnel_source: device.link.name for device in facts.netdevs if device.tunnel_source
+    }
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters, included=is_named(device, include))
-        or ("" if is_named(device, include) else guess(device, facts.policy_routes))
+        or ("" if is_named(device, include) else guess(device, facts.policy_routes, tunnels))
         or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs

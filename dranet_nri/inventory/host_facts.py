@@ -54,6 +54,7 @@ class NetDevice:
         pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE).
         unreadable: error of the read, if only name and parent are known, else "".
         above_elsewhere: kinds of its upper links in other network namespaces.
+        tunnel_source: address from which it sends as a tunnel, "" for any, or for another link.
         tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 
@@ -67,6 +68,7 @@ class NetDevice:
     pinned: bool = False
     unreadable: str = ""
     above_elsewhere: tuple[str, ...] = ()
+    tunnel_source: str = ""
     tc_filters: tuple[str, ...] = ()
     tcx_programs: tuple[str, ...] = ()
 

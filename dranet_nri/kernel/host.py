@@ -13,6 +13,7 @@ from dranet_nri.linux.netlink.links import (
     IFLA_PHYS_PORT_NAME,
     Parents,
     outline,
+    tunnel_source,
 )
 from dranet_nri.linux.netlink.other_netns import above_elsewhere
 from dranet_nri.linux.netlink.policy_routing import policy_routes
@@ -48,6 +49,7 @@ def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
                 port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
                 above_elsewhere=elsewhere.get(seen.index, ()),
+                tunnel_source=tunnel_source(seen),
             )
         except KernelError as error:
             yield NetDevice(Link(seen.index, seen.name), unreadable=str(error))

@@ -80,6 +80,27 @@ def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) 
     assert excluded_by(device, rule, include=(VF,)) == ""
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (
+            "10.5.0.7",
+            "eth1: the tunnel vx7 sends from its address 10.5.0.7; --include eth1 offers it",
+        ),
+        ("10.5.0.8", ""),
+        ("", ""),
+    ],
+)
+def test_a_nic_with_the_source_address_of_a_tunnel_stays(source: str, reason: str) -> None:
+    device = replace(nic("eth1", 3, VF), addresses=(Address("fe80::1/64"), OWN))
+    tunnel = replace(virtual("vx7", 7, "vxlan"), tunnel_source=source)
+    facts = HostFacts((function(VF),), (device, tunnel))
+
+    for include, expected in (((), reason), (("*",), "")):
+        excluded = dict(inventory_from_facts(facts, include=include).excluded)
+        assert excluded.get("pci-0000-8a-00-1", "") == expected
+
+
 def test_what_is_no_guess_cannot_be_included() -> None:
     port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
     port = replace(port, link=replace(port.link, master=4))

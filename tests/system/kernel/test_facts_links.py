@@ -22,7 +22,7 @@ from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute
 from tests.capability import lacking
 from tests.system.kernel import bpf
-from tests.system.kernel.namespaces import open_netns
+from tests.system.kernel.namespaces import add_veth, open_netns
 
 T = TypeVar("T")
 
@@ -31,10 +31,10 @@ class Namespace:
     """A network namespace and what is done inside it."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
 
     def do(self, work: Callable[[], T]) -> T:
-        return run_inside(self._fd, work)
+        return run_inside(self.fd, work)
 
     def run(self, *commands: str) -> None:
         def body() -> None:
@@ -90,6 +90,24 @@ def test_a_link_is_read_as_the_kernel_has_it(netns: Namespace) -> None:
     assert left.sizes.gso == 65536
     assert by_name["lo"].link.loopback
     assert by_name["lo"].link.arphrd == 772
+
+
+@pytest.mark.parametrize("source", ["10.5.0.7", "fd00::7"])
+def test_the_source_address_of_a_tunnel_keeps_its_nic(netns: Namespace, source: str) -> None:
+    with open_netns() as wire:
+        add_veth(netns.fd, "nic1", wire)
+        netns.run(
+            f"ip addr add {source}/24 dev nic1",
+            "ip link add vx0 type vxlan id 6 dstport 4788",
+            f"ip link add vx1 type vxlan id 7 dstport 4789 local {source}",
+        )
+
+        sources = {seen.link.name: seen.tunnel_source for seen in netns.read(links.links)}
+        excluded = dict(netns.scan().excluded)
+
+    assert sources == {"lo": "", "nic1": "", "vx0": "", "vx1": source}
+    assert excluded["nic1"].startswith(f"the tunnel vx1 sends from its address {source}; ")
+    assert "vx0" not in excluded
 
 
 def test_links_come_in_the_order_of_their_indexes(netns: Namespace) -> None:
