@@ -43,7 +43,7 @@ _TABLE: Final = (
         "dranet_nri/__init__.py dranet_nri/errors.py dranet_nri/model dranet_nri/py.typed",
     ),
     ("check pure process host cluster", "dranet_nri/config"),
-    ("check pure process kernel host vm", "dranet_nri/plan dranet_nri/state"),
+    ("check pure process kernel host vm", "dranet_nri/dhcp dranet_nri/plan dranet_nri/state"),
     ("check pure process kernel vm cluster", "dranet_nri/inventory"),
     # The kernel
     ("check pure process kernel host vm", "dranet_nri/facts dranet_nri/kernel dranet_nri/linux"),

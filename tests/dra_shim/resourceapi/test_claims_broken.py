@@ -128,6 +128,7 @@ BROKEN = [
     (claim(config=[opaque({}, requests=["gpu"])]), "no such request; the claim has nic"),
     (claim(config=[opaque({}, requests=["x"])], requests=[]), "no such request; the claim has none"),
     (claim(config=[opaque({"interface": {"mtu": 1}})]), "spec.devices.config[0].opaque.parameters.interface.mtu: 1: must be 68 to"),
+    (claim(config=[opaque({"policy": {"name": "mine"}})]), "parameters.policy: object with name: only a DeviceClass can have a policy; remove it"),
     (device_class(config=[opaque({"interface": {"mtu": 1}})]), "spec.config[0].opaque.parameters.interface.mtu: 1: must be 68 to"),
 ]  # fmt: skip
 
