@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from tests.box.waiting import wait_until
 from tests.system.cluster.api import Api, ApiError, Object
+from tests.system.cluster.crds import CRDS, wait_served
 from tests.system.cluster.workload import NAMESPACES
 
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP: Final = "kubeflow.org"
 VERSION: Final = "v2beta1"
 NAME: Final = f"mpijobs.{GROUP}"
@@ -34,7 +33,7 @@ def install(api: Api) -> None:
     except ApiError as error:
         if error.status != 409:
             raise
-    wait_until("MPIJobs to be served", lambda: _is_established(api.get(f"{CRDS}/{NAME}")))
+    wait_served(api, NAME)
 
 
 def start_workers(api: Api, namespace: str, job: str) -> int:
@@ -67,11 +66,3 @@ def _with_keys(spec: Object, role: str, job: str) -> Object:
     mount = {"name": "ssh-auth", "mountPath": spec["sshAuthMountPath"]}
     pod["containers"][0].setdefault("volumeMounts", []).append(mount)
     return pod
-
-
-def _is_established(crd: Object) -> bool:
-    conditions = {
-        condition["type"]: condition["status"]
-        for condition in crd["status"].get("conditions") or []
-    }
-    return conditions.get("Established") == "True"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.capability import lacking
 from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.crds import apply_crds
 from tests.system.cluster.site import EXAMPLES
 
 CONTROLLERS: Final = ("jobset", "leaderworkerset", "kueue", "kuberay")
@@ -33,9 +34,7 @@ def crds(cluster: ControlPlane) -> None:
     directory = os.environ.get("BOX_CONTROLLER_MANIFESTS")
     if not directory:
         lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
-    files = [f"--filename={directory}/{name}.yaml" for name in CRDS]
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", *files)
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
+    apply_crds(cluster, *(f"{directory}/{name}.yaml" for name in CRDS))
 
 
 def applied(cluster: ControlPlane, text: str) -> str:

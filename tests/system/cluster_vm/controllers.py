@@ -20,6 +20,7 @@ from tests.box.place import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane
+from tests.system.cluster.crds import apply_crds
 from tests.system.cluster.node import Node
 
 HEALTH_PORT: Final = 8081
@@ -141,9 +142,7 @@ def running(
         programs: the directory of the controllers' programs.
         manifests: the directory of their CRDs and webhooks.
     """
-    crds = f"--filename={manifests / controller.name}"
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", crds)
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", crds)
+    apply_crds(cluster, manifests / controller.name)
     program = node.give(programs / controller.name)
     flags = list(controller.flags)
     if controller.configuration:
