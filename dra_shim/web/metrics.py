@@ -32,7 +32,7 @@ class CallCounts:
         """Start at 0."""
         self._calls = Counter(
             "dranet_driver_dra_plugin_requests_total",
-            "Calls of the kubelet; failed if one of its claims was.",
+            "Calls of the kubelet; failed: at least one of its claims failed.",
             ("method", "status"),
             [(method, result) for method in METHODS for result in ("success", "failed")],
         )
@@ -44,22 +44,24 @@ class CallCounts:
         )
         self._claims = Counter(
             "dra_shim_claims_total",
-            "Claims by what became of them; ungated: no container is held back for it; stranded: "
-            "a pod waits in vain for what was prepared for an earlier one.",
+            "Claims by result; prepared_ungated: no container waits for the NICs; stranded: a pod "
+            "waits for a claim that was prepared for an earlier pod.",
             ("result",),
             [(result,) for result in RESULTS],
         )
         self._failures = Counter(
             "dra_shim_claim_failures_total",
-            "Claims that could not be prepared or unprepared, and sweeps for orphans that failed.",
+            "Failed Prepares, Unprepares, releases of profiles and searches for orphaned records.",
             ("method", "kind"),
             [],
         )
-        self._registered = Gauge("dra_shim_registered", "1 while the kubelet has us registered.")
+        self._registered = Gauge(
+            "dra_shim_registered", "1 while the driver is registered at the kubelet."
+        )
         self._registered.set(0)
         self._sockets = Counter(
             "dra_shim_sockets_total",
-            "Sockets for the kubelet that had to be made anew, or could not be.",
+            "Replaced sockets for the kubelet, and failures to replace one.",
             ("result",),
             [("replaced",), ("failed",)],
         )
@@ -128,25 +130,27 @@ class ServerCounts:
         self._wall = wall
         self._devices = Gauge(
             "dranet_driver_published_devices_total",
-            "Devices in the node's slices; rdma: of those that the node offers.",
+            "Devices in the node's ResourceSlices; rdma: offered devices with RDMA.",
             ("feature",),
         )
         self._rdma = 0
         self._at = Gauge(
             "dranet_driver_last_published_time_seconds",
-            "When the server was last known to have all devices, Unix time.",
+            "Unix time of the last complete publication.",
         )
         self._slices = Gauge("dra_shim_slices", "ResourceSlices of the node.")
-        self._writes = Counter("dra_shim_slice_writes_total", "Writes that slices took.")
+        self._writes = Counter("dra_shim_slice_writes_total", "Writes of ResourceSlices.")
         self._refused = Counter(
-            "dra_shim_devices_refused_total", "Devices that the server did not take."
+            "dra_shim_devices_refused_total", "Devices that the API server refused."
         )
         self._lacking = Gauge(
-            "dra_shim_server_lacks_feature", "1 for each feature gate that is off.", ("gate",)
+            "dra_shim_server_lacks_feature",
+            "1 for each required feature gate that the API server has off.",
+            ("gate",),
         )
         self.errors = Counter(
             "dra_shim_api_errors_total",
-            "Requests that failed and are tried again.",
+            "Failed API requests, which are retried.",
             ("part", "kind"),
             [],
         )
@@ -188,14 +192,16 @@ class StatusCounts:
         self._errors = errors
         self._status = Counter(
             "dra_shim_status_applies_total",
-            "Claims whose status was written, refused, or gone.",
+            "Writes of claim status by result; gone: the claim was deleted.",
             ("result",),
             [("applied",), ("refused",), ("gone",), ("not_kept",)],
         )
         self._events = Counter(
-            "dra_shim_events_total", "Events by what became of them.", ("result",),
+            "dra_shim_events_total",
+            "Events by result; lost: not accepted by the API server.",
+            ("result",),
             [("posted",), ("lost",)],
-        )  # fmt: skip
+        )
         self.families = (self._status, self._events)
 
     def on_status(self, notice: status.Notice) -> None:
@@ -231,19 +237,19 @@ class NodeCounts:
         )
         self._looks = Counter(
             "dra_shim_look_troubles_total",
-            "Looks at the node that failed, that the kernel keeps, or without the plugin's facts.",
+            "Scans of the node with a fault, by fault.",
             ("result",),
             [("failed",), ("stuck",), ("untold",)],
         )
         self._deaf = Counter(
             "dra_shim_event_sources_lost_total",
-            "Sources of the kernel's events that are heard no longer.",
+            "Failed sources of kernel events.",
             ("source",),
             [],
         )
         self._parts = Counter(
             "dra_shim_part_failures_total",
-            "Parts of the shim that failed and were begun anew.",
+            "Failed workers of the shim, which were restarted.",
             ("part",),
             [],
         )
