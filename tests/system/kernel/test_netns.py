@@ -20,7 +20,7 @@ from dranet_nri.kernel.netns import (
 )
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import NetnsId
-from tests.system.kernel.descriptors import open_descriptors
+from tests.system.kernel.descriptors import descriptors_before, open_descriptors
 
 NETLINK_ROUTE = 0
 SIOCGSKNS = 0x894C  # linux/sockios.h: the namespace of a socket
@@ -118,7 +118,7 @@ def test_the_descriptor_may_be_closed_while_work_hangs(nsfd: int) -> None:
 
 def test_a_descriptor_that_is_no_network_namespace_cannot_be_entered() -> None:
     fd = os.open("/proc/self/ns/uts", os.O_RDONLY)
-    before = open_descriptors()
+    before = descriptors_before()
 
     with pytest.raises(KernelError) as caught:
         run_inside(fd, inode_here)
@@ -149,7 +149,7 @@ def test_a_socket_belongs_to_the_namespace_and_works_outside(nsfd: int) -> None:
 
 
 def test_a_protocol_that_the_kernel_lacks_is_named(nsfd: int) -> None:
-    before = open_descriptors()
+    before = descriptors_before()
 
     with pytest.raises(KernelError) as caught:
         sockets_in(nsfd, NETLINK_ROUTE, 31)
@@ -232,7 +232,7 @@ def test_what_is_no_network_namespace_has_no_identity(
     path: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     made = str(path(tmp_path))
-    before = open_descriptors()
+    before = descriptors_before()
 
     assert identify(made) is None
     assert open_descriptors() == before
@@ -253,7 +253,7 @@ def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> N
     kernel = NetlinkKernel(host_path=f"/proc/self/fd/{nsfd}")
     netns = kernel.identify(f"/proc/self/fd/{nsfd}")
     assert netns is not None
-    before = open_descriptors()
+    before = descriptors_before()
 
     def cycle(kernel: NetlinkKernel, netns: NetnsId) -> None:
         assert kernel.hold(netns)
@@ -270,7 +270,7 @@ def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> N
 
 def test_a_session_that_cannot_open_leaves_no_descriptor(nsfd: int, no_fork: None) -> None:
     kernel = NetlinkKernel(host_path=f"/proc/self/fd/{nsfd}")
-    before = open_descriptors()
+    before = descriptors_before()
 
     with pytest.raises(KernelError, match="not held"):
         kernel.session(NetnsId("/run/netns/none", 4, 1))

@@ -20,7 +20,7 @@ from dranet_nri.kernel.settings.sysctl import (
 )
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.model import Sysctl
-from tests.system.kernel.descriptors import open_descriptors
+from tests.system.kernel.descriptors import descriptors_before, open_descriptors
 from tests.system.kernel.namespaces import open_netns
 
 
@@ -69,7 +69,7 @@ def test_defaults_are_read_anew_and_ipv6_may_come_late(tmp_path: Path, here: int
 def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
     directory = conf(tmp_path, "ipv4", "default", accept_local="0")
     (directory / "arp_ignore").symlink_to("arp_ignore")  # ELOOP
-    before = open_descriptors()
+    before = descriptors_before()
 
     with pytest.raises(KernelError, match="arp_ignore"):
         SysctlDefaults(str(tmp_path)).read(here)
@@ -87,7 +87,7 @@ def test_a_default_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, her
 
 def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", arp_ignore="1")
-    before = open_descriptors()
+    before = descriptors_before()
     defaults, together = SysctlDefaults(str(tmp_path)), Barrier(8)
 
     with ThreadPoolExecutor(8, initializer=together.wait) as pool:
