@@ -1,4 +1,4 @@
-"""When leases are extended."""
+"""Times at which the daemon extends leases."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a pod's network gets by a lease."""
+"""Address, routes and MTU of a pod's network from a lease."""
 
 from dataclasses import replace
 from errno import EEXIST
