@@ -1,4 +1,4 @@
-"""Command line of `dranet-nri`: its table of verbs."""
+"""Command line of `dranet-nri`: its table of commands."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ PROGRAM: Final = Program(
     name="dranet-nri",
     description="Node network driver: NRI plugin.",
     package="dranet_nri.commands",
-    verbs=(
+    commands=(
         ("inventory", "show the devices that can be claimed, and why others cannot"),
         (
             "status",
@@ -25,7 +25,7 @@ PROGRAM: Final = Program(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit status; without arguments, that of this process."""
+    """Run one command and return the exit status; without arguments, that of this process."""
     if argv is None:
         _leave_out_openssl()
     return PROGRAM.main(sys.argv[1:] if argv is None else argv)

@@ -155,7 +155,7 @@ def explain_all(
     """Return the explanation of each pod; without pods, of the claims.
 
     Args:
-        args: with the flags of this verb.
+        args: with the flags of this command.
         asked: documents with the pods or claims.
         documents: these and all others.
 

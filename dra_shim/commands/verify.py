@@ -1,4 +1,4 @@
-"""The verb `verify`: measures the network that pods get by claims, and judges it."""
+"""Command `verify`: measures the network that pods get by claims, and judges it."""
 
 import argparse
 import os
@@ -33,7 +33,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     bars = "; ".join(f"{name} ({unit}: {text})" for name, (unit, _, text) in BARS.items())
     bars = bars.replace("%", "%%")  # for argparse
     parser.add_argument("--full", action="store_true",

@@ -40,7 +40,7 @@ _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
 class DeviceKind(StrEnum):
-    """Kind of a device for the subcommands."""
+    """Kind of a device for the commands."""
 
     GPU = "gpu"
     NIC = "nic"

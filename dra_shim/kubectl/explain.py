@@ -1,4 +1,4 @@
-"""The subcommand `explain`: whether a pod, a job or manifests can have their claims, and where.
+"""Command `explain`: whether a pod, a job or manifests can have their claims, and where.
 
 It has the answers of `dra-shim explain`, and looks for the node itself.
 """
@@ -39,7 +39,7 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommand's flags."""
+    """Add the flags of the command."""
     known = ", ".join(KINDS)
     parser.add_argument(
         "target", metavar="POD|JOB|FILE",

@@ -1,4 +1,4 @@
-"""The verb `doctor`: problems of this node that block devices for pods, with remedies.
+"""Command `doctor`: problems of this node that block devices for pods, with remedies.
 
 Rules:
 1. It changes nothing. Devices are opened briefly, each in a child process; --no-probe opens none.
@@ -50,7 +50,7 @@ _KINDS: Final = (  # kind of character device, its module, how bad its lack is, 
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
     parser.add_argument("--proc", type=Path, default=Path("/proc"), help="mount of procfs")
     parser.add_argument("--dev", type=Path, default=Path("/dev"), help="the host's /dev")

@@ -1,4 +1,4 @@
-"""The verb `healthz`: liveness and readiness of the plugin on this node, for exec probes."""
+"""Command `healthz`: liveness and readiness of the plugin on this node, for exec probes."""
 
 import argparse
 from pathlib import Path
@@ -16,7 +16,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
     parser.add_argument(
         "--ready",

@@ -2,7 +2,7 @@
 
 Rules:
 1. The shim writes allocations, the plugin attachments. A lock file serializes the processes of one
-   owner (the shim and its command-line verbs).
+   owner (the shim and its commands).
 2. An unusable record is never overwritten, reset or deleted. A corrupt one is moved to
    `quarantine/` under a unique name. One of another version stays, and put is refused. The only
    writer of a directory writes the record that it has in memory again.

@@ -292,7 +292,7 @@ def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: Sta
     assert kept.text.startswith("its record cannot be used, and pod ai/train still has its devices")
 
 
-# --------------------------------------------------------------------------- the verb
+# --------------------------------------------------------------------------- the command
 
 
 def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(

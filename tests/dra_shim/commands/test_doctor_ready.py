@@ -144,7 +144,7 @@ def test_an_address_that_cannot_be_asked_is_no_answer(host: str) -> None:
     assert finding.text.startswith("[::1]:1") is (host == "::")
 
 
-# --------------------------------------------------------------------------- the verb
+# --------------------------------------------------------------------------- the command
 
 
 class Ready(BaseHTTPRequestHandler):

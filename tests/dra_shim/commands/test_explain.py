@@ -138,9 +138,9 @@ class Shim:
         }.items():
             (home / name).write_text(text, "utf-8")
 
-    def run(self, verb: str, *arguments: str) -> Ended:
+    def run(self, command: str, *arguments: str) -> Ended:
         places = ("--class", "classes.yaml", "--state-dir", "state", "--run-dir", "run")
-        return called(main, verb, *arguments, *places, home=self.home)
+        return called(main, command, *arguments, *places, home=self.home)
 
     def explain(self, *arguments: str) -> Ended:
         return self.run("explain", *arguments)

@@ -187,7 +187,7 @@ def test_without_pyverbs_none_can_be_opened() -> None:
     assert found.text.startswith("not asked: pyverbs is not installed")
 
 
-# --------------------------------------------------------------------------- the verb
+# --------------------------------------------------------------------------- the command
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def places(tmp_path: Path) -> tuple[str, ...]:
 
 
 def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, str]]:
-    """Run the verb; return its status, and what it says by subject."""
+    """Run the command; return its status, and what it says by subject."""
     code = main(["doctor", "--output", "json", *flags])
     found = json.loads(capsys.readouterr().out)["findings"]
     return code, {finding["subject"]: f"{finding['grade']} {finding['text']}" for finding in found}

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 
 
 def probed(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
-    """Run the verb; return its status and its line."""
+    """Run the command; return its status and its line."""
     status = main(["healthz", "--run-dir", str(run), *flags])
     return status, capsys.readouterr().out.rstrip("\n")
 

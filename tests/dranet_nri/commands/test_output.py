@@ -1,4 +1,4 @@
-"""Output of verbs for names and reasons that others chose."""
+"""Output of commands for names and reasons that others chose."""
 
 import sys
 from collections.abc import Callable
@@ -56,11 +56,11 @@ def shims_error() -> None:
     shim(["validate", "/dev/null/" + NASTY])
 
 
-@pytest.mark.parametrize("verb", [inventory, doctor, plugins_error, shims_error])
+@pytest.mark.parametrize("command", [inventory, doctor, plugins_error, shims_error])
 def test_no_verb_prints_what_a_terminal_would_act_on(
-    verb: Callable[[], None], capfd: pytest.CaptureFixture[str]
+    command: Callable[[], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    verb()
+    command()
 
     out, err = capfd.readouterr()
     printed = (out + err).replace("\n", "")

@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def shown(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
-    """Run the verb; return its status and what it printed."""
+    """Run the command; return its status and what it printed."""
     places = ("--run-dir", str(run), "--allocations-dir", str(run.parent / "allocations"))
     code = main(["status", *places, *flags])
     return code, capsys.readouterr().out

@@ -324,7 +324,7 @@ def test_what_a_pod_should_know_is_logged_with_its_attach(
 
 
 def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    """Return what the verb prints of a plugin that is at work."""
+    """Return what the command prints of a plugin that is at work."""
     beat(node.root / "run")
     capsys.readouterr()
     directories = ("--allocations-dir", str(node.root / "allocations"))
