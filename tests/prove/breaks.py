@@ -120,7 +120,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a device is called home without looking",
         _PATIENCE,
-        "home = is_restored(wanted, observed)",
+        "home = is_restored(desired, observed)",
         "home = True",
         f"{_TEST_DETACH}::test_a_device_that_is_nowhere_is_waited_for",
     ),
@@ -368,7 +368,7 @@ _RDMA: Final = (
     Break(
         "RDMA devices stay in the pod, and it is called home",
         _PLANNER,
-        "    if why_rdma_not_restored(wanted.rdma, observed.rdma):\n        return False\n",
+        "    if why_rdma_not_restored(desired.rdma, observed.rdma):\n        return False\n",
         "",
         f"{_TEST_HOME}::test_a_device_that_does_not_move_home_keeps_its_record",
     ),

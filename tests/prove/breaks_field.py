@@ -46,10 +46,10 @@ FIELD: Final = (
     Break(
         "hardware is identified by its settable address before its permanent one",
         "dranet_nri/kernel/find_link.py",
-        "        lambda _, link: known.has_perm_mac(link),\n"
-        "        lambda _, link: known.has_mac(link),\n",
-        "        lambda _, link: known.has_mac(link),\n"
-        "        lambda _, link: known.has_perm_mac(link),\n",
+        "        lambda _, link: identity.has_perm_mac(link),\n"
+        "        lambda _, link: identity.has_mac(link),\n",
+        "        lambda _, link: identity.has_mac(link),\n"
+        "        lambda _, link: identity.has_perm_mac(link),\n",
         "tests/system/kernel/test_locate.py"
         "::test_of_several_ports_it_is_the_one_that_the_record_was_made_for",
     ),
@@ -95,14 +95,14 @@ FIELD: Final = (
     Break(
         "a link that cannot leave its namespace is attached",
         _HOST,
-        "pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
+        "pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
         "pinned=False",
         f"{_TEST_HOST}::test_a_link_that_cannot_leave_its_namespace_is_pinned",
     ),
     Break(
         "a port of an embedded switch is attached",
         _HOST,
-        "port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME))",
+        "port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME))",
         'port_name=""',
         f"{_TEST_HOST}::test_the_port_of_a_switch_is_named",
     ),
@@ -197,7 +197,7 @@ FIELD: Final = (
     Break(
         "a virtual NIC that a daemon renames as it returns is reported as gone",
         "dranet_nri/kernel/observe.py",
-        '                or seen.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
+        '                or dumped.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
         "  # a daemon may rename it\n",
         "",
         "tests/system/kernel/test_grabbed.py"

@@ -34,20 +34,20 @@ def clock() -> Clock:
 def bell(clock: Clock) -> ReconcileSchedule:
     """Return a bell whose first round is over."""
     made = ReconcileSchedule(SWEEP_S, clock)
-    assert made.left_s() == 0, "the first round comes at once"
+    assert made.remaining_s() == 0, "the first round comes at once"
     made.begin()
     made.settle(pending=False)
     return made
 
 
 def test_without_news_and_trouble_the_sweep_comes(bell: ReconcileSchedule) -> None:
-    assert bell.left_s() == SWEEP_S
+    assert bell.remaining_s() == SWEEP_S
 
 
 def test_news_are_looked_at_at_once(bell: ReconcileSchedule) -> None:
     bell.request_now()
 
-    assert bell.left_s() == 0
+    assert bell.remaining_s() == 0
 
 
 def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None:
@@ -55,7 +55,7 @@ def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None
     bell.request_now()
     bell.settle(pending=False)
 
-    assert bell.left_s() == 0
+    assert bell.remaining_s() == 0
 
 
 def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
@@ -64,16 +64,18 @@ def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
     bell.begin()
     bell.note_kernel_event()
     bell.settle(pending=False)
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
     bell.begin()
     bell.note_kernel_event()
     bell.settle(pending=False)
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "a round without trouble echoes nothing"
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S), (
+        "a round without trouble echoes nothing"
+    )
 
     bell.begin()
     bell.settle(pending=False)
-    assert bell.left_s() == SWEEP_S, "it is looked at once"
+    assert bell.remaining_s() == SWEEP_S, "it is looked at once"
 
 
 def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
@@ -87,19 +89,19 @@ def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
     bell.note_kernel_event()
     bell.settle(pending=True)
 
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
 def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
     bell: ReconcileSchedule,
 ) -> None:
     bell.note_kernel_event()
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
     bell.begin()
     bell.settle(pending=False)
 
-    assert bell.left_s() == SWEEP_S
+    assert bell.remaining_s() == SWEEP_S
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
         bell.begin()
         stirred(bell)  # of the round's own making
         bell.settle(pending=True)
-        delays.append(bell.left_s())
+        delays.append(bell.remaining_s())
 
     assert delays[:3] == pytest.approx([FIRST_DELAY_S, 2 * FIRST_DELAY_S, 4 * FIRST_DELAY_S])
     assert delays[-1] == SWEEP_S
@@ -123,17 +125,17 @@ def test_new_trouble_does_not_wait_for_the_old(bell: ReconcileSchedule, clock: C
     for _ in range(12):
         bell.begin()
         bell.settle(pending=True)
-    assert bell.left_s() == SWEEP_S
+    assert bell.remaining_s() == SWEEP_S
 
     bell.request_soon()
 
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
     clock.now += FIRST_DELAY_S / 2
     bell.request_soon()
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
     bell.begin()
     bell.settle(pending=True)
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
 
 
 def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: ReconcileSchedule) -> None:
@@ -141,7 +143,7 @@ def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: ReconcileSche
         bell.begin()
         bell.settle(pending=pending)
 
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
 def test_who_waits_for_the_sweep_is_woken_by_news() -> None:

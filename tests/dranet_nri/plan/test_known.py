@@ -86,7 +86,7 @@ def test_a_device_is_known_by_what_its_record_tells(
 
 
 @pytest.mark.parametrize(
-    ("link", "is_it"),
+    ("link", "is_same"),
     [
         (VETH, True),
         (replace(VETH, mac=OTHER_MAC), True),
@@ -96,8 +96,8 @@ def test_a_device_is_known_by_what_its_record_tells(
     ],
     ids=["the same", "of another address", "of another index", "of neither", "of another kind"],
 )
-def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None:  # noqa: FBT001 - the expectation
-    assert KNOWN.is_it(link) is is_it
+def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_same: bool) -> None:  # noqa: FBT001 - the expectation
+    assert KNOWN.is_same(link) is is_same
 
 
 @pytest.mark.parametrize(
