@@ -76,7 +76,7 @@ FIELD: Final = (
         _GUARD,
         "        if reason:",
         "        if reason and index is not None:",
-        "tests/dranet_nri/attach/checks/test_guard.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/checks/test_guard.py::test_compromised_shim_cannot_attach_an_unpublished_device",
     ),
     Break(
         "a NIC below a tunnel of the node is published",
@@ -154,7 +154,7 @@ FIELD: Final = (
         "for device in devices[::-1]]",
         "for device in devices][::-1]",
         "tests/dranet_nri/attach/execution/test_executor_detach.py"
-        "::test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach",
+        "::test_devices_of_a_claim_are_detached_in_reverse_order_of_attach",
     ),
     Break(
         "of a link with many altnames a part is read",

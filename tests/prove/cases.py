@@ -128,7 +128,9 @@ CASES: Final = (
     Case(
         "14 a RoCE NIC without an address in the pod",
         "a warning: it has no routable GID",
-        (f"{_PLUGIN}/attach/test_rdma_files.py::test_roce_without_a_routed_gid_is_told",),
+        (
+            f"{_PLUGIN}/attach/test_rdma_files.py::test_roce_without_a_routable_gid_is_reported_as_a_warning",
+        ),
     ),
     Case(
         "15 --move-ib-interfaces=false",
@@ -198,7 +200,7 @@ CASES: Final = (
         "the reason says how to find the namespace",
         (
             f"{_PLUGIN}/attach/execution/test_executor_detach.py"
-            "::test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look",
+            "::test_c07_lost_virtual_device_is_reported_with_the_command_that_finds_it",
         ),
     ),
     Case(
@@ -307,14 +309,14 @@ CASES: Final = (
         "the container does not start, with the reason",
         (
             f"{_PLUGIN}/attach/test_rdma_files.py"
-            "::test_a_device_that_no_container_could_use_is_refused",
+            "::test_rdma_device_without_a_uverbs_file_is_refused",
         ),
     ),
     Case(
         "r2 two ports of one RDMA device",
         "each claim keeps its port",
         (
-            f"{_PLUGIN}/attach/execution/test_executor_ports.py::test_two_claims_of_one_pod_each_keep_their_port",
+            f"{_PLUGIN}/attach/execution/test_executor_ports.py::test_two_claims_of_one_pod_are_verified_by_their_own_port",
         ),
     ),
 )

@@ -12,7 +12,7 @@ REPORTED: Final = (
         "dranet_nri/attach/checks/guard.py",
         "        if reason:\n",
         "        if False:\n",
-        "tests/dranet_nri/attach/checks/test_guard.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/checks/test_guard.py::test_compromised_shim_cannot_attach_an_unpublished_device",
     ),
     Break(
         "a route with another leg is taken for the host's",
