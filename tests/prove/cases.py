@@ -93,9 +93,9 @@ CASES: Final = (
         (
             f"{_PLUGIN}/config/test_clashes.py::test_what_one_device_can_have_is_for_one_device",
             f"{_SHIM}/commands/test_allocate.py"
-            "::test_one_name_for_several_devices_is_refused_and_explained",
+            "::test_interface_name_for_several_devices_is_refused_and_explained",
             f"{_SHIM}/commands/test_allocate.py"
-            "::test_one_name_for_two_claims_of_a_pod_is_refused_whenever_they_come",
+            "::test_interface_name_used_by_two_claims_of_a_pod_is_refused",
         ),
     ),
     Case(
@@ -121,8 +121,8 @@ CASES: Final = (
         "the message writes the selector",
         (
             f"{_SHIM}/cel/test_mistaken.py"
-            "::test_the_language_of_the_filter_is_told_with_the_selector_s",
-            f"{_SHIM}/cel/test_mistaken.py::test_what_a_device_lacks_may_be_misspelt",
+            "::test_filter_expression_is_reported_with_its_selector_form",
+            f"{_SHIM}/cel/test_mistaken.py::test_similar_attribute_name_is_suggested",
         ),
     ),
     Case(
@@ -142,7 +142,7 @@ CASES: Final = (
         "explain says that the pair need not share a root",
         (
             f"{_SHIM}/commands/test_explain.py"
-            "::test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1",
+            "::test_unsatisfiable_claim_shows_the_differing_values_and_exits_with_1",
         ),
     ),
     Case(
