@@ -135,21 +135,21 @@ _NO_NIC_LOST: Final = (
         _ATTACHER,
         "if record.is_away:",
         "if False:",
-        f"{_TEST_PLUGIN}::test_a_device_that_does_not_come_home_is_never_forgotten",
+        f"{_TEST_PLUGIN}::test_device_that_cannot_be_restored_keeps_its_record",
     ),
     Break(
         "a pod is given what another one holds",
         _ATTACHER,
         "                check_not_owned(pod, claims, self.attachments.all(), self.live)\n",
         "",
-        f"{_TEST_PLUGIN}::test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
+        f"{_TEST_PLUGIN}::test_forged_record_for_an_owned_nic_is_refused_with_the_owner",
     ),
     Break(
         "a released claim is taken from the pod that runs",
         "dranet_nri/attach/reconciler.py",
         "if record.phase is not Phase.ATTACHED and missing:",
         "if missing:",
-        f"{_TEST_PLUGIN}::test_an_allocation_that_disappears_is_no_reason_to_detach",
+        f"{_TEST_PLUGIN}::test_removed_allocation_does_not_detach_a_running_pod",
     ),
     Break(
         "a cut list of pods is taken for the whole",
@@ -165,7 +165,7 @@ _NO_NIC_LOST: Final = (
         "for index in _reachable(by_index, root, below):",
         "for index in ():",
         "tests/dranet_nri/inventory/test_exclusions.py"
-        "::test_the_ports_of_a_bridge_uplink_are_excluded_down_to_the_nic",
+        "::test_bridge_uplink_excludes_its_ports_down_to_the_nic",
     ),
 )
 
@@ -177,7 +177,7 @@ _FAIL_CLOSED: Final = (
         _ATTACHER,
         "if pod.sandbox_id in self.live:",
         "if True:",
-        f"{_TEST_GATE_ORDER}::test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach",
+        f"{_TEST_GATE_ORDER}::test_gate_is_not_opened_for_a_sandbox_that_ended_during_its_attach",
     ),
     Break(
         "a container starts with the files of its pod's former sandbox",
@@ -185,21 +185,21 @@ _FAIL_CLOSED: Final = (
         "if path != pod.netns_path:",
         "if False:",
         "tests/dranet_nri/hooks/test_admission.py"
-        "::test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again",
+        "::test_container_with_files_of_an_earlier_sandbox_is_retried",
     ),
     Break(
         "the gate opens before the result is recorded",
         _ATTACHER,
         "self.gate.close(claim.claim.uid)",
         "self.open_gate(claim, _blank(pod, netns, claim))",
-        f"{_TEST_RACES}::test_the_gate_is_shut_while_an_attach_is_at_work",
+        f"{_TEST_RACES}::test_gate_is_closed_during_an_attach",
     ),
     Break(
         "the gate is open while the NIC leaves",
         _ATTACHER,
         "close_error = self.gate.try_close(attachment.claim.uid)",
         'close_error = ""',
-        f"{_TEST_GATE_ORDER}::test_the_gate_is_shut_before_a_nic_leaves_its_pod",
+        f"{_TEST_GATE_ORDER}::test_gate_is_closed_before_the_nic_leaves_its_pod",
     ),
     Break(
         "the gate opens before the files that it names are there",
@@ -210,7 +210,7 @@ _FAIL_CLOSED: Final = (
         "            cdi_spec(allocation, attachment, directory, options),\n"
         "        )\n"
         "        for request in requests:\n",
-        f"{_TEST_GATE}::test_opening_writes_the_spec_last",
+        f"{_TEST_GATE}::test_open_writes_the_spec_last",
     ),
     Break(
         "the gate's files go before the gate",
@@ -219,7 +219,7 @@ _FAIL_CLOSED: Final = (
         "        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)\n",
         "        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)\n"
         "        remove(self.fs, self.spec_path(claim_uid), durable=False)\n",
-        f"{_TEST_GATE}::test_closing_removes_the_spec_first_and_leaves_nothing",
+        f"{_TEST_GATE}::test_close_removes_the_spec_first_and_leaves_no_files",
     ),
     Break(
         "a container is created without its NIC",
@@ -227,21 +227,21 @@ _FAIL_CLOSED: Final = (
         "        refuse_unattached(pod, container, uids, records)\n",
         "",
         "tests/dranet_nri/hooks/test_trouble.py"
-        "::test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_lists",
+        "::test_container_with_the_claim_file_is_refused_without_the_nic",
     ),
     Break(
         "a pod on the host's network gets the host's NIC",
         "dranet_nri/attach/sandboxes.py",
         "if kernel.is_host(netns):",
         "if False:",
-        f"{_TEST_CASES}::test_case_42_a_host_network_pod_with_a_claim_is_refused",
+        f"{_TEST_CASES}::test_case_42_host_network_pod_with_a_claim_is_refused",
     ),
     Break(
         "a pod whose attach failed is accepted, and nobody is told",
         _PLUGIN,
         "return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS",
         "return False",
-        f"{_TEST_PLUGIN}::test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds",
+        f"{_TEST_PLUGIN}::test_sandbox_is_accepted_after_three_rejections_with_a_closed_gate",
     ),
 )
 
@@ -382,15 +382,14 @@ _RDMA: Final = (
         _ATTACHER,
         "self.open_gate(allocation, current)",
         "self.open_gate(allocation, attachment)",
-        f"{_TEST_PLUGIN_RDMA}::test_the_containers_files_follow_when_their_numbers_change",
+        f"{_TEST_PLUGIN_RDMA}::test_device_files_follow_changed_device_numbers",
     ),
     Break(
         "a pod keeps the name of a shared RDMA device's file, which may be another's by now",
         "dranet_nri/attach/checks/verify.py",
         "if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):",
         "if False:",
-        f"{_TEST_PLUGIN_RDMA}"
-        "::test_a_shared_device_whose_driver_is_reloaded_is_missed_until_it_is_back",
+        f"{_TEST_PLUGIN_RDMA}::test_shared_device_is_missing_while_its_driver_is_reloaded",
     ),
 )
 

@@ -40,8 +40,7 @@ FIELD: Final = (
         "dranet_nri/model/network.py",
         "        if route.partial or route.metric == best[route.family]\n",
         "        if not route.partial and route.metric == best[route.family]\n",
-        "tests/dranet_nri/inventory/test_uplinks.py"
-        "::test_partial_default_routes_are_of_uplinks_beside_the_whole_one",
+        "tests/dranet_nri/inventory/test_uplinks.py::test_partial_default_routes_add_uplinks",
     ),
     Break(
         "hardware is identified by its settable address before its permanent one",
@@ -61,7 +60,7 @@ FIELD: Final = (
         "    if address.version == 6:\n"
         "        network.network_address = address\n"
         "    return network",
-        "tests/dranet_nri/config/test_network.py::test_every_supported_field_is_read_into_its_canonical_form",
+        "tests/dranet_nri/config/test_network.py::test_every_supported_field_is_parsed_into_its_canonical_form",
     ),
     Break(
         "the deadline of a hook counts from its submission, not its arrival",
@@ -83,49 +82,49 @@ FIELD: Final = (
         _HAZARDS,
         "        or carried.get(device.link.index)\n",
         "",
-        "tests/dranet_nri/inventory/test_build.py::test_the_nic_below_a_tunnel_of_the_node_is_excluded",
+        "tests/dranet_nri/inventory/test_build.py::test_nic_below_a_tunnel_of_the_node_is_excluded",
     ),
     Break(
         "--include does not match the PCI function of a NIC",
         _HAZARDS,
         "device.link.name, device.pci, device.link.parent",
         "device.link.name, device.link.parent",
-        f"{_TEST_GUESSES}::test_a_nic_is_included_by_its_function_or_its_parent",
+        f"{_TEST_GUESSES}::test_include_matches_a_nic_by_its_function_or_its_parent",
     ),
     Break(
         "a link that cannot leave its namespace is attached",
         _HOST,
         "pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
         "pinned=False",
-        f"{_TEST_HOST}::test_a_link_that_cannot_leave_its_namespace_is_pinned",
+        f"{_TEST_HOST}::test_link_with_an_immutable_namespace_is_pinned",
     ),
     Break(
         "a port of an embedded switch is attached",
         _HOST,
         "port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME))",
         'port_name=""',
-        f"{_TEST_HOST}::test_the_port_of_a_switch_is_named",
+        f"{_TEST_HOST}::test_port_name_of_a_switch_port_is_read",
     ),
     Break(
         "a kernel that reports no parents makes every device unknown at attach",
         _HOST,
         "parents = {} if has_parents else sysfs_parents(sys_root, links)",
         "parents: Parents = {}",
-        f"{_TEST_HOST}::test_where_the_kernel_tells_no_parent_sysfs_does",
+        f"{_TEST_HOST}::test_parent_is_read_from_sysfs_if_the_kernel_does_not_report_it",
     ),
     Break(
         "a failure to list TCX programs is taken for none",
         _PRIVILEGED,
         "if error.code != EPERM:",
         "if False:",
-        f"{_TEST_PRIVILEGED}::test_another_failure_is_not_taken_for_no_programs",
+        f"{_TEST_PRIVILEGED}::test_other_error_on_programs_is_raised",
     ),
     Break(
         "a plugin without a capability reports no TCX programs",
         _PRIVILEGED,
         "return PrivilegedFacts(bpf.tcx_names(), _above())",
         "return read_allowed_facts()",
-        f"{_TEST_PRIVILEGED}::test_the_plugin_takes_no_refusal_for_no_programs",
+        f"{_TEST_PRIVILEGED}::test_plugin_raises_eperm_on_programs",
     ),
     Break(
         "two devices of a pod get one route with one metric",

@@ -71,7 +71,7 @@ CASES: Final = (
         "it is withheld; --include offers it",
         (
             f"{_PLUGIN}/inventory/test_guesses.py"
-            "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
+            "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
             f"{_KERNEL}/test_policy.py::test_a_rule_is_told_with_the_links_of_its_table",
         ),
     ),
@@ -80,18 +80,18 @@ CASES: Final = (
         "rails are offered, or the reason names --uplink-interfaces",
         (
             f"{_PLUGIN}/inventory/test_uplinks.py"
-            "::test_a_route_that_a_router_advertised_counts_where_nothing_else_tells",
+            "::test_advertised_default_route_counts_only_without_other_evidence",
             f"{_PLUGIN}/inventory/test_uplinks.py"
-            "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
+            "::test_advertised_default_route_is_ignored_beside_the_node_address",
             f"{_PLUGIN}/inventory/test_uplinks.py"
-            "::test_an_advertised_uplink_says_how_to_name_others",
+            "::test_reason_of_an_advertised_uplink_names_the_flag",
         ),
     ),
     Case(
         "07 one name or address for a count",
         "validate, allocate and Prepare refuse it",
         (
-            f"{_PLUGIN}/config/test_clashes.py::test_what_one_device_can_have_is_for_one_device",
+            f"{_PLUGIN}/config/test_clashes.py::test_value_for_one_device_conflicts_on_several_devices",
             f"{_SHIM}/commands/test_allocate.py"
             "::test_interface_name_for_several_devices_is_refused_and_explained",
             f"{_SHIM}/commands/test_allocate.py"
@@ -160,7 +160,7 @@ CASES: Final = (
     Case(
         "19 no PCI ID database",
         "doctor warns, and says what to install",
-        (f"{_PLUGIN}/commands/test_doctor.py::test_names_that_no_database_tells_are_warned_of",),
+        (f"{_PLUGIN}/commands/test_doctor.py::test_missing_pci_id_database_is_reported",),
     ),
     Case(
         "20 interface.acceptRA",
@@ -176,9 +176,9 @@ CASES: Final = (
         "the NIC is withheld with the reason",
         (
             f"{_PLUGIN}/inventory/test_exclusions.py"
-            "::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+            "::test_nic_whose_move_would_disconnect_other_links_is_excluded",
             f"{_PLUGIN}/inventory/test_exclusions.py"
-            "::test_what_carries_a_link_of_another_namespace_says_so",
+            "::test_nic_below_a_link_of_another_namespace_is_excluded",
             f"{_KERNEL}/test_elsewhere.py::test_links_that_were_made_in_pods_are_told",
         ),
     ),
@@ -245,10 +245,7 @@ CASES: Final = (
     Case(
         "c19 an RLIMIT_MEMLOCK of the runtime's own",
         "a warning",
-        (
-            f"{_PLUGIN}/hooks/test_conformance.py"
-            "::test_a_little_memlock_of_the_runtimes_own_is_told",
-        ),
+        (f"{_PLUGIN}/hooks/test_conformance.py::test_low_memlock_limit_of_the_runtime_is_logged",),
     ),
     Case(
         "c20 a daemon that acts on the NIC at once",
@@ -271,7 +268,7 @@ CASES: Final = (
     Case(
         "c38 a pod of a VM runtime",
         "it is refused with the remedy",
-        (f"{_PLUGIN}/hooks/test_conformance.py::test_a_pod_with_a_kernel_of_its_own_is_refused",),
+        (f"{_PLUGIN}/hooks/test_conformance.py::test_pod_with_a_vm_runtime_handler_is_refused",),
     ),
     Case(
         "c51 sysctls of the NIC",
@@ -295,13 +292,13 @@ CASES: Final = (
         "each is a device of its own, or is withheld with the reason",
         (
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_representors_and_subfunctions_do_not_take_the_functions_name",
+            "::test_representors_and_subfunctions_do_not_get_the_name_of_the_function",
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_representors_that_an_old_kernel_numbers_are_left_out",
+            "::test_representors_numbered_by_an_old_kernel_are_excluded",
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_two_ports_of_a_function_are_two_devices_whichever_is_at_home",
+            "::test_two_ports_of_a_function_keep_their_names_while_one_is_in_a_pod",
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_functions_for_userspace_or_without_driver_are_excluded",
+            "::test_functions_for_userspace_or_without_a_driver_are_excluded",
         ),
     ),
     Case(

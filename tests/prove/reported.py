@@ -70,7 +70,7 @@ REPORTED: Final = (
         _SAFETY,
         "        if elsewhere.get(lower):\n",
         "        if False:\n",
-        "tests/dranet_nri/inventory/test_exclusions.py::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+        "tests/dranet_nri/inventory/test_exclusions.py::test_nic_whose_move_would_disconnect_other_links_is_excluded",
     ),
     Break(
         "a NIC is published that policy routing uses for others' packets",
@@ -78,7 +78,7 @@ REPORTED: Final = (
         "if link.index in rule.links and",
         "if False and",
         "tests/dranet_nri/inventory/test_guesses.py"
-        "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
+        "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
     ),
     Break(
         "router advertisements make uplinks of rails beside the node's own link",
@@ -86,6 +86,6 @@ REPORTED: Final = (
         "frozenset() if firm or reached else",
         "frozenset() if firm else",
         "tests/dranet_nri/inventory/test_uplinks.py"
-        "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
+        "::test_advertised_default_route_is_ignored_beside_the_node_address",
     ),
 )
