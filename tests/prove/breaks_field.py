@@ -33,7 +33,7 @@ FIELD: Final = (
         "partial(_put_back if beside else _put, netlink, what)",
         "partial(_put, netlink, what)",
         "tests/system/kernel/test_far_gateways.py"
-        "::test_a_route_comes_back_whose_gateway_lost_its_network",
+        "::test_route_with_an_unreachable_gateway_is_restored",
     ),
     Break(
         "the NIC of a split default route is published",
@@ -49,8 +49,7 @@ FIELD: Final = (
         "        lambda _, link: known.has_mac(link),\n",
         "        lambda _, link: known.has_mac(link),\n"
         "        lambda _, link: known.has_perm_mac(link),\n",
-        "tests/system/kernel/test_locate.py"
-        "::test_of_several_ports_it_is_the_one_that_the_record_was_made_for",
+        "tests/system/kernel/test_locate.py::test_recorded_port_is_found_among_several",
     ),
     Break(
         "an IPv6 route of a claim keeps its host bits",
@@ -160,8 +159,7 @@ FIELD: Final = (
         "dranet_nri/linux/netlink/socket.py",
         "    return sock.recv(max(length, BUFFER_LEN))\n",
         "    return sock.recv(min(length, BUFFER_LEN))\n",
-        "tests/system/kernel/test_large_links.py"
-        "::test_a_link_with_all_the_names_that_linux_lets_it_have_is_read",
+        "tests/system/kernel/test_large_links.py::test_link_with_the_maximum_of_altnames_is_read",
     ),
     Break(
         "the CDI id of a prepared claim changes with the boot",
@@ -200,7 +198,7 @@ FIELD: Final = (
         "  # a daemon may rename it\n",
         "",
         "tests/system/kernel/test_grabbed.py"
-        "::test_c20_a_nic_that_a_daemon_acts_on_at_once_is_restored",
+        "::test_c20_nic_changed_by_a_daemon_at_its_return_is_restored",
     ),
     *REPORTED,
 )

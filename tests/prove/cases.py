@@ -42,10 +42,10 @@ CASES: Final = (
         "02 rails with routes of one destination and metric",
         "every route is back, and every NIC is free at once",
         (
-            f"{_KERNEL}/test_equal_routes.py::test_the_nics_of_one_claim_get_their_routes_back",
-            f"{_KERNEL}/test_equal_routes.py::test_the_nics_of_two_pods_get_their_routes_back",
+            f"{_KERNEL}/test_equal_routes.py::test_routes_of_the_nics_of_one_claim_are_restored",
+            f"{_KERNEL}/test_equal_routes.py::test_routes_of_the_nics_of_two_pods_are_restored",
             f"{_KERNEL}/test_equal_routes.py"
-            "::test_a_route_that_equals_the_uplinks_comes_back_behind_it",
+            "::test_route_equal_to_that_of_the_uplink_is_restored_behind_it",
         ),
     ),
     Case(
@@ -53,8 +53,8 @@ CASES: Final = (
         "inherited IPv6 is left out with a warning, claimed IPv6 is switched on",
         (
             f"{_KERNEL}/test_inherited.py"
-            "::test_without_ipv6_in_the_pod_that_of_the_host_is_left_out_and_told",
-            f"{_KERNEL}/test_inherited.py::test_claimed_ipv6_is_switched_on_for_the_link_alone",
+            "::test_ipv6_of_the_host_is_omitted_with_a_warning_in_a_pod_without_ipv6",
+            f"{_KERNEL}/test_inherited.py::test_claimed_ipv6_is_enabled_on_the_link_only",
         ),
     ),
     Case(
@@ -62,8 +62,8 @@ CASES: Final = (
         "it gets the next metric, with a warning; routes[].metric is kept",
         (
             f"{_KERNEL}/test_taken_routes.py"
-            "::test_claimed_default_routes_stand_by_and_the_cnis_is_used",
-            f"{_KERNEL}/test_taken_routes.py::test_the_metric_of_a_claim_is_kept",
+            "::test_claimed_default_route_has_a_higher_metric_than_that_of_the_cni",
+            f"{_KERNEL}/test_taken_routes.py::test_claimed_metric_is_kept",
         ),
     ),
     Case(
@@ -72,7 +72,7 @@ CASES: Final = (
         (
             f"{_PLUGIN}/inventory/test_guesses.py"
             "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
-            f"{_KERNEL}/test_policy.py::test_a_rule_is_told_with_the_links_of_its_table",
+            f"{_KERNEL}/test_policy.py::test_policy_rule_is_read_with_the_links_of_its_table",
         ),
     ),
     Case(
@@ -150,11 +150,11 @@ CASES: Final = (
         "a warning in the pod; the route is whole on the host again",
         (
             f"{_KERNEL}/test_inherited.py"
-            "::test_a_multipath_route_over_several_nics_of_a_pod_is_told",
+            "::test_multipath_route_over_several_nics_of_a_pod_is_reported",
             f"{_KERNEL}/test_equal_routes.py"
-            "::test_a_multipath_route_over_two_nics_of_a_claim_is_whole_again",
+            "::test_multipath_route_over_two_nics_of_a_claim_is_restored",
             f"{_KERNEL}/test_equal_routes.py"
-            "::test_an_ipv6_multipath_route_gets_its_leg_back_while_another_one_is_away",
+            "::test_ipv6_multipath_route_gets_its_nexthop_back_while_another_is_missing",
         ),
     ),
     Case(
@@ -167,8 +167,7 @@ CASES: Final = (
         "0 to 2 are taken and set in the pod",
         (
             f"{_PLUGIN}/config/test_network.py",
-            f"{_KERNEL}/test_inherited.py"
-            "::test_router_advertisements_are_accepted_as_the_claim_says",
+            f"{_KERNEL}/test_inherited.py::test_accept_ra_is_set_as_claimed",
         ),
     ),
     Case(
@@ -179,21 +178,21 @@ CASES: Final = (
             "::test_nic_whose_move_would_disconnect_other_links_is_excluded",
             f"{_PLUGIN}/inventory/test_exclusions.py"
             "::test_nic_below_a_link_of_another_namespace_is_excluded",
-            f"{_KERNEL}/test_elsewhere.py::test_links_that_were_made_in_pods_are_told",
+            f"{_KERNEL}/test_elsewhere.py::test_upper_links_created_in_pods_are_reported",
         ),
     ),
     Case(
         "c03 addresses, routes and rules of every kind",
         "they arrive as what they are, and come home whole",
         (
-            f"{_KERNEL}/test_inherited.py::test_addresses_arrive_as_what_they_are",
-            f"{_KERNEL}/test_home.py::test_routes_come_home_with_all_that_they_had",
+            f"{_KERNEL}/test_inherited.py::test_inherited_addresses_keep_their_flags_and_peers",
+            f"{_KERNEL}/test_home.py::test_routes_are_restored_with_all_attributes",
         ),
     ),
     Case(
         "c05 subnet addresses of IPv6",
         "no route is there twice; every connected route comes home",
-        (f"{_KERNEL}/test_home.py::test_every_address_comes_home_with_its_connected_route",),
+        (f"{_KERNEL}/test_home.py::test_every_address_is_restored_with_its_connected_route",),
     ),
     Case(
         "c07 a NIC in a namespace that a process keeps",
@@ -207,8 +206,8 @@ CASES: Final = (
         "c09 dumps of a namespace that changes",
         "a dump is repeated after growing pauses, within a bound of time",
         (
-            f"{_KERNEL}/test_rtnetlink.py::test_a_dump_is_repeated_after_pauses_that_grow",
-            f"{_KERNEL}/test_rtnetlink.py::test_a_dump_that_is_interrupted_for_ever_is_an_error",
+            f"{_KERNEL}/test_rtnetlink.py::test_interrupted_dump_is_repeated_with_growing_delays",
+            f"{_KERNEL}/test_rtnetlink.py::test_permanently_interrupted_dump_is_an_error",
         ),
     ),
     Case(
@@ -230,16 +229,16 @@ CASES: Final = (
         "it comes home",
         (
             f"{_KERNEL}/test_home.py"
-            "::test_a_link_local_address_comes_home_where_the_kernel_makes_none",
+            "::test_link_local_address_is_restored_if_the_kernel_generates_none",
         ),
     ),
     Case(
         "c18 496 alternative names",
         "the NIC comes home, and no other link is hidden",
         (
-            f"{_KERNEL}/test_large_links.py::test_a_device_comes_home_whatever_names_its_pod_gave",
+            f"{_KERNEL}/test_large_links.py::test_device_is_restored_with_any_altnames_from_its_pod",
             f"{_KERNEL}/test_large_links.py"
-            "::test_an_inventory_of_a_node_with_such_a_link_is_that_of_any_other",
+            "::test_inventory_is_unchanged_by_a_link_with_many_altnames",
         ),
     ),
     Case(
@@ -255,14 +254,14 @@ CASES: Final = (
     Case(
         "c24 links that are no wires",
         "they go in and come home as they were",
-        (f"{_KERNEL}/test_home.py::test_c24_a_link_that_is_no_wire_goes_in_and_is_restored",),
+        (f"{_KERNEL}/test_home.py::test_c24_link_that_is_not_ethernet_is_attached_and_restored",),
     ),
     Case(
         "c26 one hardware address for two pods",
         "both have it, and come home with their own",
         (
             f"{_KERNEL}/test_names_in_pod.py"
-            "::test_c26_nics_of_two_pods_with_one_hardware_address_come_home_with_their_own",
+            "::test_c26_nics_with_one_claimed_address_are_restored_with_their_own",
         ),
     ),
     Case(
@@ -274,8 +273,8 @@ CASES: Final = (
         "c51 sysctls of the NIC",
         "all come home but those that are listed",
         (
-            f"{_KERNEL}/test_home.py::test_sysctls_that_a_move_resets_come_home",
-            f"{_KERNEL}/test_home.py::test_every_file_of_a_link_is_restored_or_listed",
+            f"{_KERNEL}/test_home.py::test_sysctls_reset_by_a_move_are_restored",
+            f"{_KERNEL}/test_home.py::test_every_sysctl_file_of_a_link_is_restored_or_listed",
         ),
     ),
     Case(
@@ -283,8 +282,8 @@ CASES: Final = (
         "it attaches and comes home",
         (
             f"{_KERNEL}/test_taken_routes.py"
-            "::test_the_documented_claim_of_dranet_attaches_and_comes_home",
-            f"{_KERNEL}/test_taken_routes.py::test_a_route_to_the_network_of_its_own_address",
+            "::test_documented_claim_of_dranet_is_attached_and_restored",
+            f"{_KERNEL}/test_taken_routes.py::test_route_to_the_network_of_its_own_address_gets_the_next_metric",
         ),
     ),
     Case(

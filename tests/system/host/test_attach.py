@@ -41,7 +41,7 @@ __all__ = [
 
 
 @pytest.mark.timeout(300)
-def test_fifty_cycles_leave_the_host_and_the_plugin_as_they_were(
+def test_fifty_cycles_leave_the_host_and_the_plugin_unchanged(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     looked: list[Held] = []
