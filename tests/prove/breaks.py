@@ -72,7 +72,7 @@ _TRANSACTIONS: Final = (
         "dranet_nri/component/files.py",
         "        fs.write(staged, data, mode, durable=durable)\n        fs.replace(staged, path)\n",
         "        fs.unlink(path)\n        fs.write(path, data, mode, durable=durable)\n",
-        "tests/dranet_nri/state/test_files.py::test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails",
+        "tests/dranet_nri/state/test_files.py::test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else",
     ),
     Break(
         "a record of a newer version is accepted",
@@ -80,7 +80,7 @@ _TRANSACTIONS: Final = (
         "if version == VERSION:",
         "if version >= VERSION:",
         "tests/dranet_nri/state/test_corrupt.py"
-        "::test_a_newer_record_stays_in_place_and_is_not_written_over",
+        "::test_newer_record_stays_in_place_and_is_not_overwritten",
     ),
     Break(
         "a record that could not be read is forgotten",
@@ -88,7 +88,7 @@ _TRANSACTIONS: Final = (
         "if now is None or not now.unread:",
         "if True:",
         "tests/dranet_nri/state/test_unread.py"
-        "::test_a_record_that_could_not_be_opened_is_read_without_a_further_event",
+        "::test_record_that_could_not_be_opened_is_read_without_a_further_event",
     ),
 )
 
@@ -157,7 +157,7 @@ _NO_NIC_LOST: Final = (
         "        if piece.more:",
         "        if False:",
         "tests/dranet_nri/nri/test_session.py"
-        "::test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more",
+        "::test_case_35_parts_form_one_list_and_each_is_answered_with_its_more_flag",
     ),
     Break(
         "a NIC below the node's uplink can be claimed",
@@ -254,7 +254,7 @@ _RUNTIME: Final = (
         "BUDGET_SHARE: Final = 0.8",
         "BUDGET_SHARE: Final = 1.2",
         "tests/dranet_nri/nri/test_connection_deadlines.py"
-        "::test_case_21_the_deadline_is_four_fifths_of_the_timeout_after_the_arrival",
+        "::test_case_21_deadline_is_four_fifths_of_the_timeout_after_arrival",
     ),
     Break(
         "a list whose answer left too late is trusted",
@@ -262,7 +262,7 @@ _RUNTIME: Final = (
         "self._clock() > arrival + event.timeout_nano / 1e9",
         "False",
         "tests/dranet_nri/nri/test_connection_link.py"
-        "::test_case_36_a_list_whose_answer_left_too_late_is_dropped_with_the_connection",
+        "::test_case_36_list_with_a_late_answer_is_dropped_with_the_connection",
     ),
     Break(
         "hooks of one sandbox overtake each other",
@@ -270,15 +270,14 @@ _RUNTIME: Final = (
         "async with queue.turn:",
         "if True:",
         "tests/dranet_nri/nri/test_connection_hooks.py"
-        "::test_case_44_hooks_of_one_sandbox_run_in_the_order_they_came_and_all_are_answered",
+        "::test_case_44_hooks_of_one_sandbox_run_in_order_and_are_all_answered",
     ),
     Break(
         "a list of any size is decoded",
         _SESSION,
         "if self._entries > self._max_entries:",
         "if False:",
-        "tests/dranet_nri/nri/test_session.py"
-        "::test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection",
+        "tests/dranet_nri/nri/test_session.py::test_list_above_the_entry_limit_ends_the_connection",
     ),
 )
 
@@ -325,7 +324,7 @@ _RDMA: Final = (
         _PLANNER,
         "else (*moves, *rest)",
         "else (*rest, *moves)",
-        f"{_TEST_PLAN}::test_into_the_pod_goes_the_rdma_device_before_its_net_device",
+        f"{_TEST_PLAN}::test_rdma_device_is_moved_to_the_pod_before_its_net_device",
     ),
     Break(
         "a NIC takes the software RDMA device on it along, for good",
@@ -340,21 +339,21 @@ _RDMA: Final = (
         _PLANNER,
         "return any(isinstance(op, MoveRdma) for op in ops)",
         "return False",
-        f"{_TEST_PLAN}::test_a_move_that_makes_the_net_device_anew_ends_the_plan",
+        f"{_TEST_PLAN}::test_move_that_recreates_the_net_device_ends_the_plan",
     ),
     Break(
         "an RDMA device that was made anew is waited for in vain",
         _PLAN_RDMA,
         "if not _recreated(before, observed):",
         "if True:",
-        f"{_TEST_PLAN}::test_home_is_where_it_was_or_where_its_driver_made_it_anew",
+        f"{_TEST_PLAN}::test_rdma_device_is_restored_with_its_index_or_recreated",
     ),
     Break(
         "an RDMA device under another one's index is taken for it",
         _PLAN_RDMA,
         "            and (device.node_guid == link.node_guid or device.name == link.name)\n",
         "",
-        f"{_TEST_PLAN}::test_a_device_that_is_nowhere_is_refused_with_a_remedy",
+        f"{_TEST_PLAN}::test_missing_rdma_device_is_refused_with_the_remedy",
     ),
     Break(
         "an RDMA device does not get its name back",

@@ -66,8 +66,7 @@ FIELD: Final = (
         "dranet_nri/nri/stub/dispatcher.py",
         "deadline_of(event.call, arrival)",
         "deadline_of(event.call, self._clock())",
-        "tests/dranet_nri/nri/test_connection_link.py"
-        "::test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later",
+        "tests/dranet_nri/nri/test_connection_link.py::test_hook_deadline_counts_from_arrival",
     ),
     Break(
         "a device without a net device is not checked at attach",
@@ -130,21 +129,21 @@ FIELD: Final = (
         "dranet_nri/plan/routes/conflicts.py",
         "        places.given.add(place)\n",
         "",
-        f"{_TEST_BESIDE}::test_a_later_device_gets_the_next_metric",
+        f"{_TEST_BESIDE}::test_later_device_gets_the_next_metric",
     ),
     Break(
         "the connected route of an address has no metric of the address",
         "dranet_nri/plan/routes/comparison.py",
         "address.metric or (IP6",
         "(IP6",
-        f"{_TEST_BESIDE}::test_the_route_of_an_address_has_the_metric_of_the_address",
+        f"{_TEST_BESIDE}::test_implied_route_has_the_metric_of_its_address",
     ),
     Break(
         "a deprecated address of the host becomes permanent in the pod",
         "dranet_nri/plan/inherit.py",
         'return "it is deprecated" if address.preferred_s == 0 else ""',
         'return ""',
-        "tests/dranet_nri/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+        "tests/dranet_nri/plan/test_network.py::test_temporary_addresses_are_omitted_with_a_warning",
     ),
     Break(
         "the devices of a claim return in the order of their attach",

@@ -215,8 +215,8 @@ CASES: Final = (
         "inherited IPv6 is left out with a warning, claimed IPv6 is refused",
         (
             f"{_PLUGIN}/plan/test_network_mtu.py"
-            "::test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told",
-            f"{_PLUGIN}/plan/test_network_mtu.py::test_ipv6_that_a_small_mtu_takes_away_is_refused",
+            "::test_inherited_ipv6_address_below_the_minimum_mtu_is_omitted_with_a_warning",
+            f"{_PLUGIN}/plan/test_network_mtu.py::test_ipv6_configuration_below_the_minimum_mtu_is_refused",
         ),
     ),
     Case(

@@ -14,11 +14,11 @@ from tests.box.attach import (
     links_in,
     remove,
     start_pod,
-    test_a_plugin_restart_leaves_running_pods_alone,
-    test_a_runtime_that_restarts_with_pods_alive_costs_no_nic,
-    test_nics_come_with_their_addresses_and_go_home_as_they_were,
+    test_container_waits_after_the_plugin_was_killed_in_the_hook,
+    test_nics_are_attached_with_their_addresses_and_restored,
     test_parameters_of_the_claim_are_applied,
-    test_with_the_plugin_killed_in_the_hook_the_container_waits,
+    test_plugin_restart_does_not_affect_running_pods,
+    test_runtime_restart_keeps_the_nics_of_running_pods,
 )
 from tests.box.claims import allocate, release
 from tests.box.cri import ContainerSpec, Cri, Pod
@@ -30,11 +30,11 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 __all__ = [
-    "test_a_plugin_restart_leaves_running_pods_alone",
-    "test_a_runtime_that_restarts_with_pods_alive_costs_no_nic",
-    "test_nics_come_with_their_addresses_and_go_home_as_they_were",
+    "test_container_waits_after_the_plugin_was_killed_in_the_hook",
+    "test_nics_are_attached_with_their_addresses_and_restored",
     "test_parameters_of_the_claim_are_applied",
-    "test_with_the_plugin_killed_in_the_hook_the_container_waits",
+    "test_plugin_restart_does_not_affect_running_pods",
+    "test_runtime_restart_keeps_the_nics_of_running_pods",
 ]
 
 
