@@ -1,4 +1,4 @@
-"""What the probe says of a heartbeat, be it well, old, of another boot, or none."""
+"""Probe results for a heartbeat that is fresh, stale, of another boot, or missing."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def probed(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[
     return status, capsys.readouterr().out.rstrip("\n")
 
 
-def test_a_plugin_that_is_well_passes_both_probes(
+def test_healthy_plugin_passes_both_probes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path)
@@ -28,7 +28,7 @@ def test_a_plugin_that_is_well_passes_both_probes(
     assert probed(tmp_path, capsys, "--ready") == (0, "ok")
 
 
-def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
+def test_stale_heartbeat_fails_with_its_age(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, beat_s=ago(40))
@@ -40,7 +40,7 @@ def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
     assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
 
 
-def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
+def test_disconnected_plugin_is_alive_and_not_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, serving=False, trouble="/run/nri.sock: No such file")
@@ -52,7 +52,7 @@ def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
     )
 
 
-def test_a_plugin_that_nobody_answered_yet_is_not_ready(
+def test_plugin_without_an_answer_from_the_runtime_is_not_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, serving=False)
@@ -72,7 +72,7 @@ def test_a_plugin_that_nobody_answered_yet_is_not_ready(
     ],
     ids=["hangs", "late", "boot"],
 )
-def test_what_a_restart_may_help_fails_the_probe(
+def test_state_that_a_restart_can_repair_fails_the_liveness_probe(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     changed: dict[str, float | None],
@@ -86,7 +86,7 @@ def test_what_a_restart_may_help_fails_the_probe(
     assert said in line
 
 
-def test_a_stuck_thread_is_told_and_fails_no_probe(
+def test_hung_thread_is_reported_and_passes_the_probe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
@@ -97,7 +97,7 @@ def test_a_stuck_thread_is_told_and_fails_no_probe(
     )
 
 
-def test_a_stuck_thread_of_no_claim_is_told_without_one(
+def test_hung_thread_without_a_claim_is_reported_without_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, stuck=(HungCall(ago(312), "", "ask for TCX programs"),))
@@ -107,7 +107,7 @@ def test_a_stuck_thread_of_no_claim_is_told_without_one(
     assert (status, said) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
 
 
-def test_no_heartbeat_at_all_is_said_with_the_place(
+def test_missing_heartbeat_is_reported_with_the_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, said = probed(tmp_path, capsys)
@@ -134,7 +134,7 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
         (json.dumps({**WELL, **NO_ROUND, "stuck": [{"since_s": 1}]}), "not a heartbeat"),
     ],
 )
-def test_what_is_no_heartbeat_is_said(
+def test_invalid_heartbeat_file_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
     (tmp_path / heartbeat.NAME).write_text(text)
@@ -147,7 +147,7 @@ def test_what_is_no_heartbeat_is_said(
 
 
 @pytest.mark.parametrize("age", ["0", "-1", "nan"])
-def test_an_age_must_be_above_0(
+def test_max_age_must_be_above_0(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], age: str
 ) -> None:
     assert main(["healthz", "--run-dir", str(tmp_path), f"--max-age={age}"]) == 1

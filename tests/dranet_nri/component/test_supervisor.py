@@ -1,4 +1,4 @@
-"""Parts of a daemon: what one meets keeps no other from work."""
+"""Workers of a daemon: the failure of one does not affect the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 @dataclass
 class Scripted:
-    """A part that ends as it is told, and counts how often it was begun."""
+    """A worker that ends on request, and counts its starts."""
 
     name: str
     begun: int = 0
@@ -93,7 +93,7 @@ def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
     return asyncio.run(play())
 
 
-def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
+def test_failed_worker_is_restarted_and_others_are_not_affected() -> None:
     async def scene(stage: Scene) -> None:
         await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "ValueError: bad news"}
@@ -108,7 +108,7 @@ def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
     assert (stage.good.cancelled, stage.bad.cancelled) == (1, 1)
 
 
-def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
+def test_worker_that_returns_is_restarted() -> None:
     async def scene(stage: Scene) -> None:
         await stage.fail(None, FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "RuntimeError: ended by itself"}
@@ -116,7 +116,7 @@ def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
     played(scene)
 
 
-def test_pauses_double_up_to_a_minute_and_begin_anew_after_a_steady_time() -> None:
+def test_delays_double_up_to_a_minute_and_restart_after_a_steady_time() -> None:
     async def scene(stage: Scene) -> None:
         pauses = [FIRST_PAUSE_S * 2**power for power in range(6)] + [LONGEST_PAUSE_S] * 2
         for pause_s in pauses:

@@ -1,4 +1,4 @@
-"""When the daemon reconciles, with its clock in the test's hands."""
+"""Schedule of reconcile passes, on a clock that the test sets."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SWEEP_S = 60.0
 
 
 class Clock:
-    """Stands still until told."""
+    """A clock that is advanced by the test only."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -40,17 +40,17 @@ def bell(clock: Clock) -> ReconcileSchedule:
     return made
 
 
-def test_without_news_and_trouble_the_sweep_comes(bell: ReconcileSchedule) -> None:
+def test_resync_is_due_without_other_events(bell: ReconcileSchedule) -> None:
     assert bell.remaining_s() == SWEEP_S
 
 
-def test_news_are_looked_at_at_once(bell: ReconcileSchedule) -> None:
+def test_requested_reconcile_is_due_at_once(bell: ReconcileSchedule) -> None:
     bell.request_now()
 
     assert bell.remaining_s() == 0
 
 
-def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None:
+def test_request_during_a_pass_starts_the_next_pass(bell: ReconcileSchedule) -> None:
     bell.begin()
     bell.request_now()
     bell.settle(pending=False)
@@ -58,7 +58,7 @@ def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None
     assert bell.remaining_s() == 0
 
 
-def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
+def test_kernel_event_during_a_pass_is_processed_soon_after_it(
     bell: ReconcileSchedule,
 ) -> None:
     bell.begin()
@@ -78,7 +78,7 @@ def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
     assert bell.remaining_s() == SWEEP_S, "it is looked at once"
 
 
-def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
+def test_kernel_event_during_a_long_backoff_is_processed_soon(
     bell: ReconcileSchedule,
 ) -> None:
     for _ in range(12):
@@ -92,7 +92,7 @@ def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
     assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
-def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
+def test_kernel_event_between_passes_needs_one_pass(
     bell: ReconcileSchedule,
 ) -> None:
     bell.note_kernel_event()
@@ -107,7 +107,7 @@ def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
 @pytest.mark.parametrize(
     "stirred", [ReconcileSchedule.request_soon, ReconcileSchedule.note_kernel_event]
 )
-def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
+def test_pending_work_is_retried_with_growing_delays(
     bell: ReconcileSchedule, stirred: Callable[[ReconcileSchedule], None]
 ) -> None:
     delays = []
@@ -121,7 +121,9 @@ def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
     assert delays[-1] == SWEEP_S
 
 
-def test_new_trouble_does_not_wait_for_the_old(bell: ReconcileSchedule, clock: Clock) -> None:
+def test_new_event_does_not_wait_for_the_backoff_of_pending_work(
+    bell: ReconcileSchedule, clock: Clock
+) -> None:
     for _ in range(12):
         bell.begin()
         bell.settle(pending=True)
@@ -138,7 +140,7 @@ def test_new_trouble_does_not_wait_for_the_old(bell: ReconcileSchedule, clock: C
     assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
 
 
-def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: ReconcileSchedule) -> None:
+def test_new_pending_work_is_retried_soon(bell: ReconcileSchedule) -> None:
     for pending in (True, True, False, True):
         bell.begin()
         bell.settle(pending=pending)
@@ -146,7 +148,7 @@ def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: ReconcileSche
     assert bell.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
-def test_who_waits_for_the_sweep_is_woken_by_news() -> None:
+def test_wait_for_the_resync_ends_on_a_request() -> None:
     async def scene() -> None:
         bell = ReconcileSchedule(SWEEP_S, Clock())
         await bell.wait()

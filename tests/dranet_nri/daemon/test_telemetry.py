@@ -1,4 +1,4 @@
-"""What the daemon writes for probes and for Prometheus, read by another process: this one."""
+"""Heartbeat and metrics of the daemon, read by another process."""
 
 import asyncio
 from pathlib import Path
@@ -32,7 +32,7 @@ def probed(site: Site, *flags: str) -> tuple[int, str]:
 
 
 def numbers(site: Site) -> Scrape:
-    """Return what the daemon has written last."""
+    """Return the metrics that the daemon wrote last."""
     return Scrape((site.run / "metrics.prom").read_text())
 
 
@@ -53,7 +53,7 @@ async def until_ready(site: Site, *, ready: bool) -> str:
     return said
 
 
-def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
+def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
@@ -72,7 +72,7 @@ def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
     assert scrape.value("dranet_nri_process_start_time_seconds") > 1.6e9
 
 
-def test_hooks_are_counted_as_they_were_answered(site: Site) -> None:
+def test_hooks_are_counted_by_result(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:

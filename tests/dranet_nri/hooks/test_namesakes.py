@@ -1,4 +1,4 @@
-"""A pod and a claim made anew under their old names while the old one's kernel work hangs."""
+"""Recreated pods and claims of the same name while work on the earlier ones hangs."""
 
 import asyncio
 import threading
@@ -50,7 +50,7 @@ def allocate(node: Node, pod: Pod, number: int, uid: str) -> Allocation:
     return named
 
 
-def test_a_claim_comes_home_while_that_of_the_same_name_before_it_hangs(node: Node) -> None:
+def test_claim_is_restored_while_an_earlier_claim_of_the_same_name_hangs(node: Node) -> None:
     old, new = web(node, "one"), web(node, "two")
     first, second = allocate(node, old, 1, OLD), allocate(node, new, 2, NEW)
     node.run_pod(old)
@@ -74,7 +74,7 @@ def test_a_claim_comes_home_while_that_of_the_same_name_before_it_hangs(node: No
     assert node.at_home(2)
 
 
-def test_a_pod_is_attached_late_while_the_attach_of_its_name_before_it_hangs(node: Node) -> None:
+def test_pod_is_attached_while_an_earlier_pod_of_the_same_name_hangs(node: Node) -> None:
     old, new = web(node, "one"), web(node, "two")
     allocate(node, old, 1, OLD)
     working = node.plugin.attacher.executor

@@ -30,7 +30,7 @@ def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...]
         ("dummy7", "dummy", ""),
     ],
 )
-def test_an_overlay_is_the_node_s_unless_it_is_included(name: str, kind: str, said: str) -> None:
+def test_overlay_is_excluded_unless_it_is_included(name: str, kind: str, said: str) -> None:
     assert excluded_by(virtual(name, 7, kind)) == said
     assert excluded_by(virtual(name, 7, kind), include=("eth*", name)) == ""
 
@@ -56,7 +56,7 @@ OWN = Address("10.5.0.7/24")
         pytest.param(PolicyRoute(2, frozenset({4}), "10.5.0.77/32"), False, id="another NIC's"),
     ],
 )
-def test_a_nic_that_policy_routing_uses_for_others_is_the_node_s(
+def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
     *, rule: PolicyRoute, kept: bool
 ) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(OWN,))
@@ -71,7 +71,7 @@ def test_a_nic_that_policy_routing_uses_for_others_is_the_node_s(
 @pytest.mark.parametrize(
     ("pci", "parent"), [pytest.param(VF, "", id="function"), pytest.param("", VF, id="parent")]
 )
-def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) -> None:
+def test_include_matches_a_nic_by_its_function_or_its_parent(pci: str, parent: str) -> None:
     device = nic("eth1", 3, VF)
     device = replace(device, pci=pci, link=replace(device.link, parent=parent))
     rule = PolicyRoute(2, frozenset({3}), "10.7.0.1/32")
@@ -91,7 +91,7 @@ def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) 
         ("", ""),
     ],
 )
-def test_a_nic_with_the_source_address_of_a_tunnel_stays(source: str, reason: str) -> None:
+def test_nic_with_the_source_address_of_a_tunnel_is_excluded(source: str, reason: str) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(Address("fe80::1/64"), OWN))
     tunnel = replace(virtual("vx7", 7, "vxlan"), tunnel_source=source)
     facts = HostFacts((function(VF),), (device, tunnel))
@@ -101,7 +101,7 @@ def test_a_nic_with_the_source_address_of_a_tunnel_stays(source: str, reason: st
         assert excluded.get("pci-0000-8a-00-1", "") == expected
 
 
-def test_what_is_no_guess_cannot_be_included() -> None:
+def test_include_does_not_override_a_definite_exclusion() -> None:
     port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
     port = replace(port, link=replace(port.link, master=4))
     facts = HostFacts((function(VF),), (port, bridge), (), (DefaultRoute(4, 0, (4,)),))

@@ -1,4 +1,4 @@
-"""A session and a runtime in memory that talk."""
+"""A session and a runtime in memory, and the exchange of their bytes."""
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.nri.wire.messages import MAX_ENTRIES

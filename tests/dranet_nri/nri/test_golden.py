@@ -37,7 +37,7 @@ def test_every_golden_file_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_golden_bytes_mean_what_their_note_says(name: str) -> None:
+def test_golden_bytes_decode_to_their_description(name: str) -> None:
     data, meaning = golden(name)
     said = meaning["message"]
 
@@ -56,11 +56,11 @@ def test_golden_bytes_mean_what_their_note_says(name: str) -> None:
     assert MESSAGES[name].FromString(payload) == json_format.ParseDict(said, MESSAGES[name]())
 
 
-def test_registration_is_the_golden_one() -> None:
+def test_registration_equals_the_golden_file() -> None:
     assert PluginSession("rdma", "45", 5).data_to_send() == golden("register-request")[0]
 
 
-def test_fake_runtime_answers_and_configures_as_the_golden_one() -> None:
+def test_fake_runtime_answers_and_configures_as_the_golden_files() -> None:
     runtime = FakeRuntime()
     runtime.receive(golden("register-request")[0])
     timeout = golden("configure-request")[1]["message"]["timeout_nano"]
@@ -80,7 +80,7 @@ def test_fake_runtime_answers_and_configures_as_the_golden_one() -> None:
     assert runtime.data_to_send() == golden("configure-request")[0]
 
 
-def test_answers_are_the_golden_ones() -> None:
+def test_answers_equal_the_golden_files() -> None:
     server = ttrpc.TtrpcServer(
         messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS
     )

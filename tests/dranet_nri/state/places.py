@@ -1,4 +1,4 @@
-"""Directories of records as the tests of stores and readers meet them."""
+"""Directories of records for the tests of stores and readers."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""A writer killed at any moment: no reader sees half a record, no acknowledged write is lost."""
+"""A writer killed at any moment: records are complete, and acknowledged writes are kept."""
 
 import os
 import random
@@ -57,7 +57,7 @@ def last_acknowledged(pipe: int) -> int:
     return int.from_bytes(said[-ACKNOWLEDGED:])
 
 
-def test_a_killed_writer_tears_nothing_and_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+def test_killed_writer_corrupts_no_record_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
     dice = random.Random(2026)
     highest = -1
     with AllocationReader(tmp_path, owner=ME) as reader:

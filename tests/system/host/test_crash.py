@@ -29,7 +29,7 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         ("left parameters", After.LISTED, 1, "move link"),  # out behind our back, then in again
     ],
 )
-def test_a_plugin_killed_in_the_middle_costs_neither_pod_nor_host_anything(
+def test_plugin_killed_at_any_step_loses_no_device(
     stage: Stage, name: str, after: After, last: int, event: str
 ) -> None:
     rehearsed(stage, shape(name))

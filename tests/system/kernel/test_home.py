@@ -1,4 +1,4 @@
-"""What the kernel makes of a plan home beyond what plans see: the connected routes."""
+"""Effects of a restore on the real kernel, connected routes included."""
 
 import json
 import os
@@ -145,7 +145,7 @@ LEFT_BY_PODS = (
 )
 
 
-def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_next_pod(
+def test_link_settings_of_a_pod_reach_neither_the_host_nor_the_next_pod(
     host: Host,
 ) -> None:
     before, dad = link_of(host), host.sysctl("accept_dad")
@@ -161,7 +161,7 @@ def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_nex
     assert host.sysctl("accept_dad") == dad
 
 
-def test_what_the_kernel_brings_home_with_the_device_is_taken_off_there(host: Host) -> None:
+def test_link_settings_returned_by_the_kernel_are_reset_on_the_host(host: Host) -> None:
     before = link_of(host)
     snapshot = attach(host)
     for words in LEFT_BY_PODS:
@@ -174,7 +174,7 @@ def test_what_the_kernel_brings_home_with_the_device_is_taken_off_there(host: Ho
     assert link_of(host) == before
 
 
-def test_what_the_host_had_on_the_device_is_there_again(host: Host) -> None:
+def test_link_settings_of_the_host_are_restored(host: Host) -> None:
     for words in LEFT_BY_PODS:
         host.ip("link", "set", "eth1", *words)
     host.attach_xdp(XdpMode.GENERIC)
@@ -235,7 +235,7 @@ SYSCTLS = (
 )
 
 
-def test_sysctls_that_a_move_resets_come_home(host: Host) -> None:
+def test_sysctls_reset_by_a_move_are_restored(host: Host) -> None:
     for family, key, value in SYSCTLS:
         assert host.sysctl(key, family=family) != value
         assert host.sysctl(key, value, family) == value
@@ -254,7 +254,7 @@ NOT_RESTORED = {"mtu", "mc_forwarding", "stable_secret"}
 SEEN_TWICE = {"base_reachable_time", "retrans_time", "unres_qlen"}
 
 
-def test_every_file_of_a_link_is_restored_or_listed(host: Host) -> None:
+def test_every_sysctl_file_of_a_link_is_restored_or_listed(host: Host) -> None:
     for family in RESET_BY_A_MOVE:
         files = {
             *(path.name for path in Path(f"/proc/sys/net/{family}/conf/lo").iterdir()),
@@ -266,7 +266,7 @@ def test_every_file_of_a_link_is_restored_or_listed(host: Host) -> None:
     assert {sysctl.key for sysctl in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()
 
 
-def test_a_link_local_address_comes_home_where_the_kernel_makes_none(host: Host) -> None:
+def test_link_local_address_is_restored_if_the_kernel_generates_none(host: Host) -> None:
     before = host.ip("-6", "address", "show", "dev", "eth1", "scope", "link")
     assert "fe80::" in before
     host.sysctl("addr_gen_mode", "1")
@@ -279,7 +279,7 @@ def test_a_link_local_address_comes_home_where_the_kernel_makes_none(host: Host)
     assert host.sysctl("addr_gen_mode") == "1"
 
 
-def test_stable_privacy_comes_home_with_its_secret(host: Host) -> None:
+def test_stable_privacy_is_restored_with_its_secret(host: Host) -> None:
     secret = "2001:0db8:0000:0000:0000:0000:0000:0007"
     host.sysctl("stable_secret", secret)
     assert host.sysctl("addr_gen_mode") == "2"
@@ -301,7 +301,7 @@ ROUTES = (
 )
 
 
-def test_routes_come_home_with_all_that_they_had(host: Host) -> None:
+def test_routes_are_restored_with_all_attributes(host: Host) -> None:
     for route in ROUTES:
         host.ip("route", "add", *route.split(), "dev", "eth1")
     before = host.ip("-d", "route", "show", "dev", "eth1"), host.ip("-6", "route", "show")
@@ -316,7 +316,7 @@ def test_routes_come_home_with_all_that_they_had(host: Host) -> None:
     assert without_clocks(after) == without_clocks(before)
 
 
-def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
+def test_every_address_is_restored_with_its_connected_route(host: Host) -> None:
     before = host.connected()
     assert {"10.0.0.0/24", "10.0.1.0/24", "2001:db8:1::/64", "2001:db8:2::/64"} <= before
     snapshot = attach(host)
@@ -326,7 +326,7 @@ def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
     assert host.connected() == before
 
 
-def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
+def test_nic_is_found_among_more_links_than_the_dump_limit(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = attach(host)
@@ -366,7 +366,7 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
         ),
     ],
 )
-def test_c24_a_link_that_is_no_wire_goes_in_and_is_restored(
+def test_c24_link_that_is_not_ethernet_is_attached_and_restored(
     host: Host, make: tuple[str, ...]
 ) -> None:
     key = DeviceKey("", "", "odd0")

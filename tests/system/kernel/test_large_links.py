@@ -83,7 +83,7 @@ def flood(nsfd: int, link: str, count: int = MOST) -> None:
     run_inside(nsfd, run)
 
 
-def test_a_link_with_all_the_names_that_linux_lets_it_have_is_read(node: Node) -> None:
+def test_link_with_the_maximum_of_altnames_is_read(node: Node) -> None:
     flood(node.host, "eth1")
 
     with closing(run_inside(node.host, open_here)) as netlink:
@@ -94,14 +94,14 @@ def test_a_link_with_all_the_names_that_linux_lets_it_have_is_read(node: Node) -
     assert link_from(found["eth1"]).mtu == 1500
 
 
-def test_an_inventory_of_a_node_with_such_a_link_is_that_of_any_other(node: Node) -> None:
+def test_inventory_is_unchanged_by_a_link_with_many_altnames(node: Node) -> None:
     before = run_inside(node.host, scan)
     flood(node.host, "eth1")
 
     assert run_inside(node.host, scan) == before
 
 
-def test_an_event_about_such_a_link_is_about_it(node: Node) -> None:
+def test_event_of_a_link_with_many_altnames_is_decoded(node: Node) -> None:
     flood(node.host, "eth1")
     with closing(run_inside(node.host, open_here)) as netlink:
         (index,) = (seen.index for seen in dump_links(netlink, "host") if seen.name == "eth1")
@@ -113,7 +113,7 @@ def test_an_event_about_such_a_link_is_about_it(node: Node) -> None:
 
 
 @pytest.mark.parametrize("flooded", ["net1", "lo"])
-def test_a_device_comes_home_whatever_names_its_pod_gave(node: Node, flooded: str) -> None:
+def test_device_is_restored_with_any_altnames_from_its_pod(node: Node, flooded: str) -> None:
     with closing(node.kernel.session(node.netns)) as session:
         before = session.observe(KEY, "net1").host
         assert before is not None
@@ -135,7 +135,7 @@ def test_a_device_comes_home_whatever_names_its_pod_gave(node: Node, flooded: st
 
 
 class Refusing(RtnetlinkSocket):
-    """A kernel that makes no message of one of its links, as of one with megabytes of names."""
+    """A kernel that cannot encode one of its links, such as one with megabytes of names."""
 
     refused = 0
 
@@ -146,7 +146,7 @@ class Refusing(RtnetlinkSocket):
         return super().dump(what, kind, body, most)
 
     def get(self, what: str, kind: int, body: bytes) -> bytes:
-        """Refuse to tell of that link."""
+        """Refuse a query of that link."""
         if INFO.unpack_from(body)[2] == self.refused:
             raise KernelError(what, EMSGSIZE)
         return super().get(what, kind, body)
@@ -163,13 +163,13 @@ def refusing(node: Node) -> Refusing:
     return made
 
 
-def test_a_link_that_the_kernel_cannot_tell_hides_no_other(node: Node) -> None:
+def test_link_that_the_kernel_cannot_dump_hides_no_other(node: Node) -> None:
     with closing(refusing(node)) as netlink:
         assert {seen.name for seen in dump_links(netlink, "host")} >= {"lo", "eth1"}
         assert "eth2" not in {seen.name for seen in dump_links(netlink, "host")}
 
 
-def test_any_other_failure_of_a_dump_is_one(node: Node) -> None:
+def test_other_failure_of_a_dump_is_raised(node: Node) -> None:
     class Gone(RtnetlinkSocket):
         def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
             raise KernelError(what, ENODEV)
@@ -203,7 +203,7 @@ CUT: Final = link(
 WHOLE: Final = link(8, "eth2")
 
 
-def test_a_link_that_cannot_be_decoded_is_withheld_and_no_other() -> None:
+def test_link_that_cannot_be_decoded_is_excluded_and_others_are_not() -> None:
     bad, good = facts.links(Told(CUT, WHOLE))
 
     assert (bad.link.name, bad.link.parent) == ("eth1", "p")
@@ -224,7 +224,7 @@ class Undecodable(Namespace):
         return dump_links(Told(CUT, WHOLE), "pod")
 
 
-def test_a_device_beside_a_link_that_cannot_be_decoded_is_found(node: Node) -> None:
+def test_device_beside_an_undecodable_link_is_found(node: Node) -> None:
     with closing(node.kernel.session(node.netns)) as session:
         host = session.observe(KEY, "net1").host
     assert host is not None
@@ -241,7 +241,7 @@ def test_a_device_beside_a_link_that_cannot_be_decoded_is_found(node: Node) -> N
 
 
 @pytest.mark.parametrize("length", [123, 124, 127])
-def test_a_list_of_names_longer_than_its_length_tells_is_read_whole(length: int) -> None:
+def test_altname_list_longer_than_its_length_field_is_read(length: int) -> None:
     """The tail of a name is an attribute, to who believes the 16 bits of the list's length."""
     names = b"".join(
         attribute(IFLA_ALT_IFNAME, f"{n:03d}".encode().ljust(length, b"8") + b"\0")
@@ -257,7 +257,7 @@ def test_a_list_of_names_longer_than_its_length_tells_is_read_whole(length: int)
     assert set(seen.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, IFLA_PARENT_DEV_NAME}
 
 
-def test_a_long_message_without_such_a_list_is_read() -> None:
+def test_long_message_without_an_altname_list_is_read() -> None:
     (seen,) = dump_links(
         Told(link(7, "eth1", attribute(200, bytes(65_000)), attribute(201, bytes(900)))), "pod"
     )

@@ -53,7 +53,7 @@ def hardware() -> DumpedLink:
     )
 
 
-def test_a_hardware_link_is_read_in_full() -> None:
+def test_hardware_link_is_decoded_in_full() -> None:
     assert link_from(hardware()) == Link(
         index=3,
         name="eth1",
@@ -81,7 +81,7 @@ def test_a_hardware_link_is_read_in_full() -> None:
     )
 
 
-def test_an_outline_is_what_the_whole_link_has() -> None:
+def test_outline_equals_the_fields_of_the_full_link() -> None:
     told, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
     known = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
 
@@ -89,7 +89,7 @@ def test_an_outline_is_what_the_whole_link_has() -> None:
     assert outline(replace(hardware(), attrs={}), "x", "y").parent == "y"
 
 
-def test_the_mode_is_that_of_an_ipoib_link_which_tells_all_of_it() -> None:
+def test_ipoib_mode_is_decoded_only_from_complete_ipoib_data() -> None:
     datagram = attribute(2, b"\0\0") + attribute(3, b"\0\0")
 
     def told(kind: bytes, data: bytes) -> IpoibState | None:
@@ -100,7 +100,7 @@ def test_the_mode_is_that_of_an_ipoib_link_which_tells_all_of_it() -> None:
     assert told(b"ipoib\0", attribute(2, b"\1\0")) is None
 
 
-def test_a_lower_link_counts_only_in_the_same_namespace() -> None:
+def test_lower_link_counts_only_in_the_same_namespace() -> None:
     here = seen(LINK=u32(9))
     elsewhere = seen(LINK=u32(9), LINK_NETNSID=u32(1))
 
@@ -108,11 +108,11 @@ def test_a_lower_link_counts_only_in_the_same_namespace() -> None:
     assert link_from(elsewhere).lower == 0
 
 
-def test_a_state_that_is_new_to_us_is_unknown() -> None:
+def test_new_operstate_is_unknown() -> None:
     assert link_from(seen(OPERSTATE=b"\x63")).operstate == "unknown"
 
 
-def test_a_parent_from_elsewhere_serves_only_where_the_kernel_tells_none() -> None:
+def test_parent_of_the_caller_is_used_only_without_one_of_the_kernel() -> None:
     told = seen(PARENT_DEV_NAME=b"virtio0\0", PARENT_DEV_BUS_NAME=b"virtio\0")
 
     assert link_from(seen(), "pci", "0000:8a:00.0").parent == "0000:8a:00.0"
@@ -130,7 +130,7 @@ def test_a_parent_from_elsewhere_serves_only_where_the_kernel_tells_none() -> No
         ("IFLA_GRO_IPV4_MAX_SIZE", 64, 4096, u32(4096)),
     ],
 )
-def test_what_pyroute2_lacks_is_encoded_as_the_kernel_reads_it(
+def test_attribute_missing_in_pyroute2_is_encoded_as_the_kernel_reads_it(
     name: str, number: int, value: str | int | bytes, payload: bytes
 ) -> None:
     body = encode(LinkMessage, {"index": 3}, [(name, value)])
@@ -138,6 +138,6 @@ def test_what_pyroute2_lacks_is_encoded_as_the_kernel_reads_it(
     assert body == struct.pack("=BxHiII", 0, 0, 3, 0, 0) + attribute(number, payload)
 
 
-def test_an_attribute_that_the_message_does_not_have_is_refused() -> None:
+def test_unknown_attribute_is_refused() -> None:
     with pytest.raises(LookupError, match="IFLA_NO_SUCH"):
         encode(LinkMessage, {"index": 3}, [("IFLA_NO_SUCH", 1)])

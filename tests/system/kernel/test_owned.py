@@ -1,4 +1,4 @@
-"""Which RDMA devices the kernel port takes for a NIC's: those that the inventory publishes for it.
+"""Ownership of RDMA devices in the kernel port: equal to that of the inventory.
 
 sysfs is a tree of files, and what NETLINK_RDMA answers is told: no machine has all this hardware.
 """
@@ -63,7 +63,7 @@ class Machine:
         return next((link.index for link in self.links if link.name == netdev), 0)
 
     def published(self) -> tuple[Device, ...]:
-        """Return what the inventory publishes, told the same as the kernel port."""
+        """Return the devices of the inventory, from the same answers as the kernel port."""
         told = RdmaNetlinkFacts(
             {name: RdmaDevice(at, name) for at, (name, _) in enumerate(self.ports)},
             {
@@ -96,7 +96,7 @@ class Machine:
 
 @dataclass
 class Socket:
-    """What one namespace answers."""
+    """The answers of one namespace."""
 
     machine: Machine
     in_pod: bool
@@ -191,7 +191,7 @@ MACHINES: dict[Callable[[Machine], None], dict[str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("mode", RdmaMode)
 @pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.__name__)
-def test_what_is_attached_is_what_is_published(
+def test_attached_rdma_devices_are_the_published_ones(
     machine: Machine, made: Callable[[Machine], None], mode: RdmaMode
 ) -> None:
     machine.mode = mode
@@ -208,7 +208,7 @@ def on_eth1(machine: Machine) -> Device:
     return next(device for device in machine.published() if device.key.name == "eth1")
 
 
-def test_a_shared_rdma_device_on_another_function_is_found_while_its_nic_is_in_the_pod(
+def test_shared_rdma_device_of_another_function_is_found_while_its_nic_is_in_the_pod(
     machine: Machine,
 ) -> None:
     erdma(machine)
@@ -222,7 +222,7 @@ def test_a_shared_rdma_device_on_another_function_is_found_while_its_nic_is_in_t
     assert seen.taken_host_names == {"erdma_1"}
 
 
-def test_an_rdma_device_that_is_home_before_its_nic_is_known(machine: Machine) -> None:
+def test_rdma_device_returned_before_its_nic_is_found(machine: Machine) -> None:
     erdma(machine)
     device, machine.there = on_eth1(machine), {2}
     left = RdmaLink(0, "erdma_0", "0200:00ff:fe00:0000")
@@ -233,7 +233,7 @@ def test_an_rdma_device_that_is_home_before_its_nic_is_known(machine: Machine) -
     assert machine.seen(device, replace(left, index=7), pod_netdev=2).host == ()
 
 
-def test_in_a_pod_the_rdma_device_of_a_nic_is_told_by_it_whatever_its_name(
+def test_rdma_device_in_a_pod_is_identified_by_its_nic(
     machine: Machine,
 ) -> None:
     subfunction(machine)
@@ -248,7 +248,9 @@ def test_in_a_pod_the_rdma_device_of_a_nic_is_told_by_it_whatever_its_name(
     assert seen.taken_pod_names == {"mlx5_2"}
 
 
-def test_in_a_pod_a_name_tells_where_no_port_has_a_net_device(machine: Machine) -> None:
+def test_rdma_device_in_a_pod_is_identified_by_name_without_port_net_devices(
+    machine: Machine,
+) -> None:
     infiniband(machine)
     machine.away = {"mlx5_0", "mlx5_1"}
     (_, device) = machine.published()
@@ -258,7 +260,7 @@ def test_in_a_pod_a_name_tells_where_no_port_has_a_net_device(machine: Machine) 
     ]
 
 
-def test_a_software_device_whose_nic_nobody_sees_goes_by_its_name(machine: Machine) -> None:
+def test_software_rdma_device_without_a_visible_nic_is_identified_by_name(machine: Machine) -> None:
     software(machine)
     device, machine.there = on_eth1(machine), {2}
     machine.away = {"mlx5_0"}
@@ -266,7 +268,7 @@ def test_a_software_device_whose_nic_nobody_sees_goes_by_its_name(machine: Machi
     assert [rdma_device.name for rdma_device in machine.seen(device).host] == ["rxe0"]
 
 
-def test_software_is_what_sysfs_shows_to_hang_on_nothing(machine: Machine) -> None:
+def test_software_rdma_devices_are_those_without_a_parent_in_sysfs(machine: Machine) -> None:
     software(machine)
     device = on_eth1(machine)
 
@@ -279,14 +281,14 @@ def test_software_is_what_sysfs_shows_to_hang_on_nothing(machine: Machine) -> No
     )
 
 
-def test_an_rdma_device_that_goes_while_it_is_asked_has_no_net_device(machine: Machine) -> None:
+def test_rdma_device_removed_during_the_query_has_no_net_device(machine: Machine) -> None:
     erdma(machine)
     device, machine.error = on_eth1(machine), ENODEV
 
     assert machine.seen(device).host == ()
 
 
-def test_other_failures_of_the_kernel_are_told(machine: Machine) -> None:
+def test_other_kernel_failures_are_raised(machine: Machine) -> None:
     erdma(machine)
     device, machine.error = on_eth1(machine), EIO
 
@@ -294,7 +296,7 @@ def test_other_failures_of_the_kernel_are_told(machine: Machine) -> None:
         machine.seen(device)
 
 
-def test_a_kernel_without_rdma_is_not_asked_for_that_would_load_it(machine: Machine) -> None:
+def test_kernel_without_rdma_is_not_queried(machine: Machine) -> None:
     machine.net("eth0", "pci", "0000:8a:00.0")
     machine.rdma("mlx5_0", ("pci", "0000:8a:00.0"), "eth0")
     (device,) = machine.published()

@@ -58,7 +58,7 @@ def parameters(place: Site, claim: ObjectRef) -> list[dict[str, object]]:
     return [network_config_to_object(device.config) for device in record.devices] if record else []
 
 
-def test_a_webhook_serves_devices_and_claims_and_is_told_the_end_after_a_crash(
+def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
     tmp_path: Path,
 ) -> None:
     async def scene(script: Script, url: str) -> None:
@@ -93,7 +93,7 @@ def test_a_webhook_serves_devices_and_claims_and_is_told_the_end_after_a_crash(
         finish(scene(script, url))
 
 
-def test_a_claim_is_prepared_again_while_the_webhook_is_dead(tmp_path: Path) -> None:
+def test_claim_is_prepared_again_while_the_webhook_is_down(tmp_path: Path) -> None:
     async def scene(place: Site, script: Script, url: str) -> None:
         async with running(place, "--webhook-url", url) as shim:
             await shim.until("published", devices=1)

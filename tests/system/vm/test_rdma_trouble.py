@@ -1,4 +1,4 @@
-"""RDMA devices come home under their names, whatever happens to their pods, to us or to drivers."""
+"""Restore of RDMA devices under their names after failures of pods, plugin or drivers."""
 
 import json
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def assert_all_home(before: dict[str, object], hcas: tuple[Hca, ...]) -> None:
     assert rdma.links() == homes(hcas)
 
 
-def test_twenty_pods_one_after_the_other_lose_and_rename_nothing(
+def test_twenty_consecutive_pods_keep_all_names_and_devices(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     identities = guids()
@@ -74,7 +74,7 @@ def test_twenty_pods_one_after_the_other_lose_and_rename_nothing(
     assert_all_home(before, hcas)
 
 
-def test_what_rdma_shows_is_what_we_show_before_during_and_after_a_claim(
+def test_inventory_agrees_with_the_rdma_tool_before_during_and_after_a_claim(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     theirs_before, ours_before = shown_by_both()
@@ -92,7 +92,7 @@ def test_what_rdma_shows_is_what_we_show_before_during_and_after_a_claim(
     assert ours_after == theirs_after == theirs_before
 
 
-def test_pods_killed_under_traffic_lose_nothing(
+def test_pods_killed_under_traffic_lose_no_device(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     server = start_rdma_pod(cri, "server", hcas[:1], 1)
@@ -107,7 +107,7 @@ def test_pods_killed_under_traffic_lose_nothing(
     assert_all_home(before, hcas)
 
 
-def test_a_namespace_destroyed_behind_our_back_gives_all_back_under_its_own_name(
+def test_destroyed_namespace_returns_all_devices_under_their_own_names(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     doomed = start_rdma_pod(cri, "doomed", hcas[:1], 1, rdma_name="hca0")
@@ -127,7 +127,7 @@ def test_a_namespace_destroyed_behind_our_back_gives_all_back_under_its_own_name
     release(doomed.pod.uid)
 
 
-def test_a_namespace_unlinked_while_its_pod_runs_loses_nothing(
+def test_namespace_unlinked_while_its_pod_runs_loses_no_device(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     server = start_rdma_pod(cri, "server", hcas[:1], 1)
@@ -143,7 +143,7 @@ def test_a_namespace_unlinked_while_its_pod_runs_loses_nothing(
     assert_all_home(before, hcas)
 
 
-def test_a_runtime_that_restarts_costs_no_rdma_device(
+def test_runtime_restart_keeps_the_rdma_device_in_the_pod(
     runtime: Runtime,
     cri: Cri,
     plugin: Plugin,
@@ -162,7 +162,7 @@ def test_a_runtime_that_restarts_costs_no_rdma_device(
     assert_all_home(before, hcas)
 
 
-def test_a_name_in_the_pod_is_given_and_taken_off_again(
+def test_rdma_name_is_set_in_the_pod_and_removed_on_the_host(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     pod = start_rdma_pod(cri, "named", hcas[:1], 1, rdma_name="hca0")
@@ -174,7 +174,7 @@ def test_a_name_in_the_pod_is_given_and_taken_off_again(
     assert_all_home(before, hcas)
 
 
-def test_a_container_without_cdi_has_the_files_where_the_claim_lists_none(
+def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     pod = start_rdma_pod(cri, "loose", hcas[:1], 1, containers=())
@@ -188,7 +188,7 @@ def test_a_container_without_cdi_has_the_files_where_the_claim_lists_none(
     assert_all_home(before, hcas)
 
 
-def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
+def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
     cri: Cri, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     hca, anew = hcas[0], "rxe_anew"
@@ -218,7 +218,7 @@ def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
 
 
 @pytest.mark.emulated
-def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
+def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
     cri: Cri, functions: tuple[Path, ...], hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     hca = hcas[0]

@@ -1,4 +1,4 @@
-"""Conversations with a kernel: recorded once, told again in tests."""
+"""Recorded conversations with a kernel, replayed in tests."""
 
 import socket
 from pathlib import Path

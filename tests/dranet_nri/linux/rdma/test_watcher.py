@@ -1,4 +1,4 @@
-"""RDMA events are heard while there are RDMA devices; without any, no socket keeps ib_core."""
+"""Listener for RDMA events, open only while there are RDMA devices."""
 
 import asyncio
 import socket
@@ -85,7 +85,7 @@ class Kernel:
         return RdmaMonitor(near)
 
 
-def test_events_are_heard_as_long_as_there_are_devices(tmp_path: Path) -> None:
+def test_listener_is_open_while_there_are_devices(tmp_path: Path) -> None:
     async def scene() -> None:
         it = Kernel(tmp_path)
         it.listener.follow()
@@ -118,7 +118,7 @@ def test_events_are_heard_as_long_as_there_are_devices(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_an_empty_class_is_none(tmp_path: Path) -> None:
+def test_empty_device_class_opens_no_listener(tmp_path: Path) -> None:
     async def scene() -> None:
         it = Kernel(tmp_path)
         (tmp_path / "class/infiniband").mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_an_empty_class_is_none(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_who_may_not_listen_is_told_once_until_there_are_other_devices(tmp_path: Path) -> None:
+def test_refused_listener_is_reported_once_until_devices_change(tmp_path: Path) -> None:
     async def scene() -> None:
         it = Kernel(tmp_path)
         it.refuses = True
@@ -147,7 +147,7 @@ def test_who_may_not_listen_is_told_once_until_there_are_other_devices(tmp_path:
     finish(scene())
 
 
-def test_a_kernel_that_announces_nothing_is_let_be(tmp_path: Path) -> None:
+def test_kernel_without_notifications_is_accepted(tmp_path: Path) -> None:
     async def scene() -> None:
         it = Kernel(tmp_path)
         it.silent = True
@@ -158,7 +158,7 @@ def test_a_kernel_that_announces_nothing_is_let_be(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_socket_that_fails_is_told_and_closed(tmp_path: Path) -> None:
+def test_failed_socket_is_reported_and_closed(tmp_path: Path) -> None:
     async def scene() -> None:
         it = Kernel(tmp_path)
         it.add("mlx5_0")
