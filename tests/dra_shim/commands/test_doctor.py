@@ -29,7 +29,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Ph
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.prepare.prepare_bench import attach
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.called import called
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import nic

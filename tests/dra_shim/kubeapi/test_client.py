@@ -20,7 +20,7 @@ from dra_shim.kubeapi import (
 )
 from dra_shim.kubeapi.client import MAX_EVENT, MAX_REPLY
 from tests.dra_shim.kubeapi.client_bench import client_of, slice_document, talking
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.exchange import End, Silence, Told
 from tests.fakes.http import served
