@@ -322,7 +322,7 @@ UMAD0 = replace(UVERBS0, path="/dev/infiniband/umad0")
 
 
 @pytest.mark.parametrize(
-    ("char", "container", "wanted", "warnings"),
+    ("char", "container", "desired", "warnings"),
     [
         pytest.param(UVERBS0, RUNTIMES_LIMIT, 1 << 30, ["8388608 bytes"], id="a lower limit"),
         pytest.param(UVERBS0, RUNTIMES_LIMIT, 8 << 20, [], id="the limit that is wanted"),
@@ -334,11 +334,11 @@ UMAD0 = replace(UVERBS0, path="/dev/infiniband/umad0")
     ],
 )
 def test_warnings_explain_why_rdma_may_fail_in_a_container(
-    char: CharDevice, container: Container, wanted: int | None, warnings: list[str]
+    char: CharDevice, container: Container, desired: int | None, warnings: list[str]
 ) -> None:
     device = replace(ATTACHMENT.devices[0], char_devices=(char,))
 
-    found = list(rdma_warnings((device,), container, wanted))
+    found = list(rdma_warnings((device,), container, desired))
 
     assert len(found) == len(warnings)
     assert all(part in warning for part, warning in zip(warnings, found, strict=True))

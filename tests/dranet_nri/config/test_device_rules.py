@@ -207,8 +207,8 @@ def test_device_without_its_interface_on_the_host_is_reported(
     protocol: str,
     bare: bool,  # noqa: FBT001 a column
 ) -> None:
-    told: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
-    found = Device("nic", DeviceKey("pci", "0", name), told if protocol else (), rdma_devices)
+    reported: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
+    found = Device("nic", DeviceKey("pci", "0", name), reported if protocol else (), rdma_devices)
 
     why = why_without_interface(found)
 

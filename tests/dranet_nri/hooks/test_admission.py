@@ -91,7 +91,7 @@ def test_container_with_files_of_an_earlier_sandbox_is_retried(node: Node) -> No
     former = files_of(node, claim)
 
     with pytest.raises(RefusedError, match=f"of another sandbox, .* {first.netns_path}, not"):
-        node.create(second, *former)  # its start would fail, and nobody tries that again
+        node.create(second, *former)  # its start would fail, and is not retried
 
     node.create(second, *files_of(node, claim))
     assert node.in_pod(1, second)
@@ -171,7 +171,7 @@ def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node)
 
 
 class OpeningKernel(FakeKernel):
-    """A kernel that opens a namespace to tell which it is, as the real one does."""
+    """A kernel that opens a namespace to identify it, as the real one does."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Open something and return the namespace."""

@@ -22,7 +22,7 @@ OLD, NEW = "of-the-old-pod", "of-the-new-pod"
 
 
 class HangingWayHome(PlanExecutor):
-    """An executor that does not bring the old claim home before it is told."""
+    """An executor that blocks the restore of the earlier claim until released."""
 
     def __init__(self, node: Node) -> None:
         """Work on the node's kernel and records."""

@@ -302,7 +302,7 @@ class SlowKernel(FakeKernel):
         self.begun, self.go = threading.Event(), threading.Event()
 
     def do(self, op: Op, netns: NetnsId | None) -> None:
-        """Say that it began and wait."""
+        """Signal the start, and wait."""
         self.begun.set()
         assert self.go.wait(30)
         super().do(op, netns)

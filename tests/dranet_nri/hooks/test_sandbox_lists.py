@@ -145,7 +145,7 @@ class Forbidden(FakeKernel):
     """A kernel that denies access to the namespaces of sandboxes called "hidden"."""
 
     def identify(self, path: str) -> NetnsId | None:
-        """Look at a path."""
+        """Identify the namespace at a path."""
         if path.endswith("hidden"):
             raise KernelError(f"open namespace {path}", EACCES)
         return super().identify(path)

@@ -94,7 +94,7 @@ def test_pod_with_a_known_claim_is_refused_while_its_record_is_unreadable(
 
 
 def reconcile_unread(node: Node, name: str) -> None:
-    """Do a round in which a claim's record, written anew, cannot be read."""
+    """Run a pass in which the rewritten record of a claim cannot be read."""
     record = node.root / "allocations" / f"claim-{name}.json"
     data = record.read_bytes()
     with unreadable():

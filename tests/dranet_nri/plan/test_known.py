@@ -273,10 +273,11 @@ def test_returned_rdma_device_is_identified_by_its_index(
     index: int, name: str, known: object
 ) -> None:
     left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
-    seen = replace(left, index=index, name=name)
+    observed = replace(left, index=index, name=name)
 
     assert (
-        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(observed)
+        is known
     )
 
 

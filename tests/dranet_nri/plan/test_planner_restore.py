@@ -278,23 +278,23 @@ def test_host_without_a_free_temporary_name_is_reported() -> None:
 
 
 def test_device_with_a_temporary_name_is_not_restored() -> None:
-    wanted = RestoreTarget(PLAIN)
+    desired = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="dra7"))
 
-    assert make_plan(wanted, on_host(now, "eth1")) == ()
-    assert not is_restored(wanted, on_host(now, "eth1"))
-    assert is_restored(wanted, on_host(PLAIN))
+    assert make_plan(desired, on_host(now, "eth1")) == ()
+    assert not is_restored(desired, on_host(now, "eth1"))
+    assert is_restored(desired, on_host(PLAIN))
 
 
 def test_device_with_a_taken_name_gets_a_temporary_one() -> None:
-    wanted = RestoreTarget(PLAIN)
+    desired = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="eth2"))
 
-    ops = make_plan(wanted, on_host(now, "eth1"))
+    ops = make_plan(desired, on_host(now, "eth1"))
 
     assert ops[:2] == (SetDown(Ns.HOST, 7), RenameLink(Ns.HOST, 7, "dra7"))
     assert SetUp(Ns.HOST, "dra7") in ops
-    assert make_plan(wanted, on_host(now)) != ops, "its own is free"
+    assert make_plan(desired, on_host(now)) != ops, "its own is free"
 
 
 def test_route_that_depended_on_an_expired_address_is_not_restored() -> None:

@@ -39,7 +39,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 @dataclass
 class Rounds:
-    """Repairs, as a test wants them."""
+    """Repairs in the state that a test sets."""
 
     left: float = 60.0
     at_work: float | None = None
@@ -278,9 +278,9 @@ def test_unwritable_heartbeat_is_reported_once_and_ends_nothing(
     beating.beat()
     beating.beat()
 
-    said = "".join(capfd.readouterr())
-    assert said.count("heartbeat not written") == 1
-    assert "nosuch" in said
+    output = "".join(capfd.readouterr())
+    assert output.count("heartbeat not written") == 1
+    assert "nosuch" in output
 
 
 def test_heartbeat_is_updated_on_a_full_disk(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
@@ -314,9 +314,9 @@ def test_heartbeat_on_a_full_disk_lists_the_hung_threads_that_fit(node: Node) ->
 
     beating.beat()
 
-    told = [hung.claim for hung in heartbeat.load(run).stuck]
-    assert told == [str(number) for number in range(len(told))]
-    assert 0 < len(told) < heartbeat.MAX_HUNG
+    reported = [hung.claim for hung in heartbeat.load(run).stuck]
+    assert reported == [str(number) for number in range(len(reported))]
+    assert 0 < len(reported) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size
     for number in range(heartbeat.MAX_HUNG):
         work.returned(number)

@@ -34,7 +34,7 @@ ROOMY = Options(request_timeout_s=10)  # two seconds for the answer's way, where
 
 @pytest.fixture(scope="module")
 def runtime_options() -> Options:
-    """Return those of a runtime that has patience with a machine that does other things too."""
+    """Return options of a runtime with long timeouts, for a busy machine."""
     return ROOMY
 
 
@@ -46,7 +46,7 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
 
 @pytest.fixture
 def sweeping(cri: Cri) -> Iterator[FaultyPlugin]:
-    """Return one that looks at every pod each second."""
+    """Return a plugin that verifies every pod each second."""
     yield from serving(cri, FaultyPlugin("--sweep", "1"))
 
 
@@ -55,7 +55,7 @@ def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
     plugin.start()
     yield plugin
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin restores the NICs
     finally:
         plugin.stop()
         release_all()
@@ -85,7 +85,7 @@ def end(cri: Cri, pod: Pod) -> None:
 
 
 def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
-    """Return once the log and the status tell that the device is stuck at the step."""
+    """Return once log and status report the device as hung at the step."""
     plugin.wait_said("hung in the kernel", step)
     assert step in status(device)["reason"]
     assert "has not returned" in status(device)["reason"]

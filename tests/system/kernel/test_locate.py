@@ -320,9 +320,9 @@ def test_virtual_device_in_its_pod_is_identified_by_its_index(
 def test_virtual_device_possibly_in_the_pod_is_unclear(
     known: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
-    told = tuple(f"{name} (in the pod)" for name in unclear)
+    reported = tuple(f"{name} (in the pod)" for name in unclear)
 
-    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=told)
+    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=reported)
 
 
 def test_several_candidates_on_the_host_are_unclear() -> None:

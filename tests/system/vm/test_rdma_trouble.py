@@ -33,7 +33,7 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 CYCLES = 20
-SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
+SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
 FUNCTIONS = 2
 
 
@@ -196,10 +196,10 @@ def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
         pod = start_rdma_pod(cri, "reloaded", hcas[:1], 1, containers=("main", "late"))
 
         rdma.delete_link(hca.device, pod.netns)
-        wait_until("the loss to be told", lambda: told("reloaded")["state"] != "attached")
-        lost = told("reloaded")
+        wait_until("the loss to be told", lambda: row_of("reloaded")["state"] != "attached")
+        lost = row_of("reloaded")
         rdma.add_link(anew, hca.nic.name, pod.netns)  # on the host, as a driver makes it
-        wait_until("it to come after its NIC", lambda: told("reloaded")["state"] == "attached")
+        wait_until("it to come after its NIC", lambda: row_of("reloaded")["state"] == "attached")
         found = rdma.links(pod.container)
         late = run_container(cri, pod.pod, pod.claim, "late")
         opened, environment = checked(late, "ibv_devinfo"), checked(late, "env")
@@ -227,12 +227,12 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
         pod = start_rdma_pod(cri, "unplugged", hcas[:1], 1)
 
         count.write_text("0")
-        wait_until("the loss to be told", lambda: told("unplugged")["state"] == "failed")
-        lost, left = told("unplugged"), rdma.links(pod.container)
+        wait_until("the loss to be told", lambda: row_of("unplugged")["state"] == "failed")
+        lost, left = row_of("unplugged"), rdma.links(pod.container)
         count.write_text("1")
         wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)
         rdma.add_link(hca.device, hca.nic.name)
-        wait_until("the pod to have it", lambda: told("unplugged")["state"] == "attached", 60)
+        wait_until("the pod to have it", lambda: row_of("unplugged")["state"] == "attached", 60)
         found = rdma.links(pod.container)
         remove(cri, pod.pod)
 
@@ -242,8 +242,8 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
     assert_all_home(before, hcas)
 
 
-def told(pod: str) -> dict[str, str]:
-    """Return what `dranet-nri status` says of the pod's one device."""
+def row_of(pod: str) -> dict[str, str]:
+    """Return the row of `dranet-nri status` for the pod's only device."""
     shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
     (row,) = [device for device in shown["devices"] if device["pod"] == f"default/{pod}"]
     return {name: str(value) for name, value in row.items()}

@@ -212,8 +212,8 @@ class Node:
         assert state is not None
         assert state.link.up
         devices = (device for record in self.journal.records.values() for device in record.devices)
-        told = {(device.pod_name, device.mac, device.mtu) for device in devices}
-        assert (name, state.link.mac, state.link.mtu) in told
+        reported = {(device.pod_name, device.mac, device.mtu) for device in devices}
+        assert (name, state.link.mac, state.link.mtu) in reported
         return state
 
     def assert_attached(self) -> None:

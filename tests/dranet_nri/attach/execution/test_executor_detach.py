@@ -341,9 +341,11 @@ def test_taken_interface_name_is_reported_until_the_name_is_free(node: Node) -> 
     node.detach()
 
     assert node.journal.phases() == {DATA: Phase.DETACHING}
-    said = failure_of(node)
-    assert said.reason == DETACH_FAILED
-    assert re.match(r"interface eth2 is called dra\d+: its name is taken; give the", said.message)
+    failure = failure_of(node)
+    assert failure.reason == DETACH_FAILED
+    assert re.match(
+        r"interface eth2 is called dra\d+: its name is taken; give the", failure.message
+    )
     node.kernel.remove_link("eth2")
     node.retry()
     assert node.journal.phases() == {DATA: Phase.HOME}
