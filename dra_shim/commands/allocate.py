@@ -179,8 +179,8 @@ def _allocated(
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    known, uses = transaction.known_devices(), transaction.in_use()
-    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    recorded, uses = transaction.known_devices(), transaction.in_use()
+    offered = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
@@ -235,7 +235,7 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
         _warn(
             f"ClaimNotGated: claim {record.claim}: no container lists it, or a request of it is "
             "listed by none, so nothing holds the containers back until its devices are there; "
-            f"add --container NAME={claim.known_as}"
+            f"add --container NAME={claim.label}"
         )
 
 

@@ -59,10 +59,10 @@ class PreviousDevices:
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """Implement DeviceSource."""
         found = await self._source.devices(names)
-        known = [
+        previous = [
             _placed(self._before[name], found.get(name)) for name in names if name in self._before
         ]
-        merged = merge_known(Inventory(tuple(found.values())), known)
+        merged = merge_known(Inventory(tuple(found.values())), previous)
         return {device.name: device for device in merged.devices}
 
 

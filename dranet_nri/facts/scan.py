@@ -143,15 +143,15 @@ class Scanner:
         """
         self._sysfs = sysfs_root
         self._size = parse_vm_size(azure_size)
-        self._heard: deque[Invalidated] = deque()
-        self._seen: _LastScan | None = None
+        self._invalidated: deque[Invalidated] = deque()
+        self._last_scan: _LastScan | None = None
 
     def invalidate(self, events: Iterable[Event]) -> bool:
         """Record what the next scan must read; return whether that is anything. Thread-safe."""
         touched = invalidated_by(events)
         if touched == NOTHING:
             return False
-        self._heard.append(touched)
+        self._invalidated.append(touched)
         return True
 
     def scan(self, *, whole: bool, privileged_facts: PrivilegedFacts | None = None) -> HostFacts:
@@ -165,15 +165,15 @@ class Scanner:
             KernelError: a netlink dump failed.
         """
         touched = NOTHING
-        while self._heard:
-            touched |= self._heard.popleft()
-        seen, self._seen = self._seen, None
+        while self._invalidated:
+            touched |= self._invalidated.popleft()
+        seen, self._last_scan = self._last_scan, None
         if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
             seen = self._everything(privileged_facts or PrivilegedFacts())
         else:
             seen.links.privileged_facts = privileged_facts or PrivilegedFacts()
             seen.facts = self._again(seen, touched)
-        self._seen = seen
+        self._last_scan = seen
         return seen.facts
 
     def _everything(self, privileged_facts: PrivilegedFacts) -> _LastScan:

@@ -91,8 +91,8 @@ def placements(host: AzureHost | None) -> Mapping[str, Placement]:
     if host is None:
         return _NOTHING
     by_size = _BY_SIZE.get(_CANONICAL.get(host.vm_size.lower(), ""))
-    seen = (table for table in (_ND_V4, _ND_V5) if _gpus(table) == host.gpu_domains)
-    return by_size or next(seen, _NOTHING)
+    matching = (table for table in (_ND_V4, _ND_V5) if _gpus(table) == host.gpu_domains)
+    return by_size or next(matching, _NOTHING)
 
 
 def _gpus(table: _Table) -> frozenset[str]:

@@ -119,7 +119,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a device is called home without looking",
         _PATIENCE,
-        "home = is_restored(wanted, observed)",
+        "home = is_restored(desired, observed)",
         "home = True",
         f"{_TEST_DETACH}::test_missing_device_keeps_the_claim_in_detaching",
     ),
@@ -365,7 +365,7 @@ _RDMA: Final = (
     Break(
         "RDMA devices stay in the pod, and it is called home",
         _PLANNER,
-        "    if why_rdma_not_restored(wanted.rdma, observed.rdma):\n        return False\n",
+        "    if why_rdma_not_restored(desired.rdma, observed.rdma):\n        return False\n",
         "",
         f"{_TEST_HOME}::test_rdma_device_that_cannot_be_moved_keeps_its_record",
     ),

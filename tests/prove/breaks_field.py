@@ -45,10 +45,10 @@ FIELD: Final = (
     Break(
         "hardware is identified by its settable address before its permanent one",
         "dranet_nri/kernel/find_link.py",
-        "        lambda _, link: known.has_perm_mac(link),\n"
-        "        lambda _, link: known.has_mac(link),\n",
-        "        lambda _, link: known.has_mac(link),\n"
-        "        lambda _, link: known.has_perm_mac(link),\n",
+        "        lambda _, link: identity.has_perm_mac(link),\n"
+        "        lambda _, link: identity.has_mac(link),\n",
+        "        lambda _, link: identity.has_mac(link),\n"
+        "        lambda _, link: identity.has_perm_mac(link),\n",
         "tests/system/kernel/test_locate.py::test_recorded_port_is_found_among_several",
     ),
     Break(
@@ -92,14 +92,14 @@ FIELD: Final = (
     Break(
         "a link that cannot leave its namespace is attached",
         _HOST,
-        "pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
+        "pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
         "pinned=False",
         f"{_TEST_HOST}::test_link_with_an_immutable_namespace_is_pinned",
     ),
     Break(
         "a port of an embedded switch is attached",
         _HOST,
-        "port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME))",
+        "port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME))",
         'port_name=""',
         f"{_TEST_HOST}::test_port_name_of_a_switch_port_is_read",
     ),
@@ -193,7 +193,7 @@ FIELD: Final = (
     Break(
         "a virtual NIC that a daemon renames as it returns is reported as gone",
         "dranet_nri/kernel/observe.py",
-        '                or seen.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
+        '                or dumped.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
         "  # a daemon may rename it\n",
         "",
         "tests/system/kernel/test_grabbed.py"

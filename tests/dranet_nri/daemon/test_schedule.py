@@ -34,20 +34,20 @@ def clock() -> Clock:
 def schedule(clock: Clock) -> ReconcileSchedule:
     """Return a schedule whose first round is over."""
     made = ReconcileSchedule(SWEEP_S, clock)
-    assert made.left_s() == 0, "the first round comes at once"
+    assert made.remaining_s() == 0, "the first round comes at once"
     made.begin()
     made.settle(pending=False)
     return made
 
 
 def test_resync_is_due_without_other_events(schedule: ReconcileSchedule) -> None:
-    assert schedule.left_s() == SWEEP_S
+    assert schedule.remaining_s() == SWEEP_S
 
 
 def test_requested_reconcile_is_due_at_once(schedule: ReconcileSchedule) -> None:
     schedule.request_now()
 
-    assert schedule.left_s() == 0
+    assert schedule.remaining_s() == 0
 
 
 def test_request_during_a_pass_starts_the_next_pass(schedule: ReconcileSchedule) -> None:
@@ -55,7 +55,7 @@ def test_request_during_a_pass_starts_the_next_pass(schedule: ReconcileSchedule)
     schedule.request_now()
     schedule.settle(pending=False)
 
-    assert schedule.left_s() == 0
+    assert schedule.remaining_s() == 0
 
 
 def test_kernel_event_during_a_pass_is_processed_soon_after_it(
@@ -64,18 +64,18 @@ def test_kernel_event_during_a_pass_is_processed_soon_after_it(
     schedule.begin()
     schedule.note_kernel_event()
     schedule.settle(pending=False)
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
     schedule.begin()
     schedule.note_kernel_event()
     schedule.settle(pending=False)
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S), (
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S), (
         "a round without trouble echoes nothing"
     )
 
     schedule.begin()
     schedule.settle(pending=False)
-    assert schedule.left_s() == SWEEP_S, "it is looked at once"
+    assert schedule.remaining_s() == SWEEP_S, "it is looked at once"
 
 
 def test_kernel_event_during_a_long_backoff_is_processed_soon(
@@ -89,19 +89,19 @@ def test_kernel_event_during_a_long_backoff_is_processed_soon(
     schedule.note_kernel_event()
     schedule.settle(pending=True)
 
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
 def test_kernel_event_between_passes_needs_one_pass(
     schedule: ReconcileSchedule,
 ) -> None:
     schedule.note_kernel_event()
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
     schedule.begin()
     schedule.settle(pending=False)
 
-    assert schedule.left_s() == SWEEP_S
+    assert schedule.remaining_s() == SWEEP_S
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_pending_work_is_retried_with_growing_delays(
         schedule.begin()
         woken(schedule)  # of the round's own making
         schedule.settle(pending=True)
-        delays.append(schedule.left_s())
+        delays.append(schedule.remaining_s())
 
     assert delays[:3] == pytest.approx([FIRST_DELAY_S, 2 * FIRST_DELAY_S, 4 * FIRST_DELAY_S])
     assert delays[-1] == SWEEP_S
@@ -127,17 +127,19 @@ def test_new_event_does_not_wait_for_the_backoff_of_pending_work(
     for _ in range(12):
         schedule.begin()
         schedule.settle(pending=True)
-    assert schedule.left_s() == SWEEP_S
+    assert schedule.remaining_s() == SWEEP_S
 
     schedule.request_soon()
 
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
     clock.now += FIRST_DELAY_S / 2
     schedule.request_soon()
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S / 2), (
+        "more of it postpones nothing"
+    )
     schedule.begin()
     schedule.settle(pending=True)
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
 
 
 def test_new_pending_work_is_retried_soon(schedule: ReconcileSchedule) -> None:
@@ -145,7 +147,7 @@ def test_new_pending_work_is_retried_soon(schedule: ReconcileSchedule) -> None:
         schedule.begin()
         schedule.settle(pending=pending)
 
-    assert schedule.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
 def test_wait_for_the_resync_ends_on_a_request() -> None:

@@ -86,7 +86,7 @@ def test_identity_is_that_of_the_record(
 
 
 @pytest.mark.parametrize(
-    ("link", "is_it"),
+    ("link", "is_same"),
     [
         (VETH, True),
         (replace(VETH, mac=OTHER_MAC), True),
@@ -96,8 +96,8 @@ def test_identity_is_that_of_the_record(
     ],
     ids=["the same", "of another address", "of another index", "of neither", "of another kind"],
 )
-def test_link_of_the_same_name_may_be_another_device(link: Link, is_it: bool) -> None:  # noqa: FBT001 - the expectation
-    assert KNOWN.is_it(link) is is_it
+def test_link_of_the_same_name_may_be_another_device(link: Link, is_same: bool) -> None:  # noqa: FBT001 - the expectation
+    assert KNOWN.is_same(link) is is_same
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class Rounds:
     left: float = 60.0
     at_work: float | None = None
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Return seconds until the next round."""
         return self.left
 

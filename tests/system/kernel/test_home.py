@@ -19,7 +19,7 @@ from dranet_nri.kernel.settings.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RES
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.planner import AttachTarget, Wanted, make_plan
+from dranet_nri.plan.planner import AttachTarget, DesiredState, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.restore import RestoreTarget
 from tests.system.kernel import xdp
@@ -101,7 +101,7 @@ def host() -> Iterator[Host]:
         yield made
 
 
-def run(session: Session, wanted: Wanted) -> None:
+def run(session: Session, wanted: DesiredState) -> None:
     for op in make_plan(wanted, session.observe(KEY, "eth1")):
         session.apply(op)
 
