@@ -156,7 +156,7 @@ def test_share_of_a_device_moves_nothing(shared: Node) -> None:
 @pytest.mark.parametrize(
     ("kinds", "warned"),
     [(None, True), ((CharKind.RDMA_CM,), True), ((CharKind.UVERBS,), False)],
-    ids=["default", "asked for", "not wanted"],
+    ids=["default", "requested", "disabled"],
 )
 def test_share_without_an_interface_warns_about_rdma_cm(
     shared: Node, kinds: tuple[CharKind, ...] | None, *, warned: bool

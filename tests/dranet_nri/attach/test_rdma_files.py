@@ -93,7 +93,7 @@ def test_rdma_device_without_a_uverbs_file_is_refused(
 
     assert "RDMA device mlx5_2 has no uverbs file" in message
     assert "load module ib_uverbs on the node" in message
-    assert (node.host(), node.rdma()) == before, "it is undone"
+    assert (node.host(), node.rdma()) == before, "the attach is undone"
 
 
 def test_claim_without_uverbs_gets_the_available_files(node: Node) -> None:

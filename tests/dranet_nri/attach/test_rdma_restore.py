@@ -68,7 +68,7 @@ def outwait(node: Node) -> None:
     assert node.journal.phases() == {DATA: Phase.DETACHING}
 
 
-# --------------------------------------------------------------------------- made anew
+# --------------------------------------------------------------------------- recreated
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
@@ -164,7 +164,7 @@ def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -
 
     node.detach()
 
-    assert node.rdma() >= {"hca0", "mlx5_2"}, "it is on the host all the same"
+    assert node.rdma() >= {"hca0", "mlx5_2"}, "the device is on the host"
     assert node.journal.phases() == {DATA: Phase.DETACHING}
     assert failure_of(node).message.startswith("RDMA device mlx5_2 is called hca0: its name is ta")
     outwait(node)
@@ -298,7 +298,7 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     assert len(spare) == 1
     node.kernel.log.clear()
     outlive(node)
-    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "it waits"
+    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "the plan is empty"
     node.kernel.remove_link("ib0")
     outlive(node)
     assert set(node.journal.phases().values()) == {Phase.HOME}
@@ -314,7 +314,7 @@ def test_devices_of_a_dying_namespace_are_restored_after_the_kernel_returns_them
 ) -> None:
     node = make()
     node.attach()
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
     node.detach(netns_alive=False)
 

@@ -175,7 +175,7 @@ def test_log_of_other_libraries_is_buffered_and_a_gap_is_a_log_line() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == "done\n", "nobody has read the log until now"
+        assert process.stdout.readline() == "done\n", "the log was not read until now"
         kept = [json.loads(next(process.stderr))]
         while "number" in kept[-1]:
             kept.append(json.loads(next(process.stderr)))
@@ -243,7 +243,7 @@ def test_shim_runs_while_its_log_is_not_read(tmp_path: Path, pipe: tuple[int, in
     state = StatePaths(tmp_path / "state", tmp_path / "run")
     state.directory.mkdir()
     other = PluginLock(state.daemon_lock)
-    assert other.try_acquire(), "so that it waits there, and touches nothing of this machine"
+    assert other.try_acquire(), "so that it waits there, and does not touch this machine"
     kubelet = tmp_path / "kubelet"
     (kubelet / "plugins").mkdir(parents=True)
     flags = ("--kubeconfig", "kubeconfig", "--state-dir", "state", "--run-dir", "run",

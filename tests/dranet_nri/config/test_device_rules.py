@@ -142,7 +142,7 @@ def test_ipoib_child_requires_an_ipoib_parent(given: Device, expected: tuple[str
             ),
             id="without",
         ),
-        pytest.param({"charDevices": []}, ETHERNET, (), id="nothing asked"),
+        pytest.param({"charDevices": []}, ETHERNET, (), id="no setting"),
         pytest.param(
             {"name": "hca"},
             device("ib0", "infiniband", ("mlx5_0", "smi0")),

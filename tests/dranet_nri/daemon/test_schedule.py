@@ -75,7 +75,7 @@ def test_kernel_event_during_a_pass_is_processed_soon_after_it(
 
     schedule.begin()
     schedule.settle(pending=False)
-    assert schedule.remaining_s() == SWEEP_S, "it is looked at once"
+    assert schedule.remaining_s() == SWEEP_S, "it is processed once"
 
 
 def test_kernel_event_during_a_long_backoff_is_processed_soon(
@@ -139,7 +139,7 @@ def test_new_event_does_not_wait_for_the_backoff_of_pending_work(
     )
     schedule.begin()
     schedule.settle(pending=True)
-    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S), "its delays restart"
 
 
 def test_new_pending_work_is_retried_soon(schedule: ReconcileSchedule) -> None:

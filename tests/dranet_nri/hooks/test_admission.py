@@ -73,7 +73,7 @@ def test_container_with_own_files_and_files_of_an_earlier_sandbox_is_refused(
 
 
 def files_of(node: Node, claim: Allocation) -> tuple[Mount, ...]:
-    """Return what the runtime mounts by the CDI spec that is there now."""
+    """Return the mounts of the current CDI spec."""
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_text())
     mounts = spec["devices"][0]["containerEdits"]["mounts"]
     return tuple(Mount(mount["hostPath"], mount["containerPath"]) for mount in mounts)
@@ -167,7 +167,7 @@ def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node)
     node.create(ordinary)
     assert not node.plugin.may_refuse(ordinary)
     assert node.bell == ["trouble"]
-    assert node.reconcile(), "what nobody can read is trouble"
+    assert node.reconcile(), "an unreadable allocation is pending"
 
 
 class OpeningKernel(FakeKernel):

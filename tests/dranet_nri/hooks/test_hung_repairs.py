@@ -104,7 +104,7 @@ def test_hung_repair_is_started_once_over_several_passes(node: Node, kernel: Tar
     async def scene() -> None:
         await node.plugin.synchronize(pods)
         for _ in range(5):
-            assert await node.plugin.reconcile(), "all of it is left to be looked at"
+            assert await node.plugin.reconcile(), "all repairs are pending"
         await until(lambda: len(kernel.entered) >= HANGING)
         assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
         names = [task.get_name() for task in asyncio.all_tasks()]
@@ -229,7 +229,7 @@ def swiftly(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 
 async def hang() -> None:
-    """Do not return."""
+    """Block for ever."""
     await asyncio.Future()
 
 

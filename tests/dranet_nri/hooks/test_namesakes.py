@@ -37,12 +37,12 @@ class HangingWayHome(PlanExecutor):
 
 
 def web(node: Node, sandbox: str) -> Pod:
-    """Return a sandbox of the pod that is called the same each time, a pod of its own."""
+    """Return a sandbox of a new pod that has the same name each time."""
     return node.pod("web-0", sandbox, uid=f"uid-{sandbox}")
 
 
 def allocate(node: Node, pod: Pod, number: int, uid: str) -> Allocation:
-    """Record a claim that is called the same each time, a claim of its own."""
+    """Record a new claim that has the same name each time."""
     made = node.allocate(pod, number, claim=uid)
     node.allocations.remove(made.claim.uid)
     named = replace(made, claim=ObjectRef("default", "nics", uid))

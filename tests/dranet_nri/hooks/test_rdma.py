@@ -309,7 +309,7 @@ def test_unchanged_device_numbers_write_nothing(node: Node) -> None:
     assert not node.reconcile()
 
 
-# --------------------------------------------------------------------------- said aloud
+# --------------------------------------------------------------------------- logged
 
 
 def test_warnings_are_logged_with_the_attach(
@@ -326,7 +326,7 @@ def test_warnings_are_logged_with_the_attach(
 
 
 def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    """Return what the command prints of a plugin that is at work."""
+    """Return the output of the command for a running plugin."""
     beat(node.root / "run")
     capsys.readouterr()
     directories = ("--allocations-dir", str(node.root / "allocations"))

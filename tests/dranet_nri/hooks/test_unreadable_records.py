@@ -58,7 +58,7 @@ def test_pod_with_an_unreadable_allocation_is_attached_late(
         with no_descriptors():
             staged.rename(record)
             await node.plugin.run_pod_sandbox(pod, LATER)
-            assert await node.plugin.reconcile(), "a claim that nobody can read is trouble"
+            assert await node.plugin.reconcile(), "an unreadable claim is pending"
 
     node.run(scene)
     assert not node.gate_open(claim)
@@ -99,7 +99,7 @@ def reconcile_unread(node: Node, name: str) -> None:
     data = record.read_bytes()
     with unreadable():
         place(record.parent, record.name, data)
-        assert node.reconcile(), "a claim that nobody can read is trouble"
+        assert node.reconcile(), "an unreadable claim is pending"
 
 
 def test_partial_attach_is_kept_while_the_claim_is_unreadable(

@@ -78,7 +78,7 @@ V4 = AzureHost(vm_size="Standard_ND96asr_v4")
     ("reported", "nodes", "published"),
     [
         pytest.param(-1, 4, 3, id="filled-in"),
-        pytest.param(1, 4, 1, id="the-kernel-knows"),
+        pytest.param(1, 4, 1, id="known-to-the-kernel"),
         pytest.param(-1, 2, None, id="no-such-node"),
     ],
 )

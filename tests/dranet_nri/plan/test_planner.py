@@ -127,7 +127,7 @@ def test_altnames_that_prevent_the_move_are_removed_before(
         pytest.param(67, 68, 9000, ("interface.mtu 67", "eth1", "minimum is 68"), id="below"),
         pytest.param(9000, 68, 9000, None, id="the maximum"),
         pytest.param(68, 68, 9000, None, id="the minimum"),
-        pytest.param(65535, 0, 0, None, id="no bounds told"),
+        pytest.param(65535, 0, 0, None, id="no limits"),
     ],
 )
 def test_mtu_outside_the_limits_of_the_device_is_refused(

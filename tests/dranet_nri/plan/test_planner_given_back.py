@@ -39,7 +39,7 @@ KERNEL_LL = 3  # IFAPROT_KERNEL_LL
         pytest.param("", ("br0",), True, id="free meanwhile"),
         pytest.param("br1", ("br0", "br1"), True, id="another master"),
         pytest.param("br0", ("br0",), False, id="in it"),
-        pytest.param("", (), False, id="gone: the device is home without it"),
+        pytest.param("", (), False, id="gone: the device is restored without it"),
     ],
 )
 def test_master_is_restored_if_it_exists(
@@ -191,11 +191,11 @@ def on_eth1(settings: LinkSettings) -> SetLink:
 
 
 @pytest.mark.parametrize(
-    ("mtu", "anew"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
+    ("mtu", "recreated"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
 )
-def test_recreated_ipoib_link_gets_its_mode_before_its_mtu(mtu: int, anew: int) -> None:
+def test_recreated_ipoib_link_gets_its_mode_before_its_mtu(mtu: int, recreated: int) -> None:
     before = replace(IB, link=replace(IB.link, mtu=mtu))
-    now = replace(IB, link=replace(IB.link, mtu=anew, ipoib=DATAGRAM, txqlen=9))
+    now = replace(IB, link=replace(IB.link, mtu=recreated, ipoib=DATAGRAM, txqlen=9))
 
     ops = make_plan(RestoreTarget(before), on_host(now))
 

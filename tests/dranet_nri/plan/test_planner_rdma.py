@@ -163,9 +163,9 @@ def test_move_that_recreates_the_net_device_ends_the_plan() -> None:
 
 
 def test_address_of_an_ipoib_link_is_not_restored() -> None:
-    anew = replace(IPOIB, link=replace(IPOIB.link, mac="00:99:22:33", index=9, mtu=9000))
+    recreated = replace(IPOIB, link=replace(IPOIB.link, mac="00:99:22:33", index=9, mtu=9000))
 
-    ops = make_plan(RestoreTarget(IPOIB), Observed(host=anew))
+    ops = make_plan(RestoreTarget(IPOIB), Observed(host=recreated))
 
     (op,) = ops
     assert isinstance(op, SetLink)

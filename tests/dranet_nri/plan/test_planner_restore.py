@@ -1,4 +1,4 @@
-"""Plans for one device back home, from literals."""
+"""Restore plans of one device, from literals."""
 
 from dataclasses import replace
 from errno import EBUSY, EINVAL, ENOENT, EPERM
@@ -300,7 +300,7 @@ def test_device_with_a_taken_name_gets_a_temporary_one() -> None:
 def test_route_that_depended_on_an_expired_address_is_not_restored() -> None:
     leased = Address("10.1.0.5/24", valid_s=100)
     through, direct = Route("10.9.0.0/16", gateway="10.1.0.1"), Route("10.8.0.0/16", scope=253)
-    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # nothing of ours made it possible
+    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # independent of our addresses
     snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, odd))
     bare = LinkState(NIC)
 

@@ -140,7 +140,7 @@ def test_every_errno_of_every_operation_has_a_remedy(code: int, ns: Ns) -> None:
 @pytest.mark.parametrize("code", errorcode, ids=errorcode.values())
 def test_every_errno_of_a_read_has_a_remedy(code: int) -> None:
     assert remedy(code)
-    assert remedy(code).rstrip(".") == remedy(code), "it is followed by others"
+    assert remedy(code).rstrip(".") == remedy(code), "other sentences follow"
 
 
 @pytest.mark.parametrize("ns", Ns)

@@ -22,7 +22,7 @@ ACKNOWLEDGED = 4  # bytes
 
 
 def number(record: Allocation | None) -> int:
-    """Return what the writer counted when it wrote the record."""
+    """Return the writer's count in the record."""
     return -1 if record is None else int(record.nonce)
 
 

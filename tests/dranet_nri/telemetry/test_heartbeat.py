@@ -67,13 +67,13 @@ def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Tel
 
 
 def numbers(node: Node) -> Scrape:
-    """Let the heart beat; return the numbers in the file."""
+    """Write a heartbeat; return the metrics in the file."""
     pulse(node).beat()
     return Scrape((node.root / "run" / "metrics.prom").read_text())
 
 
 def grown(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
-    """Return what was counted since."""
+    """Return the increments since then."""
     return numbers(node).changed(before)
 
 

@@ -199,7 +199,7 @@ def test_nics_of_pods_lost_by_the_runtime_are_restored(
 
 @contextmanager
 def forgetful_disk() -> Iterator[None]:
-    """Let the runtime find nothing of what it wrote before."""
+    """Hide the earlier files of the runtime from it."""
     places = ("/var/lib/containerd", "/run/containerd")
     for place in places:
         subprocess.run(("mount", "-t", "tmpfs", "none", place), check=True)
@@ -338,7 +338,7 @@ def test_nic_with_a_taken_name_is_restored_after_the_name_is_free(
     assert recorded("ousted")["phase"] == "detaching"
     assert f"interface {nics[0].name} is called dra" in reported().reasons["ousted"]
     plugin.kill()
-    plugin.start()  # the namespace is no more, and the NIC is
+    plugin.start()  # the namespace is gone, and the NIC is on the host
     ip("link", "del", nics[0].name, "type", "bridge")
     until_forgotten("ousted")
     assert_home(before)
@@ -362,5 +362,5 @@ def test_foreign_link_of_the_same_name_is_unchanged_after_the_loss_of_the_nic(
 
 
 def link_state(name: str) -> str:
-    """Return what a link has, lifetimes and counters aside."""
+    """Return the state of a link, without lifetimes and counters."""
     return ip("-o", "-d", "addr", "show", "dev", name) + ip("route", "show", "dev", name)

@@ -106,18 +106,18 @@ def test_unwritable_records_do_not_prevent_the_restore_of_an_ended_pod(
 
 
 def truncated(record: Path) -> bytes:
-    """Return what a record looks like of which the end is missing."""
+    """Return a truncated record."""
     content = record.read_bytes()
     return content[: len(content) * 9 // 10]
 
 
 def garbled(record: Path) -> bytes:
-    """Return what a record looks like that is no JSON."""
+    """Return a record that is no JSON."""
     return record.read_bytes().replace(b":", b";", 3).replace(b"{", b"[", 1)
 
 
 def newer(record: Path) -> bytes:
-    """Return what a later version of the program would have written."""
+    """Return the record of a later version of the program."""
     document = json.loads(record.read_bytes())
     return json.dumps(document | {"version": 99}).encode()
 

@@ -165,7 +165,7 @@ def test_next_sandbox_gets_the_nic_of_a_hung_attach(
         second = cri.run_pod("again")
         with pytest.raises(CriError, match=NO_SPEC):
             cri.create_container(second, spec=claim.spec())
-        assert len(hang.steps) == 1, "nobody else touches the NIC meanwhile"
+        assert len(hang.steps) == 1, "the NIC is touched once"
     container = container_once_open(cri, second, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
@@ -182,7 +182,7 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
         with fault(*INTO_THE_POD) as again:  # of the second try
             slow.end()
             again.wait()
-            assert nics[0].name in ip("-o", "link"), "undone before it is tried again"
+            assert nics[0].name in ip("-o", "link"), "undone before the retry"
             assert "add address" in status("nic0")["reason"]
             assert faulty.said("failed", "add address", "EBUSY")
             with pytest.raises(CriError, match=NO_SPEC):

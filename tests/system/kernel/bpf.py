@@ -49,7 +49,7 @@ def attach_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> None:
 
 
 def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
-    """Do the same by a BPF link; return its descriptor, with which the program goes."""
+    """Attach by a BPF link; return its descriptor, whose close detaches the program."""
     program = load(SCHED_CLS, GO_ON, name)
     held = _bpf(BPF_LINK_CREATE, struct.pack("=III", program, socket.if_nametoindex(link), side))
     os.close(program)

@@ -164,7 +164,7 @@ class Node:
         )
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self._kernel.release(self.netns)
         for fd in (self._host, self._pod, self._wire):
             os.close(fd)

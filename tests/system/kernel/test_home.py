@@ -88,7 +88,7 @@ class Host:
         return {line.split()[0] for table in shown for line in table.splitlines()}
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         for fd in (self._host, self._pod, self._wire):
             os.close(fd)
@@ -124,7 +124,7 @@ def detach(host: Host, snapshot: LinkState) -> None:
 
 
 def link_of(host: Host) -> dict[str, object]:
-    """Return what iproute2 shows of the NIC on the host, but for its number."""
+    """Return the NIC on the host as shown by iproute2, without its index."""
     shown: dict[str, object] = json.loads(host.ip("-json", "-details", "link", "show", "eth1"))[0]
     return {name: value for name, value in shown.items() if name != "ifindex"}
 

@@ -59,7 +59,7 @@ class Node:
         assert self.kernel.hold(netns)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         for fd in (self.host, self.pod, self._wire):
             os.close(fd)

@@ -48,7 +48,7 @@ def found(located: LinkLocation) -> tuple[str | None, str | None]:
         pytest.param([SECOND], [], ("eth1", None), id="on the host"),
         pytest.param([replace(SECOND, name="eth9")], [], ("eth9", None), id="renamed on the host"),
         pytest.param([], [IN_POD], (None, "net1"), id="in the pod"),
-        pytest.param([link(9, "eth7", OTHER)], [], ("eth7", None), id="made anew"),
+        pytest.param([link(9, "eth7", OTHER)], [], ("eth7", None), id="recreated"),
         pytest.param([replace(SECOND, parent="0000:8b:00.0")], [], (None, None), id="another"),
         pytest.param([replace(SECOND, bus="virtio")], [], (None, None), id="another bus"),
         pytest.param([Link(3, "eth1", mac=MAC)], [], (None, None), id="a namesake"),
@@ -135,7 +135,11 @@ def test_device_with_a_parent_is_found_by_it(
             [], [replace(IN_POD, alias="dra.net/x")], KNOWN, (None, "net1"), id="an alias like ours"
         ),
         pytest.param(
-            [replace(SECOND, alias="dra.net/x")], [], KNOWN, ("eth1", None), id="it came home so"
+            [replace(SECOND, alias="dra.net/x")],
+            [],
+            KNOWN,
+            ("eth1", None),
+            id="returned with the alias",
         ),
         pytest.param([], [link(4, "net0", OTHER)], ONCE, (None, "net0"), id="the only one there"),
         pytest.param(

@@ -68,9 +68,9 @@ def test_pool_thread_stays_in_its_namespace(nsfd: int) -> None:
 
 def test_exception_of_the_work_is_raised_in_the_caller(nsfd: int) -> None:
     def work() -> None:
-        raise KernelError("look", EINVAL, "told from inside")
+        raise KernelError("look", EINVAL, "raised inside")
 
-    with pytest.raises(KernelError, match="told from inside"):
+    with pytest.raises(KernelError, match="raised inside"):
         run_inside(nsfd, work)
 
 

@@ -74,7 +74,7 @@ class Machine:
         assert self.kernel.hold(netns)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         os.close(self.pod)
         os.close(self._wire)

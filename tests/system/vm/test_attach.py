@@ -39,7 +39,7 @@ __all__ = [
 
 
 def inventory() -> dict[str, dict[str, object]]:
-    """Return what dranet-nri publishes, attributes by device name."""
+    """Return the inventory of dranet-nri: attributes by device name."""
     shown = subprocess.run(
         ("dranet-nri", "inventory", "--output", "json"), check=True, capture_output=True, text=True
     ).stdout

@@ -1,4 +1,4 @@
-"""Children on a real kernel: one row for each kind, and what a crash at any step leaves."""
+"""Children on a real kernel: one row for each kind, and crashes at every step."""
 
 import json
 import subprocess
@@ -107,7 +107,7 @@ def links(host: Rails, pod: int | None = None) -> dict[str, dict[str, object]]:
 
 
 def state(host: Rails) -> list[object]:
-    """Return what a child must leave as it was on the host."""
+    """Return the host state that a child must not change."""
     commands = (
         "-brief link show up",  # with flags and MAC
         "-4 -oneline addr show",

@@ -186,9 +186,9 @@ def test_rdma_modules_can_be_reloaded_beside_the_plugin(plugin: Plugin, netdev: 
     for _ in range(2):  # as who updates a vendor's drivers does
         with soft_rdma(Driver.STOCK, "shared"):
             rdma.add_link("rxe0", netdev)
-            wait_until("the plugin to hear of RDMA", listeners)
+            wait_until("the plugin to listen for RDMA events", listeners)
             rdma.delete_link("rxe0")
-            wait_until("nobody to listen", lambda: not listeners())
+            wait_until("no listener", lambda: not listeners())
         assert not rdma.modules() & set(rdma.LOADED)
 
 

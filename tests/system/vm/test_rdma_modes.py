@@ -181,7 +181,7 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
 def test_software_rdma_device_is_lost_when_its_interface_changes_namespace(
     stock_rdma: None,
 ) -> None:
-    """Why it is refused; a kernel on which this fails needs that no more."""
+    """The reason for the refusal; it is unnecessary on a kernel on which this fails."""
     ip("netns", "add", "space")
     ip("link", "add", "dummy7", "type", "dummy")
     try:

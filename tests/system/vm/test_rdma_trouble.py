@@ -191,14 +191,14 @@ def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
 def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
     cri: Cri, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
-    hca, anew = hcas[0], "rxe_anew"
+    hca, recreated = hcas[0], "rxe_anew"
     with serving(cri, *SELDOM) as plugin:
         pod = start_rdma_pod(cri, "reloaded", hcas[:1], 1, containers=("main", "late"))
 
         rdma.delete_link(hca.device, pod.netns)
-        wait_until("the loss to be told", lambda: row_of("reloaded")["state"] != "attached")
+        wait_until("the loss to be reported", lambda: row_of("reloaded")["state"] != "attached")
         lost = row_of("reloaded")
-        rdma.add_link(anew, hca.nic.name, pod.netns)  # on the host, as a driver makes it
+        rdma.add_link(recreated, hca.nic.name, pod.netns)  # on the host, as a driver makes it
         wait_until("it to come after its NIC", lambda: row_of("reloaded")["state"] == "attached")
         found = rdma.links(pod.container)
         late = run_container(cri, pod.pod, pod.claim, "late")
@@ -208,13 +208,13 @@ def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
         assert plugin.running
         assert_home(before)
         at_home = rdma.links()
-    rdma.delete_link(anew)
+    rdma.delete_link(recreated)
     rdma.add_link(hca.device, hca.nic.name)
     assert hca.device in lost["reason"]
-    assert found == {anew: hca.nic.name}
-    assert anew in opened
-    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={anew}\n" in environment
-    assert at_home == {anew: hca.nic.name, **homes(hcas[1:])}
+    assert found == {recreated: hca.nic.name}
+    assert recreated in opened
+    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={recreated}\n" in environment
+    assert at_home == {recreated: hca.nic.name, **homes(hcas[1:])}
 
 
 @pytest.mark.emulated
@@ -227,7 +227,7 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
         pod = start_rdma_pod(cri, "unplugged", hcas[:1], 1)
 
         count.write_text("0")
-        wait_until("the loss to be told", lambda: row_of("unplugged")["state"] == "failed")
+        wait_until("the loss to be reported", lambda: row_of("unplugged")["state"] == "failed")
         lost, left = row_of("unplugged"), rdma.links(pod.container)
         count.write_text("1")
         wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)

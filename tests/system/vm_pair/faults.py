@@ -209,7 +209,7 @@ class Fault:
     pings: int = PACE.pings
 
     def found(self, pair: Pair) -> set[tuple[str, str]]:
-        """Return what `verify` finds while the fault is there."""
+        """Return the findings of `verify` during the fault."""
         place = pair.places[self.where]
         try:
             checked(place, "sh", "-ec", self.begin)

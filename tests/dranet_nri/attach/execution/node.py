@@ -193,7 +193,7 @@ class Node:
         return self.kernel.space(netns).named("look", name).ethtool()
 
     def tcx(self, name: str) -> tuple[TcxProgram, ...]:
-        """Return what runs by TCX on a link of the host."""
+        """Return the TCX programs of a link of the host."""
         return tuple(self.kernel.space().named("look", name).tcx)
 
     def rdma(self, netns: NetnsId | None = None) -> set[str]:

@@ -233,7 +233,7 @@ def test_failed_address_does_not_prevent_the_rest_of_the_restore(
 
 def test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it(node: Node) -> None:
     (data,) = node.attach((CLAIMS[0],))
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
     waiting = node.executor.detach(data, netns_alive=False)
 

@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
 
 
 def _record_events(folder: Path) -> None:
-    """Let rxe0 and rxe1 come, and a third device come, be renamed and go."""
+    """Add rxe0 and rxe1, and add, rename and remove a third device."""
     sock = open_socket(NETLINK_RDMA)
     sock.bind((0, 0))
     sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, GROUP_NOTIFY)

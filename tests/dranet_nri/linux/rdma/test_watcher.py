@@ -26,8 +26,8 @@ class Kernel:
     """A sysfs with RDMA devices, and what announces them.
 
     Attributes:
-        silent: the kernel announces nothing.
-        refuses: it lets nobody listen.
+        silent: the kernel sends no notifications.
+        refuses: it refuses every listener.
         sockets: pairs of each socket that was opened and its far end.
         events, errors: the reports of the listener.
     """

@@ -81,7 +81,7 @@ def alone(
     addresses: tuple[Address, ...] = (),
     inherited: tuple[Route, ...] = (),
 ) -> PodNetwork:
-    """Return what a device gets whose pod has the routes that are taken."""
+    """Return the routes of a device whose pod has the taken routes."""
     network = PodNetwork(
         "net1",
         routes=(*routes, *inherited),
