@@ -179,7 +179,7 @@ def _allocated(
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    recorded, uses = transaction.known_devices(), transaction.in_use()
+    recorded, uses = transaction.recorded_devices(), transaction.in_use()
     offered = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],

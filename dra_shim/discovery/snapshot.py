@@ -44,7 +44,7 @@ from dranet_nri.inventory import (
     Memo,
     Uplinks,
     inventory_from_facts,
-    merge_known,
+    merge_recorded,
     pci_device_name,
 )
 from dranet_nri.inventory.names import interface_device_name, port_device_name
@@ -184,7 +184,7 @@ def snapshot_of(
     excluded = (*offered.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *recorded)) & dict(excluded).keys()
     chosen = set(excluded) - set(inventory.excluded)
-    there = with_shared(merge_known(inventory, recorded), choice.shared, near).devices
+    there = with_shared(merge_recorded(inventory, recorded), choice.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,

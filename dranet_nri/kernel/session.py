@@ -250,10 +250,8 @@ class NetlinkSession:
 
     def rdma(self, identity: RdmaIdentity) -> ObservedRdma:
         """Return the location of a device's RDMA devices."""
-        host = self._space(
-            Ns.HOST, f"observe RDMA devices of {identity.key.parent or identity.key.name}"
-        )
-        pod = self._spaces.get(Ns.POD)
+        key, pod = identity.key, self._spaces.get(Ns.POD)
+        host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
         return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, identity)
 
     def char_devices(

@@ -98,8 +98,8 @@ _NO_NIC_LOST: Final = (
     Break(
         "a second attach forgets the snapshot of the first",
         "dranet_nri/attach/desired.py",
-        "known = replace(device, shared_rdma=(), warnings=(), lease=None)",
-        "known = replace(device, shared_rdma=(), warnings=(), lease=None, snapshot=None)",
+        "carried_over = replace(device, shared_rdma=(), warnings=(), lease=None)",
+        "carried_over = replace(device, shared_rdma=(), warnings=(), lease=None, snapshot=None)",
         f"{_TEST_DETACH}::test_second_attempt_keeps_the_snapshot_of_the_first",
     ),
     Break(
@@ -294,7 +294,7 @@ _RDMA: Final = (
     Break(
         "an RDMA device is given to one of the pods that share it",
         _FABRIC,
-        "    if wanted.share_id:\n",
+        "    if allocated.share_id:\n",
         "    if False:\n",
         f"{_TEST_FABRIC}::test_share_in_exclusive_mode_is_refused",
     ),

@@ -55,7 +55,7 @@ class Leased:
         """Run the renewal that is due at the given seconds after the attach."""
         self.node.clock.seconds = 1000 + at_s
         plugin = self.node.plugin
-        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted).renew(CLAIM))
+        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired).renew(CLAIM))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ class Running:
     def __init__(self, leased: Leased) -> None:
         plugin = leased.node.plugin
         self.leased = leased
-        self.loop = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted))
+        self.loop = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Run the loop until it holds and nothing is at work."""

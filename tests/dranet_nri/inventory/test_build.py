@@ -11,7 +11,7 @@ from dranet_nri.inventory import (
     RdmaDeviceFacts,
     RdmaPortFacts,
     inventory_from_facts,
-    merge_known,
+    merge_recorded,
     pci_device_name,
     with_parents,
 )
@@ -464,7 +464,7 @@ def test_parent_of_an_allocated_child_stays_listed() -> None:
     inventory = inventory_from_facts(PARENTS)
     (parent,) = inventory.parents
 
-    assert parent in merge_known(inventory, (parent,)).devices
+    assert parent in merge_recorded(inventory, (parent,)).devices
 
 
 def test_link_with_unreadable_upper_links_is_no_parent() -> None:

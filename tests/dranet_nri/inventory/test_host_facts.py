@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dranet_nri.inventory import Inventory, merge_known
+from dranet_nri.inventory import Inventory, merge_recorded
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 from tests.dranet_nri.inventory.parts import PF, names
 
@@ -21,7 +21,7 @@ def live(ifname: str, held: tuple[str, ...], /, **attributes: AttributeValue) ->
 
 
 def test_device_in_a_pod_keeps_its_earlier_facts() -> None:
-    merged = merge_known(live("", (), pciAddress=PF, rdma=False, driver="mlx5_core"), (KNOWN,))
+    merged = merge_recorded(live("", (), pciAddress=PF, rdma=False, driver="mlx5_core"), (KNOWN,))
 
     (device,) = merged.devices
     assert device.key == KNOWN.key
@@ -35,14 +35,14 @@ def test_device_in_a_pod_keeps_its_earlier_facts() -> None:
 
 
 def test_device_with_only_its_rdma_device_in_a_pod_keeps_its_live_key() -> None:
-    merged = merge_known(live("eth9", (), ifName="eth9", rdma=False), (KNOWN,))
+    merged = merge_recorded(live("eth9", (), ifName="eth9", rdma=False), (KNOWN,))
 
     assert merged.devices[0].key.name == "eth9"
     assert merged.devices[0].rdma_devices == ("mlx5_0",)
 
 
 def test_device_with_only_its_net_device_in_a_pod_keeps_its_live_rdma_devices() -> None:
-    merged = merge_known(live("", ("mlx5_7",), rdma=True), (KNOWN,))
+    merged = merge_recorded(live("", ("mlx5_7",), rdma=True), (KNOWN,))
 
     assert merged.devices[0].key.name == "eth1"
     assert merged.devices[0].rdma_devices == ("mlx5_7",)
@@ -54,7 +54,7 @@ def test_shared_rdma_device_has_its_live_attributes() -> None:
     )
     before = live("", ("mlx5_0",), rdma=True, rdmaDevice="mlx5_0", driver="mlx5_core")
 
-    (device,) = merge_known(before, (known,)).devices
+    (device,) = merge_recorded(before, (known,)).devices
 
     assert dict(device.attributes) == {
         "dra.net/driver": "mlx5_core",
@@ -70,7 +70,7 @@ def test_live_and_earlier_facts_stay_within_the_limit_together() -> None:
     many = {f"x{number:02}": number for number in range(31)}
     known = replace(KNOWN, attributes=(*KNOWN.attributes, ("dra.net/nodeGUID", "0:0:0:1")))
 
-    (device,) = merge_known(live("", (), **many), (known,)).devices
+    (device,) = merge_recorded(live("", (), **many), (known,)).devices
 
     assert "dra.net/nodeGUID" not in dict(device.attributes)
 
@@ -78,13 +78,13 @@ def test_live_and_earlier_facts_stay_within_the_limit_together() -> None:
 def test_device_on_the_host_has_its_live_facts() -> None:
     inventory = live("eth9", ("mlx5_3",), ifName="eth9")
 
-    assert merge_known(inventory, (KNOWN,)) == inventory
+    assert merge_recorded(inventory, (KNOWN,)) == inventory
 
 
 def test_allocated_virtual_device_in_a_pod_stays_listed() -> None:
     dummy = Device("dummy0", DeviceKey("", "", "dummy0"))
 
-    merged = merge_known(live("eth1", ("mlx5_0",)), (dummy,))
+    merged = merge_recorded(live("eth1", ("mlx5_0",)), (dummy,))
 
     assert names(merged) == ["dummy0", "pci-0000-8a-00-0"]
 
@@ -92,7 +92,7 @@ def test_allocated_virtual_device_in_a_pod_stays_listed() -> None:
 def test_allocated_device_that_became_unsafe_is_excluded() -> None:
     inventory = Inventory((), ((KNOWN.name, "eth1: enslaved to bond0"),))
 
-    assert merge_known(inventory, (KNOWN,)) == inventory
+    assert merge_recorded(inventory, (KNOWN,)) == inventory
 
 
 def test_allocated_device_that_lost_its_driver_stays_listed() -> None:
@@ -102,8 +102,8 @@ def test_allocated_device_that_lost_its_driver_stays_listed() -> None:
         frozenset({KNOWN.name}),
     )
 
-    merged = merge_known(inventory, (KNOWN,))
+    merged = merge_recorded(inventory, (KNOWN,))
 
     assert merged.devices == (KNOWN,)
     assert merged.excluded == (("mlx5_9", "without a function"),)
-    assert merge_known(inventory, ()) == inventory
+    assert merge_recorded(inventory, ()) == inventory
