@@ -88,7 +88,7 @@ def test_uplink_and_include_flags_are_patterns() -> None:
     assert (found.uplinks, found.include) == (("eth0", "bond*"), ("wg0", "gre?"))
 
 
-def test_the_handlers_of_guests_are_patterns_and_may_be_none() -> None:
+def test_vm_runtime_handlers_are_patterns_and_may_be_empty() -> None:
     assert parsed("--vm-runtimes", "sealed, vm-*").vm_handlers == ("sealed", "vm-*")
     assert parsed("--vm-runtimes", "").vm_handlers == ()
     assert "*kata*" in parsed().vm_handlers

@@ -73,11 +73,11 @@ def test_rdma_mode_other_than_the_required_one_is_refused_with_the_remedy(
     node.options = RdmaOptions(demanded)
     node.restart()
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert f"device nic-2: --rdma-mode {words}" in said
-    assert f"netns_mode={int(demanded is RdmaMode.SHARED)}'" in said
-    assert "--rdma-mode=auto" in said
+    assert f"device nic-2: --rdma-mode {words}" in message
+    assert f"netns_mode={int(demanded is RdmaMode.SHARED)}'" in message
+    assert "--rdma-mode=auto" in message
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
@@ -156,7 +156,7 @@ def test_share_of_a_device_moves_nothing(shared: Node) -> None:
 @pytest.mark.parametrize(
     ("kinds", "warned"),
     [(None, True), ((CharKind.RDMA_CM,), True), ((CharKind.UVERBS,), False)],
-    ids=["default", "asked for", "not wanted"],
+    ids=["default", "requested", "disabled"],
 )
 def test_share_without_an_interface_warns_about_rdma_cm(
     shared: Node, kinds: tuple[CharKind, ...] | None, *, warned: bool
@@ -172,9 +172,9 @@ def test_share_without_an_interface_warns_about_rdma_cm(
 def test_interface_parameters_of_a_share_are_refused(shared: Node) -> None:
     config = NetworkConfig(InterfaceConfig(mtu=4000))
 
-    said = refusal(shared, replace(given(pci(2), config), share_id="5e0f"))
+    message = refusal(shared, replace(given(pci(2), config), share_id="5e0f"))
 
-    assert "device nic-2: interface.mtu: 4000: not possible on a share of a device" in said
+    assert "device nic-2: interface.mtu: 4000: not possible on a share of a device" in message
     assert attached(shared, given(pci(2), config)).mtu == 4000
 
 
@@ -185,10 +185,10 @@ def test_share_of_a_device_without_an_interface_has_no_address_warning(shared: N
 
 
 def test_share_in_exclusive_mode_is_refused(node: Node) -> None:
-    said = refusal(node, replace(given(RDMA_ONLY), share_id="5e0f"))
+    message = refusal(node, replace(given(RDMA_ONLY), share_id="5e0f"))
 
-    assert "device efa is shared by several pods" in said
-    assert "netns_mode=1" in said
+    assert "device efa is shared by several pods" in message
+    assert "netns_mode=1" in message
 
 
 def test_device_with_a_sub_device_is_refused_until_the_sub_device_is_deleted(node: Node) -> None:
@@ -229,11 +229,13 @@ def fabric() -> Node:
 def test_device_with_an_ipoib_child_on_the_host_is_refused_with_the_remedy(
     fabric: Node,
 ) -> None:
-    said = refusal(fabric, fabric.claims[0].devices[0])
+    message = refusal(fabric, fabric.claims[0].devices[0])
 
-    assert "device nic-5: the host loses ibs5.8001 when RDMA device mlx5_5 moves into a pod" in said
-    assert "ip link delete" in said
-    assert "'options ib_core netns_mode=1'" in said
+    assert (
+        "device nic-5: the host loses ibs5.8001 when RDMA device mlx5_5 moves into a pod" in message
+    )
+    assert "ip link delete" in message
+    assert "'options ib_core netns_mode=1'" in message
     assert fabric.kernel.state("ibs5.8001") is not None
 
     fabric.kernel.remove_link("ibs5.8001")
@@ -264,13 +266,14 @@ def test_interface_created_after_prepare_is_refused_and_kept(
         link = Link(0, name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, up=True)
         node.kernel.add_link(name, parent=RDMA_ONLY.key.parent, link=link)
 
-    said = refusal(node, given(RDMA_ONLY))
+    message = refusal(node, given(RDMA_ONLY))
 
     assert (
-        f"would destroy interface {', '.join(names)}, which is not part of what was claimed" in said
+        f"would destroy interface {', '.join(names)}, which is not part of what was claimed"
+        in message
     )
-    assert "options ib_core netns_mode=1" in said
-    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in said
+    assert "options ib_core netns_mode=1" in message
+    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in message
     assert all(node.kernel.state(name) for name in names)
 
     node.kernel.rdma.mode = RdmaMode.SHARED
@@ -326,7 +329,7 @@ def test_ipoib_link_has_the_mtu_of_the_claim_and_the_mode_of_the_host() -> None:
 def test_record_has_the_mtu_that_the_kernel_gave_the_ipoib_link() -> None:
     node = FabricNode()
     entry = node.kernel.space().named("arrange", "ibs5")
-    entry.link = replace(entry.link, ipoib=None)  # so that nobody dares to set the host's MTU
+    entry.link = replace(entry.link, ipoib=None)  # so that the MTU of the host is not set
 
     record = attached(node, *node.claims[0].devices)
 
@@ -341,10 +344,10 @@ def test_mtu_above_the_limit_of_the_ipoib_mode_is_refused_before_any_move() -> N
     node.start = node.host()
     given_mtu = NetworkConfig(InterfaceConfig(mtu=9000))
 
-    said = refusal(node, given(node.claims[0].devices[0].device, given_mtu))
+    message = refusal(node, given(node.claims[0].devices[0].device, given_mtu))
 
-    assert "interface.mtu 9000 is above what device ibs5 can do in datagram mode" in said
-    assert "put ibs5 into connected mode on the host" in said
+    assert "interface.mtu 9000 is above what device ibs5 can do in datagram mode" in message
+    assert "put ibs5 into connected mode on the host" in message
 
 
 def test_ipoib_link_is_restored_after_the_second_move_attempt() -> None:

@@ -89,11 +89,11 @@ def test_rdma_device_without_a_uverbs_file_is_refused(
 
     with pytest.raises(AttachError) as caught:
         attached(node, given(pci(2)))
-    said = str(caught.value)
+    message = str(caught.value)
 
-    assert "RDMA device mlx5_2 has no uverbs file" in said
-    assert "load module ib_uverbs on the node" in said
-    assert (node.host(), node.rdma()) == before, "it is undone"
+    assert "RDMA device mlx5_2 has no uverbs file" in message
+    assert "load module ib_uverbs on the node" in message
+    assert (node.host(), node.rdma()) == before, "the attach is undone"
 
 
 def test_claim_without_uverbs_gets_the_available_files(node: Node) -> None:
@@ -255,10 +255,12 @@ def test_nic_with_a_software_rdma_device_is_refused_before_the_move(
     published = replace(pci(2), rdma_devices=("rxe0",))
     tied.rdma_at_start = tied.rdma()
 
-    said = refusal(tied, given(published))
+    message = refusal(tied, given(published))
 
-    assert "RDMA device rxe0 is software (soft-RoCE, siw), and would be lost for good when" in said
-    assert "interface eth2 goes to the pod; let pods share the device (dra-shim run" in said
+    assert (
+        "RDMA device rxe0 is software (soft-RoCE, siw), and would be lost for good when" in message
+    )
+    assert "interface eth2 goes to the pod; let pods share the device (dra-shim run" in message
     (record,) = tied.attach((claim(DATA, replace(given(published), share_id="5e0f")),))
     assert "rxe0" in record.devices[0].shared_rdma
 

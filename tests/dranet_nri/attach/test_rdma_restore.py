@@ -68,7 +68,7 @@ def outwait(node: Node) -> None:
     assert node.journal.phases() == {DATA: Phase.DETACHING}
 
 
-# --------------------------------------------------------------------------- made anew
+# --------------------------------------------------------------------------- recreated
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
@@ -77,10 +77,10 @@ def test_rdma_device_removed_by_its_driver_is_refused(node: Node, mode: RdmaMode
     node.kernel.rdma.remove("mlx5_2")
     node.rdma_at_start = node.rdma()
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: its RDMA device mlx5_2 is not on the host: its driver is being" in said
-    assert "dranet-nri status" in said
+    assert "device nic-2: its RDMA device mlx5_2 is not on the host: its driver is being" in message
+    assert "dranet-nri status" in message
 
 
 def test_rdma_device_recreated_between_two_attempts_is_moved(node: Node) -> None:
@@ -164,7 +164,7 @@ def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -
 
     node.detach()
 
-    assert node.rdma() >= {"hca0", "mlx5_2"}, "it is on the host all the same"
+    assert node.rdma() >= {"hca0", "mlx5_2"}, "the device is on the host"
     assert node.journal.phases() == {DATA: Phase.DETACHING}
     assert failure_of(node).message.startswith("RDMA device mlx5_2 is called hca0: its name is ta")
     outwait(node)
@@ -190,8 +190,8 @@ def test_ipoib_mode_and_mtu_rejected_by_the_kernel_are_given_up_after_ten_tries(
     node.retry()
 
     assert node.journal.phases() == {DATA: Phase.HOME}
-    said = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
-    assert said in failure_of(node).message
+    message = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
+    assert message in failure_of(node).message
     assert failure_of(node).message.endswith("given back without it after 10 tries")
     state = node.kernel.state("ibs5")
     assert state is not None
@@ -253,7 +253,7 @@ def outlive(node: Node) -> None:
 def test_interfaces_returned_under_swapped_names_get_their_own_names() -> None:
     node = RailsNode()
     pods = node.attach_rails()
-    for netns in reversed(pods):  # no plugin ran: the kernel made both anew, ib1's device first
+    for netns in reversed(pods):  # no plugin ran: the kernel recreated both, ib1's device first
         node.kernel.destroy_netns(netns)
 
     outlive(node)
@@ -268,7 +268,7 @@ def test_concurrent_detaches_restore_swapped_names() -> None:
     remade, others = node.kernel.rdma.remade, [node.journal.records["claim-0"]]
 
     def made_first(parent: str, source: NetnsId, target: NetnsId) -> None:
-        """Let the other claim come home on its thread before this one is renamed."""
+        """Restore the other claim on its thread before this one is renamed."""
         remade(parent, source, target)
         while others:
             node.executor.detach(others.pop(), netns_alive=True)
@@ -298,7 +298,7 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     assert len(spare) == 1
     node.kernel.log.clear()
     outlive(node)
-    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "it waits"
+    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "the plan is empty"
     node.kernel.remove_link("ib0")
     outlive(node)
     assert set(node.journal.phases().values()) == {Phase.HOME}
@@ -314,7 +314,7 @@ def test_devices_of_a_dying_namespace_are_restored_after_the_kernel_returns_them
 ) -> None:
     node = make()
     node.attach()
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
     node.detach(netns_alive=False)
 

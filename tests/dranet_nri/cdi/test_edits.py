@@ -242,9 +242,9 @@ def test_variables_of_a_device_without_an_interface_name_only_the_rdma_device() 
     ],
 )
 def test_variable_of_a_recreated_rdma_device_has_its_current_name(now: dict[str, object]) -> None:
-    anew = replace(ATTACHMENT.devices[0], **now)  # type: ignore[arg-type]
+    recreated = replace(ATTACHMENT.devices[0], **now)  # type: ignore[arg-type]
 
-    assert given_to(APP, attachment=replace(ATTACHMENT, devices=(anew,))).env == (
+    assert given_to(APP, attachment=replace(ATTACHMENT, devices=(recreated,))).env == (
         ("DRA_NET_TWO_NICS_DATA_IFNAMES", "net1"),
         ("DRA_NET_TWO_NICS_DATA_RDMA_DEVICES", "mlx5_9"),
     )
@@ -322,11 +322,11 @@ UMAD0 = replace(UVERBS0, path="/dev/infiniband/umad0")
 
 
 @pytest.mark.parametrize(
-    ("char", "container", "wanted", "warnings"),
+    ("char", "container", "desired", "warnings"),
     [
         pytest.param(UVERBS0, RUNTIMES_LIMIT, 1 << 30, ["8388608 bytes"], id="a lower limit"),
         pytest.param(UVERBS0, RUNTIMES_LIMIT, 8 << 20, [], id="the limit that is wanted"),
-        pytest.param(UVERBS0, RUNTIMES_LIMIT, None, [], id="the operator wants none"),
+        pytest.param(UVERBS0, RUNTIMES_LIMIT, None, [], id="disabled by the operator"),
         pytest.param(UVERBS0, APP, 1 << 30, [], id="the runtime sets none"),
         pytest.param(UMAD0, replace(APP, own_users=True), None, ["umad0"], id="own users"),
         pytest.param(UMAD0, APP, None, [], id="the node's users"),
@@ -334,11 +334,11 @@ UMAD0 = replace(UVERBS0, path="/dev/infiniband/umad0")
     ],
 )
 def test_warnings_explain_why_rdma_may_fail_in_a_container(
-    char: CharDevice, container: Container, wanted: int | None, warnings: list[str]
+    char: CharDevice, container: Container, desired: int | None, warnings: list[str]
 ) -> None:
     device = replace(ATTACHMENT.devices[0], char_devices=(char,))
 
-    found = list(rdma_warnings((device,), container, wanted))
+    found = list(rdma_warnings((device,), container, desired))
 
     assert len(found) == len(warnings)
     assert all(part in warning for part, warning in zip(warnings, found, strict=True))

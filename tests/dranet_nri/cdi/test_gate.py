@@ -90,7 +90,7 @@ def files_in(root: Path) -> dict[str, bytes]:
 
 
 def content(attachment: Attachment) -> dict[str, bytes]:
-    """Return what an open gate holds, by path below the root that the mounts then name."""
+    """Return the files of an open gate, by path below the root of the mounts."""
     return {
         f"metadata/{UID}/{request}/metadata.json": metadata(ALLOCATION, attachment, request)
         for request in ("nic-1", "nic-2")

@@ -86,22 +86,24 @@ def test_missing_device_file_is_reported_with_its_kernel_module() -> None:
 
 def test_missing_umad_file_is_ignored_on_a_device_without_a_management_agent() -> None:
     efa = RdmaDeviceFacts("efa_0")
-    seen = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
+    observed = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
 
-    assert not [finding for finding in findings((efa,), seen) if finding.subject == "efa_0"]
+    assert not [finding for finding in findings((efa,), observed) if finding.subject == "efa_0"]
 
 
 def test_device_file_missing_in_dev_is_bad() -> None:
-    seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",))
+    observed = replace(WELL, unlinked=("/dev/infiniband/uverbs0",))
 
-    assert graded("/dev/infiniband/uverbs0", seen).startswith("bad the kernel has it")
+    assert graded("/dev/infiniband/uverbs0", observed).startswith("bad the kernel has it")
 
 
 def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_dev() -> None:
-    seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
+    observed = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
 
-    assert graded("/dev/infiniband", seen).startswith("note this container has a /dev of its own")
-    assert not [finding for finding in findings((HCA,), seen) if "uverbs0" in finding.subject]
+    assert graded("/dev/infiniband", observed).startswith(
+        "note this container has a /dev of its own"
+    )
+    assert not [finding for finding in findings((HCA,), observed) if "uverbs0" in finding.subject]
 
 
 @pytest.mark.parametrize(
@@ -157,9 +159,9 @@ def test_ipoib_between_pods_of_one_host_requires_linux_5_8() -> None:
 def test_gpudirect_rdma_path_is_reported(
     nvidia: str, modules: set[str], kernel: tuple[int, int], beginning: str
 ) -> None:
-    seen = replace(WELL, nvidia=nvidia, modules=frozenset(modules), kernel=kernel)
+    observed = replace(WELL, nvidia=nvidia, modules=frozenset(modules), kernel=kernel)
 
-    assert graded("GPUDirect RDMA", seen).startswith(beginning)
+    assert graded("GPUDirect RDMA", observed).startswith(beginning)
 
 
 @pytest.mark.parametrize(
@@ -217,14 +219,14 @@ def test_host_diagnostics_are_read_below_the_given_paths(tmp_path: Path) -> None
 
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
-    seen = read_diagnostics((HCA,), places)
+    observed = read_diagnostics((HCA,), places)
 
-    assert seen.files == {"mlx5_0": frozenset({"uverbs", "rdma_cm"})}
-    assert seen.unlinked == ("/dev/infiniband/rdma_cm",)
-    assert seen.modules == {"nvidia_peermem"}
-    assert seen.nvidia == OPEN
-    assert seen.memlock == (None if limit == resource.RLIM_INFINITY else limit)
-    assert seen.containerd is None
+    assert observed.files == {"mlx5_0": frozenset({"uverbs", "rdma_cm"})}
+    assert observed.unlinked == ("/dev/infiniband/rdma_cm",)
+    assert observed.modules == {"nvidia_peermem"}
+    assert observed.nvidia == OPEN
+    assert observed.memlock == (None if limit == resource.RLIM_INFINITY else limit)
+    assert observed.containerd is None
 
 
 DEVICE = VerbsDevice(
@@ -267,7 +269,7 @@ V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "00
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "message"),
     [
         (None, []),
         (AzureHost(V5_GPUS), ["ok Azure: the GPUs tell which NIC is beside them"]),
@@ -276,11 +278,13 @@ V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "00
     ids=["elsewhere", "with-gpus", "without"],
 )
 def test_azure_topology_is_derived_from_the_gpus_or_requires_a_flag(
-    host: AzureHost | None, said: list[str]
+    host: AzureHost | None, message: list[str]
 ) -> None:
     found = lines(list(azure_findings(host)))
 
-    assert [line[: len(beginning)] for line, beginning in zip(found, said, strict=True)] == said
+    assert [
+        line[: len(beginning)] for line, beginning in zip(found, message, strict=True)
+    ] == message
     assert all("--azure-size" in line for line in found if line.startswith("note"))
 
 

@@ -70,7 +70,7 @@ def test_hung_thread_is_a_warning() -> None:
 
 @pytest.mark.parametrize("left", [True, False], ids=["stale", "absent"])
 @pytest.mark.parametrize(
-    ("seen", "remedy"),
+    ("observed", "remedy"),
     [
         (HostDiagnostics(containerd=ContainerdFile(2, nri=False)), CONTAINERD_NRI),
         (HostDiagnostics(crio=CrioFiles(nri=False)), CRIO_NRI),
@@ -78,9 +78,9 @@ def test_hung_thread_is_a_warning() -> None:
     ids=["containerd", "crio"],
 )
 def test_settings_that_disable_nri_are_reported_with_the_remedy(
-    seen: HostDiagnostics, remedy: str, *, left: bool
+    observed: HostDiagnostics, remedy: str, *, left: bool
 ) -> None:
-    found = nri(HostDiagnostics(containerd=seen.containerd, crio=seen.crio, nri=left))
+    found = nri(HostDiagnostics(containerd=observed.containerd, crio=observed.crio, nri=left))
 
     assert found.grade is Severity.BAD
     assert "settings switch it off" in found.text
@@ -123,9 +123,9 @@ def test_run_and_var_run_are_the_same_directory(path: str) -> None:
 
 
 def test_unreadable_state_is_a_note() -> None:
-    seen = HostDiagnostics(crio=CrioFiles(error="line 1"))
+    observed = HostDiagnostics(crio=CrioFiles(error="line 1"))
 
-    _, settings, found = runtime_findings(seen, SOCKET, AWAY)
+    _, settings, found = runtime_findings(observed, SOCKET, AWAY)
 
     assert settings == Finding("CRI-O", Severity.NOTE, "its settings are unreadable: line 1")
     assert found == Finding("NRI", Severity.NOTE, f"{SOCKET} can't be looked at; are you root?")
@@ -138,32 +138,32 @@ def test_socket_is_distinguished_from_a_file_and_a_missing_path(tmp_path: Path) 
     paths["file"].touch()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(paths["socket"]))
-        seen = {
+        observed = {
             name: read_diagnostics((), HostPaths(tmp_path, nri=path)).nri
             for name, path in paths.items()
         }
 
-    assert seen == {"socket": True, "file": False, "none": False, "below": False, "long": None}
+    assert observed == {"socket": True, "file": False, "none": False, "below": False, "long": None}
 
 
 # --------------------------------------------------------------------------- RDMA devices
 
 
-def asked() -> tuple[list[str], Callable[[str], VerbsDevice | VerbsFailure]]:
-    """Return a list that fills with the devices that are opened, and what opens them and fails."""
+def recording_probe() -> tuple[list[str], Callable[[str], VerbsDevice | VerbsFailure]]:
+    """Return a list of the opened devices, and a failing probe that appends to it."""
     opened: list[str] = []
 
-    def ask(name: str) -> VerbsFailure:
+    def probe(name: str) -> VerbsFailure:
         opened.append(name)
         return VerbsFailure(name, "Failed to get devices list")
 
-    return opened, ask
+    return opened, probe
 
 
 def test_device_is_not_opened_inside_a_container_with_its_own_dev() -> None:
-    opened, ask = asked()
+    opened, probe = recording_probe()
 
-    probed, (found,) = verbs_of((HCA,), HostDiagnostics(own_dev=True), ask)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(own_dev=True), probe)
 
     assert (opened, probed) == ([], [])
     assert found.grade is Severity.NOTE
@@ -171,9 +171,9 @@ def test_device_is_not_opened_inside_a_container_with_its_own_dev() -> None:
 
 
 def test_device_is_opened_on_the_host() -> None:
-    opened, ask = asked()
+    opened, probe = recording_probe()
 
-    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), ask)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), probe)
 
     assert opened == ["mlx5_0"]
     assert probed == [VerbsFailure("mlx5_0", "Failed to get devices list")]
@@ -203,7 +203,7 @@ def places(tmp_path: Path) -> tuple[str, ...]:
 
 
 def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, str]]:
-    """Run the command; return its status, and what it says by subject."""
+    """Run the command; return its status, and its findings by subject."""
     code = main(["doctor", "--output", "json", *flags])
     found = json.loads(capsys.readouterr().out)["findings"]
     return code, {finding["subject"]: f"{finding['grade']} {finding['text']}" for finding in found}
@@ -212,11 +212,11 @@ def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[s
 def test_command_reports_a_node_without_rdma(
     places: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = report(capsys, *places)
+    code, output = report(capsys, *places)
 
     assert code == 0
-    assert said["plugin"].startswith("ok")
-    assert "no RDMA device here" in said["RDMA mode"]
+    assert output["plugin"].startswith("ok")
+    assert "no RDMA device here" in output["RDMA mode"]
 
 
 def test_command_reports_disabled_nri_and_a_disconnected_plugin(
@@ -227,11 +227,11 @@ def test_command_reports_disabled_nri_and_a_disconnected_plugin(
         "version = 2\n[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n"
     )
 
-    code, said = report(capsys, *places)
+    code, output = report(capsys, *places)
 
     assert code == 1
-    assert said["plugin"].startswith("bad not served by the runtime: nri.sock: No such file")
-    assert said["NRI"].startswith("bad containerd's settings switch it off; set disable = false")
+    assert output["plugin"].startswith("bad not served by the runtime: nri.sock: No such file")
+    assert output["NRI"].startswith("bad containerd's settings switch it off; set disable = false")
 
 
 def test_command_reads_the_crio_settings_and_finds_the_socket(
@@ -255,6 +255,6 @@ def test_command_detects_an_azure_machine_by_its_asset_tag(
     host = FakeSysfs(tmp_path / "sys")
     host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
 
-    _, said = report(capsys, *places)
+    _, output = report(capsys, *places)
 
-    assert said["Azure"].startswith("note nothing tells")
+    assert output["Azure"].startswith("note nothing tells")

@@ -33,10 +33,10 @@ def test_stale_heartbeat_fails_with_its_age(
 ) -> None:
     beat(tmp_path, beat_s=ago(40))
 
-    status, said = probed(tmp_path, capsys)
+    status, output = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
+    assert output == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
     assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
 
 
@@ -57,14 +57,14 @@ def test_plugin_without_an_answer_from_the_runtime_is_not_ready(
 ) -> None:
     beat(tmp_path, serving=False)
 
-    status, said = probed(tmp_path, capsys, "--ready")
+    status, output = probed(tmp_path, capsys, "--ready")
 
     assert status == 1
-    assert "not answered yet" in said
+    assert "not answered yet" in output
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "output"),
     [
         ({"round_began_s": 700.0, "round_due_s": None}, "has been at work for 700 s"),
         ({"round_due_s": 700.0}, "a round of repairs is 700 s late"),
@@ -76,14 +76,14 @@ def test_state_that_a_restart_can_repair_fails_the_liveness_probe(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     changed: dict[str, float | None],
-    said: str,
+    output: str,
 ) -> None:
     beat(tmp_path, **{name: s if s is None else ago(s) for name, s in changed.items()})
 
     status, line = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said in line
+    assert output in line
 
 
 def test_hung_thread_is_reported_and_passes_the_probe(
@@ -102,18 +102,18 @@ def test_hung_thread_without_a_claim_is_reported_without_one(
 ) -> None:
     beat(tmp_path, stuck=(HungCall(ago(312), "", "ask for TCX programs"),))
 
-    status, said = probed(tmp_path, capsys)
+    status, output = probed(tmp_path, capsys)
 
-    assert (status, said) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
+    assert (status, output) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
 
 
 def test_missing_heartbeat_is_reported_with_the_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, said = probed(tmp_path, capsys)
+    status, output = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said.startswith(f"no heartbeat in {tmp_path}: not started")
+    assert output.startswith(f"no heartbeat in {tmp_path}: not started")
 
 
 WELL = {"version": 1, "pid": 1, "beat_s": 1.5, "serving": True, "trouble": "", "stuck": []}
@@ -121,7 +121,7 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("", "not a heartbeat"),
         ("[]", "not a heartbeat"),
@@ -135,14 +135,14 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
     ],
 )
 def test_invalid_heartbeat_file_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, output: str
 ) -> None:
     (tmp_path / heartbeat.NAME).write_text(text)
 
     status, line = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said in line
+    assert output in line
     assert "\n" not in line
 
 

@@ -53,7 +53,7 @@ def test_plugin_that_never_ran_is_reported_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "output"),
     [
         (
             {"beat_s": 40.0},
@@ -64,11 +64,11 @@ def test_plugin_that_never_ran_is_reported_in_one_line(
     ids=["silent", "hangs"],
 )
 def test_stale_plugin_fails_the_command(
-    run: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, float], said: str
+    run: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, float], output: str
 ) -> None:
     beat(run, **{name: ago(seconds) for name, seconds in changed.items()})
 
-    assert shown(run, capsys) == (1, f"{HEADER}\nthe plugin: {said}\n")
+    assert shown(run, capsys) == (1, f"{HEADER}\nthe plugin: {output}\n")
 
 
 def test_disconnected_plugin_fails_the_command(

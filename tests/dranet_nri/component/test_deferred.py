@@ -19,7 +19,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 async def _two_turns() -> None:
-    """Return when the loop has called what watches a readable descriptor: the delay has begun."""
+    """Return after the loop has called the reader callbacks: the delay has begun."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 

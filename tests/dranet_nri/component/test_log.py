@@ -77,11 +77,11 @@ def test_stalled_reader_blocks_no_writer_and_gets_the_count_of_dropped_lines(
     for _ in range(MANY):
         assert outlet.write(LINE) == len(LINE)
 
-    *kept, told = until(pipe[0], b"gap of")
+    *kept, reported = until(pipe[0], b"gap of")
 
     assert set(kept) == {LINE}
     assert BUFFER_BYTES // len(LINE) <= len(kept) < MANY
-    assert told == gap(MANY - len(kept)).encode()
+    assert reported == gap(MANY - len(kept)).encode()
     outlet.write(b"and on\n")
     assert until(pipe[0], b"and on") == [b"and on\n"]
     outlet.drain()
@@ -94,10 +94,10 @@ def test_no_line_is_accepted_before_the_gap_line_is_written(pipe: tuple[int, int
     head = os.read(pipe[0], 4 * len(LINE))  # there is room again
     outlet.write(b"small\n")
 
-    *kept, told = until(pipe[0], b"gap of", head)
+    *kept, reported = until(pipe[0], b"gap of", head)
 
     assert b"small\n" not in kept
-    assert told == gap(MANY + 1 - len(kept)).encode()
+    assert reported == gap(MANY + 1 - len(kept)).encode()
     outlet.drain()
 
 
@@ -175,18 +175,18 @@ def test_log_of_other_libraries_is_buffered_and_a_gap_is_a_log_line() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == "done\n", "nobody has read the log until now"
+        assert process.stdout.readline() == "done\n", "the log was not read until now"
         kept = [json.loads(next(process.stderr))]
         while "number" in kept[-1]:
             kept.append(json.loads(next(process.stderr)))
-        told = kept.pop()
+        reported = kept.pop()
         process.stdin.write("\n")
         process.stdin.flush()
         rest = process.stderr.read()
 
     assert [line["number"] for line in kept] == list(range(len(kept)))
-    assert told["event"] == "log lines dropped, standard error was not read"
-    assert (told["level"], told["lines"]) == ("warning", 20_000 - len(kept))
+    assert reported["event"] == "log lines dropped, standard error was not read"
+    assert (reported["level"], reported["lines"]) == ("warning", 20_000 - len(kept))
     assert "beside" in rest
 
 
@@ -243,7 +243,7 @@ def test_shim_runs_while_its_log_is_not_read(tmp_path: Path, pipe: tuple[int, in
     state = StatePaths(tmp_path / "state", tmp_path / "run")
     state.directory.mkdir()
     other = PluginLock(state.daemon_lock)
-    assert other.try_acquire(), "so that it waits there, and touches nothing of this machine"
+    assert other.try_acquire(), "so that it waits there, and does not touch this machine"
     kubelet = tmp_path / "kubelet"
     (kubelet / "plugins").mkdir(parents=True)
     flags = ("--kubeconfig", "kubeconfig", "--state-dir", "state", "--run-dir", "run",

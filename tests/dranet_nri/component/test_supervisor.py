@@ -30,7 +30,7 @@ class Scripted:
     ends: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> None:
-        """Run until told how to end."""
+        """Run until the test ends it."""
         self.begun += 1
         self.at_work.set()
         try:
@@ -42,13 +42,13 @@ class Scripted:
             raise error
 
     def part(self) -> Worker:
-        """Return it as a part."""
+        """Return it as a worker."""
         return Worker(self.name, self.run)
 
 
 @dataclass
 class Scene:
-    """Two parts at work."""
+    """Two running workers."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     good: Scripted = field(default_factory=lambda: Scripted("good"))
@@ -65,19 +65,19 @@ class Scene:
         )
 
     async def fail(self, error: Exception | None, pause_s: float) -> None:
-        """Let one fail, and wait until it rests."""
+        """Let one fail, and wait until its delay begins."""
         self.bad.ends.put_nowait(error)
         await self.clock.until_asleep(pause_s)
 
     async def rested(self, seconds: float) -> None:
-        """Let the rest pass, until it is at work again."""
+        """Let the delay pass, until it runs again."""
         self.bad.at_work.clear()
         self.clock.pass_time(seconds)
         await self.bad.at_work.wait()
 
 
 def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
-    """Play a scene and end the parts."""
+    """Run a scenario and end the workers."""
 
     async def play() -> Scene:
         stage = Scene()

@@ -88,7 +88,7 @@ def test_cancelled_caller_returns_and_the_work_completes(*, fails: bool) -> None
     def work() -> str:
         gate.work()
         if fails:
-            raise ValueError("nobody hears this")
+            raise ValueError("ignored")
         return "done"
 
     async def main() -> None:

@@ -79,7 +79,7 @@ def test_rdma_name_on_two_devices_conflicts() -> None:
         pytest.param([nic("a", addresses=["10.0.0.1-10.0.0.9/24"], several=True)], id="a-range"),
         pytest.param([nic("a", addresses=["fe80::1/64"], several=True)], id="link-local"),
         pytest.param([nic("a", addresses=["10.0.0.1/24"], several=False)], id="one-device"),
-        pytest.param([nic("a"), nic("b")], id="nothing-asked"),
+        pytest.param([nic("a"), nic("b")], id="no-settings"),
         pytest.param(
             [SameConfig("a", NetworkConfig(InterfaceConfig(ipoib=IpoibConfig())), several=True)],
             id="children",

@@ -142,7 +142,7 @@ def test_ipoib_child_requires_an_ipoib_parent(given: Device, expected: tuple[str
             ),
             id="without",
         ),
-        pytest.param({"charDevices": []}, ETHERNET, (), id="nothing asked"),
+        pytest.param({"charDevices": []}, ETHERNET, (), id="no setting"),
         pytest.param(
             {"name": "hca"},
             device("ib0", "infiniband", ("mlx5_0", "smi0")),
@@ -207,8 +207,8 @@ def test_device_without_its_interface_on_the_host_is_reported(
     protocol: str,
     bare: bool,  # noqa: FBT001 a column
 ) -> None:
-    told: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
-    found = Device("nic", DeviceKey("pci", "0", name), told if protocol else (), rdma_devices)
+    reported: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
+    found = Device("nic", DeviceKey("pci", "0", name), reported if protocol else (), rdma_devices)
 
     why = why_without_interface(found)
 

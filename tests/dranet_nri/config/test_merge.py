@@ -45,7 +45,7 @@ def test_default_is_selected_without_entries() -> None:
         pytest.param([entry(CLAIM, mtu(9000)), entry(CLAIM, {})], "nic", 9000,
                      id="empty-parameters-say-nothing"),
         pytest.param([entry(CLAIM, mtu(9000)), entry(CLAIM, mtu(None))], "nic", 9000,
-                     id="null-says-nothing"),
+                     id="null-changes-nothing"),
         pytest.param([entry(CLAIM, {"x": 1}, driver="gpu.nvidia.com")], "nic", None,
                      id="another-drivers-parameters-are-not-read"),
         pytest.param([entry(CLAIM, mtu(9000), ("other",))], "nic", None,

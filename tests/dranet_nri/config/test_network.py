@@ -394,8 +394,8 @@ def test_invalid_field_is_refused_with_path_value_and_remedy(
 
 
 def test_suggestions_contain_no_refused_value() -> None:
-    told = violations({"x": 1, "interface": {"x": 1, "type": "x", "addressing": "x"}})
-    words = {word for line in told for word in line.replace(",", "").split()}
+    reported = violations({"x": 1, "interface": {"x": 1, "type": "x", "addressing": "x"}})
+    words = {word for line in reported for word in line.replace(",", "").split()}
 
     assert {"interface", "mtu", "Passthrough", "Static"} <= words
     assert "dhcp" not in words

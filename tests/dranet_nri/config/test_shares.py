@@ -19,7 +19,7 @@ RULE = (
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "reported"),
     [
         ({}, []),
         ({"rdma": {"charDevices": ["umad"]}, "interface": {"forwarding": False}}, []),
@@ -34,30 +34,30 @@ RULE = (
     ids=["nothing", "files", "mtu", "name", "addresses", "routes", "ethtool", "rdma", "child"],
 )
 def test_share_accepts_only_device_files_and_an_ipoib_child(
-    document: object, told: list[str]
+    document: object, reported: list[str]
 ) -> None:
     config = parse_network_config(document)
 
-    assert violations_for_share(config) == tuple(f"{violation}: {RULE}" for violation in told)
+    assert violations_for_share(config) == tuple(f"{violation}: {RULE}" for violation in reported)
     assert violations_for_device(config, IB0, share=True) == violations_for_share(config)
     assert violations_for_device(config, IB0) == ()
 
 
 def test_missing_interface_is_reported_before_the_share() -> None:
-    (told,) = violations_for_device(
+    (reported,) = violations_for_device(
         parse_network_config({"interface": {"mtu": 4000}}), BARE, share=True
     )
 
-    assert told.startswith("interface.mtu: not possible on a device with RDMA but no network")
+    assert reported.startswith("interface.mtu: not possible on a device with RDMA but no network")
 
 
 def test_share_of_a_device_without_rdma_is_refused() -> None:
     config = parse_network_config({})
 
-    (told,) = violations_for_device(config, WITHOUT_RDMA, share=True)
+    (reported,) = violations_for_device(config, WITHOUT_RDMA, share=True)
 
-    assert told.startswith("a share of it gives a pod nothing: ")
-    assert "--shared" in told
+    assert reported.startswith("a share of it gives a pod nothing: ")
+    assert "--shared" in reported
     assert violations_for_device(config, WITHOUT_RDMA) == ()
     assert violations_for_device(config, BARE, share=True) == ()
 

@@ -218,7 +218,7 @@ def test_failed_hook_is_logged_and_only_a_bug_logs_a_traceback(site: Site) -> No
                 return (await asyncio.to_thread(ended, process))[1]
 
     log = asyncio.run(scene())
-    surprise, refusal = (part.split("reported=")[0] for part in log.split("hook failed")[1:])
+    surprise, refusal = (part.split("script=")[0] for part in log.split("hook failed")[1:])
     assert "ZeroDivisionError" in surprise
     assert "remove hostNetwork or the claim" in refusal
     assert log.count("Traceback") == 1
@@ -270,8 +270,8 @@ def test_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> Non
 
 
 def test_imported_modules_are_frozen_for_the_garbage_collector(site: Site) -> None:
-    told = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
-    command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {told}"]
+    script = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
+    command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {script}"]
 
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
@@ -286,8 +286,8 @@ def test_imported_modules_are_frozen_for_the_garbage_collector(site: Site) -> No
 def test_openssl_is_not_loaded(tmp_path: Path) -> None:
     words = ["status", "--run-dir", str(tmp_path), "--allocations-dir", str(tmp_path)]
     work = f"sys.argv[1:] = {words}; cli.main(); import dranet_nri.daemon.process"
-    told = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
-    command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {told}"]
+    script = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
+    command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {script}"]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
@@ -295,7 +295,7 @@ def test_openssl_is_not_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "status", "said"),
+    ("flags", "status", "output"),
     [
         (("--sweep", "0"), 1, "--sweep 0.0: must be above 0 seconds"),
         (("--sweep", "nan"), 1, "--sweep nan: must be above 0 seconds"),
@@ -314,7 +314,7 @@ def test_openssl_is_not_loaded(tmp_path: Path) -> None:
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
 def test_invalid_flag_is_refused_with_one_clear_line(
-    site: Site, flags: tuple[str, ...], status: int, said: str
+    site: Site, flags: tuple[str, ...], status: int, output: str
 ) -> None:
     done = called(main, *site.words(*flags), home=site.root)
 
@@ -322,5 +322,5 @@ def test_invalid_flag_is_refused_with_one_clear_line(
     lines = done.stderr.strip().splitlines()
     answer = [line for line in lines if not line.endswith("--help' shows the usage")][-1]
     assert answer.startswith("dranet-nri")
-    assert said in answer
+    assert output in answer
     assert "Traceback" not in done.stderr

@@ -26,7 +26,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def probed(site: Site, *flags: str) -> tuple[int, str]:
-    """Run the probe; return its status and what it said."""
+    """Run the probe; return its status and output."""
     done = called(main, "healthz", "--run-dir", str(site.run), *flags, home=site.root)
     return done.returncode, done.stdout
 
@@ -37,20 +37,20 @@ def numbers(site: Site) -> Scrape:
 
 
 async def until_ready(site: Site, *, ready: bool) -> str:
-    """Wait until the probe says that it is, or is not, and so do the numbers, which follow.
+    """Wait until the probe and then the metrics have the given readiness.
 
     Returns:
-        What the probe said.
+        The output of the probe.
     """
-    said = ""
+    message = ""
 
     def is_reached() -> bool:
-        nonlocal said
-        status, said = probed(site, "--ready")
+        nonlocal message
+        status, message = probed(site, "--ready")
         return (status == 0) is ready and numbers(site).value("dranet_nri_serving") == ready
 
     await asyncio.to_thread(wait_until, f"ready={ready}", is_reached)
-    return said
+    return message
 
 
 def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:

@@ -38,7 +38,7 @@ def test_new_rdma_device_triggers_a_reconcile_only_for_pods_with_rdma(node: Node
 
     node.kernel.fail_on(MoveRdma)
     node.stop_pod(pod)
-    assert not node.plugin.reconciler.has_rdma(), "it is on its way home, and looked after anyway"
+    assert not node.plugin.reconciler.has_rdma(), "it is being restored, and retried anyway"
 
 
 GONE = DeviceEvent("remove", "infiniband_verbs", "uverbs0")
@@ -90,7 +90,7 @@ RXE = DeviceEvent("add", "infiniband", "rxe0", "/devices/virtual/infiniband/rxe0
         pytest.param(appearing("eth1"), True, id="of its name on the host"),
         pytest.param(appearing("eth1", "move"), True, id="renamed to it"),
         pytest.param(appearing("net0"), True, id="of its name in the pod"),
-        pytest.param(appearing("eth2"), False, id="of the name of one that is at home"),
+        pytest.param(appearing("eth2"), False, id="of the name of one on the host"),
         pytest.param(VETH, False, id="another pod's veth"),
         pytest.param(replace(VETH, action="move"), False, id="another pod's, renamed"),
         pytest.param(replace(VETH, action="remove"), False, id="another pod's, gone"),

@@ -57,7 +57,7 @@ def requesting() -> DhcpClient:
 
 
 def granted(message: DhcpMessage = ACK) -> Granted:
-    """Return what a client has after this acknowledgement."""
+    """Return the lease of a client after this acknowledgement."""
     (action,) = receive(requesting(), message, 1001.5)
     assert isinstance(action, Granted)
     return action

@@ -25,9 +25,9 @@ C 02  Network controller
 
 def test_pci_names_are_found_for_the_requested_ids_only(tmp_path: Path) -> None:
     (tmp_path / "pci.ids").write_text(DATABASE)
-    wanted = frozenset({("15b3", "1021"), ("8086", "10c9"), ("8086", "ffff"), ("c0de", "0001")})
+    desired = frozenset({("15b3", "1021"), ("8086", "10c9"), ("8086", "ffff"), ("c0de", "0001")})
 
-    assert pci_names(wanted, (tmp_path / "pci.ids",)) == {
+    assert pci_names(desired, (tmp_path / "pci.ids",)) == {
         ("15b3", "1021"): ("Mellanox Technologies", "MT2910 Family [ConnectX-7]"),
         ("8086", "10c9"): ("Intel Corporation", "82576 Gigabit Network Connection"),
         ("8086", "ffff"): ("Intel Corporation", "unknown"),
@@ -69,9 +69,9 @@ def test_unreadable_boot_id_is_an_error(tmp_path: Path, content: bytes | None) -
 
 
 def test_node_name_is_the_override_or_the_environment_or_the_host_name() -> None:
-    told = {"NODE_NAME": "Worker-8"}
-    assert node_name("worker-7", told) == "worker-7"
-    assert node_name("", told) == "Worker-8"
+    reported = {"NODE_NAME": "Worker-8"}
+    assert node_name("worker-7", reported) == "worker-7"
+    assert node_name("", reported) == "Worker-8"
     assert node_name("", {"NODE_NAME": ""}) == os.uname().nodename.lower()
 
 

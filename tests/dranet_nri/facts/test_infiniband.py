@@ -23,7 +23,7 @@ GUID = "0c42:a103:0065:5a1e"
 
 
 def with_hca(root: Path, layer: str = "InfiniBand") -> FakeSysfs:
-    """Return a host with one HCA whose every file tells something."""
+    """Return a host with one HCA all of whose files have a value."""
     host = FakeSysfs(root)
     host.pci(PF)
     host.rdma("mlx5_0", ("pci", PF), layers=(layer,))
@@ -89,8 +89,8 @@ def test_ports_of_one_device_are_read_separately(tmp_path: Path) -> None:
 
     (device,) = rdma_devices(tmp_path)
 
-    told = [(port.number, port.state, port.link_layer) for port in device.ports]
-    assert told == [(1, "ACTIVE", "InfiniBand"), (2, "DOWN", "Ethernet")]
+    reported = [(port.number, port.state, port.link_layer) for port in device.ports]
+    assert reported == [(1, "ACTIVE", "InfiniBand"), (2, "DOWN", "Ethernet")]
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_protocol_without_netlink_follows_from_node_type_and_link_layer(
 
 def test_netlink_facts_are_added_to_those_of_sysfs(tmp_path: Path) -> None:
     with_hca(tmp_path, "Ethernet")
-    told = RdmaNetlinkFacts(
+    reported = RdmaNetlinkFacts(
         {"mlx5_0": types.RdmaDevice(3, "mlx5_0", protocol="opa", parent="mlx5_9")},
         {("mlx5_0", 1): types.RdmaPort(3, "mlx5_0", 1, state="DOWN", netdev="eth7")},
     )
 
-    (device,) = rdma_devices(tmp_path, told)
+    (device,) = rdma_devices(tmp_path, reported)
 
     assert (device.index, device.protocol, device.part_of) == (3, "opa", "mlx5_9")
     assert device.ports[0].netdevs == ("eth7",)
@@ -146,9 +146,9 @@ def test_port_without_a_net_device_in_netlink_has_none_despite_its_gids(
 ) -> None:
     host = FakeSysfs(tmp_path)
     host.rdma("rxe0", layers=("Ethernet",), gids=("eth0",))
-    told = RdmaNetlinkFacts({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
+    reported = RdmaNetlinkFacts({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
 
-    assert rdma_devices(tmp_path, told)[0].ports[0].netdevs == ()
+    assert rdma_devices(tmp_path, reported)[0].ports[0].netdevs == ()
 
 
 def test_device_without_files_has_only_a_name(tmp_path: Path) -> None:
@@ -235,13 +235,13 @@ def test_host_without_rdma_has_no_rdma_devices(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path) == ()
 
 
-@pytest.mark.parametrize(("mode", "seen"), [("Y", True), ("N", False), ("", False)])
+@pytest.mark.parametrize(("mode", "observed"), [("Y", True), ("N", False), ("", False)])
 def test_all_rdma_devices_are_visible_only_in_shared_mode(
-    tmp_path: Path, mode: str, *, seen: bool
+    tmp_path: Path, mode: str, *, observed: bool
 ) -> None:
     host = FakeSysfs(tmp_path)
     assert are_all_visible(tmp_path), "without ib_core there is none"
 
     host.tell("module/ib_core/refcnt", "3")
     host.tell("module/ib_core/parameters/netns_mode", mode)
-    assert are_all_visible(tmp_path) == seen
+    assert are_all_visible(tmp_path) == observed

@@ -38,7 +38,7 @@ class Queue:
         return bytes(self._entries.pop(0))[:length]
 
     def events(self) -> list[NetEvent]:
-        """Return what is made of it."""
+        """Return the decoded events."""
         return list(NetEvents(cast("socket.socket", self)).pending())
 
 

@@ -56,7 +56,7 @@ def test_missing_settings_are_distinguished_from_invalid_toml(tmp_path: Path) ->
 
 
 def crio(directory: Path, **files: str) -> CrioFiles | None:
-    """Write settings into a directory and its crio.conf.d, and return what they say."""
+    """Write settings into a directory and its crio.conf.d, and return the parsed settings."""
     (directory / "crio.conf.d").mkdir()
     for name, text in files.items():
         path = directory if name == "main" else directory / "crio.conf.d"

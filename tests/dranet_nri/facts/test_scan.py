@@ -18,8 +18,8 @@ def inventory_of(
     uplink: int = 0,
 ) -> Inventory:
     routes = (DefaultRoute(4, 0, (uplink,)),) if uplink else ()
-    seen = {link.index: HostLink(link) for link in links}
-    return inventory_from_facts(host_facts(root, LinkCache(seen, addresses or {}), routes))
+    observed = {link.index: HostLink(link) for link in links}
+    return inventory_from_facts(host_facts(root, LinkCache(observed, addresses or {}), routes))
 
 
 def by_name(inventory: Inventory) -> dict[str, Device]:

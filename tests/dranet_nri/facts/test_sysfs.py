@@ -96,15 +96,15 @@ def test_pci_names_are_looked_up_once_for_the_chosen_functions(tmp_path: Path) -
     host.pci("0000:01:00.0", base_class="03", ids="10de:2330:0000")
     host.pci("0000:02:00.0", ids="8086:10ED:0000")
     host.pci("0000:03:00.0", ids="1af4:1041:0000")
-    asked: list[frozenset[tuple[str, str]]] = []
+    requested: list[frozenset[tuple[str, str]]] = []
 
     def lookup(ids: frozenset[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[str, str]]:
-        asked.append(ids)
+        requested.append(ids)
         return {("8086", "10ed"): ("Intel Corporation", "82599 Virtual Function")}
 
     known, unknown = pci_functions(tmp_path, names=lookup)
 
-    assert asked == [{("8086", "10ed"), ("1af4", "1041")}]
+    assert requested == [{("8086", "10ed"), ("1af4", "1041")}]
     assert (known.vendor_name, known.device_name) == (
         "Intel Corporation",
         "82599 Virtual Function",

@@ -62,10 +62,10 @@ def test_extended_speed_takes_precedence(tmp_path: Path, monkeypatch: pytest.Mon
     extended = DEVICE.replace("active_speed=128", "active_speed=128, active_speed_ex=256")
     with_pyverbs(tmp_path, monkeypatch, extended)
 
-    told = probe("mlx5_0")
+    reported = probe("mlx5_0")
 
-    assert isinstance(told, VerbsDevice)
-    assert told.ports[0].lane_mbps == 200_000
+    assert isinstance(reported, VerbsDevice)
+    assert reported.ports[0].lane_mbps == 200_000
 
 
 def test_missing_odp_capabilities_are_no_failure(
@@ -74,10 +74,10 @@ def test_missing_odp_capabilities_are_no_failure(
     silent = DEVICE.replace("return Told(odp_caps", "raise PyverbsError('95'); Told(odp_caps")
     with_pyverbs(tmp_path, monkeypatch, silent)
 
-    told = probe("mlx5_0")
+    reported = probe("mlx5_0")
 
-    assert isinstance(told, VerbsDevice)
-    assert told.on_demand_paging is None
+    assert isinstance(reported, VerbsDevice)
+    assert reported.on_demand_paging is None
 
 
 def test_device_that_cannot_be_opened_is_reported_in_one_line(
@@ -99,9 +99,9 @@ def test_crashed_probe_is_a_failure_of_its_device_only(
 def test_hung_probe_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_pyverbs(tmp_path, monkeypatch, "import signal\nsignal.pause()\n")
 
-    told = probe("mlx5_0", timeout_s=0.5)
+    reported = probe("mlx5_0", timeout_s=0.5)
 
-    assert told == VerbsFailure("mlx5_0", "no answer within 0.5 s: its driver may hang")
+    assert reported == VerbsFailure("mlx5_0", "no answer within 0.5 s: its driver may hang")
 
 
 def test_unloadable_pyverbs_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

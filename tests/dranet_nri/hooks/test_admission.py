@@ -73,7 +73,7 @@ def test_container_with_own_files_and_files_of_an_earlier_sandbox_is_refused(
 
 
 def files_of(node: Node, claim: Allocation) -> tuple[Mount, ...]:
-    """Return what the runtime mounts by the CDI spec that is there now."""
+    """Return the mounts of the current CDI spec."""
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_text())
     mounts = spec["devices"][0]["containerEdits"]["mounts"]
     return tuple(Mount(mount["hostPath"], mount["containerPath"]) for mount in mounts)
@@ -91,7 +91,7 @@ def test_container_with_files_of_an_earlier_sandbox_is_retried(node: Node) -> No
     former = files_of(node, claim)
 
     with pytest.raises(RefusedError, match=f"of another sandbox, .* {first.netns_path}, not"):
-        node.create(second, *former)  # its start would fail, and nobody tries that again
+        node.create(second, *former)  # its start would fail, and is not retried
 
     node.create(second, *files_of(node, claim))
     assert node.in_pod(1, second)
@@ -167,11 +167,11 @@ def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node)
     node.create(ordinary)
     assert not node.plugin.may_refuse(ordinary)
     assert node.bell == ["trouble"]
-    assert node.reconcile(), "what nobody can read is trouble"
+    assert node.reconcile(), "an unreadable allocation is pending"
 
 
 class OpeningKernel(FakeKernel):
-    """A kernel that opens a namespace to tell which it is, as the real one does."""
+    """A kernel that opens a namespace to identify it, as the real one does."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Open something and return the namespace."""

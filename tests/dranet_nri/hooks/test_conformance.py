@@ -134,8 +134,8 @@ def test_low_memlock_limit_of_the_runtime_is_logged(
 
     node.run(lambda: node.plugin.create_container(pod, shown, LATER))
 
-    told = "its soft RLIMIT_MEMLOCK is 65536 bytes, by the runtime's defaults"
-    assert (told in "".join(capsys.readouterr())) == warned
+    reported = "its soft RLIMIT_MEMLOCK is 65536 bytes, by the runtime's defaults"
+    assert (reported in "".join(capsys.readouterr())) == warned
 
 
 @pytest.mark.parametrize("own_users", [True, False])
@@ -154,8 +154,10 @@ def test_root_only_device_files_are_logged_for_a_user_namespace(
 
     node.run(lambda: node.plugin.create_container(pod, shown, LATER))
 
-    told = f"in which /dev/infiniband/{kind}0 has the node's mode" in "".join(capsys.readouterr())
-    assert told == (own_users and kind != "uverbs")
+    reported = f"in which /dev/infiniband/{kind}0 has the node's mode" in "".join(
+        capsys.readouterr()
+    )
+    assert reported == (own_users and kind != "uverbs")
 
 
 @pytest.mark.parametrize("path", ["", "/proc/1/ns/net"])

@@ -72,10 +72,10 @@ def test_nic_of_a_newer_attachment_record_is_refused_to_other_pods(
     assert f"the attachment record of claim {claim.claim.uid} cannot be used: $.version" in text
     assert f"({path})" in text
     assert text.endswith("if that is on the host as it was, remove the file")
-    told = node.attachments.get(second.claim.uid)
-    assert told is not None
-    assert told.failure is not None
-    assert told.failure.message == text
+    reported = node.attachments.get(second.claim.uid)
+    assert reported is not None
+    assert reported.failure is not None
+    assert reported.failure.message == text
     assert node.kernel.state("eth1") is not None
     assert not node.gate_open(second)
     assert path.read_bytes() == data
@@ -180,7 +180,7 @@ def test_other_shares_of_the_device_are_available_beside_a_newer_record(
 
 
 def damaged(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
-    """Return what is told of a newer record of the claim's one device."""
+    """Return the report on a newer record of the claim's only device."""
     device = {"device": {"name": claim.devices[0].device.name}, "shareId": share_id}
     path = record_of(node, claim)
     path.write_text(json.dumps({"version": VERSION + 1, "devices": [device]}))

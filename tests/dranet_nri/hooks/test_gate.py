@@ -234,8 +234,8 @@ def test_failed_detach_is_reported_together_with_an_unclosed_gate(
     node.stop_pod(pod)
     node.reconcile()
 
-    told = reason(node, claim)
-    assert told.count("its gate cannot be closed") == told.count("EBUSY") == 1
+    reported = reason(node, claim)
+    assert reported.count("its gate cannot be closed") == reported.count("EBUSY") == 1
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.failure is not None

@@ -104,7 +104,7 @@ def test_hung_repair_is_started_once_over_several_passes(node: Node, kernel: Tar
     async def scene() -> None:
         await node.plugin.synchronize(pods)
         for _ in range(5):
-            assert await node.plugin.reconcile(), "all of it is left to be looked at"
+            assert await node.plugin.reconcile(), "all repairs are pending"
         await until(lambda: len(kernel.entered) >= HANGING)
         assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
         names = [task.get_name() for task in asyncio.all_tasks()]
@@ -155,12 +155,12 @@ def test_hung_device_delays_only_its_own_pods(
         node.allocate(waiting, 1, claim="one")
         node.allocate(waiting, 2, claim="two")
         attach = asyncio.create_task(node.plugin.run_pod_sandbox(waiting, LATER))
-        said = ""
+        output = ""
         async with asyncio.timeout(SOON_S):
-            while "waiting for a device" not in said:
+            while "waiting for a device" not in output:
                 await asyncio.sleep(0)
-                said += capsys.readouterr().out
-        assert "reason='pci-0000-02-00-0: still being worked on" in said
+                output += capsys.readouterr().out
+        assert "reason='pci-0000-02-00-0: still being worked on" in output
         assert not attach.done()
         node.allocations.remove("claim-one")
         node.allocate(free, 1, claim="free")
@@ -184,10 +184,10 @@ def test_hung_orphan_scan_is_reported(node: Node, kernel: TarKernel) -> None:
     async def scene() -> list[str]:
         assert await node.plugin.reconcile()
         await until(lambda: bool(work.hung))
-        told = [hung.step for hung in work.hung.values()]
+        reported = [hung.step for hung in work.hung.values()]
         kernel.go.set()
         await until(lambda: not work.hung)
-        return told
+        return reported
 
     (step,) = node.run(scene)
     assert step.startswith("look for links of pods that are gone (thread ")
@@ -229,7 +229,7 @@ def swiftly(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 
 async def hang() -> None:
-    """Do not return."""
+    """Block for ever."""
     await asyncio.Future()
 
 

@@ -104,5 +104,7 @@ def test_only_an_internal_error_logs_a_traceback(
 
     assert "sandbox accepted" in accepted
     assert "late attach failed" in late
-    for said in (accepted, late):
-        assert ("Traceback" in said) == (f"LookupError: {BUG}" in said) == (kernel is BuggyKernel)
+    for output in (accepted, late):
+        assert (
+            ("Traceback" in output) == (f"LookupError: {BUG}" in output) == (kernel is BuggyKernel)
+        )

@@ -22,7 +22,7 @@ OLD, NEW = "of-the-old-pod", "of-the-new-pod"
 
 
 class HangingWayHome(PlanExecutor):
-    """An executor that does not bring the old claim home before it is told."""
+    """An executor that blocks the restore of the earlier claim until released."""
 
     def __init__(self, node: Node) -> None:
         """Work on the node's kernel and records."""
@@ -37,12 +37,12 @@ class HangingWayHome(PlanExecutor):
 
 
 def web(node: Node, sandbox: str) -> Pod:
-    """Return a sandbox of the pod that is called the same each time, a pod of its own."""
+    """Return a sandbox of a new pod that has the same name each time."""
     return node.pod("web-0", sandbox, uid=f"uid-{sandbox}")
 
 
 def allocate(node: Node, pod: Pod, number: int, uid: str) -> Allocation:
-    """Record a claim that is called the same each time, a claim of its own."""
+    """Record a new claim that has the same name each time."""
     made = node.allocate(pod, number, claim=uid)
     node.allocations.remove(made.claim.uid)
     named = replace(made, claim=ObjectRef("default", "nics", uid))

@@ -131,7 +131,7 @@ def test_attach_continues_after_its_hook_was_cancelled(node: Node) -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest first", "newest last"])
-@pytest.mark.parametrize("pid", [7, 0], ids=["", "crio tells no pid"])
+@pytest.mark.parametrize("pid", [7, 0], ids=["", "no pid in CRI-O"])
 def test_listed_earlier_sandbox_does_not_take_the_nic_of_the_new_one(
     node: Node, pid: int, *, newest_first: bool
 ) -> None:
@@ -302,7 +302,7 @@ class SlowKernel(FakeKernel):
         self.begun, self.go = threading.Event(), threading.Event()
 
     def do(self, op: Op, netns: NetnsId | None) -> None:
-        """Say that it began and wait."""
+        """Signal the start, and wait."""
         self.begun.set()
         assert self.go.wait(30)
         super().do(op, netns)
@@ -323,7 +323,7 @@ def test_detach_of_a_partial_attach_is_dropped_if_the_attach_completes(
         await asyncio.to_thread(kernel.begun.wait)
         node.allocations.remove(claim.claim.uid)
         node.plugin.reconciler.hang_wait_s = 0
-        assert await node.plugin.reconcile(), "it goes home as soon as the attach ended"
+        assert await node.plugin.reconcile(), "it is restored after the attach"
         node.plugin.reconciler.hang_wait_s = LATER
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod)) if stopped else None
         await asyncio.sleep(0)

@@ -111,7 +111,7 @@ def test_share_taken_over_by_the_next_sandbox_holds_one_namespace(
     shared.synchronize(old)
     assert shared.phase(claim) is Phase.ATTACHED
 
-    shared.run_pod(new)  # nobody told of the old one's end
+    shared.run_pod(new)  # the end of the old one was not reported
 
     assert shared.gate_open(claim)
     assert shared.kernel.held == {shared.netns(new)}
@@ -166,7 +166,7 @@ def test_lost_share_taken_over_by_the_next_sandbox_holds_one_namespace(
     assert record is not None
     shared.attachments.put(replace(record, phase=Phase.INTENT))  # as when its driver was reloaded
 
-    shared.run_pod(new)  # nobody told of the old one's end
+    shared.run_pod(new)  # the end of the old one was not reported
 
     assert shared.phase(claim) is Phase.ATTACHED
     assert shared.kernel.held == {shared.netns(new)}
@@ -192,9 +192,9 @@ def test_device_files_follow_changed_device_numbers(
     assert files_of(node, claim) == ["rdma_cm", "uverbs7"]
     assert numbers_in(node, pod) == [(10, 122), (231, 199)]
     node.reconcile()
-    said = "".join(capsys.readouterr())
-    assert said.count("RDMA device files changed") == 1
-    assert "/dev/infiniband/uverbs7 231:199" in said
+    output = "".join(capsys.readouterr())
+    assert output.count("RDMA device files changed") == 1
+    assert "/dev/infiniband/uverbs7 231:199" in output
 
 
 def test_shared_device_is_missing_while_its_driver_is_reloaded(
@@ -246,7 +246,7 @@ def test_device_no_longer_shared_is_moved_to_its_pod(shared: Node) -> None:
     pod, claim = started(shared, "web", 1)
     _, share = started(shared, "part", 2, share="5e0f")
 
-    shared.kernel.rdma.mode = RdmaMode.EXCLUSIVE  # ib_core was loaded anew
+    shared.kernel.rdma.mode = RdmaMode.EXCLUSIVE  # ib_core was reloaded
     shared.reconcile()
 
     assert shared.kernel.rdma.names(shared.netns(pod)) == ["mlx5_1"]
@@ -309,7 +309,7 @@ def test_unchanged_device_numbers_write_nothing(node: Node) -> None:
     assert not node.reconcile()
 
 
-# --------------------------------------------------------------------------- said aloud
+# --------------------------------------------------------------------------- logged
 
 
 def test_warnings_are_logged_with_the_attach(
@@ -319,14 +319,14 @@ def test_warnings_are_logged_with_the_attach(
 
     started(shared, "web", 1)
 
-    said = "".join(capsys.readouterr())
-    assert said.count("attached with a warning") == 2
-    assert SHARED_MODE_WARNING in said
-    assert "no device file of kind rdma_cm (load module rdma_ucm)" in said
+    output = "".join(capsys.readouterr())
+    assert output.count("attached with a warning") == 2
+    assert SHARED_MODE_WARNING in output
+    assert "no device file of kind rdma_cm (load module rdma_ucm)" in output
 
 
 def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    """Return what the command prints of a plugin that is at work."""
+    """Return the output of the command for a running plugin."""
     beat(node.root / "run")
     capsys.readouterr()
     directories = ("--allocations-dir", str(node.root / "allocations"))
@@ -343,8 +343,8 @@ def test_status_shows_each_warning_once_with_its_devices(
     both = "pci-0000-01-00-0, pci-0000-02-00-0"
 
     assert status(shared, capsys).splitlines()[-1] == f"{both}: {SHARED_MODE_WARNING}"
-    told = json.loads(status(shared, capsys, "--output", "json"))
-    assert told["warnings"] == {SHARED_MODE_WARNING: both.split(", ")}
+    reported = json.loads(status(shared, capsys, "--output", "json"))
+    assert reported["warnings"] == {SHARED_MODE_WARNING: both.split(", ")}
 
     shared.stop_pod(second)
     assert f"\npci-0000-01-00-0: {SHARED_MODE_WARNING}" in status(shared, capsys)

@@ -40,14 +40,14 @@ def metrics(node: Node, pod: Pod, number: int) -> list[int]:
 
 
 def make_anew(node: Node, pod: Pod, number: int) -> None:
-    """Let a driver take the NIC out of the pod and make it anew on the host."""
+    """Remove the NIC from the pod and recreate it on the host, as a driver does."""
     node.kernel.remove_link(f"eth{number}", node.netns(pod))
     parent, address = f"0000:{number:02x}:00.0", Address(f"10.0.{number}.5/24")
     node.kernel.add_link(f"eth{number}", parent=parent, addresses=(address,))
 
 
 def lose(node: Node, claim: Allocation) -> None:
-    """Record what is recorded when an RDMA device left the pod: to be attached anew."""
+    """Record the loss of an RDMA device: the claim is to be attached again."""
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     node.attachments.put(replace(record, phase=Phase.INTENT))

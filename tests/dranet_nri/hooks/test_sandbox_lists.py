@@ -27,7 +27,7 @@ def in_order(old: Pod, new: Pod, *, old_last: bool) -> tuple[Pod, ...]:
 
 
 @OLD_LAST
-@pytest.mark.parametrize("pids", [(0, 0), (5, 7), (0, 7)], ids=["crio tells none", "stale", ""])
+@pytest.mark.parametrize("pids", [(0, 0), (5, 7), (0, 7)], ids=["no pids in CRI-O", "stale", ""])
 def test_sandbox_recreated_while_the_plugin_was_down_gets_the_nic(
     node: Node, pids: tuple[int, int], *, old_last: bool
 ) -> None:
@@ -145,7 +145,7 @@ class Forbidden(FakeKernel):
     """A kernel that denies access to the namespaces of sandboxes called "hidden"."""
 
     def identify(self, path: str) -> NetnsId | None:
-        """Look at a path."""
+        """Identify the namespace at a path."""
         if path.endswith("hidden"):
             raise KernelError(f"open namespace {path}", EACCES)
         return super().identify(path)

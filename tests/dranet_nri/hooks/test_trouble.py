@@ -85,7 +85,7 @@ def test_full_disk_does_not_prevent_a_detach_or_a_stop(node: Node) -> None:
 
     assert node.at_home(1)
     assert not node.gate_open(claim)
-    assert node.reconcile(), "it is still to be recorded"
+    assert node.reconcile(), "the record is pending"
     node.disk.room = None
     assert not node.reconcile()
     assert node.phase(claim) is Phase.HOME
@@ -138,7 +138,7 @@ def test_refused_pod_is_pending_while_its_sandbox_lives(node: Node) -> None:
     assert node.plugin.reconciler.pending() == 0
     assert not node.reconcile()
     node.restart()
-    assert node.plugin.reconciler.pending() == 1, "nobody knows whether it lives"
+    assert node.plugin.reconciler.pending() == 1, "the sandbox may be alive"
 
 
 def test_unwritten_gate_is_pending_until_it_is_written(node: Node) -> None:

@@ -58,7 +58,7 @@ def test_pod_with_an_unreadable_allocation_is_attached_late(
         with no_descriptors():
             staged.rename(record)
             await node.plugin.run_pod_sandbox(pod, LATER)
-            assert await node.plugin.reconcile(), "a claim that nobody can read is trouble"
+            assert await node.plugin.reconcile(), "an unreadable claim is pending"
 
     node.run(scene)
     assert not node.gate_open(claim)
@@ -94,12 +94,12 @@ def test_pod_with_a_known_claim_is_refused_while_its_record_is_unreadable(
 
 
 def reconcile_unread(node: Node, name: str) -> None:
-    """Do a round in which a claim's record, written anew, cannot be read."""
+    """Run a pass in which the rewritten record of a claim cannot be read."""
     record = node.root / "allocations" / f"claim-{name}.json"
     data = record.read_bytes()
     with unreadable():
         place(record.parent, record.name, data)
-        assert node.reconcile(), "a claim that nobody can read is trouble"
+        assert node.reconcile(), "an unreadable claim is pending"
 
 
 def test_partial_attach_is_kept_while_the_claim_is_unreadable(

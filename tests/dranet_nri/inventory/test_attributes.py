@@ -312,7 +312,7 @@ def test_zero_guid_is_not_published() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "layer", "protocol"),
+    ("reported", "layer", "protocol"),
     [
         ("ib", "InfiniBand", "ib"),
         ("roce", "Ethernet", "roce"),
@@ -323,8 +323,10 @@ def test_zero_guid_is_not_published() -> None:
         ("", "Unknown", None),
     ],
 )
-def test_rdma_protocol_is_that_of_the_port(told: str, layer: str, protocol: str | None) -> None:
-    device = RdmaDeviceFacts("mlx4_0", ports=(RdmaPortFacts(1, link_layer=layer),), protocol=told)
+def test_rdma_protocol_is_that_of_the_port(reported: str, layer: str, protocol: str | None) -> None:
+    device = RdmaDeviceFacts(
+        "mlx4_0", ports=(RdmaPortFacts(1, link_layer=layer),), protocol=reported
+    )
 
     assert dict(rdma_attributes((device,), "", 0)).get("dra.net/rdmaProtocol") == protocol
 

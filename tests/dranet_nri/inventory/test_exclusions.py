@@ -234,10 +234,10 @@ def test_nic_below_a_vlan_with_host_addresses_is_excluded(
 ) -> None:
     facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
 
-    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+    reported = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
 
     expected = f"eth1: carries {reason}, a VLAN that the host uses: its routes and"
-    assert told.startswith(expected) if reason else not told
+    assert reported.startswith(expected) if reason else not reported
 
 
 @pytest.mark.parametrize(
@@ -291,14 +291,14 @@ def test_nic_whose_move_would_disconnect_other_links_is_excluded(
 ) -> None:
     facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
 
-    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+    reported = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
 
-    assert told.startswith(f"eth1: {reason}") if reason else not told
+    assert reported.startswith(f"eth1: {reason}") if reason else not reported
 
 
 def test_nic_below_a_link_of_another_namespace_is_excluded() -> None:
     carrier = replace(nic("eth1", 3, VF), above_elsewhere=("ipvlan", "vlan"))
 
-    (_, told), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
+    (_, reported), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
 
-    assert told.startswith("eth1: carries an ipvlan link of another network namespace")
+    assert reported.startswith("eth1: carries an ipvlan link of another network namespace")

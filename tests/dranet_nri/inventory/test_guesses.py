@@ -18,7 +18,7 @@ def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "said"),
+    ("name", "kind", "message"),
     [
         ("wg7", "wireguard", "a wireguard tunnel, which is the node's; --include wg7 offers it"),
         ("gre7", "gre", "a gre tunnel, which is the node's; --include gre7 offers it"),
@@ -30,8 +30,8 @@ def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...]
         ("dummy7", "dummy", ""),
     ],
 )
-def test_overlay_is_excluded_unless_it_is_included(name: str, kind: str, said: str) -> None:
-    assert excluded_by(virtual(name, 7, kind)) == said
+def test_overlay_is_excluded_unless_it_is_included(name: str, kind: str, message: str) -> None:
+    assert excluded_by(virtual(name, 7, kind)) == message
     assert excluded_by(virtual(name, 7, kind), include=("eth*", name)) == ""
 
 
@@ -61,10 +61,12 @@ def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
 ) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(OWN,))
 
-    told = excluded_by(device, rule)
+    reported = excluded_by(device, rule)
 
-    said = "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
-    assert told.startswith(said) if kept else told == ""
+    message = (
+        "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
+    )
+    assert reported.startswith(message) if kept else reported == ""
     assert excluded_by(device, rule, include=(VF,)) == ""
 
 
@@ -106,9 +108,9 @@ def test_include_does_not_override_a_definite_exclusion() -> None:
     port = replace(port, link=replace(port.link, master=4))
     facts = HostFacts((function(VF),), (port, bridge), (), (DefaultRoute(4, 0, (4,)),))
 
-    told = inventory_from_facts(facts, include=("*",)).excluded
+    reported = inventory_from_facts(facts, include=("*",)).excluded
 
-    assert told == (
+    assert reported == (
         ("cni0", "the node's default route goes through it"),
         ("pci-0000-8a-00-1", "eth1: carries the uplink cni0"),
     )

@@ -75,17 +75,17 @@ V4 = AzureHost(vm_size="Standard_ND96asr_v4")
 
 
 @pytest.mark.parametrize(
-    ("told", "nodes", "published"),
+    ("reported", "nodes", "published"),
     [
         pytest.param(-1, 4, 3, id="filled-in"),
-        pytest.param(1, 4, 1, id="the-kernel-knows"),
+        pytest.param(1, 4, 1, id="known-to-the-kernel"),
         pytest.param(-1, 2, None, id="no-such-node"),
     ],
 )
 def test_azure_table_supplies_facts_missing_in_the_kernel(
-    told: int, nodes: int, published: int | None
+    reported: int, nodes: int, published: int | None
 ) -> None:
-    nic_of_8 = function("0105:00:00.0", "mlx5_core", numa_node=told)
+    nic_of_8 = function("0105:00:00.0", "mlx5_core", numa_node=reported)
 
     (device,) = inventory_from_facts(HostFacts((nic_of_8,), numa_nodes=nodes, azure=V4)).devices
 

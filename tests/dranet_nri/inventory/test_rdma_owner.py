@@ -25,7 +25,7 @@ VIRTIO = DeviceKey("virtio", "virtio3", "eth2", "0000:8b:00.0")
 
 
 @pytest.mark.parametrize(
-    ("key", "names", "asked"),
+    ("key", "names", "requested"),
     [
         pytest.param(PF_KEY, ["mlx5_0", "rxe0"], ["rxe0"], id="function"),
         pytest.param(SF_KEY, ["mlx5_2", "rxe0"], ["rxe0"], id="subfunction"),
@@ -39,7 +39,7 @@ VIRTIO = DeviceKey("virtio", "virtio3", "eth2", "0000:8b:00.0")
     ],
 )
 def test_rdma_device_is_found_by_its_parent_or_else_by_the_net_device_of_a_port(
-    key: DeviceKey, names: list[str], asked: list[str] | None
+    key: DeviceKey, names: list[str], requested: list[str] | None
 ) -> None:
     questions: list[list[str]] = []
 
@@ -50,7 +50,7 @@ def test_rdma_device_is_found_by_its_parent_or_else_by_the_net_device_of_a_port(
     found = own_rdma(key, (PF_HCA, SF_HCA, SOFT), naming)
 
     assert [rdma.name for rdma in found] == names
-    assert questions == ([] if asked is None else [asked])
+    assert questions == ([] if requested is None else [requested])
 
 
 def test_rdma_device_with_another_net_device_is_not_owned() -> None:

@@ -151,7 +151,7 @@ def test_uplink_by_node_address_is_kept_until_another_link_has_the_address() -> 
 
 
 @pytest.mark.parametrize(
-    ("anew", "is_uplink"),
+    ("recreated", "is_uplink"),
     [
         (nic("eth0", 7), True),
         (nic("ens1", 7), True),
@@ -163,10 +163,10 @@ def test_uplink_by_node_address_is_kept_until_another_link_has_the_address() -> 
     ids=["the same", "renamed", "on another slot", "another one", "a namesake", "a virtual one"],
 )
 def test_uplink_of_a_reloaded_driver_is_identified_by_name_or_device(
-    anew: NetDevice, is_uplink: bool  # noqa: FBT001 cases
+    recreated: NetDevice, is_uplink: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     before = HostFacts((function(),), (nic("eth0", 2),), default_routes=(DefaultRoute(4, 0, (2,)),))
-    now = HostFacts((function(),), (anew,))
+    now = HostFacts((function(),), (recreated,))
 
     assert bool(found(uplinks_of(now, before=uplinks_of(before)), now)) is is_uplink
 

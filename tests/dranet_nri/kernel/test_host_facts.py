@@ -1,4 +1,4 @@
-"""Host facts at attach, for what no virtual link has: switch ports, pinned links, parents."""
+"""Host facts at attach that virtual links lack: switch ports, pinned links, parents."""
 
 from types import SimpleNamespace
 from typing import Any

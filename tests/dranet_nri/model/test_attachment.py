@@ -76,10 +76,10 @@ def test_attached_record_owns_its_devices_although_none_moved() -> None:
 def test_identity_of_an_allocated_device_and_its_record_includes_the_share(
     share: str,
 ) -> None:
-    wanted = AllocatedDevice("nic", "node", NIC, share_id=share)
+    desired = AllocatedDevice("nic", "node", NIC, share_id=share)
     record = AttachedDevice("another", NIC, ETH1, share_id=share)
 
-    assert wanted.identity == record.identity == (NIC.name, share)
+    assert desired.identity == record.identity == (NIC.name, share)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
     [
         pytest.param(DEVICE, KNOWN, id="virtual"),
         pytest.param(replace(DEVICE, snapshot=None), None, id="virtual, not touched"),
-        pytest.param(replace(DEVICE, home=True), None, id="virtual, home again"),
+        pytest.param(replace(DEVICE, home=True), None, id="virtual, restored"),
         pytest.param(ATTACHED, PORT_KNOWN, id="hardware"),
         pytest.param(
             HARDWARE,
@@ -65,7 +65,7 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
         pytest.param(
             replace(HARDWARE, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
             DeviceIdentity(0, "", frozenset()),
-            id="hardware of which little is told",
+            id="hardware with few facts",
         ),
         pytest.param(
             replace(ATTACHED, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
@@ -202,7 +202,7 @@ def test_links_in_the_pod_are_candidates_while_the_index_is_unknown() -> None:
         (replace(PORT_KNOWN, port=None), PORT, False),
         (replace(PORT_KNOWN, port=0), PORT, True),
     ],
-    ids=["its own", "another", "not told", "not recorded", "the first one"],
+    ids=["its own", "another", "unknown", "not recorded", "the first one"],
 )
 def test_ports_differ_by_number(known: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
     assert known.is_another_port(link) is is_another
@@ -210,16 +210,16 @@ def test_ports_differ_by_number(known: DeviceIdentity, link: Link, is_another: b
 
 def test_hardware_is_identified_by_addresses() -> None:
     guid = replace(PORT_KNOWN, macs=frozenset({f"00:00:00:01:{GID}:1e"}), perm_mac="")
-    anew = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
+    recreated = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
 
     assert PORT_KNOWN.has_perm_mac(replace(PORT, mac=""))
     assert not PORT_KNOWN.has_perm_mac(replace(PORT, perm_mac=OTHER_MAC))
-    assert not guid.has_perm_mac(anew)
+    assert not guid.has_perm_mac(recreated)
     assert PORT_KNOWN.has_mac(replace(PORT, mac=OTHER_MAC))
     assert not PORT_KNOWN.has_mac(replace(PORT, mac=PORT.perm_mac))
-    assert guid.has_guid(anew)
-    assert guid.has_guid(replace(PORT, perm_mac=anew.mac))
-    assert not guid.has_guid(replace(anew, mac=f"00:00:00:01:{GID}:1f"))
+    assert guid.has_guid(recreated)
+    assert guid.has_guid(replace(PORT, perm_mac=recreated.mac))
+    assert not guid.has_guid(replace(recreated, mac=f"00:00:00:01:{GID}:1f"))
     assert not PORT_KNOWN.has_guid(PORT)
 
 
@@ -235,9 +235,9 @@ FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
         pytest.param(
             PORT_KNOWN, replace(IN_POD, index=5, perm_mac=OTHER_MAC), True, id="another's address"
         ),
-        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="made anew"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="recreated"),
         pytest.param(
-            ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="made anew, unproven"
+            ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="recreated, unproven"
         ),
         pytest.param(ONCE, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another, unproven"),
         pytest.param(PORT_KNOWN, IN_POD, False, id="its index"),
@@ -273,10 +273,11 @@ def test_returned_rdma_device_is_identified_by_its_index(
     index: int, name: str, known: object
 ) -> None:
     left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
-    seen = replace(left, index=index, name=name)
+    observed = replace(left, index=index, name=name)
 
     assert (
-        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(observed)
+        is known
     )
 
 

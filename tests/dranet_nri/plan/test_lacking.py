@@ -58,8 +58,8 @@ def test_essential_operation_may_not_be_missing() -> None:
 def test_some_failures_are_listed_with_the_number_of_further_ones(count: int, last: str) -> None:
     refused = [(OPS[0][0], error(EACCES))] * count
 
-    told = warning_lines(("a route stands by",), refused)
+    reported = warning_lines(("a route stands by",), refused)
 
-    assert told[0] == "a route stands by"
-    assert len(told) == min(count + 1, 7)
-    assert told[-1].startswith(last)
+    assert reported[0] == "a route stands by"
+    assert len(reported) == min(count + 1, 7)
+    assert reported[-1].startswith(last)

@@ -29,7 +29,7 @@ from tests.dranet_nri.plan.worlds import (
 
 # --------------------------------------------------------------------------- laws
 
-CUTS = st.integers(0, 40)  # after how many operations a plan stops; longer ones count anew
+CUTS = st.integers(0, 40)  # number of operations before a plan stops, modulo its length
 
 
 def cut_short(ops: Plan, after: int) -> Plan:

@@ -130,7 +130,7 @@ def test_host_addresses_are_inherited(host: Address, inherited: Address | None) 
     ("host", "why"),
     [
         pytest.param(Address("2001:db8::7/64", flags=TEMPORARY), "temporary", id="temporary"),
-        pytest.param(Address("2001:db8::7/64", proto=2), "router", id="told by the kernel"),
+        pytest.param(Address("2001:db8::7/64", proto=2), "router", id="marked by the kernel"),
         pytest.param(
             Address("2001:db8::7/64", flags=MANAGED, valid_s=900, preferred_s=800),
             "router",

@@ -127,22 +127,22 @@ def test_altnames_that_prevent_the_move_are_removed_before(
         pytest.param(67, 68, 9000, ("interface.mtu 67", "eth1", "minimum is 68"), id="below"),
         pytest.param(9000, 68, 9000, None, id="the maximum"),
         pytest.param(68, 68, 9000, None, id="the minimum"),
-        pytest.param(65535, 0, 0, None, id="no bounds told"),
+        pytest.param(65535, 0, 0, None, id="no limits"),
     ],
 )
 def test_mtu_outside_the_limits_of_the_device_is_refused(
     mtu: int, low: int, high: int, words: tuple[str, ...] | None
 ) -> None:
     host = replace(PLAIN, link=replace(NIC, min_mtu=low, max_mtu=high))
-    wanted = in_pod(NetworkConfig(InterfaceConfig(mtu=mtu)), host)
+    desired = in_pod(NetworkConfig(InterfaceConfig(mtu=mtu)), host)
 
     if words is None:
-        assert make_plan(wanted, on_host(host))[1] == MoveLink(
+        assert make_plan(desired, on_host(host))[1] == MoveLink(
             Ns.HOST, 7, Ns.POD, "eth1", LinkSettings(mtu=mtu)
         )
         return
     with pytest.raises(RefusedError) as caught:
-        make_plan(wanted, on_host(host))
+        make_plan(desired, on_host(host))
     assert all(word in str(caught.value) for word in words)
 
 
@@ -164,7 +164,7 @@ def test_missing_device_is_refused() -> None:
 
 
 def test_partly_configured_device_in_the_pod_gets_the_missing_parts() -> None:
-    wanted = in_pod(EVERYTHING, FULL)
+    desired = in_pod(EVERYTHING, FULL)
     has = LinkState(
         replace(NIC, index=9, name="net1", mtu=1500, mac="02:00:5e:10:00:01", up=False),
         addresses=(Address("192.168.1.5/24"), Address("10.99.0.1/24")),
@@ -172,7 +172,7 @@ def test_partly_configured_device_in_the_pod_gets_the_missing_parts() -> None:
         sysctls=(Sysctl("ipv4", "arp_ignore", "1"), Sysctl("ipv4", "forwarding", "0")),
     )
 
-    ops = make_plan(wanted, replace(away(has), pod_rules=network_of(wanted).rules))
+    ops = make_plan(desired, replace(away(has), pod_rules=network_of(desired).rules))
 
     assert ops == (
         SetLink(
@@ -187,15 +187,15 @@ def test_partly_configured_device_in_the_pod_gets_the_missing_parts() -> None:
         SetSysctl(Ns.POD, "net1", Sysctl("ipv6", "forwarding", "1")),
         AddAddress(Ns.POD, "net1", Address("2001:db8:1::5/64", flags=NODAD)),
         SetUp(Ns.POD, "net1"),
-        *(AddRoute(Ns.POD, "net1", route) for route in network_of(wanted).routes),
+        *(AddRoute(Ns.POD, "net1", route) for route in network_of(desired).routes),
         AddNeighbour(Ns.POD, "net1", Neighbour("10.1.0.1", "02:00:00:00:00:fe")),
     )
 
 
 def test_configured_device_in_the_pod_needs_no_operation() -> None:
-    wanted = in_pod(NetworkConfig(), FULL)
+    desired = in_pod(NetworkConfig(), FULL)
 
-    ops = make_plan(wanted, replace(away(FULL), pod_rules=FULL.rules))
+    ops = make_plan(desired, replace(away(FULL), pod_rules=FULL.rules))
 
     assert ops == ()
 
@@ -213,11 +213,11 @@ def test_ipv6_route_without_a_metric_equals_the_one_of_metric_1024(metric: int) 
 
 def test_rename_in_the_pod_restores_the_configuration_lost_by_set_down() -> None:
     config = replace(RENAMED, routes=(RouteConfig("10.9.0.0/16", gateway="10.1.0.1"),))
-    wanted = in_pod(config, FULL)
+    desired = in_pod(config, FULL)
     link = replace(NIC, altnames=("net1",))
-    now = replace(FULL, link=link, routes=network_of(wanted).routes)
+    now = replace(FULL, link=link, routes=network_of(desired).routes)
 
-    ops = make_plan(wanted, replace(away(now), pod_rules=network_of(wanted).rules))
+    ops = make_plan(desired, replace(away(now), pod_rules=network_of(desired).rules))
 
     assert ops == (
         DelAltname(Ns.POD, 7, "net1"),
@@ -225,7 +225,7 @@ def test_rename_in_the_pod_restores_the_configuration_lost_by_set_down() -> None
         RenameLink(Ns.POD, 7, "net1"),
         AddAddress(Ns.POD, "net1", Address("2001:db8::5/64", flags=NODAD)),
         SetUp(Ns.POD, "net1"),
-        *(AddRoute(Ns.POD, "net1", route) for route in network_of(wanted).routes),
+        *(AddRoute(Ns.POD, "net1", route) for route in network_of(desired).routes),
         AddNeighbour(Ns.POD, "net1", FULL.neighbours[0]),
     )
 
@@ -242,8 +242,8 @@ def test_virtual_device_in_the_pod_is_configured_beside_a_host_link_of_its_name(
     virtual = LinkState(replace(NIC, bus="", parent=""))
     inside = LinkState(replace(virtual.link, index=9, name="net1"))
     other = LinkState(replace(virtual.link, index=12))
-    wanted = in_pod(RENAMED, virtual)
+    desired = in_pod(RENAMED, virtual)
 
-    assert make_plan(wanted, Observed(host=other, pod=inside)) == make_plan(
-        wanted, Observed(pod=inside)
+    assert make_plan(desired, Observed(host=other, pod=inside)) == make_plan(
+        desired, Observed(pod=inside)
     )

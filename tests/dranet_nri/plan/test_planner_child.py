@@ -200,18 +200,18 @@ def test_parent_that_is_down_is_set_up_first() -> None:
 
 @pytest.mark.parametrize(("mtu", "fits"), [(1500, True), (1501, False)])
 def test_child_mtu_above_that_of_the_parent_is_refused(mtu: int, fits: bool) -> None:  # noqa: FBT001
-    wanted = AttachTarget(
+    desired = AttachTarget(
         PodNetwork("net1", LinkSettings(mtu=mtu)), child=Child(CHILD.alias, NIC, MacvlanConfig())
     )
     if fits:
-        assert len(make_plan(wanted, Observed())) == 1
+        assert len(make_plan(desired, Observed())) == 1
         return
     with pytest.raises(RefusedError, match=r"1501 is above that of eth1, the parent .* has 1500"):
-        make_plan(wanted, Observed())
+        make_plan(desired, Observed())
 
 
 @pytest.mark.parametrize(
-    ("wanted", "other", "reason"),
+    ("desired", "other", "reason"),
     [
         pytest.param(IpvlanConfig(), IpvlanConfig(), "", id="the same IPVLAN"),
         pytest.param(
@@ -244,9 +244,9 @@ def test_child_mtu_above_that_of_the_parent_is_refused(mtu: int, fits: bool) -> 
     ],
 )
 def test_incompatible_children_of_one_parent_are_reported(
-    wanted: ChildConfig, other: ChildConfig, reason: str
+    desired: ChildConfig, other: ChildConfig, reason: str
 ) -> None:
-    assert why_not_beside(wanted, other) == reason
+    assert why_not_beside(desired, other) == reason
 
 
 def test_child_inherits_only_name_and_mtu_of_its_parent() -> None:

@@ -39,7 +39,7 @@ KERNEL_LL = 3  # IFAPROT_KERNEL_LL
         pytest.param("", ("br0",), True, id="free meanwhile"),
         pytest.param("br1", ("br0", "br1"), True, id="another master"),
         pytest.param("br0", ("br0",), False, id="in it"),
-        pytest.param("", (), False, id="gone: the device is home without it"),
+        pytest.param("", (), False, id="gone: the device is restored without it"),
     ],
 )
 def test_master_is_restored_if_it_exists(
@@ -113,8 +113,8 @@ def test_routes_are_restored_with_their_remaining_lifetime(
 
     ops = make_plan(RestoreTarget(replace(PLAIN, routes=(route,)), 60), on_host(PLAIN))
 
-    wanted = replace(route, expires_s=after or 0)
-    assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", wanted),))
+    desired = replace(route, expires_s=after or 0)
+    assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", desired),))
 
 
 def test_routes_are_restored_in_a_valid_order() -> None:
@@ -142,10 +142,10 @@ def test_configuration_added_by_others_is_never_deleted() -> None:
 
 
 def test_missing_device_gives_an_empty_plan_and_is_not_restored() -> None:
-    wanted = RestoreTarget(PLAIN)
+    desired = RestoreTarget(PLAIN)
 
-    assert make_plan(wanted, Observed(taken_host_names=HOST_NAMES)) == ()
-    assert not is_restored(wanted, Observed(taken_host_names=HOST_NAMES))
+    assert make_plan(desired, Observed(taken_host_names=HOST_NAMES)) == ()
+    assert not is_restored(desired, Observed(taken_host_names=HOST_NAMES))
 
 
 @pytest.mark.parametrize("state", [PLAIN, FULL], ids=["plain", "full"])
@@ -176,10 +176,10 @@ def test_device_is_usable_without_routes_or_mtu_but_not_without_name_and_address
     now: LinkState,
     usable: bool,  # noqa: FBT001 - a case's outcome
 ) -> None:
-    wanted = RestoreTarget(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
+    desired = RestoreTarget(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
 
-    assert is_usable(wanted, on_host(now)) is usable
-    assert not is_usable(wanted, Observed(pod=now))
+    assert is_usable(desired, on_host(now)) is usable
+    assert not is_usable(desired, Observed(pod=now))
 
 
 CONNECTED, DATAGRAM = IpoibState(connected=True, umcast=True), IpoibState(connected=False)
@@ -191,11 +191,11 @@ def on_eth1(settings: LinkSettings) -> SetLink:
 
 
 @pytest.mark.parametrize(
-    ("mtu", "anew"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
+    ("mtu", "recreated"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
 )
-def test_recreated_ipoib_link_gets_its_mode_before_its_mtu(mtu: int, anew: int) -> None:
+def test_recreated_ipoib_link_gets_its_mode_before_its_mtu(mtu: int, recreated: int) -> None:
     before = replace(IB, link=replace(IB.link, mtu=mtu))
-    now = replace(IB, link=replace(IB.link, mtu=anew, ipoib=DATAGRAM, txqlen=9))
+    now = replace(IB, link=replace(IB.link, mtu=recreated, ipoib=DATAGRAM, txqlen=9))
 
     ops = make_plan(RestoreTarget(before), on_host(now))
 

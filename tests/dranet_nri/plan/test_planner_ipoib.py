@@ -57,10 +57,10 @@ def test_recreated_ipoib_link_gets_the_host_settings_with_the_mode_before_the_mt
 
 
 def test_claimed_settings_take_precedence() -> None:
-    wanted = into_pod(InterfaceConfig(mtu=9000, gso_max_size=32768))
+    desired = into_pod(InterfaceConfig(mtu=9000, gso_max_size=32768))
     rest = LinkSettings(txqlen=4096, sizes=OffloadSizes(gso=32768), flags=0x1200, group=7)
 
-    ops = make_plan(wanted, made_anew())
+    ops = make_plan(desired, made_anew())
 
     assert ops == set_in_pod(rest, LinkSettings(ipoib=CONNECTED), LinkSettings(mtu=9000))
 
@@ -78,15 +78,15 @@ def test_link_of_unknown_ipoib_mode_keeps_the_settings_of_the_kernel() -> None:
 
 
 def test_link_moved_without_its_rdma_device_keeps_its_settings() -> None:
-    wanted = replace(into_pod(), rdma=())
+    desired = replace(into_pod(), rdma=())
 
-    (move,) = (op for op in make_plan(wanted, ON_HOST) if isinstance(op, MoveLink))
+    (move,) = (op for op in make_plan(desired, ON_HOST) if isinstance(op, MoveLink))
 
     assert move.settings == LinkSettings()
 
 
 @pytest.mark.parametrize(
-    ("mode", "mtu", "said"),
+    ("mode", "mtu", "message"),
     [
         pytest.param(DATAGRAM, 4092, "", id="the most in datagram mode"),
         pytest.param(
@@ -113,19 +113,19 @@ def test_link_moved_without_its_rdma_device_keeps_its_settings() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("told", [0, 65520, 65535])
+@pytest.mark.parametrize("reported", [0, 65520, 65535])
 def test_mtu_unsupported_by_the_ipoib_mode_is_refused_before_any_move(
-    mode: IpoibState, mtu: int, said: str, told: int
+    mode: IpoibState, mtu: int, message: str, reported: int
 ) -> None:
-    host = LinkState(replace(HOST.link, ipoib=mode, mtu=2044, max_mtu=told))
-    wanted, observed = into_pod(InterfaceConfig(mtu=mtu), host), replace(ON_HOST, host=host)
+    host = LinkState(replace(HOST.link, ipoib=mode, mtu=2044, max_mtu=reported))
+    desired, observed = into_pod(InterfaceConfig(mtu=mtu), host), replace(ON_HOST, host=host)
 
-    if not said:
-        assert make_plan(wanted, observed) == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
+    if not message:
+        assert make_plan(desired, observed) == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
         return
     with pytest.raises(RefusedError) as caught:
-        make_plan(wanted, observed)
-    assert str(caught.value) == said
+        make_plan(desired, observed)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plans for one device back home, from literals."""
+"""Restore plans of one device, from literals."""
 
 from dataclasses import replace
 from errno import EBUSY, EINVAL, ENOENT, EPERM
@@ -278,29 +278,29 @@ def test_host_without_a_free_temporary_name_is_reported() -> None:
 
 
 def test_device_with_a_temporary_name_is_not_restored() -> None:
-    wanted = RestoreTarget(PLAIN)
+    desired = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="dra7"))
 
-    assert make_plan(wanted, on_host(now, "eth1")) == ()
-    assert not is_restored(wanted, on_host(now, "eth1"))
-    assert is_restored(wanted, on_host(PLAIN))
+    assert make_plan(desired, on_host(now, "eth1")) == ()
+    assert not is_restored(desired, on_host(now, "eth1"))
+    assert is_restored(desired, on_host(PLAIN))
 
 
 def test_device_with_a_taken_name_gets_a_temporary_one() -> None:
-    wanted = RestoreTarget(PLAIN)
+    desired = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="eth2"))
 
-    ops = make_plan(wanted, on_host(now, "eth1"))
+    ops = make_plan(desired, on_host(now, "eth1"))
 
     assert ops[:2] == (SetDown(Ns.HOST, 7), RenameLink(Ns.HOST, 7, "dra7"))
     assert SetUp(Ns.HOST, "dra7") in ops
-    assert make_plan(wanted, on_host(now)) != ops, "its own is free"
+    assert make_plan(desired, on_host(now)) != ops, "its own is free"
 
 
 def test_route_that_depended_on_an_expired_address_is_not_restored() -> None:
     leased = Address("10.1.0.5/24", valid_s=100)
     through, direct = Route("10.9.0.0/16", gateway="10.1.0.1"), Route("10.8.0.0/16", scope=253)
-    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # nothing of ours made it possible
+    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # independent of our addresses
     snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, odd))
     bare = LinkState(NIC)
 

@@ -140,7 +140,7 @@ def test_every_errno_of_every_operation_has_a_remedy(code: int, ns: Ns) -> None:
 @pytest.mark.parametrize("code", errorcode, ids=errorcode.values())
 def test_every_errno_of_a_read_has_a_remedy(code: int) -> None:
     assert remedy(code)
-    assert remedy(code).rstrip(".") == remedy(code), "it is followed by others"
+    assert remedy(code).rstrip(".") == remedy(code), "other sentences follow"
 
 
 @pytest.mark.parametrize("ns", Ns)
@@ -152,7 +152,7 @@ def test_parameter_is_named_only_by_its_operation_in_a_pod(ns: Ns, name: str) ->
 
 
 def words(text: str) -> str:
-    """Return the text without what speaks of the kernel's tables and commands in such words."""
+    """Return the text without the names of kernel tables and commands."""
     return text.replace("(ip -details address, route, rule, link)", "").replace(
         "links or routes than", ""
     )
@@ -161,10 +161,12 @@ def words(text: str) -> str:
 def test_taken_route_in_the_pod_is_reported_with_the_remedy() -> None:
     error = KernelError("add route 0.0.0.0/0 dev net1 in pod", EEXIST)
 
-    told = explained(error, AddRoute(Ns.POD, "net1", Route("0.0.0.0/0")))
+    reported = explained(error, AddRoute(Ns.POD, "net1", Route("0.0.0.0/0")))
 
-    assert told.startswith("add route 0.0.0.0/0 dev net1 in pod: EEXIST; the pod has another route")
-    assert "set routes[].metric" in told
+    assert reported.startswith(
+        "add route 0.0.0.0/0 dev net1 in pod: EEXIST; the pod has another route"
+    )
+    assert "set routes[].metric" in reported
 
 
 def test_disabled_ipv6_is_reported_with_the_remedy() -> None:

@@ -78,7 +78,7 @@ def test_other_reason_restarts_the_count(before: str, count: int) -> None:
 
 
 def tries(times: Iterable[int]) -> tuple[int, Failure]:
-    """Try at these times until patience ends; return how long that took, and the record."""
+    """Try at these times until the limit; return the elapsed time and the recorded failure."""
     start, before = NOW, Failure(RESTORE_FAILED, ROUTELESS.text, NOW)
     for wall_s in times:
         failure = restore_failure((ROUTELESS,), before, wall_s)

@@ -200,7 +200,7 @@ class World:
         return self.kernel.session(netns or (self.netns if self.kernel.alive(self.netns) else None))
 
     def apply(self, ops: tuple[Op, ...]) -> None:
-        """Do all of it."""
+        """Apply the operations."""
         with closing(self.session()) as session:
             for op in ops:
                 session.apply(op)

@@ -126,18 +126,18 @@ def test_file_mode_is_independent_of_the_umask(tmp_path: Path, mode: int) -> Non
 
 
 def test_staged_file_is_hidden_and_no_cdi_spec(tmp_path: Path) -> None:
-    seen: list[str] = []
+    observed: list[str] = []
 
     class Peeking(KernelFileSystem):
         def replace(self, source: Path, target: Path) -> None:
-            seen.extend(names(tmp_path))
+            observed.extend(names(tmp_path))
             super().replace(source, target)
 
     save(Peeking(), tmp_path / "claim.json", b"data")
 
-    assert len(seen) == 1
-    assert seen[0].startswith(".")
-    assert not seen[0].endswith((".json", ".yaml"))
+    assert len(observed) == 1
+    assert observed[0].startswith(".")
+    assert not observed[0].endswith((".json", ".yaml"))
 
 
 def test_save_does_not_follow_a_link_in_place_of_its_staged_file(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def test_pod_of_a_broken_record_is_found_in_its_bytes(data: bytes, uid: str | No
 
 
 def devices_of(*devices: object) -> bytes:
-    """Return what a later version might have written of devices."""
+    """Return a record of a later version with these devices."""
     return json.dumps({"version": VERSION + 1, "devices": devices}).encode()
 
 
@@ -275,7 +275,9 @@ NIC = {"device": {"name": "nic"}}
 @pytest.mark.parametrize(
     ("data", "devices"),
     [
-        pytest.param(encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="but-for-those-home"),
+        pytest.param(
+            encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="without-returned-ones"
+        ),
         pytest.param(devices_of(), (), id="none"),
         pytest.param(devices_of({**NIC, "home": False}), (("nic", ""),), id="away"),
         pytest.param(devices_of({**NIC, "shareId": "5e0f"}), (("nic", "5e0f"),), id="share"),

@@ -39,7 +39,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 @dataclass
 class Rounds:
-    """Repairs, as a test wants them."""
+    """Repairs in the state that a test sets."""
 
     left: float = 60.0
     at_work: float | None = None
@@ -67,13 +67,13 @@ def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Tel
 
 
 def numbers(node: Node) -> Scrape:
-    """Let the heart beat; return the numbers in the file."""
+    """Write a heartbeat; return the metrics in the file."""
     pulse(node).beat()
     return Scrape((node.root / "run" / "metrics.prom").read_text())
 
 
 def grown(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
-    """Return what was counted since."""
+    """Return the increments since then."""
     return numbers(node).changed(before)
 
 
@@ -278,9 +278,9 @@ def test_unwritable_heartbeat_is_reported_once_and_ends_nothing(
     beating.beat()
     beating.beat()
 
-    said = "".join(capfd.readouterr())
-    assert said.count("heartbeat not written") == 1
-    assert "nosuch" in said
+    output = "".join(capfd.readouterr())
+    assert output.count("heartbeat not written") == 1
+    assert "nosuch" in output
 
 
 def test_heartbeat_is_updated_on_a_full_disk(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
@@ -314,9 +314,9 @@ def test_heartbeat_on_a_full_disk_lists_the_hung_threads_that_fit(node: Node) ->
 
     beating.beat()
 
-    told = [hung.claim for hung in heartbeat.load(run).stuck]
-    assert told == [str(number) for number in range(len(told))]
-    assert 0 < len(told) < heartbeat.MAX_HUNG
+    reported = [hung.claim for hung in heartbeat.load(run).stuck]
+    assert reported == [str(number) for number in range(len(reported))]
+    assert 0 < len(reported) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size
     for number in range(heartbeat.MAX_HUNG):
         work.returned(number)

@@ -86,11 +86,11 @@ def test_other_version_is_refused_by_its_number(tmp_path: Path) -> None:
 
 
 class Host:
-    """A kernel to ask.
+    """A source of kernel facts.
 
     Attributes:
-        seen: what it says.
-        error: what it refuses with, None if it answers.
+        seen: the facts that it returns.
+        error: the error that it raises, None if it answers.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: 
     writer = PrivilegedFactsWriter(
         KernelFileSystem(), tmp_path / "run", partial(in_thread, host.ask)
     )
-    no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
+    no_thread = RuntimeError("can't start new thread")  # an unexpected error
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
     async def scene() -> None:
@@ -172,16 +172,16 @@ def test_facts_are_read_periodically_until_cancelled(
 
 def test_shim_uses_the_last_readable_facts_and_reports_a_failure_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
-    told = TcxSource(tmp_path, notices.append)
-    assert told.facts() == PrivilegedFacts()
+    reported = TcxSource(tmp_path, notices.append)
+    assert reported.facts() == PrivilegedFacts()
 
     write(tmp_path, SOME)
-    assert told.facts() == SOME
+    assert reported.facts() == SOME
     (tmp_path / "facts.json").write_text("{}")
-    assert told.facts() == told.facts() == SOME
+    assert reported.facts() == reported.facts() == SOME
     assert [type(notice) for notice in notices] == [TcxFileUnreadable]
     write(tmp_path, PrivilegedFacts())
-    assert told.facts() == PrivilegedFacts()
+    assert reported.facts() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
-    told.facts()
+    reported.facts()
     assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2

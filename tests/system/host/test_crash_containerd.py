@@ -1,4 +1,4 @@
-"""The plugin killed while a real containerd waits for it, one row a class of deaths.
+"""The plugin killed while a real containerd waits for it, one row for each class of crashes.
 
 test_crash.py plays such rows with a runtime of the tests' own, and hack/prove all of them.
 """
@@ -54,7 +54,7 @@ def test_undo_of_a_killed_plugin_is_completed_by_the_next_one(
     pod, claim = run_pod_and_die(cri, nics[:2], "from pod to host", 1, NOT_REACHABLE)
 
     absent.start()
-    wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["reason"])
+    wait_until("the reason to be reported", lambda: "172.31.0.0/16" in status("nic0")["reason"])
     wait_until("the NICs to be on the host", lambda: {nic.name for nic in nics[:2]} <= links())
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, spec=claim.spec())

@@ -32,8 +32,8 @@ from tests.box.trouble import (
     claimed,
     held_namespaces,
     recorded,
+    reported,
     sure_of_addresses,
-    told,
     until_forgotten,
     until_phase,
 )
@@ -57,7 +57,7 @@ def unplug() -> None:
 
 
 def plug(plugin: Plugin | None = None) -> Nic:
-    """Make the spare NIC anew, before a running plugin sees it half made."""
+    """Recreate the spare NIC, before a running plugin finds it incomplete."""
     if plugin is not None:
         plugin.freeze()
     unplug()
@@ -119,7 +119,7 @@ def test_sandbox_recreated_while_the_plugin_is_down_gets_the_returned_nic(
     plugin.start()
 
     until_phase("anew", "failed")
-    assert "not on the host" in told().reasons["anew"]
+    assert "not on the host" in reported().reasons["anew"]
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(new, spec=claim.spec())
     plug(plugin)
@@ -164,10 +164,10 @@ def test_runtime_that_delays_plugins_during_a_container_stop_is_logged(
         stopped = threads.submit(cri.stop_container, container, grace_s=15)
         wait_until("its stop to begin", lambda: "SIGTERM" in cri.container_log(leisurely))
         absent.start()
-        said = absent.since()
+        output = absent.since()
         stopped.result()
 
-    assert ("has not sent its list of pods for 10 s" in said) is (version() >= (2, 0)), said
+    assert ("has not sent its list of pods for 10 s" in output) is (version() >= (2, 0)), output
     remove(cri, assert_usable(cri, "after", nics[0]))
     remove(cri, leisurely)
     assert_home(before)
@@ -199,7 +199,7 @@ def test_nics_of_pods_lost_by_the_runtime_are_restored(
 
 @contextmanager
 def forgetful_disk() -> Iterator[None]:
-    """Let the runtime find nothing of what it wrote before."""
+    """Hide the earlier files of the runtime from it."""
     places = ("/var/lib/containerd", "/run/containerd")
     for place in places:
         subprocess.run(("mount", "-t", "tmpfs", "none", place), check=True)
@@ -209,7 +209,7 @@ def forgetful_disk() -> Iterator[None]:
 
 
 def end_sandbox(pod: Pod) -> None:
-    """Kill everything of a sandbox, as when the machine's memory ran out."""
+    """Kill all processes of a sandbox, as the OOM killer does."""
     for status in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = status.read_bytes().split(b"\0")
@@ -251,7 +251,7 @@ def test_nic_renamed_and_addressed_by_its_pod_stays_there_and_is_restored(
 
 
 def wait_swept(plugin: Plugin) -> None:
-    """Return when the plugin has looked at everything once more."""
+    """Return after one more resync of the plugin."""
     stray = Path("/var/run/cdi/dra.net-stray.json")
     stray.write_text("{}")
     wait_until("a sweep", lambda: not stray.exists())
@@ -265,7 +265,7 @@ def test_nic_renamed_on_the_host_is_refused_until_it_has_its_name(
 
     refused(cri, "misnamed", rf"{spare.name}\) is not on the host")
 
-    assert "not on the host" in told().reasons["misnamed"]
+    assert "not on the host" in reported().reasons["misnamed"]
     ip("link", "set", "elsewhere", "name", spare.name)
     pod = cri.run_pod("misnamed")
     container = cri.run_container(pod, spec=claim.spec())
@@ -283,7 +283,7 @@ def test_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_appears(
     ip("-n", netns_of(cri, pod), "link", "del", spare.name)
 
     until_phase("bereft", "failed")
-    assert "neither on the host nor in the pod" in told().reasons["bereft"]
+    assert "neither on the host nor in the pod" in reported().reasons["bereft"]
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, "again", spec)
     plug(plugin)
@@ -336,9 +336,9 @@ def test_nic_with_a_taken_name_is_restored_after_the_name_is_free(
     remove(cri, pod)
 
     assert recorded("ousted")["phase"] == "detaching"
-    assert f"interface {nics[0].name} is called dra" in told().reasons["ousted"]
+    assert f"interface {nics[0].name} is called dra" in reported().reasons["ousted"]
     plugin.kill()
-    plugin.start()  # the namespace is no more, and the NIC is
+    plugin.start()  # the namespace is gone, and the NIC is on the host
     ip("link", "del", nics[0].name, "type", "bridge")
     until_forgotten("ousted")
     assert_home(before)
@@ -362,5 +362,5 @@ def test_foreign_link_of_the_same_name_is_unchanged_after_the_loss_of_the_nic(
 
 
 def link_state(name: str) -> str:
-    """Return what a link has, lifetimes and counters aside."""
+    """Return the state of a link, without lifetimes and counters."""
     return ip("-o", "-d", "addr", "show", "dev", name) + ip("route", "show", "dev", name)

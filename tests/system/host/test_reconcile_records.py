@@ -21,8 +21,8 @@ from tests.box.trouble import (
     claimed,
     record_of,
     recorded,
+    reported,
     sure_of_addresses,
-    told,
     until_forgotten,
     until_phase,
 )
@@ -106,18 +106,18 @@ def test_unwritable_records_do_not_prevent_the_restore_of_an_ended_pod(
 
 
 def truncated(record: Path) -> bytes:
-    """Return what a record looks like of which the end is missing."""
+    """Return a truncated record."""
     content = record.read_bytes()
     return content[: len(content) * 9 // 10]
 
 
 def garbled(record: Path) -> bytes:
-    """Return what a record looks like that is no JSON."""
+    """Return a record that is no JSON."""
     return record.read_bytes().replace(b":", b";", 3).replace(b"{", b"[", 1)
 
 
 def newer(record: Path) -> bytes:
-    """Return what a later version of the program would have written."""
+    """Return the record of a later version of the program."""
     document = json.loads(record.read_bytes())
     return json.dumps(document | {"version": 99}).encode()
 
@@ -155,7 +155,7 @@ def test_unreadable_allocation_refuses_only_its_pod_until_it_is_rewritten(
     refused(cri, "torn", r"its allocation record cannot be used: .*status, then delete the pod")
 
     other = assert_usable(cri, "intact", nics[1])
-    shown, in_place = told(), record.exists()
+    shown, in_place = reported(), record.exists()
     assert in_place is (damage is newer), "the shim moved aside what no version can use"
     assert (shown.code, list(shown.broken)) == ((1, ["torn-claim-uid"]) if in_place else (0, []))
     assert list(shown.moved_aside) == ([] if in_place else ["torn-claim-uid"])
@@ -211,7 +211,7 @@ def test_attachment_of_a_newer_version_refuses_its_pod_until_that_version_runs(
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, "again", spec)
     assert record.read_bytes() == later
-    assert "this program reads up to" in told().broken["ahead-claim-uid"]
+    assert "this program reads up to" in reported().broken["ahead-claim-uid"]
     remove(cri, other)
     plugin.kill()
     replace_record(record, content)
@@ -233,7 +233,7 @@ def test_attachment_corrupted_at_run_time_is_rewritten(
 
     other = assert_usable(cri, "intact", nics[1])
 
-    wait_until("it to be whole", lambda: "torn-claim-uid" not in told().broken)
+    wait_until("it to be whole", lambda: "torn-claim-uid" not in reported().broken)
     assert recorded("torn")["phase"] == "attached"
     assert kept(record_of("torn"), content)
     remove(cri, pod)

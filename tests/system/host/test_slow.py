@@ -34,7 +34,7 @@ ROOMY = Options(request_timeout_s=10)  # two seconds for the answer's way, where
 
 @pytest.fixture(scope="module")
 def runtime_options() -> Options:
-    """Return those of a runtime that has patience with a machine that does other things too."""
+    """Return options of a runtime with long timeouts, for a busy machine."""
     return ROOMY
 
 
@@ -46,7 +46,7 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
 
 @pytest.fixture
 def sweeping(cri: Cri) -> Iterator[FaultyPlugin]:
-    """Return one that looks at every pod each second."""
+    """Return a plugin that verifies every pod each second."""
     yield from serving(cri, FaultyPlugin("--sweep", "1"))
 
 
@@ -55,7 +55,7 @@ def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
     plugin.start()
     yield plugin
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin restores the NICs
     finally:
         plugin.stop()
         release_all()
@@ -85,7 +85,7 @@ def end(cri: Cri, pod: Pod) -> None:
 
 
 def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
-    """Return once the log and the status tell that the device is stuck at the step."""
+    """Return once log and status report the device as hung at the step."""
     plugin.wait_said("hung in the kernel", step)
     assert step in status(device)["reason"]
     assert "has not returned" in status(device)["reason"]
@@ -165,7 +165,7 @@ def test_next_sandbox_gets_the_nic_of_a_hung_attach(
         second = cri.run_pod("again")
         with pytest.raises(CriError, match=NO_SPEC):
             cri.create_container(second, spec=claim.spec())
-        assert len(hang.steps) == 1, "nobody else touches the NIC meanwhile"
+        assert len(hang.steps) == 1, "the NIC is touched once"
     container = container_once_open(cri, second, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
@@ -182,7 +182,7 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
         with fault(*INTO_THE_POD) as again:  # of the second try
             slow.end()
             again.wait()
-            assert nics[0].name in ip("-o", "link"), "undone before it is tried again"
+            assert nics[0].name in ip("-o", "link"), "undone before the retry"
             assert "add address" in status("nic0")["reason"]
             assert faulty.said("failed", "add address", "EBUSY")
             with pytest.raises(CriError, match=NO_SPEC):

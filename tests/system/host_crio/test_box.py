@@ -1,4 +1,4 @@
-"""The node in a box with CRI-O works before anything of ours runs in it, and as our docs say."""
+"""The node in a box with CRI-O, before the plugin runs in it, with the documented settings."""
 
 import subprocess
 import tomllib

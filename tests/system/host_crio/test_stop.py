@@ -26,7 +26,7 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
     plugin.start()
     yield plugin
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin restores the NICs
     finally:
         plugin.stop()
         release_all()

@@ -1,4 +1,4 @@
-"""A watch whose server is gone without a word, as after the failover of a control plane."""
+"""A watch whose server stops without closing, as after the failover of a control plane."""
 
 import asyncio
 import ssl

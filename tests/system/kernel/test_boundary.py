@@ -99,7 +99,7 @@ class Node:
     """A host with an uplink and a NIC, a pod's namespace, and the plugin's executor.
 
     Attributes:
-        journal: what the plugin recorded.
+        journal: the records of the plugin.
     """
 
     def __init__(self, *, uplinks: tuple[str, ...] = (), include: tuple[str, ...] = ()) -> None:
@@ -164,7 +164,7 @@ class Node:
         )
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self._kernel.release(self.netns)
         for fd in (self._host, self._pod, self._wire):
             os.close(fd)

@@ -89,9 +89,9 @@ def test_ipoib_request_is_that_of_iproute2(
     ((kind, flags, body),) = recorder.asked
     assert (kind, flags) == (16, 0x600)  # RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL
     assert body[: INFO.size] == bytes(INFO.size)
-    asked = dict(unfolded(body[INFO.size :]))
-    asked[18, 1] = asked[18, 1].rstrip(b"\0")
-    assert asked == expected
+    requested = dict(unfolded(body[INFO.size :]))
+    requested[18, 1] = requested[18, 1].rstrip(b"\0")
+    assert requested == expected
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_ipoib_mode_request_is_that_of_iproute2(nsfd: int) -> None:
     ((kind, flags, body),) = recorder.asked
     assert (kind, flags) == (16, 0)  # RTM_NEWLINK
     assert body[: INFO.size] == INFO.pack(0, 0, 1, 0, 0)
-    asked = dict(unfolded(body[INFO.size :]))
-    asked[18, 1] = asked[18, 1].rstrip(b"\0")
-    assert asked == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
+    requested = dict(unfolded(body[INFO.size :]))
+    requested[18, 1] = requested[18, 1].rstrip(b"\0")
+    assert requested == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
 
 
 def test_existing_child_link_gets_its_alias(nsfd: int, space: Namespace) -> None:
-    add_veth(nsfd, "dra123", nsfd)  # like a child it tells of another link of its namespace
+    add_veth(nsfd, "dra123", nsfd)  # like a child it refers to another link of its namespace
 
     child.add(space.netlink, MoveEnd(space.netlink, space.fd), str(OP), OP)
 

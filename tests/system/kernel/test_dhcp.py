@@ -171,7 +171,7 @@ def test_child_has_its_own_lease(tmp_path: Path) -> None:
     ):
         record = host.attach("nic0", config=child)
 
-        assert "mtu 1500" in host.shown("link show net1", pod=0)[0]  # the parent's is no more
+        assert "mtu 1500" in host.shown("link show net1", pod=0)[0]  # no longer that of the parent
         clock.ahead_s = lease_of(record).renew_s + 1
         asked_s = clock.boot()
         assert lease_of(extended(host, record, clock)).since_s >= asked_s

@@ -50,7 +50,7 @@ class Node:
         return run_inside(self._host, _refusing)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         for fd in (self._host, self._wire, *self._pods):
             os.close(fd)
 

@@ -78,7 +78,7 @@ def test_link_facts_are_those_of_the_kernel(netns: Namespace) -> None:
         "ip link property add dev left altname a-much-longer-name altname another",
     )
 
-    by_name = {seen.link.name: seen for seen in netns.read(links.links)}
+    by_name = {observed.link.name: observed for observed in netns.read(links.links)}
 
     left = by_name["left"].link
     assert (left.mac, left.mtu, left.kind) == ("02:00:00:00:00:07", 1400, "veth")
@@ -102,7 +102,9 @@ def test_nic_with_the_source_address_of_a_tunnel_is_excluded(netns: Namespace, s
             f"ip link add vx1 type vxlan id 7 dstport 4789 local {source}",
         )
 
-        sources = {seen.link.name: seen.tunnel_source for seen in netns.read(links.links)}
+        sources = {
+            observed.link.name: observed.tunnel_source for observed in netns.read(links.links)
+        }
         excluded = dict(netns.scan().excluded)
 
     assert sources == {"lo": "", "nic1": "", "vx0": "", "vx1": source}
@@ -113,7 +115,7 @@ def test_nic_with_the_source_address_of_a_tunnel_is_excluded(netns: Namespace, s
 def test_links_are_sorted_by_index(netns: Namespace) -> None:
     netns.run(*(f"ip link add v{n} type veth peer w{n}" for n in range(40)))
 
-    indexes = [seen.link.index for seen in netns.read(links.links)]
+    indexes = [observed.link.index for observed in netns.read(links.links)]
 
     assert len(indexes) == 81
     assert indexes == sorted(indexes)
@@ -124,7 +126,9 @@ def test_peer_in_another_namespace_is_no_lower_link(netns: Namespace) -> None:
         netns.run("ip link add left type veth peer right")
         netns.do(lambda: _move("right", other))
 
-        (left,) = (seen.link for seen in netns.read(links.links) if seen.link.name == "left")
+        (left,) = (
+            observed.link for observed in netns.read(links.links) if observed.link.name == "left"
+        )
 
         assert left.lower == 0
 

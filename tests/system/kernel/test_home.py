@@ -88,7 +88,7 @@ class Host:
         return {line.split()[0] for table in shown for line in table.splitlines()}
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         for fd in (self._host, self._pod, self._wire):
             os.close(fd)
@@ -124,13 +124,13 @@ def detach(host: Host, snapshot: LinkState) -> None:
 
 
 def link_of(host: Host) -> dict[str, object]:
-    """Return what iproute2 shows of the NIC on the host, but for its number."""
+    """Return the NIC on the host as shown by iproute2, without its index."""
     shown: dict[str, object] = json.loads(host.ip("-json", "-details", "link", "show", "eth1"))[0]
     return {name: value for name, value in shown.items() if name != "ifindex"}
 
 
 def without_clocks(shown: tuple[str, ...]) -> list[str]:
-    """Return lines of iproute2, sorted, without what they say of seconds left."""
+    """Return the lines of iproute2, sorted, without remaining seconds."""
     return sorted(
         re.sub(r"expires \d+sec", "", line) for text in shown for line in text.splitlines()
     )
@@ -248,7 +248,7 @@ def test_sysctls_reset_by_a_move_are_restored(host: Host) -> None:
     ]
 
 
-# Set anew at each carrier (addrconf_notify); read only; restored with the mode that needs it.
+# Set again at each carrier (addrconf_notify); read only; restored with the mode that needs it.
 NOT_RESTORED = {"mtu", "mc_forwarding", "stable_secret"}
 # The same values as others, in another unit.
 SEEN_TWICE = {"base_reachable_time", "retrans_time", "unres_qlen"}
@@ -340,13 +340,17 @@ def test_nic_is_found_among_more_links_than_the_dump_limit(
     known = DeviceIdentity(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
 
     with closing(host.kernel.session(host.netns)) as session:
-        for asked in ({}, {"known": known}, {"known": replace(known, pod_index=0), "bare": True}):
+        for requested in (
+            {},
+            {"known": known},
+            {"known": replace(known, pod_index=0), "bare": True},
+        ):
             with pytest.raises(KernelError, match=r"dump links in pod: E2BIG"):
-                session.observe(KEY, "eth1", **asked)
-        seen = session.observe(KEY, "eth1", known, bare=True)
-        assert seen.pod is not None
-        assert seen.pod.link.name == "mine"
-        for op in make_plan(RestoreTarget(snapshot), seen):
+                session.observe(KEY, "eth1", **requested)
+        observed = session.observe(KEY, "eth1", known, bare=True)
+        assert observed.pod is not None
+        assert observed.pod.link.name == "mine"
+        for op in make_plan(RestoreTarget(snapshot), observed):
             session.apply(op)
         assert session.observe(KEY, "eth1", known, bare=True).pod is None
 
@@ -376,8 +380,8 @@ def test_c24_link_that_is_not_ethernet_is_attached_and_restored(
     with closing(host.kernel.session(host.netns)) as session:
         snapshot = session.observe(key, "odd0").host
         assert snapshot is not None
-        wanted = AttachTarget(pod_network(NetworkConfig(), snapshot), snapshot)
-        for op in make_plan(wanted, session.observe(key, "odd0")):
+        desired = AttachTarget(pod_network(NetworkConfig(), snapshot), snapshot)
+        for op in make_plan(desired, session.observe(key, "odd0")):
             session.apply(op)
 
         assert "10.8.0.1/24" in host.ip("addr", "show", "odd0", inside=True)

@@ -90,9 +90,9 @@ def test_inherited_addresses_keep_their_flags_and_peers() -> None:
         assert "peer 10.3.0.6/32" in lines[0]
         assert host.routes("10.66.0.0/16", pod=0) == ["10.66.0.0/16 via 10.3.0.6 dev nic0"]
         assert host.routes("10.4.0.0/24", pod=0) == []
-        told = " ".join(record.devices[0].warnings)
-        assert "fd02::5/64" in told
-        assert "fd03::5/64" in told
+        reported = " ".join(record.devices[0].warnings)
+        assert "fd02::5/64" in reported
+        assert "fd03::5/64" in reported
         assert host.detach(record).failure is None
 
 

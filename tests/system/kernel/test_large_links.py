@@ -59,7 +59,7 @@ class Node:
         assert self.kernel.hold(netns)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         for fd in (self.host, self.pod, self._wire):
             os.close(fd)
@@ -87,7 +87,7 @@ def test_link_with_the_maximum_of_altnames_is_read(node: Node) -> None:
     flood(node.host, "eth1")
 
     with closing(run_inside(node.host, open_here)) as netlink:
-        found = {seen.name: seen for seen in dump_links(netlink, "host")}
+        found = {observed.name: observed for observed in dump_links(netlink, "host")}
 
     assert {"lo", "eth1", "eth2"} <= set(found)
     assert len(found["eth1"].altnames) == MOST
@@ -104,7 +104,9 @@ def test_inventory_is_unchanged_by_a_link_with_many_altnames(node: Node) -> None
 def test_event_of_a_link_with_many_altnames_is_decoded(node: Node) -> None:
     flood(node.host, "eth1")
     with closing(run_inside(node.host, open_here)) as netlink:
-        (index,) = (seen.index for seen in dump_links(netlink, "host") if seen.name == "eth1")
+        (index,) = (
+            observed.index for observed in dump_links(netlink, "host") if observed.name == "eth1"
+        )
     with closing(run_inside(node.host, open_events)) as events:
         command = ["ip", "link", "set", "eth1", "mtu", "1400"]
         run_inside(node.host, lambda: subprocess.run(command, check=True))
@@ -153,10 +155,10 @@ class Refusing(RtnetlinkSocket):
 
 
 def refusing(node: Node) -> Refusing:
-    """Return a socket on the host that does not tell of eth2."""
+    """Return a socket on the host whose queries of eth2 are refused."""
     sock = run_inside(node.host, lambda: open_socket(NETLINK_ROUTE))
     with closing(run_inside(node.host, open_here)) as netlink:
-        numbers = {seen.name: seen.index for seen in dump_links(netlink, "host")}
+        numbers = {observed.name: observed.index for observed in dump_links(netlink, "host")}
     prepared(sock)
     made = Refusing(sock)
     made.refused = numbers["eth2"]
@@ -165,8 +167,8 @@ def refusing(node: Node) -> Refusing:
 
 def test_link_that_the_kernel_cannot_dump_hides_no_other(node: Node) -> None:
     with closing(refusing(node)) as netlink:
-        assert {seen.name for seen in dump_links(netlink, "host")} >= {"lo", "eth1"}
-        assert "eth2" not in {seen.name for seen in dump_links(netlink, "host")}
+        assert {observed.name for observed in dump_links(netlink, "host")} >= {"lo", "eth1"}
+        assert "eth2" not in {observed.name for observed in dump_links(netlink, "host")}
 
 
 def test_other_failure_of_a_dump_is_raised(node: Node) -> None:
@@ -250,17 +252,17 @@ def test_altname_list_longer_than_its_length_field_is_read(length: int) -> None:
     listed = ATTRIBUTE.pack((4 + len(names)) & 0xFFFF, IFLA_PROP_LIST) + names
     body = link(7, "eth1", listed, attribute(IFLA_PARENT_DEV_NAME, b"0000:8a:00.0\0"))
 
-    (seen,) = dump_links(Told(body), "pod")
+    (observed,) = dump_links(Told(body), "pod")
 
-    assert len(seen.altnames) == 600
-    assert link_from(seen).parent == "0000:8a:00.0"
-    assert set(seen.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, IFLA_PARENT_DEV_NAME}
+    assert len(observed.altnames) == 600
+    assert link_from(observed).parent == "0000:8a:00.0"
+    assert set(observed.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, IFLA_PARENT_DEV_NAME}
 
 
 def test_long_message_without_an_altname_list_is_read() -> None:
-    (seen,) = dump_links(
+    (observed,) = dump_links(
         Told(link(7, "eth1", attribute(200, bytes(65_000)), attribute(201, bytes(900)))), "pod"
     )
 
-    assert set(seen.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, 200, 201}
-    assert seen.altnames == ()
+    assert set(observed.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, 200, 201}
+    assert observed.altnames == ()

@@ -48,7 +48,7 @@ def found(located: LinkLocation) -> tuple[str | None, str | None]:
         pytest.param([SECOND], [], ("eth1", None), id="on the host"),
         pytest.param([replace(SECOND, name="eth9")], [], ("eth9", None), id="renamed on the host"),
         pytest.param([], [IN_POD], (None, "net1"), id="in the pod"),
-        pytest.param([link(9, "eth7", OTHER)], [], ("eth7", None), id="made anew"),
+        pytest.param([link(9, "eth7", OTHER)], [], ("eth7", None), id="recreated"),
         pytest.param([replace(SECOND, parent="0000:8b:00.0")], [], (None, None), id="another"),
         pytest.param([replace(SECOND, bus="virtio")], [], (None, None), id="another bus"),
         pytest.param([Link(3, "eth1", mac=MAC)], [], (None, None), id="a namesake"),
@@ -135,7 +135,11 @@ def test_device_with_a_parent_is_found_by_it(
             [], [replace(IN_POD, alias="dra.net/x")], KNOWN, (None, "net1"), id="an alias like ours"
         ),
         pytest.param(
-            [replace(SECOND, alias="dra.net/x")], [], KNOWN, ("eth1", None), id="it came home so"
+            [replace(SECOND, alias="dra.net/x")],
+            [],
+            KNOWN,
+            ("eth1", None),
+            id="returned with the alias",
         ),
         pytest.param([], [link(4, "net0", OTHER)], ONCE, (None, "net0"), id="the only one there"),
         pytest.param(
@@ -320,9 +324,9 @@ def test_virtual_device_in_its_pod_is_identified_by_its_index(
 def test_virtual_device_possibly_in_the_pod_is_unclear(
     known: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
-    told = tuple(f"{name} (in the pod)" for name in unclear)
+    reported = tuple(f"{name} (in the pod)" for name in unclear)
 
-    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=told)
+    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=reported)
 
 
 def test_several_candidates_on_the_host_are_unclear() -> None:

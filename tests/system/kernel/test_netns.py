@@ -68,9 +68,9 @@ def test_pool_thread_stays_in_its_namespace(nsfd: int) -> None:
 
 def test_exception_of_the_work_is_raised_in_the_caller(nsfd: int) -> None:
     def work() -> None:
-        raise KernelError("look", EINVAL, "told from inside")
+        raise KernelError("look", EINVAL, "raised inside")
 
-    with pytest.raises(KernelError, match="told from inside"):
+    with pytest.raises(KernelError, match="raised inside"):
         run_inside(nsfd, work)
 
 
@@ -97,12 +97,12 @@ def test_caller_waits_without_a_limit(nsfd: int, monkeypatch: pytest.MonkeyPatch
 
 def test_descriptor_may_be_closed_while_the_work_hangs(nsfd: int) -> None:
     started, release = threading.Event(), threading.Event()
-    seen: list[int] = []
+    observed: list[int] = []
 
     def work() -> None:
         started.set()
         release.wait()
-        seen.append(inode_here())
+        observed.append(inode_here())
 
     mine = os.dup(nsfd)
     caller = threading.Thread(target=run_inside, args=(mine, work))
@@ -113,7 +113,7 @@ def test_descriptor_may_be_closed_while_the_work_hangs(nsfd: int) -> None:
     release.set()
     caller.join()
 
-    assert seen == [inode_of(nsfd)]
+    assert observed == [inode_of(nsfd)]
 
 
 def test_descriptor_that_is_no_network_namespace_is_refused() -> None:
@@ -190,7 +190,7 @@ def test_namespace_has_one_identity_on_every_path(nsfd: int, tmp_path: Path) -> 
 
 
 def fifo(directory: Path) -> Path:
-    """Make a fifo that nobody writes to: opening it plainly would block for ever."""
+    """Make a fifo without a writer: a blocking open would never return."""
     path = directory / "fifo"
     os.mkfifo(path)
     return path

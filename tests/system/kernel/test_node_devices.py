@@ -118,7 +118,7 @@ Play = Callable[[Callable[[Node], Coroutine[object, object, None]]], None]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
-    """Return what runs a scene where a node is, the node being watched."""
+    """Return a function that runs a scenario with a watched node."""
     if not shutil.which("ip"):
         lacking("the ip command", "install iproute2")
 

@@ -74,7 +74,7 @@ class Machine:
         assert self.kernel.hold(netns)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         os.close(self.pod)
         os.close(self._wire)
@@ -115,10 +115,12 @@ def test_port_number_is_read_from_sysfs(session: Session) -> None:
     assert (another.host, another.unclear) == (None, ())
 
 
-@pytest.mark.parametrize("told", [None, ""], ids=["no file", "no number"])
-def test_port_without_a_number_is_found(session: Session, tmp_path: Path, told: str | None) -> None:
+@pytest.mark.parametrize("reported", [None, ""], ids=["no file", "no number"])
+def test_port_without_a_number_is_found(
+    session: Session, tmp_path: Path, reported: str | None
+) -> None:
     number = tmp_path / "class" / "net" / "eth1" / "dev_port"
-    number.unlink() if told is None else number.write_text(told)
+    number.unlink() if reported is None else number.write_text(reported)
 
     observed = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
 
@@ -200,8 +202,8 @@ def test_route_with_a_source_prefix_is_reported_as_unrestorable(
 
     assert host is not None
     assert host.routes == ()
-    (told,) = host.unrestorable
-    assert told.endswith("which has a source prefix of 64 bits")
+    (reported,) = host.unrestorable
+    assert reported.endswith("which has a source prefix of 64 bits")
 
 
 def test_ipv4_route_through_an_ipv6_gateway_is_read(machine: Machine, session: Session) -> None:
@@ -246,12 +248,12 @@ OTHERS = {
 
 
 def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> None:
-    def seen() -> dict[tuple[str, str], str]:
+    def sysctls() -> dict[tuple[str, str], str]:
         host = session.observe(KEY, "net1").host
         assert host is not None
         return {(sysctl.family, sysctl.key): sysctl.value for sysctl in host.sysctls}
 
-    plain = seen()
+    plain = sysctls()
     tables = (RESET_BY_A_MOVE, ONLY_IN_FILES)
     known = {(family, key) for table in tables for family, keys in table.items() for key in keys}
     assert plain.keys() == {
@@ -264,7 +266,7 @@ def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> 
     for (family, key), value in plain.items():
         other = OTHERS.get(key, "0" if value == "1" else "1")
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, other)))
-        assert seen() == {**plain, (family, key): other}
+        assert sysctls() == {**plain, (family, key): other}
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
 
 
@@ -293,14 +295,14 @@ class Bare:
 class Dumped:
     """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
 
-    seen: tuple[DumpedLink, ...]
+    dumped: tuple[DumpedLink, ...]
     netlink: Mute | Bare | None = None
     ns: Ns = Ns.HOST
     fd: int = -1
 
     def links(self) -> tuple[DumpedLink, ...]:
         """Return them."""
-        return self.seen
+        return self.dumped
 
     def rules(self) -> tuple[Rule, ...]:
         """Return none."""
@@ -320,7 +322,7 @@ def test_representor_of_another_function_is_never_the_device() -> None:
             for index, (name, side) in enumerate(sides.items(), 2)
         )
     )
-    alone = Dumped(host.seen[:1])
+    alone = Dumped(host.dumped[:1])
 
     observed = observe(cast("Namespace", host), None, KEY, "", "/no/sysfs")
     without = observe(cast("Namespace", alone), None, KEY, "", "/no/sysfs")
@@ -332,9 +334,9 @@ def test_representor_of_another_function_is_never_the_device() -> None:
 
 def test_permanent_address_is_decoded() -> None:
     address = bytes.fromhex("0c42a165d27a")
-    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
+    observed = DumpedLink("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
 
-    assert link_from(seen).perm_mac == "0c:42:a1:65:d2:7a"
+    assert link_from(observed).perm_mac == "0c:42:a1:65:d2:7a"
 
 
 def test_infiniband_links_lost_with_an_rdma_device_are_listed(tmp_path: Path) -> None:
@@ -393,15 +395,15 @@ def test_unreadable_vlan_addresses_are_an_error() -> None:
 
 
 def test_unreadable_link_is_excluded_with_the_error() -> None:
-    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
+    observed = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
 
-    facts = host_facts(cast("Namespace", Dumped((seen,), Bare())), "/no/sysfs")
+    facts = host_facts(cast("Namespace", Dumped((observed,), Bare())), "/no/sysfs")
 
     assert "EBADMSG" in hazards(facts)[2]
 
 
 def test_recreated_infiniband_link_in_the_pod_is_identified_by_its_guid() -> None:
-    """No parents are told, and the kernel names it: see ipoib_intf_alloc."""
+    """The kernel reports no parents and chooses the name: see ipoib_intf_alloc."""
     key = DeviceKey("pci", "0000:8a:00.0", "ibs5", "0000:8a:00.0")
     guid = bytes.fromhex("0c42a10300655a1e")
     before, now, other = (

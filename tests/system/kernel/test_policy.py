@@ -30,7 +30,7 @@ def wired(nsfd: int) -> Iterator[Namespace]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "reported"),
     [
         ("from 10.5.0.77 lookup 200", {"source": "10.5.0.77/32"}),
         ("not from 10.5.0.0/16 lookup 200", {"source": "10.5.0.0/16", "invert": True}),
@@ -42,10 +42,10 @@ def wired(nsfd: int) -> Iterator[Namespace]:
     ],
 )
 def test_policy_rule_is_read_with_the_links_of_its_table(
-    wired: Namespace, rule: str, told: dict[str, object]
+    wired: Namespace, rule: str, reported: dict[str, object]
 ) -> None:
     wired.run(f"ip rule add {rule} prio 100")
-    expected = {"table": 200, "links": frozenset({index(wired, "eth1")}), **told}
+    expected = {"table": 200, "links": frozenset({index(wired, "eth1")}), **reported}
 
     assert wired.read(policy_routes) == (PolicyRoute(**expected),)  # type: ignore[arg-type]
 

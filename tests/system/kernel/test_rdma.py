@@ -16,7 +16,7 @@ from tests.fakes.sysfs import FakeSysfs
 
 
 def kernel_has_rdma() -> bool:
-    """Whether the kernel knows the protocol."""
+    """Whether the kernel has the protocol."""
     try:
         socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA).close()
     except OSError:
@@ -61,7 +61,7 @@ class Answers:
         return CharDev(kind, f"{kind}{port + 1}", 231, 64 + port)
 
 
-def told(sysfs: Path, kinds: Sequence[str], *, managed: bool = False) -> list[str]:
+def device_files(sysfs: Path, kinds: Sequence[str], *, managed: bool = False) -> list[str]:
     found = files_of(cast("RdmaSocket", Answers(managed)), sysfs, 4, kinds)
     return [f"{char_device.path} {char_device.major}:{char_device.minor}" for char_device in found]
 
@@ -78,16 +78,16 @@ def fabric(tmp_path: Path) -> FakeSysfs:
 def test_issm_files_are_found_in_sysfs_if_netlink_lacks_them(
     fabric: FakeSysfs, tmp_path: Path
 ) -> None:
-    assert told(tmp_path, ("uverbs", "issm")) == [
+    assert device_files(tmp_path, ("uverbs", "issm")) == [
         "/dev/infiniband/uverbs2 231:65",
         "/dev/infiniband/issm1 231:71",
         "/dev/infiniband/issm2 231:72",
     ]
-    assert told(tmp_path, ("uverbs",)) == ["/dev/infiniband/uverbs2 231:65"]
+    assert device_files(tmp_path, ("uverbs",)) == ["/dev/infiniband/uverbs2 231:65"]
 
 
 def test_device_files_in_netlink_are_not_read_from_sysfs(fabric: FakeSysfs, tmp_path: Path) -> None:
-    assert told(tmp_path, ("issm",), managed=True) == [
+    assert device_files(tmp_path, ("issm",), managed=True) == [
         "/dev/infiniband/issm2 231:65",
         "/dev/infiniband/issm3 231:66",
     ]
@@ -96,4 +96,4 @@ def test_device_files_in_netlink_are_not_read_from_sysfs(fabric: FakeSysfs, tmp_
 def test_device_file_of_ambiguous_ownership_is_omitted(fabric: FakeSysfs, tmp_path: Path) -> None:
     fabric.char_device("infiniband_mad", "issm3", "231:73", "mlx5_0")
 
-    assert told(tmp_path, ("issm",)) == []
+    assert device_files(tmp_path, ("issm",)) == []

@@ -38,7 +38,7 @@ NLM_F_CREATE = 0x400  # linux/netlink.h
 
 
 class Peer:
-    """The other end of a netlink socket: answers are queued before the question is asked."""
+    """The other end of a netlink socket: answers are queued before the request."""
 
     def __init__(self) -> None:
         """Connect two sockets that keep message boundaries, as netlink does."""
@@ -55,8 +55,8 @@ class Peer:
         """Let messages arrive in one piece."""
         self._theirs.send(b"".join(messages))
 
-    def asked(self) -> list[bytes]:
-        """Return the questions that were asked until now."""
+    def requests(self) -> list[bytes]:
+        """Return the requests received so far."""
         self._theirs.settimeout(0)
         found: list[bytes] = []
         try:
@@ -104,8 +104,8 @@ def error(sequence: int, code: int, text: str = "") -> bytes:
     body = struct.pack("=i", -code) + bytes(16)
     if not text:
         return message(sequence, NLMSG_ERROR, body)
-    told = attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
-    return message(sequence, NLMSG_ERROR, body + told, NLM_F_ACK_TLVS)
+    reported = attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
+    return message(sequence, NLMSG_ERROR, body + reported, NLM_F_ACK_TLVS)
 
 
 # --------------------------------------------------------------------------- dumps
@@ -156,7 +156,7 @@ def test_interrupted_dump_is_read_again(peer: Peer) -> None:
     peer.queue(message(2, ANSWER, b"full"), done(2))
 
     assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
-    assert len(peer.asked()) == 2
+    assert len(peer.requests()) == 2
 
 
 def test_dump_with_an_interrupted_end_is_read_again(peer: Peer) -> None:
@@ -175,7 +175,7 @@ def test_interrupted_dump_is_repeated_with_growing_delays(peer: Peer) -> None:
     assert peer.slept == [
         min(FIRST_PAUSE_S * 2**exponent, LONGEST_PAUSE_S) for exponent in range(39)
     ]
-    assert len(peer.asked()) == 40
+    assert len(peer.requests()) == 40
 
 
 def test_permanently_interrupted_dump_is_an_error(peer: Peer) -> None:
@@ -187,7 +187,7 @@ def test_permanently_interrupted_dump_is_an_error(peer: Peer) -> None:
         peer.netlink.dump("dump links in host", ANSWER, b"")
 
     assert caught.value.code == EINTR
-    tries = len(peer.asked())
+    tries = len(peer.requests())
     assert str(caught.value) == (
         f"dump links in host: EINTR (changed under the reader {tries} times in 3 s; try again)"
     )
@@ -196,8 +196,8 @@ def test_permanently_interrupted_dump_is_an_error(peer: Peer) -> None:
 
 
 def test_dump_that_fails_at_its_end_is_an_error_with_the_kernel_message(peer: Peer) -> None:
-    told = attribute(NLMSGERR_ATTR_MSG, b"out of cheese\0")
-    peer.queue(message(1, ANSWER, b"half"), done(1, EINVAL, NLM_F_ACK_TLVS, told))
+    reported = attribute(NLMSGERR_ATTR_MSG, b"out of cheese\0")
+    peer.queue(message(1, ANSWER, b"half"), done(1, EINVAL, NLM_F_ACK_TLVS, reported))
 
     with pytest.raises(KernelError, match=r"dump: EINVAL \(out of cheese\)"):
         peer.netlink.dump("dump", ANSWER, b"")

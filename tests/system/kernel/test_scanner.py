@@ -21,9 +21,9 @@ Scans = Callable[..., tuple[HostFacts, HostFacts]]
 
 @pytest.fixture
 def scans() -> Iterator[Scans]:
-    """Return what runs ip commands in a namespace, scans, runs more, and scans what was heard of.
+    """Return a function that runs ip commands, scans, runs more, and scans the changes.
 
-    The commands of before come first; the second of both scans is the one that heard. It must show
+    The commands of before run first; the second scan reads only the changes. It must show
     what a scan of everything does. POD stands for another namespace.
     """
     if not shutil.which("ip"):

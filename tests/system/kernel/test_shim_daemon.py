@@ -89,7 +89,7 @@ class Shim:
     lines: list[dict[str, Any]]
 
     async def until(self, event: str, **facts: object) -> dict[str, Any]:
-        """Return the first line from now on that says this."""
+        """Return the first later line of this event."""
         assert self.process.stderr is not None
         while True:
             line = await self.process.stderr.readline()
@@ -237,7 +237,7 @@ def test_nic_with_the_node_address_is_not_published(tmp_path: Path) -> None:
 
 
 async def until_healthy(http: AsyncClient, address: str) -> None:
-    """Ask for its health until it is well: on a busy machine it may not answer itself in time."""
+    """Query the health until it is good: on a busy machine it may not answer in time."""
     while (await http.get(f"http://{address}/healthz")).text != "ok\n":
         pass
 
@@ -287,7 +287,7 @@ def test_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
 
 
 async def registered(place: Site) -> bool:
-    """Whether the kubelet knows a driver by now."""
+    """Whether a driver is registered with the kubelet."""
     await place.kubelet.look()
     return bool(place.kubelet.plugins)
 
@@ -347,9 +347,9 @@ def test_invalid_setting_ends_the_process_with_a_reason(
                 *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
-            _, said = await process.communicate()
-            assert process.returncode == 1, said.decode()
-            assert said.decode().splitlines()[-1].startswith("dra-shim: ")
-            assert text in said.decode()
+            _, output = await process.communicate()
+            assert process.returncode == 1, output.decode()
+            assert output.decode().splitlines()[-1].startswith("dra-shim: ")
+            assert text in output.decode()
 
     finish(scene())

@@ -72,8 +72,8 @@ def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
                 await place.kubelet.prepare(claim)
                 interface = GIVEN["interface"] | {"mtu": 1400}
                 assert parameters(place, claim) == [{"profile": "fast", "interface": interface}]
-                (asked,) = script.bodies("/GetProfileConfig")
-                assert asked["claim_uid"] == asked["claim"]["metadata"]["uid"] == claim.uid
+                (requested,) = script.bodies("/GetProfileConfig")
+                assert requested["claim_uid"] == requested["claim"]["metadata"]["uid"] == claim.uid
 
                 await place.kubelet.unprepare(claim)
                 await shim.until("profiles not released", claim_uid=claim.uid)

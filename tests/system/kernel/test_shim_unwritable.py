@@ -58,8 +58,8 @@ def test_unwritable_state_directory_is_reported_and_retried(
         assert bench.record(second) is not None
 
         with readonly(state):
-            (told,) = asyncio.run(bench.preparer.unprepare([first])).values()
-            assert_said(told, state, "Read-only file system", "make it writable")
+            (reported,) = asyncio.run(bench.preparer.unprepare([first])).values()
+            assert_said(reported, state, "Read-only file system", "make it writable")
         assert asyncio.run(bench.preparer.unprepare([first])) == {first.uid: ""}
 
 

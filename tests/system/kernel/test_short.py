@@ -54,7 +54,7 @@ def read_neighbours(netlink: RtnetlinkSocket) -> object:
 
 
 def read_link(netlink: RtnetlinkSocket) -> object:
-    """Read the first in full, whatever becomes of the others."""
+    """Read the first link in full."""
     return link_from(dump_links(netlink, "pod")[0])
 
 

@@ -171,12 +171,12 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_mounted_sysctls_of_the_host_show_the_namespace_of_the_thread(mounted: Path) -> None:
-    wanted = Sysctl("ipv4", "arp_ignore", "7")
+    desired = Sysctl("ipv4", "arp_ignore", "7")
     path = Path("/proc/sys/net/ipv4/conf/lo/arp_ignore")
     ours = path.read_text()
 
     with open_netns() as pod:
-        run_inside(pod, lambda: write_value(str(mounted), "set", "lo", wanted))
+        run_inside(pod, lambda: write_value(str(mounted), "set", "lo", desired))
         theirs = run_inside(pod, path.read_text)
 
     assert (theirs, path.read_text()) == ("7\n", ours)

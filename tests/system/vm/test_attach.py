@@ -1,4 +1,4 @@
-"""Virtual functions on two NUMA nodes go into pods and come home, whatever happens meanwhile."""
+"""Virtual functions on two NUMA nodes: attach to pods and restore, under disturbances."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def inventory() -> dict[str, dict[str, object]]:
-    """Return what dranet-nri publishes, attributes by device name."""
+    """Return the inventory of dranet-nri: attributes by device name."""
     shown = subprocess.run(
         ("dranet-nri", "inventory", "--output", "json"), check=True, capture_output=True, text=True
     ).stdout
@@ -150,8 +150,8 @@ KINDS = {"vlan": ("vlan", "id", "7"), "macvlan": ("macvlan",), "ipvlan": ("ipvla
 def setup(link: str) -> set[str]:
     """Return the global addresses and the static routes of a link."""
     shown = json.loads(ip("-j", "address", "show", "dev", link, "scope", "global"))
-    told = filter(None, shown[0]["addr_info"])  # iproute2 leaves {} for what it does not show
-    addresses = [f"{address['local']}/{address['prefixlen']}" for address in told]
+    reported = filter(None, shown[0]["addr_info"])  # iproute2 leaves {} for what it does not show
+    addresses = [f"{address['local']}/{address['prefixlen']}" for address in reported]
     routes = json.loads(ip("-j", "route", "show", "dev", link, "proto", "boot"))
     return {*addresses, *(route["dst"] for route in routes)}
 

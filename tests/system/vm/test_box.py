@@ -1,4 +1,4 @@
-"""The virtual machine shows the hardware that the tests of ours count on."""
+"""Hardware of the virtual machine that the tests require."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The NICs without hardware have the settings of ethtool, are reset and bound, and fail as told."""
+"""The NICs without hardware: ethtool settings, resets, binding and injected failures."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Children on a real kernel: one row for each kind, and what a crash at any step leaves."""
+"""Children on a real kernel: one row for each kind, and crashes at every step."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ GATEWAY = "10.5.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kind of child: what the claim says, and what iproute2 shows of it in the pod."""
+    """A kind of child: its claim, and its attributes in iproute2 in the pod."""
 
     interface: dict[str, object]
     shown: dict[str, object]
@@ -101,13 +101,13 @@ def config(interface: dict[str, object]) -> NetworkConfig:
 
 
 def links(host: Rails, pod: int | None = None) -> dict[str, dict[str, object]]:
-    """Return what iproute2 knows of the links, by name."""
+    """Return the links of iproute2, by name."""
     (text,) = host.shown("-json -details link show", pod)
     return {str(link["ifname"]): link for link in json.loads(text)}
 
 
 def state(host: Rails) -> list[object]:
-    """Return what a child must leave as it was on the host."""
+    """Return the host state that a child must not change."""
     commands = (
         "-brief link show up",  # with flags and MAC
         "-4 -oneline addr show",

@@ -1,4 +1,4 @@
-"""The plugin killed in the middle, on hardware that comes back by itself; see the host tier."""
+"""The plugin killed in the middle, on hardware that the kernel returns; see the host tier."""
 
 import pytest
 

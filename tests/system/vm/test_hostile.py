@@ -1,4 +1,4 @@
-"""Pods that attack their NIC, on hardware that comes back by itself; hack/prove plays them all."""
+"""Pods that attack their NIC, on hardware that the kernel returns; hack/prove runs them all."""
 
 import pytest
 

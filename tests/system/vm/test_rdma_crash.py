@@ -1,4 +1,4 @@
-"""The plugin killed between an RDMA device's move and its NIC's; hack/prove plays all of them."""
+"""The plugin killed between an RDMA device's move and its NIC's; hack/prove runs all of them."""
 
 import pytest
 

@@ -65,15 +65,15 @@ def opened(device: str) -> Iterator[None]:
 
 
 def inventory(*arguments: str) -> dict[str, list[dict[str, object]]]:
-    told = json.loads(checked(NODE, "dranet-nri", "inventory", "--output", "json", *arguments))
-    assert isinstance(told, dict)
-    return told
+    reported = json.loads(checked(NODE, "dranet-nri", "inventory", "--output", "json", *arguments))
+    assert isinstance(reported, dict)
+    return reported
 
 
 def doctor() -> dict[str, list[dict[str, object]]]:
-    told = json.loads(NODE.run("dranet-nri", "doctor", "--output", "json").stdout)
-    assert isinstance(told, dict)
-    return told
+    reported = json.loads(NODE.run("dranet-nri", "doctor", "--output", "json").stdout)
+    assert isinstance(reported, dict)
+    return reported
 
 
 @pytest.mark.timeout(600)
@@ -135,22 +135,22 @@ def test_devices_added_and_removed_during_a_read_cause_no_error(
 
     worker = threading.Thread(target=come_and_go)
     worker.start()
-    seen: set[tuple[str, ...]] = set()
+    observed: set[tuple[str, ...]] = set()
     while worker.is_alive():
-        seen.add(tuple(device.name for device in read_host().rdma))
+        observed.add(tuple(device.name for device in read_host().rdma))
     worker.join()
 
     assert not busy.is_set()
-    assert seen == {(), ("rxe1",)}
+    assert observed == {(), ("rxe1",)}
 
 
 @pytest.mark.timeout(600)
 def test_doctor_opens_each_device_and_holds_none(stock_rdma: None, netdev: str) -> None:
     rdma.add_link("rxe0", netdev)
 
-    told = doctor()
+    reported = doctor()
 
-    (device,) = told["verbs"]
+    (device,) = reported["verbs"]
     assert device["name"] == "rxe0"
     assert device["atomic"] == "device"
     assert device["onDemandPaging"] in (True, False)
@@ -158,7 +158,8 @@ def test_doctor_opens_each_device_and_holds_none(stock_rdma: None, netdev: str) 
     assert isinstance(ports, list)
     assert [(port["activeMtu"], port["lanes"]) for port in ports] == [(1024, 1)]
     assert {"subject": "rxe0", "grade": "bad"} not in [
-        {"subject": finding["subject"], "grade": finding["grade"]} for finding in told["findings"]
+        {"subject": finding["subject"], "grade": finding["grade"]}
+        for finding in reported["findings"]
     ]
     assert rdma.contexts() == []
     with opened("rxe0"):
@@ -185,9 +186,9 @@ def test_rdma_modules_can_be_reloaded_beside_the_plugin(plugin: Plugin, netdev: 
     for _ in range(2):  # as who updates a vendor's drivers does
         with soft_rdma(Driver.STOCK, "shared"):
             rdma.add_link("rxe0", netdev)
-            wait_until("the plugin to hear of RDMA", listeners)
+            wait_until("the plugin to listen for RDMA events", listeners)
             rdma.delete_link("rxe0")
-            wait_until("nobody to listen", lambda: not listeners())
+            wait_until("no listener", lambda: not listeners())
         assert not rdma.modules() & set(rdma.LOADED)
 
 

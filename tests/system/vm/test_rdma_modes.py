@@ -137,10 +137,10 @@ def test_required_exclusive_mode_is_refused_on_a_shared_node_with_the_remedy(
     with serving(cri, "--rdma-mode", "exclusive"):
         claim_rails("exclusive", shared[:1], 1)
 
-        said = refused(cri, "exclusive", "the kernel is in shared mode")
+        message = refused(cri, "exclusive", "the kernel is in shared mode")
 
-        assert "boot the node with 'options ib_core netns_mode=0'" in said
-        assert "--rdma-mode=auto" in said
+        assert "boot the node with 'options ib_core netns_mode=0'" in message
+        assert "--rdma-mode=auto" in message
         assert_home(before)
         assert rdma.links() == homes(shared)
 
@@ -162,10 +162,10 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
     hca = mortal[0]
     claim_rails("mortal", mortal[:1], 1)
 
-    said = refused(cri, "mortal", "is software")
+    message = refused(cri, "mortal", "is software")
 
-    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in said
-    assert "let pods share the device (dra-shim run --shared)" in said
+    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in message
+    assert "let pods share the device (dra-shim run --shared)" in message
     assert_home(before)
     assert rdma.links() == homes(mortal)
     release("mortal-uid")
@@ -181,7 +181,7 @@ def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
 def test_software_rdma_device_is_lost_when_its_interface_changes_namespace(
     stock_rdma: None,
 ) -> None:
-    """Why it is refused; a kernel on which this fails needs that no more."""
+    """The reason for the refusal; it is unnecessary on a kernel on which this fails."""
     ip("netns", "add", "space")
     ip("link", "add", "dummy7", "type", "dummy")
     try:
@@ -200,10 +200,10 @@ def test_immovable_rdma_device_is_refused_and_stays_with_its_nic(
 ) -> None:
     claim_rails("stuck", unmovable[:1], 1)
 
-    said = refused(cri, "stuck", "its driver can't move between namespaces")
+    message = refused(cri, "stuck", "its driver can't move between namespaces")
 
-    assert unmovable[0].device in said
-    assert "options ib_core netns_mode=1" in said
+    assert unmovable[0].device in message
+    assert "options ib_core netns_mode=1" in message
     assert_home(before)
     assert rdma.links() == homes(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]

@@ -79,7 +79,7 @@ def opened() -> RdmaSocket:
 
 
 def within(nsfd: int, ask: Callable[[RdmaSocket], T]) -> T:
-    """Return what a socket says that is opened and used inside a namespace."""
+    """Return the answer of a socket that is opened and used inside a namespace."""
 
     def work() -> T:
         with closing(opened()) as session:
@@ -94,7 +94,7 @@ def device(session: RdmaSocket, name: str) -> RdmaDevice:
 
 
 def words(device: str, file: str) -> str:
-    """Return what sysfs tells of a device, "" where it has no such file."""
+    """Return a value of a device in sysfs, "" where it has no such file."""
     path = SYSFS / device / file
     return path.read_text().strip().partition(": ")[2] or path.read_text().strip()
 
@@ -105,12 +105,12 @@ def words(device: str, file: str) -> str:
 @pytest.mark.emulated
 @pytest.mark.every_runtime
 def test_devices_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
-    told = json.loads(checked(NODE, "rdma", "-j", "-d", "dev"))
+    reported = json.loads(checked(NODE, "rdma", "-j", "-d", "dev"))
 
     found = stock.devices("node")
 
     assert [(rdma.index, rdma.name, rdma.node_guid, rdma.protocol) for rdma in found] == [
-        (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in told
+        (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in reported
     ]
     for rdma_device in found:
         assert rdma_device.node_type == words(rdma_device.name, "node_type")
@@ -121,12 +121,12 @@ def test_devices_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
 
 
 def test_ports_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
-    told = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
+    reported = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
 
     ports = [port for rdma in stock.devices("node") for port in stock.ports("ports", rdma.index)]
 
     assert [(port.device, port.port, port.netdev, port.netdev_index) for port in ports] == [
-        (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in told
+        (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in reported
     ]
     for port in ports:
         assert port.state == words(port.device, f"ports/{port.port}/state")

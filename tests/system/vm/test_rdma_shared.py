@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 FILES = "/dev/infiniband"
 CIDR = "10.9.0.5/24"  # of the first NIC
-SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
+SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Sharer:
     def files(self, container: str = "") -> dict[str, str]:
         """Return the numbers of the device files in a container, in hexadecimal, by name."""
         command = f"cd {FILES} && stat -c '%n %t:%T' *"
-        said = self.cri.exec(container or self.container, "/bin/sh", "-c", command).stdout
-        return dict(line.split() for line in said.splitlines())
+        output = self.cri.exec(container or self.container, "/bin/sh", "-c", command).stdout
+        return dict(line.split() for line in output.splitlines())
 
     def spec(self) -> list[str]:
         """Return the names of the device files that its next container gets; none, no container."""

@@ -33,7 +33,7 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 CYCLES = 20
-SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
+SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
 FUNCTIONS = 2
 
 
@@ -191,15 +191,15 @@ def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
 def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
     cri: Cri, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
-    hca, anew = hcas[0], "rxe_anew"
+    hca, recreated = hcas[0], "rxe_anew"
     with serving(cri, *SELDOM) as plugin:
         pod = start_rdma_pod(cri, "reloaded", hcas[:1], 1, containers=("main", "late"))
 
         rdma.delete_link(hca.device, pod.netns)
-        wait_until("the loss to be told", lambda: told("reloaded")["state"] != "attached")
-        lost = told("reloaded")
-        rdma.add_link(anew, hca.nic.name, pod.netns)  # on the host, as a driver makes it
-        wait_until("it to come after its NIC", lambda: told("reloaded")["state"] == "attached")
+        wait_until("the loss to be reported", lambda: row_of("reloaded")["state"] != "attached")
+        lost = row_of("reloaded")
+        rdma.add_link(recreated, hca.nic.name, pod.netns)  # on the host, as a driver makes it
+        wait_until("it to come after its NIC", lambda: row_of("reloaded")["state"] == "attached")
         found = rdma.links(pod.container)
         late = run_container(cri, pod.pod, pod.claim, "late")
         opened, environment = checked(late, "ibv_devinfo"), checked(late, "env")
@@ -208,13 +208,13 @@ def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
         assert plugin.running
         assert_home(before)
         at_home = rdma.links()
-    rdma.delete_link(anew)
+    rdma.delete_link(recreated)
     rdma.add_link(hca.device, hca.nic.name)
     assert hca.device in lost["reason"]
-    assert found == {anew: hca.nic.name}
-    assert anew in opened
-    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={anew}\n" in environment
-    assert at_home == {anew: hca.nic.name, **homes(hcas[1:])}
+    assert found == {recreated: hca.nic.name}
+    assert recreated in opened
+    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={recreated}\n" in environment
+    assert at_home == {recreated: hca.nic.name, **homes(hcas[1:])}
 
 
 @pytest.mark.emulated
@@ -227,12 +227,12 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
         pod = start_rdma_pod(cri, "unplugged", hcas[:1], 1)
 
         count.write_text("0")
-        wait_until("the loss to be told", lambda: told("unplugged")["state"] == "failed")
-        lost, left = told("unplugged"), rdma.links(pod.container)
+        wait_until("the loss to be reported", lambda: row_of("unplugged")["state"] == "failed")
+        lost, left = row_of("unplugged"), rdma.links(pod.container)
         count.write_text("1")
         wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)
         rdma.add_link(hca.device, hca.nic.name)
-        wait_until("the pod to have it", lambda: told("unplugged")["state"] == "attached", 60)
+        wait_until("the pod to have it", lambda: row_of("unplugged")["state"] == "attached", 60)
         found = rdma.links(pod.container)
         remove(cri, pod.pod)
 
@@ -242,8 +242,8 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
     assert_all_home(before, hcas)
 
 
-def told(pod: str) -> dict[str, str]:
-    """Return what `dranet-nri status` says of the pod's one device."""
+def row_of(pod: str) -> dict[str, str]:
+    """Return the row of `dranet-nri status` for the pod's only device."""
     shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
     (row,) = [device for device in shown["devices"] if device["pod"] == f"default/{pod}"]
     return {name: str(value) for name, value in row.items()}

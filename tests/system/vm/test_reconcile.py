@@ -26,7 +26,7 @@ from tests.box.trouble import (
     assert_usable,
     claimed,
     recorded,
-    told,
+    reported,
     until_forgotten,
     until_phase,
 )
@@ -106,14 +106,14 @@ def until_whole(cri: Cri, claim: str, container: str, nic: Nic) -> None:
 
 
 def assert_nowhere(claim: str) -> None:
-    """Assert that the claim's NIC is said to be nowhere, and its gate closed."""
+    """Assert that the claim's NIC is reported as missing, and its gate closed."""
     until_phase(claim, "failed")
-    assert NOWHERE in told().reasons[claim]
+    assert NOWHERE in reported().reasons[claim]
     assert not is_open(claim)
 
 
 def mac_told(claim: str) -> str:
-    """Return the address that the claim's record says its NIC has."""
+    """Return the NIC's address in the claim's record."""
     devices = recorded(claim)["devices"]
     assert isinstance(devices, list)
     return str(devices[0]["mac"])

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.process
 
 
 DEFAULT = Route("0.0.0.0/0", "10.0.2.1", metric=100)
-FUNCTION = replace(pci(2), key=replace(pci(2).key, name=""))  # what has no net device, says it
+FUNCTION = replace(pci(2), key=replace(pci(2).key, name=""))  # a device without a net device
 
 
 def route_through(name: str) -> Callable[[Node], None]:
@@ -96,10 +96,10 @@ def test_compromised_shim_cannot_attach_an_unpublished_device(
     arrange(node)
     node.start = node.host()
 
-    said = refusal(node, device)
+    message = refusal(node, device)
 
-    assert "device nic-2: eth2: " in said
-    assert "it stays on the host" in said
+    assert "device nic-2: eth2: " in message
+    assert "it stays on the host" in message
     node.assert_home()
 
 
@@ -109,21 +109,21 @@ def test_children_of_an_uplink_are_refused() -> None:
     node.kernel.space().add_route("arrange", "ib0", DEFAULT)
     node.start = node.host()
 
-    said = refusal(node, *CHILD_CLAIMS[0].devices)
+    message = refusal(node, *CHILD_CLAIMS[0].devices)
 
-    assert f"device {IB.name}: ib0: the node's default route goes through it" in said
+    assert f"device {IB.name}: ib0: the node's default route goes through it" in message
     node.assert_home()
 
 
 def test_detach_skips_the_check_of_host_interfaces() -> None:
     node = Node()
     node.attach((claim(DATA, given(pci(2))),))
-    judged = node.kernel.judged
+    checks = node.kernel.judged
     node.kernel.space().add_route("arrange", "eth1", replace(DEFAULT, gateway="10.0.1.1"))
 
     node.detach()
 
-    assert node.kernel.judged == judged == 1
+    assert node.kernel.judged == checks == 1
 
 
 def test_device_whose_name_was_taken_is_attached_to_the_next_sandbox() -> None:

@@ -193,7 +193,7 @@ class Node:
         return self.kernel.space(netns).named("look", name).ethtool()
 
     def tcx(self, name: str) -> tuple[TcxProgram, ...]:
-        """Return what runs by TCX on a link of the host."""
+        """Return the TCX programs of a link of the host."""
         return tuple(self.kernel.space().named("look", name).tcx)
 
     def rdma(self, netns: NetnsId | None = None) -> set[str]:
@@ -212,8 +212,8 @@ class Node:
         assert state is not None
         assert state.link.up
         devices = (device for record in self.journal.records.values() for device in record.devices)
-        told = {(device.pod_name, device.mac, device.mtu) for device in devices}
-        assert (name, state.link.mac, state.link.mtu) in told
+        reported = {(device.pod_name, device.mac, device.mtu) for device in devices}
+        assert (name, state.link.mac, state.link.mtu) in reported
         return state
 
     def assert_attached(self) -> None:

@@ -63,9 +63,11 @@ def test_device_that_became_the_uplink_is_refused(node: Node, destination: str) 
     node.kernel.space().add_route("arrange", "eth2", Route(destination, gateway, metric=100))
     node.start = node.host()
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: eth2: the node's default route goes through it; it stays on the" in said
+    assert (
+        "device nic-2: eth2: the node's default route goes through it; it stays on the" in message
+    )
     better = Route(destination, gateway.replace("10.0.2", "10.0.4"), metric=50)
     node.kernel.space().add_route("arrange", "eth4", better)
     node.attach((claim(DATA, given(pci(2))),))
@@ -75,9 +77,9 @@ def test_device_that_became_the_uplink_is_refused(node: Node, destination: str) 
 def test_ethtool_settings_are_refused_on_a_kernel_without_feature_support(node: Node) -> None:
     node.kernel.tells_features = False
 
-    said = refusal(node, given(pci(1), NAMED))
+    message = refusal(node, given(pci(1), NAMED))
 
-    assert said == "device nic-1: ethtool needs Linux 5.7 or newer on the node; remove it"
+    assert message == "device nic-1: ethtool needs Linux 5.7 or newer on the node; remove it"
     node.attach((claim(DATA, given(pci(2))),))
     node.detach()
     node.assert_home()
@@ -87,9 +89,11 @@ def test_nic_below_a_tunnel_of_the_host_is_refused(node: Node) -> None:
     below = node.kernel.space().named("arrange", "eth2").link.index
     node.kernel.add_link("flannel.1", link=Link(0, "flannel.1", kind="vxlan", lower=below))
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: eth2: carries flannel.1, which the kernel deletes when it leaves" in said
+    assert (
+        "device nic-2: eth2: carries flannel.1, which the kernel deletes when it leaves" in message
+    )
     assert node.kernel.state("flannel.1") is not None
 
 
@@ -98,9 +102,9 @@ def test_nic_below_a_vlan_with_host_addresses_is_refused(node: Node) -> None:
     vlan, address = Link(0, "vlan7", kind="vlan", lower=below), Address("10.7.0.5/24")
     node.kernel.add_link("vlan7", link=vlan, addresses=(address,))
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: eth2: carries vlan7, a VLAN that the host uses: its routes and" in said
+    assert "device nic-2: eth2: carries vlan7, a VLAN that the host uses: its routes and" in message
     node.kernel.space().named("arrange", "vlan7").addresses.clear()
     node.attach((claim(DATA, given(pci(2))),))
     assert node.kernel.state("eth2", node.netns) is not None

@@ -233,7 +233,7 @@ def test_failed_address_does_not_prevent_the_rest_of_the_restore(
 
 def test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it(node: Node) -> None:
     (data,) = node.attach((CLAIMS[0],))
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
     waiting = node.executor.detach(data, netns_alive=False)
 
@@ -341,9 +341,11 @@ def test_taken_interface_name_is_reported_until_the_name_is_free(node: Node) -> 
     node.detach()
 
     assert node.journal.phases() == {DATA: Phase.DETACHING}
-    said = failure_of(node)
-    assert said.reason == DETACH_FAILED
-    assert re.match(r"interface eth2 is called dra\d+: its name is taken; give the", said.message)
+    failure = failure_of(node)
+    assert failure.reason == DETACH_FAILED
+    assert re.match(
+        r"interface eth2 is called dra\d+: its name is taken; give the", failure.message
+    )
     node.kernel.remove_link("eth2")
     node.retry()
     assert node.journal.phases() == {DATA: Phase.HOME}

@@ -145,7 +145,7 @@ def test_partial_attach_after_a_crash_is_undone_when_the_next_attempt_fails(
 def pod_that_runs(mode: RdmaMode) -> tuple[Node, tuple[Allocation, ...]]:
     """Return a node whose pod lost the RDMA device of one of its two NICs; it is back on the host.
 
-    In shared mode the NIC went with it, as it does when the driver is loaded anew.
+    In shared mode the NIC went with it, as it does when the driver is reloaded.
     """
     node = Node()
     node.kernel.rdma.mode = mode

@@ -67,7 +67,7 @@ class TwoPorts(Node):
         self.apply(*ops, SetDown(Ns.POD, index), RenameLink(Ns.POD, index, new))
 
     def apply(self, *ops: Op) -> None:
-        """Do what an administrator may do."""
+        """Apply operations as an administrator."""
         session = self.kernel.session(self.netns)
         for op in ops:
             session.apply(op)
@@ -142,8 +142,8 @@ def test_port_recreated_by_its_driver_is_the_same_port_in_the_pod(
 ) -> None:
     node.take(second_port())
     node.kernel.remove_link("net1", node.netns)
-    anew = Link(0, "eth7", mac=mac(7), perm_mac=mac(7), dev_port=1)
-    node.kernel.add_link("eth7", parent=PARENT, link=anew)
+    recreated = Link(0, "eth7", mac=mac(7), perm_mac=mac(7), dev_port=1)
+    node.kernel.add_link("eth7", parent=PARENT, link=recreated)
     if crash:
         node.kernel.fail_on(SetUp, Crash())
         with pytest.raises(Crash):

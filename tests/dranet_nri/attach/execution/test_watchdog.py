@@ -252,8 +252,8 @@ def test_hung_thread_without_a_claim_is_logged(
 
     assert claim == ""
     assert step.startswith("add address 10.0.1.5/24 (thread ")
-    said = "".join(capsys.readouterr())
-    assert said.count("hung in the kernel") == said.count("no longer hung") == 1
+    output = "".join(capsys.readouterr())
+    assert output.count("hung in the kernel") == output.count("no longer hung") == 1
     assert one.counts.hung == {}
 
 

@@ -56,7 +56,7 @@ def test_addresses_of_unknown_length_are_kernel_errors(size: int) -> None:
 
 def test_different_requests_are_encoded_differently() -> None:
     v4 = {"family": 2, "prefixlen": 24, "index": 5}
-    seen = {
+    observed = {
         encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5")]),
         encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.6")]),
         encode(AddressMessage, v4, [("IFA_ADDRESS", "10.1.0.5")]),
@@ -64,7 +64,7 @@ def test_different_requests_are_encoded_differently() -> None:
         encode(AddressMessage, v4, [("IFA_FLAGS", 1), ("IFA_LOCAL", "10.1.0.5")]),
         encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5"), ("IFA_FLAGS", 1)]),
     }
-    assert len(seen) == 6
+    assert len(observed) == 6
     assert encode(RouteMessage, {"family": 2}, []) != encode(AddressMessage, {"family": 2}, [])
 
 

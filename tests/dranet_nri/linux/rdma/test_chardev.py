@@ -1,4 +1,4 @@
-"""Character devices of RDMA devices, as sysfs tells them."""
+"""Character devices of RDMA devices, read from sysfs."""
 
 from pathlib import Path
 

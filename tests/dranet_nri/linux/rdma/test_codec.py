@@ -119,9 +119,9 @@ def test_system_mode_and_monitor_flag_are_decoded(flag: int) -> None:
 
 
 def test_older_kernel_has_no_monitor() -> None:
-    told = codec.decode_system(codec.encode_mode(RdmaMode.SHARED))
+    reported = codec.decode_system(codec.encode_mode(RdmaMode.SHARED))
 
-    assert told == RdmaSystem(RdmaMode.SHARED, monitor=False)
+    assert reported == RdmaSystem(RdmaMode.SHARED, monitor=False)
 
 
 # --------------------------------------------------------------------------- character devices

@@ -39,7 +39,7 @@ class Queue:
 
 
 def message(kind: int, event: int) -> bytes:
-    """Return one message that tells an event."""
+    """Return one message with an event."""
     body = attribute(codec.EVENT_TYPE, bytes([event]))
     head = (16 + len(body)).to_bytes(4, "little") + kind.to_bytes(2, "little")
     return head + bytes(10) + body

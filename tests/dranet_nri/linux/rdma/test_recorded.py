@@ -20,7 +20,13 @@ from dranet_nri.linux.rdma.types import (
     RdmaSystem,
 )
 from dranet_nri.model import RdmaMode
-from tests.dranet_nri.linux.rdma.conversation import GOLDEN, answers, recording, replayed, told
+from tests.dranet_nri.linux.rdma.conversation import (
+    GOLDEN,
+    answers,
+    recording,
+    replayed,
+    replayed_lines,
+)
 from tests.dranet_nri.linux.rdma.scenarios import ALL
 
 RXE0 = RdmaDevice(
@@ -145,29 +151,29 @@ def refusing(name: str, code: int) -> list[str]:
 @pytest.mark.parametrize("name", ["no-device", "no-ports"])
 def test_lookup_refused_for_another_reason_is_reported(name: str) -> None:
     with pytest.raises(KernelError, match="EPERM") as caught:
-        ALL[name](told(refusing(name, EPERM)))
+        ALL[name](replayed_lines(refusing(name, EPERM)))
 
     assert caught.value.code == EPERM
 
 
 def test_refusal_is_unchanged_if_the_device_cannot_be_looked_up() -> None:
-    (asked, refused) = recording("move-nobody")[:2]
+    (requested, refused) = recording("move-nobody")[:2]
     look, denied = refusing("no-device", EPERM)
     # The look is the second request of the session.
     second = [look[:18] + "02" + look[20:], denied[:18] + "02" + denied[20:]]
 
     with pytest.raises(KernelError, match="the target is no network namespace") as caught:
-        ALL["move-nobody"](told([asked, refused, *second]))
+        ALL["move-nobody"](replayed_lines([requested, refused, *second]))
 
     assert caught.value.code == EINVAL
 
 
 def test_unsupported_move_is_reported_if_the_mode_cannot_be_read() -> None:
-    (asked, refused, look, _) = recording("move-unsupported")
+    (requested, refused, look, _) = recording("move-unsupported")
     denied = f"< {bytes.fromhex(refused[2:])[:8].hex()}02{refused[20:]}"
 
     with pytest.raises(KernelError) as caught:
-        ALL["move-unsupported"](told([asked, refused, look, denied]))
+        ALL["move-unsupported"](replayed_lines([requested, refused, look, denied]))
 
     error = caught.value
     assert (error.op, error.code, error.detail) == ("move rxe0", EOPNOTSUPP, "")

@@ -10,7 +10,7 @@ from tests.fakes.runtime import RuntimeServer
 
 
 async def main(path: str) -> None:
-    """Serve one plugin and say so."""
+    """Serve one plugin and print its progress."""
     async with RuntimeServer(path) as server:
         print("listening", flush=True)  # noqa: T201 - the test reads it
         runtime = await server.connection()

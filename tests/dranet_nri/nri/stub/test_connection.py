@@ -107,7 +107,7 @@ def test_runtime_without_a_sandbox_list_is_reported_while_it_lasts(
                 await plugin.clock.until_asleep(passing_s)
                 plugin.clock.pass_time(passing_s)
                 await plugin.until_said(Unsynchronized, count)
-            told = plugin.said(Unsynchronized)
+            reported = plugin.said(Unsynchronized)
             status = plugin.connection.status
             await (
                 runtime.answer(runtime.runtime.synchronize()) if registered else runtime.handshake()
@@ -116,10 +116,10 @@ def test_runtime_without_a_sandbox_list_is_reported_while_it_lasts(
             plugin.clock.pass_time(40)
             await answered(runtime)
 
-            assert [timeout.waited_s for timeout in told] == [10, 20, 40]
-            assert re.search(reason, told[1].reason)
-            assert (status.synchronized, status.last_error) == (False, told[-1].reason)
-            assert plugin.said(Unsynchronized) == told
+            assert [timeout.waited_s for timeout in reported] == [10, 20, 40]
+            assert re.search(reason, reported[1].reason)
+            assert (status.synchronized, status.last_error) == (False, reported[-1].reason)
+            assert plugin.said(Unsynchronized) == reported
             assert plugin.said(Disconnected) == []
 
     finish(scene())

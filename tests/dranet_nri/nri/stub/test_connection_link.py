@@ -87,7 +87,7 @@ class Wire:
             self.hooks.submit(event, link, arrival)
 
     def carry(self) -> None:
-        """Give the runtime what was written, and the link what the runtime says; once."""
+        """Carry the written bytes to the runtime and its answers to the link, once."""
         self.runtime.receive(self.transport.written)
         self.transport.written = b""
         self.link.data_received(self.runtime.data_to_send())

@@ -122,7 +122,7 @@ def test_failed_list_is_reported_and_events_continue(tmp_path: Path) -> None:
 
 
 async def cut_off(plugin: Bench, runtime: RuntimeConnection) -> None:
-    """Lose the connection and wait until the plugin knows."""
+    """Abort the connection and wait until the plugin reports it."""
     runtime.abort()
     await plugin.until_said(Disconnected)
 

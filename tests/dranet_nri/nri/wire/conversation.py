@@ -7,7 +7,7 @@ from tests.fakes.runtime import FakeRuntime
 
 
 def exchange(session: PluginSession, runtime: FakeRuntime) -> list[SessionEvent]:
-    """Carry bytes both ways until both are silent; return the events."""
+    """Carry bytes in both directions until none are left; return the events."""
     events: list[SessionEvent] = []
     while True:
         to_runtime = session.data_to_send()

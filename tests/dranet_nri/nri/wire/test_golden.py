@@ -1,4 +1,4 @@
-"""Bytes that a Go runtime made or took, both ways.
+"""Messages of a Go runtime, in both directions.
 
 Each tests/golden/wire/NAME.hex is one message with its mux header, NAME.json what it means.
 """
@@ -39,7 +39,7 @@ def test_every_golden_file_is_tested() -> None:
 @pytest.mark.parametrize("name", MESSAGES)
 def test_golden_bytes_decode_to_their_description(name: str) -> None:
     data, meaning = golden(name)
-    said = meaning["message"]
+    text = meaning["message"]
 
     (message,) = framed(demultiplex([data])[meaning["connection"]])
 
@@ -47,13 +47,13 @@ def test_golden_bytes_decode_to_their_description(name: str) -> None:
     if message.type == ttrpc.MessageType.REQUEST:
         request = ttrpc_pb2.Request.FromString(message.data)
         for field in ("service", "method", "timeout_nano"):
-            assert getattr(request, field) == said.pop(field)
+            assert getattr(request, field) == text.pop(field)
         payload = request.payload
     else:
         response = ttrpc_pb2.Response.FromString(message.data)
         assert not response.HasField("status")
         payload = response.payload
-    assert MESSAGES[name].FromString(payload) == json_format.ParseDict(said, MESSAGES[name]())
+    assert MESSAGES[name].FromString(payload) == json_format.ParseDict(text, MESSAGES[name]())
 
 
 def test_registration_equals_the_golden_file() -> None:

@@ -76,7 +76,7 @@ def test_messages_survive_any_split(bodies: list[bytes], places: list[int]) -> N
 
 
 def test_case_02_message_of_single_bytes_takes_linear_time() -> None:
-    # Finding the end of a 256 KiB message anew with every byte would take minutes.
+    # Scanning a 256 KiB message again with every byte would take minutes.
     stream = encode_message(1, 1, bytes(256 << 10))
     decoder = MessageDecoder()
 

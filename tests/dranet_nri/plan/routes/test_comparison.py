@@ -11,7 +11,7 @@ OTHER, AWAY = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="et
 
 
 @pytest.mark.parametrize(
-    ("wanted", "now"),
+    ("desired", "now"),
     [
         pytest.param(
             Route(V4, nexthops=(OWN, OTHER)), Route(V4, nexthops=(OTHER, OWN)), id="order"
@@ -22,9 +22,9 @@ OTHER, AWAY = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="et
         pytest.param(Route("::ffff:1.2.3.0/120"), Route("::ffff:102:300/120"), id="spelling"),
     ],
 )
-def test_existing_route_is_not_missing(wanted: Route, now: Route) -> None:
-    assert missing_routes((wanted,), (now,)) == ()
-    assert lost_routes((wanted,), (now,), {"eth2"}) == ()
+def test_existing_route_is_not_missing(desired: Route, now: Route) -> None:
+    assert missing_routes((desired,), (now,)) == ()
+    assert lost_routes((desired,), (now,), {"eth2"}) == ()
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_existing_route_is_not_missing(wanted: Route, now: Route) -> None:
     ],
 )
 def test_similar_route_does_not_count_as_the_wanted_one(now: Route) -> None:
-    wanted = Route(V4, gateway="10.1.0.1")
+    desired = Route(V4, gateway="10.1.0.1")
 
-    assert missing_routes((wanted,), (now,)) == (wanted,)
-    assert lost_routes((wanted,), (now,), ()) == (wanted,)
+    assert missing_routes((desired,), (now,)) == (desired,)
+    assert lost_routes((desired,), (now,), ()) == (desired,)
 
 
 def test_device_restores_its_own_nexthops_of_an_ipv6_route() -> None:

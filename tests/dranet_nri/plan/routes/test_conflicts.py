@@ -48,9 +48,9 @@ def test_routes_to_other_destinations_and_tables_are_unchanged() -> None:
 
 def test_device_keeps_its_metric_while_another_has_the_first() -> None:
     now = ((), (Route(V4, metric=1),), (Route(V4), Route(V6, metric=1024)))
-    wanted = (Route(V4), Route(V6))
+    desired = (Route(V4), Route(V6))
 
-    first, second = pod(wanted, wanted, now=now)
+    first, second = pod(desired, desired, now=now)
 
     assert first == (Route(V4, metric=2), Route(V6, metric=1025))
     assert second == (Route(V4, metric=1), Route(V6, metric=1026))
@@ -81,7 +81,7 @@ def alone(
     addresses: tuple[Address, ...] = (),
     inherited: tuple[Route, ...] = (),
 ) -> PodNetwork:
-    """Return what a device gets whose pod has the routes that are taken."""
+    """Return the routes of a device whose pod has the taken routes."""
     network = PodNetwork(
         "net1",
         routes=(*routes, *inherited),

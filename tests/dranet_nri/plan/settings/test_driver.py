@@ -60,13 +60,13 @@ def driver_ops(ops: Plan) -> Plan:
 
 
 def test_group_is_set_by_one_request_on_the_host_while_the_link_is_down() -> None:
-    wanted = settings(rings_rx=512, rings_tx=128, coalesce_rxUsecs=0)
+    desired = settings(rings_rx=512, rings_tx=128, coalesce_rxUsecs=0)
 
-    ops = into_pod(config(*wanted))
+    ops = into_pod(config(*desired))
 
     assert driver_ops(ops) == (
-        claimed(wanted[:2]),
-        claimed(wanted[2:]),
+        claimed(desired[:2]),
+        claimed(desired[2:]),
     )
     assert kinds(ops)[:3] == [SetDown, SetDriver, MoveLink]
 
@@ -91,19 +91,19 @@ def test_rss_configuration_becomes_a_table(rss: RssConfig, table: tuple[int, ...
 
 @pytest.mark.parametrize(("channels", "first"), [(4, SetRss), (16, SetDriver)])
 def test_rss_table_contains_no_missing_queue(channels: int, first: type[Op]) -> None:
-    wanted = config(*settings(channels_combined=channels), rss=RssConfig(equal=3))
+    desired = config(*settings(channels_combined=channels), rss=RssConfig(equal=3))
 
-    assert kinds(driver_ops(into_pod(wanted)))[0] is first
+    assert kinds(driver_ops(into_pod(desired)))[0] is first
 
 
 def test_equal_rss_over_all_queues_is_the_driver_default() -> None:
-    wanted = config(*settings(channels_combined=4), rss=RssConfig(equal=4))
+    desired = config(*settings(channels_combined=4), rss=RssConfig(equal=4))
 
-    assert driver_ops(into_pod(wanted))[0] == SetRss(Ns.HOST, NAME, (), claimed=True)
+    assert driver_ops(into_pod(desired))[0] == SetRss(Ns.HOST, NAME, (), claimed=True)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("desired", "text"),
     [
         (
             config(*settings(rings_rxMini=1)),
@@ -129,9 +129,9 @@ def test_equal_rss_over_all_queues_is_the_driver_default() -> None:
         ),
     ],
 )
-def test_unsupported_setting_is_refused(wanted: NetworkConfig, text: str) -> None:
+def test_unsupported_setting_is_refused(desired: NetworkConfig, text: str) -> None:
     with pytest.raises(RefusedError, match=text):
-        pod_network(wanted, HOST)
+        pod_network(desired, HOST)
 
 
 @pytest.mark.parametrize("rss", [None, RssState((), 8)])

@@ -51,8 +51,8 @@ def switched(ops: Plan) -> list[Op]:
 def test_features_are_changed_on_the_host_while_the_link_is_down() -> None:
     ops = into_pod(config(on=("rx-gro",), off=("tso",)))
 
-    wanted = SetFeatures(Ns.HOST, PLAIN.link.name, Switches(("rx-gro",), TSO), strict=True)
-    assert switched(ops) == [wanted]
+    desired = SetFeatures(Ns.HOST, PLAIN.link.name, Switches(("rx-gro",), TSO), strict=True)
+    assert switched(ops) == [desired]
     assert kinds(ops)[:3] == [SetDown, SetFeatures, MoveLink]
 
 
@@ -90,7 +90,7 @@ def test_private_flags_are_set_before_features() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("desired", "text"),
     [
         (
             config(on=("warp",)),
@@ -102,13 +102,13 @@ def test_private_flags_are_set_before_features() -> None:
         (flags(on=("warp",)), "ethtool.privateFlags.warp: device eth1 has no such private flag"),
     ],
 )
-def test_missing_feature_is_refused(wanted: NetworkConfig, text: str) -> None:
+def test_missing_feature_is_refused(desired: NetworkConfig, text: str) -> None:
     with pytest.raises(RefusedError, match=text):
-        pod_network(wanted, HOST)
+        pod_network(desired, HOST)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "desired",
     [
         config(off=("large-receive-offload",)),  # dranet's documented claim, on a dummy device
         config(off=("rx-lro",)),
@@ -116,11 +116,11 @@ def test_missing_feature_is_refused(wanted: NetworkConfig, text: str) -> None:
     ],
 )
 def test_fixed_feature_with_the_wanted_value_is_accepted(
-    wanted: NetworkConfig,
+    desired: NetworkConfig,
 ) -> None:
     host = replace(HOST, ethtool=replace(STATE, features=Switches(on=TSO)))
 
-    assert switched(into_pod(wanted, host)) == []
+    assert switched(into_pod(desired, host)) == []
 
 
 def test_missing_private_flags_are_reported() -> None:
