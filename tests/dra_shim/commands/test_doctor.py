@@ -90,7 +90,7 @@ def test_missing_node_and_foreign_slice_are_reported() -> None:
             _, node, foreign, none = await all_of(server_findings(api, NODE_1))
 
             assert (node.grade, "--hostname-override" in node.text) == (Severity.BAD, True)
-            assert (foreign.grade, "two drivers" in foreign.text) == (Severity.WARNING, True)
+            assert (foreign.grade, "second driver" in foreign.text) == (Severity.WARNING, True)
             assert (none.grade, "dranet-nri inventory" in none.text) == (Severity.WARNING, True)
 
     finish(scene())

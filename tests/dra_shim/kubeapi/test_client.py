@@ -78,7 +78,7 @@ def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
     async def scene() -> None:
         async with talking(token_file=str(token)) as (server, api):
             server.tokens = {"another"}
-            with pytest.raises(RejectedError, match="does not know our token"):
+            with pytest.raises(RejectedError, match="refused the token"):
                 await api.get(NODE, "node-1")
 
     finish(scene())
