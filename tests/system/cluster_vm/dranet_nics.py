@@ -18,6 +18,7 @@ DUMMIES: Final = (
     "double1", "reapply", "neigh", "rules", "subnet6", "leased", NIC,
 )  # fmt: skip
 WIRES: Final = ("pbr1", "pbr2", "vrf1", "vrf2")  # each with the end of its router, such as pbr1-rtr
+NICS: Final = frozenset([*DUMMIES, *WIRES, *(f"{name}-rtr" for name in WIRES)])
 CREATE: Final = f"""
 for name in {" ".join(DUMMIES)}; do
     ip link add name $name type dummy
