@@ -10,7 +10,7 @@ PROGRAM: Final = Program(
     name="dra-shim",
     description="Kubernetes DRA driver for network devices, without kernel privileges.",
     package="dra_shim.commands",
-    verbs=(
+    commands=(
         ("run", "run the DRA driver of a node"),
         ("validate", "check claims, templates, classes and network configurations"),
         ("allocate", "allocate the devices of claims to a pod, and record them; changes the node"),

@@ -1,4 +1,4 @@
-"""Command line of `dranet-nri`: its table of verbs."""
+"""Command line of `dranet-nri`: its table of commands."""
 
 import sys
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ PROGRAM: Final = Program(
     name="dranet-nri",
     description="Node network driver: NRI plugin.",
     package="dranet_nri.commands",
-    verbs=(
+    commands=(
         ("inventory", "show the devices that can be claimed, and why others cannot"),
         (
             "status",
             "show which pod holds which device, what went wrong, and if the plugin is at work",
         ),
         ("doctor", "show what keeps pods from their devices, and what to do"),
-        ("healthz", "say whether the plugin on this node is alive, for exec probes"),
+        ("healthz", "check that the plugin of this node is alive, for exec probes"),
         ("run", "serve as the node's NRI plugin"),
     ),
     daemons=("run",),
@@ -25,7 +25,7 @@ PROGRAM: Final = Program(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit status; without arguments, that of this process."""
+    """Run one command and return the exit status; without arguments, that of this process."""
     if argv is None:
         _leave_out_openssl()
     return PROGRAM.main(sys.argv[1:] if argv is None else argv)

@@ -1,1 +1,1 @@
-"""Commands of `dra-shim`, one module per verb."""
+"""Commands of `dra-shim`, one module per command."""

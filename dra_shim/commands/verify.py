@@ -1,4 +1,4 @@
-"""The verb `verify`: measures the network that pods get by claims, and judges it."""
+"""Command `verify`: measures the network that pods get by claims, and judges it."""
 
 import argparse
 import os
@@ -33,7 +33,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     bars = "; ".join(f"{name} ({unit}: {text})" for name, (unit, _, text) in BARS.items())
     bars = bars.replace("%", "%%")  # for argparse
     parser.add_argument("--full", action="store_true",
@@ -89,10 +89,10 @@ def main(args: argparse.Namespace) -> int:
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
-    wanted = _requirements(args)
+    requirements = _requirements(args)
     # As Ctrl-C: the clean-up runs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    lines = _measured(args, course, wanted)
+    lines = _measured(args, course, requirements)
     if args.svg:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
@@ -100,7 +100,9 @@ def main(args: argparse.Namespace) -> int:
     return 1 if count_of(lines, Outcome.FAILED) else 0
 
 
-def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements) -> list[Line]:
+def _measured(
+    args: argparse.Namespace, course: Course, requirements: PodRequirements
+) -> list[Line]:
     namespace = new_namespace()
     kubectl = Kubectl(args.kubeconfig, args.context, namespace)
     nodes = [name for name in args.nodes.split(",") if name]
@@ -116,7 +118,7 @@ def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements)
     def progress(text: str) -> None:
         print_lines(f"[{time.monotonic() - start:4.0f} s] {text}", to=sys.stderr)
 
-    with running_pods(kubectl, namespace, nodes, wanted, args.timeout, progress) as workers:
+    with running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as workers:
         return measure(workers, kubectl, course, progress)
 
 

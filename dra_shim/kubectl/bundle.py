@@ -1,4 +1,4 @@
-"""The subcommand `bundle`: a support archive without secrets.
+"""Command `bundle`: a support archive without secrets.
 
 Unpacked, it is a directory for `--from`.
 """
@@ -35,7 +35,7 @@ _OURS: Final = ("dra.net", "Claim", "NetworkDevice", "RDMADevice", "DynamicResou
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommand's flags."""
+    """Add the flags of the command."""
     parser.add_argument(
         "--file", type=Path, default=Path("dranet-bundle.tar.gz"), metavar="FILE",
         help="the archive; it must not exist yet",

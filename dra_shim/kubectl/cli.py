@@ -1,4 +1,4 @@
-"""Command line of `kubectl dranet`: its table of subcommands."""
+"""Command line of `kubectl dranet`: its table of commands."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ PROGRAM: Final = Program(
     name="kubectl dranet",
     description="Devices and claims of a cluster.",
     package="dra_shim.kubectl",
-    verbs=(
+    commands=(
         ("status", "list nodes, driver versions, and the devices of pods"),
         ("free", "count the free pairs of GPU and NIC on each node"),
         ("topology", "show the distance of a node's GPUs and NICs, as text and picture"),
@@ -23,5 +23,5 @@ PROGRAM: Final = Program(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return the exit status."""
+    """Run one command and return the exit status."""
     return PROGRAM.main(sys.argv[1:] if argv is None else argv)

@@ -1,4 +1,4 @@
-"""The subcommand `free`: how many GPU and NIC pairs are left on each node."""
+"""Command `free`: how many GPU and NIC pairs are left on each node."""
 
 import argparse
 from typing import Final
@@ -19,7 +19,7 @@ _COLUMNS: Final = ("NODE", "PAIRS", "NEAR", "GPUS", "NICS")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommand's flags."""
+    """Add the flags of the command."""
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="only this node")
     add_source_flags(parser)
     add_output_flag(parser)

@@ -34,7 +34,7 @@ STYLES: Final[Styles] = {
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommand's flags."""
+    """Add the flags of the command."""
     add_source_flags(parser)
     add_output_flag(parser)
 

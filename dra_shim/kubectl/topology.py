@@ -1,4 +1,4 @@
-"""The subcommand `topology`: how near GPUs and NICs of a node are, from its slices alone."""
+"""Command `topology`: how near GPUs and NICs of a node are, from its slices alone."""
 
 import argparse
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _LEGEND: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommand's flags."""
+    """Add the flags of the command."""
     parser.add_argument("node", metavar="NODE", help="the node")
     parser.add_argument("--svg", metavar="FILE", type=Path, help="also draw the node as a picture")
     add_source_flags(parser)

@@ -1,4 +1,4 @@
-"""The subcommand `verify`: that of dra-shim."""
+"""Command `verify`: that of dra-shim."""
 
 from dra_shim.commands.verify import EXAMPLES, add_flags, main
 

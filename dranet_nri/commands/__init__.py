@@ -1,1 +1,1 @@
-"""Commands of `dranet-nri`, one module per verb."""
+"""Commands of `dranet-nri`, one module per command."""

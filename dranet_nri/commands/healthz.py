@@ -1,4 +1,4 @@
-"""The verb `healthz`: liveness and readiness of the plugin on this node, for exec probes."""
+"""Command `healthz`: liveness and readiness of the plugin on this node, for exec probes."""
 
 import argparse
 from pathlib import Path
@@ -16,19 +16,19 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
     parser.add_argument(
         "--ready",
         action="store_true",
-        help="also check that it is registered at the runtime, for readiness probes",
+        help="also check that the plugin is registered at the runtime, for readiness probes",
     )
     parser.add_argument(
         "--max-age",
         type=float,
         default=heartbeat.MOST_S,
         metavar="SECONDS",
-        help="how old the heartbeat may be (default: %(default)g)",
+        help="highest age of the heartbeat (default: %(default)g)",
     )
 
 

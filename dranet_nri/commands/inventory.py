@@ -1,4 +1,4 @@
-"""The verb `inventory`: the node's devices for pods, those withheld, and the reasons."""
+"""Command `inventory`: the node's devices for pods, those withheld, and the reasons."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNE
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
     add_output_flag(parser)
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
-        help="what Azure calls this VM's size, which tells the NUMA nodes of its NICs and the GPUs "
-        "beside them; without it the GPUs tell, where there are any",
+        help="Azure VM size of this node, which determines NUMA nodes and GPUs of NICs; without "
+        "the flag, they are derived from the GPUs, if the VM has any",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The verb `run`: the daemon."""
+"""Command `run`: the daemon."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ EXAMPLES: Final = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     add_run_flags(parser)
 
 

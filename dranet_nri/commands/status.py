@@ -1,4 +1,4 @@
-"""The verb `status`: the pod of each device, and the state of the plugin.
+"""Command `status`: the pod of each device, and the state of the plugin.
 
 It sends no request: records and heartbeat are files.
 """
@@ -37,7 +37,7 @@ _STYLES: Final[Styles] = {
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's flags."""
+    """Add the flags of the command."""
     parser.add_argument(
         "--allocations-dir", type=Path, default=ALLOCATIONS, help="the shim's records"
     )

@@ -1,9 +1,10 @@
-"""Command-line program: a table of verbs.
+"""Command-line program: a table of commands.
 
 Rules:
-1. A verb's module is imported on use: a probe runs every few seconds, and must not pay for the
-   imports of all other verbs.
-2. All programs share the exit statuses of `main`, the flag `--output`, and the verb `completion`.
+1. The module of a command is imported on use: a probe runs every few seconds, and must not pay
+   for the imports of all other commands.
+2. All programs share the exit statuses of `main`, the flag `--output`, and the command
+   `completion`.
 """
 
 import argparse
@@ -28,7 +29,7 @@ _STATUSES: Final = (
 
 
 class Command(Protocol):
-    """A verb's module, which has the verb's name.
+    """The module of a command, which has its name.
 
     Attributes:
         EXAMPLES: command lines for its help, without the program's name.
@@ -37,40 +38,40 @@ class Command(Protocol):
     EXAMPLES: tuple[str, ...]
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
-        """Add the verb's flags."""
+        """Add the flags of the command."""
 
     def main(self, args: argparse.Namespace) -> int:
-        """Run the verb; return the exit status."""
+        """Run the command; return the exit status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program's name and its verbs.
+    """A program's name and its commands.
 
     Attributes:
         name: as users type it ("kubectl dranet").
         description: one sentence for its help.
-        package: absolute name of the package with the verbs' modules.
-        verbs: name and one line of help of each.
-        daemons: names of the verbs that serve until they are stopped.
+        package: absolute name of the package with the modules of the commands.
+        commands: name and one line of help of each.
+        daemons: names of the commands that serve until they are stopped.
         executable: name of the program's file, "" if it is `name`.
     """
 
     name: str
     description: str
     package: str
-    verbs: tuple[tuple[str, str], ...]
+    commands: tuple[tuple[str, str], ...]
     daemons: tuple[str, ...] = ()
     executable: str = ""
 
     def main(self, words: Sequence[str]) -> int:
-        """Run one verb and return the exit status.
+        """Run one command and return the exit status.
 
         Errors are printed on standard error, one line each. A reader that closes standard output
         early, such as `head`, is no failure. A daemon that fails exits even if nothing reads its
         standard error, so that it is restarted.
         """
-        if _asked(words) not in self.daemons:
+        if _command_name(words) not in self.daemons:
             return self._run(words)
         from dranet_nri.component.log import non_blocking_stderr  # imports structlog
 
@@ -84,31 +85,31 @@ class Program:
     def _run(self, words: Sequence[str]) -> int:
         try:
             try:
-                verb, args = self.parse(words)
-                return verb.main(args)
+                command, args = self.parse(words)
+                return command.main(args)
             finally:
                 sys.stdout.flush()
         except KeyboardInterrupt:
-            self._complain("interrupted")
+            self._print_error("interrupted")
             return INTERRUPTED
         except DranetError as error:
-            self._complain(*error.lines)
+            self._print_error(*error.lines)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
                 return 0
-            self._complain(str(error))
+            self._print_error(str(error))
         return 1
 
     def parse(self, words: Sequence[str]) -> tuple[Command, argparse.Namespace]:
-        """Return the verb on the command line, and its flags.
+        """Return the command of a command line, and its flags.
 
         Raises:
             SystemExit: the words are wrong, or request help; the text was printed.
         """
-        args = self._parser((_asked(words),)).parse_args(words)
-        if args.verb == "completion":
+        args = self._parser((_command_name(words),)).parse_args(words)
+        if args.command == "completion":
             return _Completion(self), args
-        return self._module(args.verb), args
+        return self._module(args.command), args
 
     def completion(self, shell: str) -> str:
         """Return the completion script of a shell.
@@ -123,13 +124,13 @@ class Program:
                 "completion needs the package shtab; install it with: pip install "
                 f"'{DISTRIBUTION}[kubectl]'"
             ) from None
-        parser = self._parser(tuple(name for name, _ in self.verbs))
+        parser = self._parser(tuple(name for name, _ in self.commands))
         if self.executable:
             parser.prog = self.executable
         return shtab.complete(parser, shell=shell)
 
     def _parser(self, filled: Sequence[str]) -> argparse.ArgumentParser:
-        """Return the parser, with the flags of the verbs in `filled`."""
+        """Return the parser, with the flags of the commands in `filled`."""
         parser = _Parser(
             prog=self.name,
             description=self.description,
@@ -137,36 +138,36 @@ class Program:
             formatter_class=_Help,
         )
         parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-        verbs = parser.add_subparsers(
-            dest="verb", required=True, metavar="VERB", parser_class=_Parser
+        commands = parser.add_subparsers(
+            dest="command", required=True, metavar="COMMAND", parser_class=_Parser
         )
-        for name, text in self.verbs:
-            verb = verbs.add_parser(name, help=text, description=text, formatter_class=_Help)
+        for name, text in self.commands:
+            command = commands.add_parser(name, help=text, description=text, formatter_class=_Help)
             if name in filled:
                 module = self._module(name)
-                verb.epilog = "\n".join(
+                command.epilog = "\n".join(
                     ("examples:", *(f"  {self.name} {example}" for example in module.EXAMPLES))
                 )
-                module.add_flags(verb)
+                module.add_flags(command)
         text = "print the completion script of a shell"
         line = f"\n  source <({self.executable or self.name} completion bash)"
-        verb = verbs.add_parser(
+        command = commands.add_parser(
             "completion", help=text, description=text, epilog=f"examples:{line}",
             formatter_class=_Help,
         )  # fmt: skip
-        verb.add_argument("shell", choices=SHELLS, help="the shell")
+        command.add_argument("shell", choices=SHELLS, help="the shell")
         return parser
 
-    def _module(self, verb: str) -> Command:
-        return cast("Command", import_module(f"{self.package}.{verb.replace('-', '_')}"))
+    def _module(self, command: str) -> Command:
+        return cast("Command", import_module(f"{self.package}.{command.replace('-', '_')}"))
 
-    def _complain(self, *lines: str) -> None:
+    def _print_error(self, *lines: str) -> None:
         for line in lines:
             print_lines(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
 
 
-def _asked(words: Sequence[str]) -> str:
-    """Return the verb on the command line, "" if there is none."""
+def _command_name(words: Sequence[str]) -> str:
+    """Return the name of the command, "" if there is none."""
     return next((word for word in words if not word.startswith("-")), "")
 
 
@@ -182,7 +183,7 @@ def _has_no_reader(stream: TextIO) -> bool:
 
 
 class _Completion:
-    """The verb `completion`."""
+    """Command `completion`."""
 
     EXAMPLES: tuple[str, ...] = ()
 
@@ -214,12 +215,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text, default = action.help or "", action.default
-        known = isinstance(default, str | int | float | Path) and default not in (
+        shows_default = isinstance(default, str | int | float | Path) and default not in (
             "",
             False,
             argparse.SUPPRESS,
         )
-        if not known or not action.option_strings or "(default" in text:
+        if not shows_default or not action.option_strings or "(default" in text:
             return text
         return f"{text} (default: %(default)s)"
 

@@ -1,4 +1,4 @@
-"""Terminal output of the verbs: lines, tables, and documents for scripts.
+"""Terminal output of the commands: lines, tables, and documents for scripts.
 
 Rules:
 1. Names and reasons are untrusted: characters that a terminal interprets or cannot show are
@@ -72,7 +72,7 @@ def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def add_output_flag(parser: argparse.ArgumentParser) -> None:
-    """Add --output, the same for all verbs."""
+    """Add --output, the same for all commands."""
     parser.add_argument(
         "-o",
         "--output",

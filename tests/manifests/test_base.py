@@ -128,9 +128,9 @@ def test_namespaces_of_pods_that_come_later_are_seen() -> None:
     ids=" ".join,
 )
 def test_a_program_knows_its_flags(line: tuple[str, ...]) -> None:
-    program, verb, *flags = line
+    program, command, *flags = line
     parser = argparse.ArgumentParser(exit_on_error=False)
-    importlib.import_module(f"{PACKAGES[program]}.commands.{verb}").add_flags(parser)
+    importlib.import_module(f"{PACKAGES[program]}.commands.{command}").add_flags(parser)
 
     parser.parse_args(flags)
 

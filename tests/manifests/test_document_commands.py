@@ -32,11 +32,11 @@ def test_a_command_has_a_subcommand_and_flags_that_exist(words: tuple[str, ...])
 def test_a_command_of_the_kubectl_plugin_has_a_verb_and_flags_that_exist(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verb = words[2:3] or ("status",)
-    assert verb[0] in dict(PROGRAM.verbs)
+    command = words[2:3] or ("status",)
+    assert command[0] in dict(PROGRAM.commands)
 
     with pytest.raises(SystemExit):
-        PROGRAM.main([*verb, "--help"])
+        PROGRAM.main([*command, "--help"])
     text = capsys.readouterr().out
     assert {flag for flag in flags([*words]) if flag not in text} == set()
 

@@ -128,11 +128,11 @@ def test_the_readme_has_a_template_and_a_pod() -> None:
     assert "kind: Pod" in text
 
 
-def flags_of(program: str, verb: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    """Return the flags in the help of a verb."""
+def flags_of(program: str, command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """Return the flags in the help of a command."""
     with pytest.raises(SystemExit) as ended:
-        PROGRAMS[program].main([verb, "--help"])
-    assert ended.value.code == 0, verb
+        PROGRAMS[program].main([command, "--help"])
+    assert ended.value.code == 0, command
     return set(re.findall(r"(?<![\w-])-[\w-]+", capsys.readouterr().out))
 
 
@@ -158,10 +158,10 @@ def test_a_command_has_a_verb_and_flags_that_exist(
     if words[0] not in PROGRAMS:
         check_script(words)
         return
-    verbs = {verb for verb, _ in PROGRAMS[words[0]].PROGRAM.verbs}
+    commands = {command for command, _ in PROGRAMS[words[0]].PROGRAM.commands}
     given = {word.partition("=")[0] for word in words if word.startswith("-")}
 
-    assert words[1] in verbs
+    assert words[1] in commands
     assert given <= flags_of(words[0], words[1], capsys)
 
 

@@ -205,11 +205,11 @@ def test_bundle_overwrites_nothing(saved: Path) -> None:
     assert (saved.parent / "b.tar.gz").read_text() == "mine"
 
 
-@pytest.mark.parametrize("verb", [name for name, _ in PROGRAM.verbs])
-def test_each_subcommand_has_examples(tmp_path: Path, verb: str) -> None:
-    ended = called(main, verb, "--help", home=tmp_path)
+@pytest.mark.parametrize("command", [name for name, _ in PROGRAM.commands])
+def test_each_command_has_examples(tmp_path: Path, command: str) -> None:
+    ended = called(main, command, "--help", home=tmp_path)
 
-    assert f"kubectl dranet {verb}" in ended.stdout.partition("examples:")[2]
+    assert f"kubectl dranet {command}" in ended.stdout.partition("examples:")[2]
 
 
 def test_logs_lose_tokens_and_passwords() -> None:

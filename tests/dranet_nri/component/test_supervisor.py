@@ -1,4 +1,4 @@
-"""Parts of a daemon: what one meets keeps no other from work."""
+"""Workers of a daemon: the failure of one does not affect the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 @dataclass
 class Scripted:
-    """A part that ends as it is told, and counts how often it was begun."""
+    """A worker that ends on request, and counts its starts."""
 
     name: str
     begun: int = 0
@@ -30,7 +30,7 @@ class Scripted:
     ends: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> None:
-        """Run until told how to end."""
+        """Run until the test ends it."""
         self.begun += 1
         self.at_work.set()
         try:
@@ -42,13 +42,13 @@ class Scripted:
             raise error
 
     def part(self) -> Worker:
-        """Return it as a part."""
+        """Return it as a worker."""
         return Worker(self.name, self.run)
 
 
 @dataclass
 class Scene:
-    """Two parts at work."""
+    """Two running workers."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     good: Scripted = field(default_factory=lambda: Scripted("good"))
@@ -65,19 +65,19 @@ class Scene:
         )
 
     async def fail(self, error: Exception | None, pause_s: float) -> None:
-        """Let one fail, and wait until it rests."""
+        """Let one fail, and wait until its delay begins."""
         self.bad.ends.put_nowait(error)
         await self.clock.until_asleep(pause_s)
 
     async def rested(self, seconds: float) -> None:
-        """Let the rest pass, until it is at work again."""
+        """Let the delay pass, until it runs again."""
         self.bad.at_work.clear()
         self.clock.pass_time(seconds)
         await self.bad.at_work.wait()
 
 
 def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
-    """Play a scene and end the parts."""
+    """Run a scenario and end the workers."""
 
     async def play() -> Scene:
         stage = Scene()
@@ -93,7 +93,7 @@ def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
     return asyncio.run(play())
 
 
-def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
+def test_failed_worker_is_restarted_and_others_are_not_affected() -> None:
     async def scene(stage: Scene) -> None:
         await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "ValueError: bad news"}
@@ -108,7 +108,7 @@ def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
     assert (stage.good.cancelled, stage.bad.cancelled) == (1, 1)
 
 
-def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
+def test_worker_that_returns_is_restarted() -> None:
     async def scene(stage: Scene) -> None:
         await stage.fail(None, FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "RuntimeError: ended by itself"}
@@ -116,7 +116,7 @@ def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
     played(scene)
 
 
-def test_pauses_double_up_to_a_minute_and_begin_anew_after_a_steady_time() -> None:
+def test_delays_double_up_to_a_minute_and_restart_after_a_steady_time() -> None:
     async def scene(stage: Scene) -> None:
         pauses = [FIRST_PAUSE_S * 2**power for power in range(6)] + [LONGEST_PAUSE_S] * 2
         for pause_s in pauses:

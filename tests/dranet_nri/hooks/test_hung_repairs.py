@@ -1,4 +1,4 @@
-"""Repairs that hang in the kernel, many of them: what goes on without them, and for how long."""
+"""Many repairs hung in the kernel: progress of the others, and delays."""
 
 import asyncio
 import selectors
@@ -31,7 +31,7 @@ SOON_S = 30.0  # for what nothing keeps from being done
 
 
 class TarKernel(FakeKernel):
-    """A kernel with namespaces that nobody returns from until told."""
+    """A kernel whose sessions in given namespaces block until released."""
 
     def __init__(self) -> None:
         """Begin without any."""
@@ -63,7 +63,7 @@ def node(tmp_path: Path, kernel: TarKernel) -> Iterator[Node]:
 
 
 def stuck_pods(node: Node, kernel: TarKernel) -> tuple[Pod, ...]:
-    """Return pods with a NIC each, whose namespaces nobody returns from any more."""
+    """Return pods with a NIC each, whose namespaces block every session."""
     pods = tuple(node.pod(f"stuck{number}") for number in range(1, HANGING + 1))
     for number, pod in enumerate(pods, 1):
         node.allocate(pod, number, claim=f"c{number}")
@@ -73,15 +73,13 @@ def stuck_pods(node: Node, kernel: TarKernel) -> tuple[Pod, ...]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Return as soon as it is."""
+    """Return as soon as the condition holds."""
     async with asyncio.timeout(SOON_S):
         while not true():  # noqa: ASYNC110 (of threads)
             await asyncio.sleep(0)
 
 
-def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
-    node: Node, kernel: TarKernel
-) -> None:
+def test_pod_is_attached_while_all_earlier_repairs_hang(node: Node, kernel: TarKernel) -> None:
     pods, late = stuck_pods(node, kernel), node.pod("late")
     node.allocate(late, HANGING + 1, claim="late")
     node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
@@ -99,16 +97,14 @@ def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
     assert not node.run(scene), "all that hung came back within the patience"
 
 
-def test_what_hangs_is_begun_once_however_many_rounds_there_are(
-    node: Node, kernel: TarKernel
-) -> None:
+def test_hung_repair_is_started_once_over_several_passes(node: Node, kernel: TarKernel) -> None:
     pods = stuck_pods(node, kernel)
     node.plugin.reconciler.hang_wait_s = 0
 
     async def scene() -> None:
         await node.plugin.synchronize(pods)
         for _ in range(5):
-            assert await node.plugin.reconcile(), "all of it is left to be looked at"
+            assert await node.plugin.reconcile(), "all repairs are pending"
         await until(lambda: len(kernel.entered) >= HANGING)
         assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
         names = [task.get_name() for task in asyncio.all_tasks()]
@@ -121,7 +117,7 @@ def test_what_hangs_is_begun_once_however_many_rounds_there_are(
     node.run(scene)
 
 
-def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) -> None:
+def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(tmp_path: Path) -> None:
     kernel = TarKernel()
     node = Node(tmp_path, kernel=kernel)
     pod = node.pod("web")
@@ -143,7 +139,7 @@ def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) 
     node.close()
 
 
-def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
+def test_hung_device_delays_only_its_own_pods(
     node: Node, kernel: TarKernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One pod waits for a device that the kernel keeps, and has another one allocated beside it."""
@@ -159,12 +155,12 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
         node.allocate(waiting, 1, claim="one")
         node.allocate(waiting, 2, claim="two")
         attach = asyncio.create_task(node.plugin.run_pod_sandbox(waiting, LATER))
-        said = ""
+        output = ""
         async with asyncio.timeout(SOON_S):
-            while "waiting for a device" not in said:
+            while "waiting for a device" not in output:
                 await asyncio.sleep(0)
-                said += capsys.readouterr().out
-        assert "reason='pci-0000-02-00-0: still being worked on" in said
+                output += capsys.readouterr().out
+        assert "reason='pci-0000-02-00-0: still being worked on" in output
         assert not attach.done()
         node.allocations.remove("claim-one")
         node.allocate(free, 1, claim="free")
@@ -179,7 +175,7 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
     node.run(scene)
 
 
-def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:
+def test_hung_orphan_scan_is_reported(node: Node, kernel: TarKernel) -> None:
     attacher = node.plugin.attacher
     work = attacher.metrics.work
     attacher.watchdog = replace(attacher.watchdog, hang_timeout_s=0.5)
@@ -188,10 +184,10 @@ def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel
     async def scene() -> list[str]:
         assert await node.plugin.reconcile()
         await until(lambda: bool(work.hung))
-        told = [hung.step for hung in work.hung.values()]
+        reported = [hung.step for hung in work.hung.values()]
         kernel.go.set()
         await until(lambda: not work.hung)
-        return told
+        return reported
 
     (step,) = node.run(scene)
     assert step.startswith("look for links of pods that are gone (thread ")
@@ -227,20 +223,20 @@ class _SwiftSelector(selectors.SelectSelector):
 
 
 def swiftly(work: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Run a coroutine to its end by a clock that nobody waits for."""
+    """Run a coroutine to its end on a simulated clock."""
     with asyncio.Runner(loop_factory=SwiftLoop) as runner:
         return runner.run(work())
 
 
 async def hang() -> None:
-    """Do not return."""
+    """Block for ever."""
     await asyncio.Future()
 
 
 @pytest.mark.parametrize(
     ("hanging", "begun_s"), [(0, 0.0), (8, 8 * TURN_S), (61, HANG_WAIT_S), (1000, HANG_WAIT_S)]
 )
-def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float) -> None:
+def test_hung_repairs_delay_a_pass_by_one_timeout(hanging: int, begun_s: float) -> None:
     repairs = RepairRunner(logger("test"))
     begun: list[float] = []
 
@@ -266,7 +262,7 @@ def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float
     assert first_s < ROUND_S
 
 
-def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
+def test_slow_repair_is_awaited_and_does_not_delay_the_next_one() -> None:
     repairs = RepairRunner(logger("test"))
     order: list[str] = []
 

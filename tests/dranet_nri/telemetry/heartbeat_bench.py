@@ -1,4 +1,4 @@
-"""Heartbeats of a plugin that is well, but for what a test changes."""
+"""Heartbeats of a healthy plugin, with changes by the test."""
 
 from dataclasses import replace
 from pathlib import Path

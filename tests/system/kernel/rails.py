@@ -171,7 +171,7 @@ class Rails:
         os.close(self._pods.pop(number))
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         for number, pod in enumerate(self._pods):
             self.kernel.release(self._netns(number))
             os.close(pod)

@@ -48,7 +48,7 @@ def owned(host: Rails) -> list[str]:
         pytest.param(RENAME, (), id="name"),
     ],
 )
-def test_c20_a_nic_that_a_daemon_acts_on_at_once_is_restored(
+def test_c20_nic_changed_by_a_daemon_at_its_return_is_restored(
     monkeypatch: pytest.MonkeyPatch, commands: Sequence[str], undo: Sequence[str]
 ) -> None:
     with rails(2) as host:

@@ -1,4 +1,4 @@
-"""RDMA from pod to pod, node to node, by claims: no privilege, and all is home in the end."""
+"""RDMA between pods of two nodes by claims: no privileges, and all devices are restored."""
 
 import json
 from collections.abc import Iterator

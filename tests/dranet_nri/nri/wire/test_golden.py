@@ -1,4 +1,4 @@
-"""Bytes that a Go runtime made or took, both ways.
+"""Messages of a Go runtime, in both directions.
 
 Each tests/golden/wire/NAME.hex is one message with its mux header, NAME.json what it means.
 """
@@ -13,11 +13,11 @@ from google.protobuf import json_format
 from dranet_nri._gen import nri_pb2, ttrpc_pb2
 from dranet_nri.nri.wire import messages, mux, ttrpc
 from dranet_nri.nri.wire.session import PluginSession
-from tests.dranet_nri.nri.streams import demultiplex
-from tests.dranet_nri.nri.streams import messages as framed
+from tests.dranet_nri.nri.wire.streams import demultiplex
+from tests.dranet_nri.nri.wire.streams import messages as framed
 from tests.fakes.runtime import FakeRuntime
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "wire"
+GOLDEN = Path(__file__).parents[3] / "golden" / "wire"
 MESSAGES: dict[str, Any] = {
     "register-request": nri_pb2.RegisterPluginRequest,
     "register-response": nri_pb2.Empty,
@@ -37,9 +37,9 @@ def test_every_golden_file_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_golden_bytes_mean_what_their_note_says(name: str) -> None:
+def test_golden_bytes_decode_to_their_description(name: str) -> None:
     data, meaning = golden(name)
-    said = meaning["message"]
+    text = meaning["message"]
 
     (message,) = framed(demultiplex([data])[meaning["connection"]])
 
@@ -47,20 +47,20 @@ def test_golden_bytes_mean_what_their_note_says(name: str) -> None:
     if message.type == ttrpc.MessageType.REQUEST:
         request = ttrpc_pb2.Request.FromString(message.data)
         for field in ("service", "method", "timeout_nano"):
-            assert getattr(request, field) == said.pop(field)
+            assert getattr(request, field) == text.pop(field)
         payload = request.payload
     else:
         response = ttrpc_pb2.Response.FromString(message.data)
         assert not response.HasField("status")
         payload = response.payload
-    assert MESSAGES[name].FromString(payload) == json_format.ParseDict(said, MESSAGES[name]())
+    assert MESSAGES[name].FromString(payload) == json_format.ParseDict(text, MESSAGES[name]())
 
 
-def test_registration_is_the_golden_one() -> None:
+def test_registration_equals_the_golden_file() -> None:
     assert PluginSession("rdma", "45", 5).data_to_send() == golden("register-request")[0]
 
 
-def test_fake_runtime_answers_and_configures_as_the_golden_one() -> None:
+def test_fake_runtime_answers_and_configures_as_the_golden_files() -> None:
     runtime = FakeRuntime()
     runtime.receive(golden("register-request")[0])
     timeout = golden("configure-request")[1]["message"]["timeout_nano"]
@@ -80,7 +80,7 @@ def test_fake_runtime_answers_and_configures_as_the_golden_one() -> None:
     assert runtime.data_to_send() == golden("configure-request")[0]
 
 
-def test_answers_are_the_golden_ones() -> None:
+def test_answers_equal_the_golden_files() -> None:
     server = ttrpc.TtrpcServer(
         messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS
     )

@@ -7,9 +7,7 @@ from dranet_nri.nri.wire.buffer import ByteBuffer
 
 
 @given(st.lists(st.binary(max_size=9)), st.lists(st.tuples(st.booleans(), st.integers(0, 12))))
-def test_bytes_leave_in_the_order_they_came(
-    pieces: list[bytes], uses: list[tuple[bool, int]]
-) -> None:
+def test_bytes_are_returned_in_order(pieces: list[bytes], uses: list[tuple[bool, int]]) -> None:
     expected = b"".join(pieces)
     buffer = ByteBuffer()
 

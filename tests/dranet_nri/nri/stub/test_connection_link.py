@@ -1,4 +1,4 @@
-"""One link on a transport that shows each write: what happens within a single call."""
+"""One link on a transport that records each write: effects within a single call."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from dranet_nri.nri.wire.session import (
     SessionEvent,
 )
 from dranet_nri.nri.wire.ttrpc import MAX_OPEN, TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import container_message, finish, pod
+from tests.dranet_nri.nri.stub.plugin_bench import container_message, finish, pod
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import FakeRuntime
@@ -87,7 +87,7 @@ class Wire:
             self.hooks.submit(event, link, arrival)
 
     def carry(self) -> None:
-        """Give the runtime what was written, and the link what the runtime says; once."""
+        """Carry the written bytes to the runtime and its answers to the link, once."""
         self.runtime.receive(self.transport.written)
         self.transport.written = b""
         self.link.data_received(self.runtime.data_to_send())
@@ -103,7 +103,7 @@ class Wire:
         return [event for event in self.delivered if isinstance(event, PodsSynchronized)]
 
 
-def test_an_unclaimed_pod_is_answered_within_the_call_that_read_it() -> None:
+def test_unclaimed_pod_is_answered_within_the_read() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -124,7 +124,7 @@ def test_an_unclaimed_pod_is_answered_within_the_call_that_read_it() -> None:
     finish(scene())
 
 
-def test_a_list_is_handled_only_after_its_answer_is_on_the_wire() -> None:
+def test_list_is_handled_after_its_answer_was_written() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -143,7 +143,7 @@ def test_a_list_is_handled_only_after_its_answer_is_on_the_wire() -> None:
     finish(scene())
 
 
-def test_a_runtime_that_went_before_it_had_the_answer_to_its_list_is_told_in_words() -> None:
+def test_runtime_lost_before_the_answer_to_its_list_is_reported() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -162,7 +162,7 @@ def test_a_runtime_that_went_before_it_had_the_answer_to_its_list_is_told_in_wor
     finish(scene())
 
 
-def test_a_runtime_that_went_without_the_answer_to_a_piece_of_its_list_is_told_in_words() -> None:
+def test_runtime_lost_before_the_answer_to_a_list_part_is_reported() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -177,9 +177,7 @@ def test_a_runtime_that_went_without_the_answer_to_a_piece_of_its_list_is_told_i
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_runtime_that_went_without_a_list_under_way_is_not_said_to_have_waited(
-    *, listed: bool
-) -> None:
+def test_runtime_lost_without_a_pending_list_has_another_reason(*, listed: bool) -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -195,7 +193,7 @@ def test_a_runtime_that_went_without_a_list_under_way_is_not_said_to_have_waited
     finish(scene())
 
 
-def test_case_36_a_list_whose_answer_left_too_late_is_dropped_with_the_connection() -> None:
+def test_case_36_list_with_a_late_answer_is_dropped_with_the_connection() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -213,7 +211,7 @@ def test_case_36_a_list_whose_answer_left_too_late_is_dropped_with_the_connectio
     finish(scene())
 
 
-def test_case_36_in_time_or_without_limit_the_list_is_handled() -> None:
+def test_case_36_list_in_time_or_without_a_limit_is_handled() -> None:
     async def scene() -> None:
         for timeout_nano, passed_s in ((2_000_000_000, 1.9), (0, 600)):
             wire = Wire()
@@ -231,7 +229,7 @@ def test_case_36_in_time_or_without_limit_the_list_is_handled() -> None:
     finish(scene())
 
 
-def test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later() -> None:
+def test_hook_deadline_counts_from_arrival() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -250,7 +248,7 @@ def test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later
     finish(scene())
 
 
-def test_a_list_is_not_handled_once_the_connection_is_over() -> None:
+def test_list_is_not_handled_after_the_connection_ended() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -269,7 +267,7 @@ def test_a_list_is_not_handled_once_the_connection_is_over() -> None:
     finish(scene())
 
 
-def test_a_runtime_that_never_reads_is_let_go_before_its_answers_fill_the_memory() -> None:
+def test_runtime_that_never_reads_is_disconnected_at_the_send_limit() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -291,7 +289,7 @@ def test_a_runtime_that_never_reads_is_let_go_before_its_answers_fill_the_memory
     finish(scene())
 
 
-def test_a_second_list_before_the_answer_to_the_first_has_left_ends_the_connection() -> None:
+def test_second_list_before_the_first_answer_was_sent_ends_the_connection() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -309,7 +307,7 @@ def test_a_second_list_before_the_answer_to_the_first_has_left_ends_the_connecti
     finish(scene())
 
 
-def test_what_is_held_behind_a_list_is_bounded() -> None:
+def test_calls_held_behind_a_list_are_bounded() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()
@@ -328,7 +326,7 @@ def test_what_is_held_behind_a_list_is_bounded() -> None:
     finish(scene())
 
 
-def test_calls_without_end_end_the_connection() -> None:
+def test_unlimited_calls_end_the_connection() -> None:
     async def scene() -> None:
         wire = Wire()
         wire.handshake()

@@ -10,7 +10,7 @@ import pytest
 
 from dranet_nri.nri.stub import ConnectionStatus, Disconnected, Serving, Unsynchronized
 from dranet_nri.nri.wire.session import REGISTER_TIMEOUT_S
-from tests.dranet_nri.nri.plugin_bench import Bench, answered, bench, finish, pod
+from tests.dranet_nri.nri.stub.plugin_bench import Bench, answered, bench, finish, pod
 from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import RuntimeServer
 
@@ -69,7 +69,9 @@ def test_case_30_synchronize_may_take_minutes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wait_s", [60.0, REGISTER_TIMEOUT_S - 1])
-def test_case_31_a_busy_runtime_may_register_us_late(tmp_path: Path, wait_s: float) -> None:
+def test_case_31_late_registration_answer_of_a_busy_runtime_is_accepted(
+    tmp_path: Path, wait_s: float
+) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -91,7 +93,7 @@ def test_case_31_a_busy_runtime_may_register_us_late(tmp_path: Path, wait_s: flo
         (True, r"^the runtime has not sent its list of pods for 20 s, and may start no pod"),
     ],
 )
-def test_a_runtime_that_lets_nobody_in_is_told_of_while_that_lasts(
+def test_runtime_without_a_sandbox_list_is_reported_while_it_lasts(
     tmp_path: Path, *, registered: bool, reason: str
 ) -> None:
     async def scene() -> None:
@@ -105,7 +107,7 @@ def test_a_runtime_that_lets_nobody_in_is_told_of_while_that_lasts(
                 await plugin.clock.until_asleep(passing_s)
                 plugin.clock.pass_time(passing_s)
                 await plugin.until_said(Unsynchronized, count)
-            told = plugin.said(Unsynchronized)
+            reported = plugin.said(Unsynchronized)
             status = plugin.connection.status
             await (
                 runtime.answer(runtime.runtime.synchronize()) if registered else runtime.handshake()
@@ -114,16 +116,16 @@ def test_a_runtime_that_lets_nobody_in_is_told_of_while_that_lasts(
             plugin.clock.pass_time(40)
             await answered(runtime)
 
-            assert [timeout.waited_s for timeout in told] == [10, 20, 40]
-            assert re.search(reason, told[1].reason)
-            assert (status.synchronized, status.last_error) == (False, told[-1].reason)
-            assert plugin.said(Unsynchronized) == told
+            assert [timeout.waited_s for timeout in reported] == [10, 20, 40]
+            assert re.search(reason, reported[1].reason)
+            assert (status.synchronized, status.last_error) == (False, reported[-1].reason)
+            assert plugin.said(Unsynchronized) == reported
             assert plugin.said(Disconnected) == []
 
     finish(scene())
 
 
-def test_case_31_a_runtime_that_never_answers_is_left_in_the_end(tmp_path: Path) -> None:
+def test_case_31_runtime_that_never_answers_is_disconnected(tmp_path: Path) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -138,7 +140,7 @@ def test_case_31_a_runtime_that_never_answers_is_left_in_the_end(tmp_path: Path)
     finish(scene())
 
 
-def test_case_29_a_configured_plugin_does_not_time_out_waiting_for_the_answer_to_register(
+def test_case_29_configured_plugin_does_not_time_out_on_the_registration_answer(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -163,9 +165,7 @@ def test_case_29_a_configured_plugin_does_not_time_out_waiting_for_the_answer_to
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
-def test_case_32_a_runtime_that_goes_at_any_step_is_connected_to_again(
-    tmp_path: Path, steps: int
-) -> None:
+def test_case_32_runtime_lost_at_any_step_is_connected_again(tmp_path: Path, steps: int) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -190,7 +190,7 @@ def test_case_32_a_runtime_that_goes_at_any_step_is_connected_to_again(
     finish(scene())
 
 
-def test_case_33_a_refused_plugin_says_why_and_closes(tmp_path: Path) -> None:
+def test_case_33_refused_registration_is_reported_and_the_connection_closed(tmp_path: Path) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -207,7 +207,7 @@ def test_case_33_a_refused_plugin_says_why_and_closes(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_case_34_a_runtime_that_rejects_our_mask_is_connected_to_again(tmp_path: Path) -> None:
+def test_case_34_runtime_that_rejects_the_event_mask_is_connected_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -222,7 +222,7 @@ def test_case_34_a_runtime_that_rejects_our_mask_is_connected_to_again(tmp_path:
     finish(scene())
 
 
-def test_a_node_of_1000_pods_and_3000_real_containers_is_served(tmp_path: Path) -> None:
+def test_node_with_1000_pods_and_3000_containers_is_served(tmp_path: Path) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -251,7 +251,9 @@ def test_a_node_of_1000_pods_and_3000_real_containers_is_served(tmp_path: Path) 
         pytest.param(b"\0\0\0\2\0\0\0\x0a\0\0\0\0\0\0\0\1\x03\0", id="data for an answer"),
     ],
 )
-def test_case_08_a_broken_stream_is_one_loss_and_a_new_start(tmp_path: Path, data: bytes) -> None:
+def test_case_08_broken_stream_is_one_disconnect_and_a_new_start(
+    tmp_path: Path, data: bytes
+) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
@@ -285,7 +287,7 @@ async def pauses(plugin: Bench, count: int) -> list[float]:
         pytest.param(0.0, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5], id="shortest"),
     ],
 )
-def test_case_38_pauses_grow_to_ten_seconds_and_never_end(
+def test_case_38_delays_grow_to_ten_seconds_and_never_end(
     tmp_path: Path, random: float, expected: list[float]
 ) -> None:
     async def scene() -> None:
@@ -297,7 +299,7 @@ def test_case_38_pauses_grow_to_ten_seconds_and_never_end(
     finish(scene())
 
 
-def test_case_38_a_served_connection_starts_the_pauses_anew(tmp_path: Path) -> None:
+def test_case_38_served_connection_resets_the_delays(tmp_path: Path) -> None:
     async def scene() -> None:
         async with bench(tmp_path) as plugin:
             await pauses(plugin, 4)
@@ -314,7 +316,7 @@ def test_case_38_a_served_connection_starts_the_pauses_anew(tmp_path: Path) -> N
     finish(scene())
 
 
-def test_case_38_a_registration_that_is_refused_again_and_again_does_not_reset_the_pauses(
+def test_case_38_repeatedly_refused_registration_does_not_reset_the_delays(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -332,7 +334,7 @@ def test_case_38_a_registration_that_is_refused_again_and_again_does_not_reset_t
     finish(scene())
 
 
-def test_case_38_a_missing_a_stale_and_a_replaced_socket_are_tried_again(tmp_path: Path) -> None:
+def test_case_38_missing_stale_and_replaced_sockets_are_retried(tmp_path: Path) -> None:
     async def scene() -> None:
         async with bench(tmp_path) as plugin:
             missing = await plugin.until_said(Disconnected)
@@ -356,7 +358,7 @@ def test_case_38_a_missing_a_stale_and_a_replaced_socket_are_tried_again(tmp_pat
     finish(scene())
 
 
-def test_case_38_a_forbidden_socket_is_tried_again(tmp_path: Path) -> None:
+def test_case_38_forbidden_socket_is_retried(tmp_path: Path) -> None:
     async def scene() -> None:
         closed = tmp_path / "closed"
         closed.mkdir(mode=0o000)

@@ -4,13 +4,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[4]))
 
 from tests.fakes.runtime import RuntimeServer
 
 
 async def main(path: str) -> None:
-    """Serve one plugin and say so."""
+    """Serve one plugin and print its progress."""
     async with RuntimeServer(path) as server:
         print("listening", flush=True)  # noqa: T201 - the test reads it
         runtime = await server.connection()

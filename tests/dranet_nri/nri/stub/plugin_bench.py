@@ -1,4 +1,4 @@
-"""A plugin on a real socket, with its clock, handler and notices in the test's hands."""
+"""A plugin on a real socket, whose clock, handler and notices the test controls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

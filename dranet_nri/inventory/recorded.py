@@ -1,4 +1,4 @@
-"""Known devices: the inventory joined with devices that are not on the host now.
+"""Recorded devices: the inventory joined with devices that are not on the host now.
 
 Adds the last facts of allocated devices, and parents that stay on the host.
 """
@@ -12,7 +12,7 @@ from dranet_nri.inventory.build import Inventory
 from dranet_nri.model import AttributeValue, Device
 
 
-def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
+def merge_recorded(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     """Return the inventory with the last facts of devices in pods.
 
     A device whose net or RDMA device is not on the host keeps its last facts; otherwise those of
@@ -26,18 +26,18 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     devices = {device.name: device for device in inventory.devices}
     unsafe = {name for name, _ in inventory.excluded}
     parents = {device.name: device for device in inventory.parents}
-    for known in allocated:
-        live = devices.get(known.name)
-        if live is None and known.name in parents:  # its upper link may be the pod's child
-            live = devices[known.name] = parents[known.name]
-        if live is None and (known.name not in unsafe or known.name in inventory.unbound):
-            devices[known.name] = known
-        elif live is not None and _is_away(live, known):
-            devices[known.name] = Device(
-                name=known.name,
-                key=live.key if live.key.name else known.key,
-                attributes=_merged(live, known),
-                rdma_devices=live.rdma_devices or known.rdma_devices,
+    for recorded in allocated:
+        live = devices.get(recorded.name)
+        if live is None and recorded.name in parents:  # its upper link may be the pod's child
+            live = devices[recorded.name] = parents[recorded.name]
+        if live is None and (recorded.name not in unsafe or recorded.name in inventory.unbound):
+            devices[recorded.name] = recorded
+        elif live is not None and _is_away(live, recorded):
+            devices[recorded.name] = Device(
+                name=recorded.name,
+                key=live.key if live.key.name else recorded.key,
+                attributes=_merged(live, recorded),
+                rdma_devices=live.rdma_devices or recorded.rdma_devices,
             )
     excluded = tuple(entry for entry in inventory.excluded if entry[0] not in devices)
     return replace(
@@ -56,8 +56,8 @@ def with_parents(inventory: Inventory, names: Collection[str]) -> Inventory:
     )
 
 
-def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ...]:
-    attributes = dict(live.attributes) | dict(known.attributes)
+def _merged(live: Device, recorded: Device) -> tuple[tuple[str, AttributeValue], ...]:
+    attributes = dict(live.attributes) | dict(recorded.attributes)
     if live.rdma_devices:
         live_attributes = dict(live.attributes)
         attributes = {name: value for name, value in attributes.items() if name not in RDMA_NAMES}
@@ -65,8 +65,9 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
     return within_budget(attributes)
 
 
-def _is_away(live: Device, known: Device) -> bool:
+def _is_away(live: Device, recorded: Device) -> bool:
     """Whether its net or an RDMA device is no longer on the host."""
     return bool(
-        (known.key.name and not live.key.name) or (known.rdma_devices and not live.rdma_devices)
+        (recorded.key.name and not live.key.name)
+        or (recorded.rdma_devices and not live.rdma_devices)
     )

@@ -21,8 +21,8 @@ from dranet_nri.nri.wire.session import (
     SessionEvent,
 )
 from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
-from tests.dranet_nri.nri.conversation import container_message, exchange, serving
-from tests.dranet_nri.nri.streams import cut, demultiplex, frame, frames
+from tests.dranet_nri.nri.wire.conversation import container_message, exchange, serving
+from tests.dranet_nri.nri.wire.streams import cut, demultiplex, frame, frames
 from tests.fakes.runtime import FakeRuntime, pod_message
 
 RAW_POD = pod_message("s1", netns="/var/run/netns/x")
@@ -58,7 +58,7 @@ def test_case_41_both_styles_give_the_same_event_and_the_same_answer(
         pytest.param(nri_pb2.StateChangeEvent(event=nri_pb2.RUN_POD_SANDBOX), id="no pod"),
     ],
 )
-def test_case_41_a_state_change_that_is_not_for_us_succeeds(
+def test_case_41_irrelevant_state_change_succeeds(
     message: nri_pb2.StateChangeEvent,
 ) -> None:
     session, runtime = serving()
@@ -76,7 +76,7 @@ def test_case_41_a_state_change_that_is_not_for_us_succeeds(
         - {"Configure", "Synchronize", "StateChange", "CreateContainer", *PodEventKind}
     ),
 )
-def test_what_is_not_subscribed_succeeds_with_an_empty_answer(method: str) -> None:
+def test_unsubscribed_event_succeeds_with_an_empty_answer(method: str) -> None:
     session, runtime = serving()
     stream = runtime.call(method, nri_pb2.Empty())
 
@@ -85,7 +85,7 @@ def test_what_is_not_subscribed_succeeds_with_an_empty_answer(method: str) -> No
     assert runtime.answers[stream] == TtrpcResponse(stream, b"")
 
 
-def test_a_container_gets_its_edits() -> None:
+def test_container_gets_its_edits() -> None:
     session, runtime = serving()
     stream = runtime.create_container(RAW_POD, container_message("s1"))
 
@@ -101,7 +101,7 @@ def test_a_container_gets_its_edits() -> None:
     assert [device.path for device in answer.adjust.linux.devices] == ["/dev/x"]
 
 
-def test_edits_that_cannot_be_sent_leave_the_call_open() -> None:
+def test_invalid_edits_leave_the_call_open() -> None:
     session, runtime = serving()
     stream = runtime.create_container(RAW_POD, container_message("s1"))
     (event,) = exchange(session, runtime)
@@ -144,7 +144,7 @@ def test_case_18_events_of_many_pods_are_answered_in_any_order() -> None:
         assert runtime.answers[stream].status == ttrpc.RpcStatus(RpcCode.UNKNOWN, f"s{i}")
 
 
-def test_case_19_a_refusal_never_says_unimplemented_and_is_always_utf8() -> None:
+def test_case_19_refusal_is_never_unimplemented_and_always_utf8() -> None:
     session, runtime = serving()
     stream = runtime.pod_event(PodEventKind.RUN, RAW_POD)
     (event,) = exchange(session, runtime)
@@ -158,7 +158,7 @@ def test_case_19_a_refusal_never_says_unimplemented_and_is_always_utf8() -> None
     assert runtime.answers[stream].status == ttrpc.RpcStatus(RpcCode.UNKNOWN, "bad ? name")
 
 
-def test_case_20_edits_above_4_mib_fail_the_container_only() -> None:
+def test_case_20_edits_above_4_mib_fail_only_the_container() -> None:
     session, runtime = serving()
     stream = runtime.create_container(RAW_POD, container_message("s1"))
     (event,) = exchange(session, runtime)
@@ -174,7 +174,7 @@ def test_case_20_edits_above_4_mib_fail_the_container_only() -> None:
     assert event == PodEvent(PodEventKind.STOP, POD, PendingCall(again, 2 * 10**9))
 
 
-def test_case_27_an_answer_on_the_wrong_connection_is_ignored() -> None:
+def test_case_27_answer_on_the_wrong_connection_is_ignored() -> None:
     session = PluginSession("dra.net", "00")
     answer = ttrpc.encode_message(1, ttrpc.MessageType.RESPONSE, b"")
 
@@ -204,7 +204,7 @@ def test_case_02_events_survive_frames_of_one_byte() -> None:
         pytest.param(None, id="ttrpc message"),
     ],
 )
-def test_case_08_an_end_inside_a_message_is_told_and_the_session_is_closed(
+def test_case_08_end_inside_a_message_is_an_error_and_the_session_is_closed(
     conn: int, data: bytes | None
 ) -> None:
     session = PluginSession("dra.net", "00")
@@ -236,7 +236,7 @@ def test_case_08_an_end_inside_a_message_is_told_and_the_session_is_closed(
 @example([frame(1, ttrpc.HEADER.pack(ttrpc.MAX_RECEIVE, 1, 1, 0))])
 @example([frame(1, ttrpc.HEADER.pack(ttrpc.MAX_RECEIVE + 1, 1, 1, 0))])
 @example([frame(2, ttrpc.HEADER.pack(0, 1, 3, 0))])
-def test_garbage_is_taken_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
+def test_malformed_bytes_are_accepted_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
     session = PluginSession("dra.net", "00")
     try:
         for piece in pieces:
@@ -260,7 +260,7 @@ def _request_bytes(stream: int, method: str, payload: bytes) -> bytes:
 @given(st.lists(st.integers(0, 1500), max_size=20))
 @example([4096])
 @example([4104])
-def test_a_whole_conversation_survives_any_cuts(places: list[int]) -> None:
+def test_complete_conversation_survives_any_split(places: list[int]) -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     runtime.receive(session.data_to_send())
     runtime.accept()

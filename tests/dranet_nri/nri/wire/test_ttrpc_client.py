@@ -15,7 +15,7 @@ from dranet_nri.nri.wire.ttrpc import (
     TtrpcClient,
     encode_message,
 )
-from tests.dranet_nri.nri.streams import messages
+from tests.dranet_nri.nri.wire.streams import messages
 
 SERVICE = "a.Service"
 
@@ -25,7 +25,7 @@ def response(stream: int, **fields: object) -> bytes:
     return encode_message(stream, MessageType.RESPONSE, body.SerializeToString())
 
 
-def test_case_25_stream_ids_start_at_1_and_go_up_by_2() -> None:
+def test_case_25_stream_ids_start_at_1_and_increase_by_2() -> None:
     calling = TtrpcClient()
 
     assert [calling.call(SERVICE, "Do", b"") for _ in range(4)] == [1, 3, 5, 7]
@@ -44,7 +44,7 @@ def test_case_26_no_data_and_code_0_are_successes() -> None:
     assert answers == [ttrpc.TtrpcResponse(1, b""), ttrpc.TtrpcResponse(3, b"p")]
 
 
-def test_case_26_a_status_is_a_failure_with_all_it_says() -> None:
+def test_case_26_status_is_a_failure_with_all_its_fields() -> None:
     calling = TtrpcClient()
     calling.call(SERVICE, "Do", b"")
     detail = any_pb2.Any(type_url="type/x", value=b"v")
@@ -69,7 +69,7 @@ def test_case_26_a_status_is_a_failure_with_all_it_says() -> None:
         ),
     ],
 )
-def test_an_unusable_answer_fails_its_call_only(data: bytes, code: RpcCode) -> None:
+def test_unusable_answer_fails_only_its_call(data: bytes, code: RpcCode) -> None:
     calling = TtrpcClient()
     calling.call(SERVICE, "Do", b"")
 
@@ -79,7 +79,7 @@ def test_an_unusable_answer_fails_its_call_only(data: bytes, code: RpcCode) -> N
     assert answer.status.code == code
 
 
-def test_case_27_answers_nobody_waits_for_are_ignored() -> None:
+def test_case_27_unexpected_answers_are_ignored() -> None:
     calling = TtrpcClient()
     calling.call(SERVICE, "Do", b"")
 
@@ -91,7 +91,7 @@ def test_case_27_answers_nobody_waits_for_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("kind", [MessageType.REQUEST, MessageType.DATA, 9])
-def test_a_pending_call_answered_with_no_response_ends_the_connection(kind: int) -> None:
+def test_pending_call_answered_with_no_response_ends_the_connection(kind: int) -> None:
     calling = TtrpcClient()
     calling.call(SERVICE, "Do", b"")
 
@@ -99,7 +99,7 @@ def test_a_pending_call_answered_with_no_response_ends_the_connection(kind: int)
         calling.receive(encode_message(1, kind, b""))
 
 
-def test_case_28_a_lost_connection_fails_each_pending_call_once() -> None:
+def test_case_28_lost_connection_fails_each_pending_call_once() -> None:
     calling = TtrpcClient()
     for _ in range(3):
         calling.call(SERVICE, "Do", b"")

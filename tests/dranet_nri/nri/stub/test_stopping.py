@@ -1,4 +1,4 @@
-"""A plugin that stops, on a real socket: whose hooks it refuses."""
+"""Hooks refused by a stopping plugin, on a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from dranet_nri.nri.stub import Connection, Endpoint
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
 from tests.dranet_nri.hooks.plugin_node import node
-from tests.dranet_nri.nri.plugin_bench import container_message, finish
+from tests.dranet_nri.nri.stub.plugin_bench import container_message, finish
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import Node, PausedExecutor
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
@@ -61,7 +61,7 @@ async def answers(runtime: RuntimeConnection, pod: Pod) -> list[TtrpcResponse]:
     return [await runtime.answer(stream) for stream in streams]
 
 
-def test_case_40_a_plugin_that_stops_refuses_no_ordinary_pod(node: Node) -> None:
+def test_case_40_stopping_plugin_refuses_no_unclaimed_pod(node: Node) -> None:
     claimed, busy, ordinary = (node.pod(name) for name in ("claimed", "busy", "ordinary"))
     node.allocate(claimed, 1, claim="one")
     node.allocate(busy, 2, claim="two")
@@ -76,7 +76,7 @@ def test_case_40_a_plugin_that_stops_refuses_no_ordinary_pod(node: Node) -> None
 
 
 @pytest.mark.parametrize(("may_reject", "refusals"), [(True, 3), (False, 0)])
-def test_case_40_a_plugin_that_stops_refuses_a_claimed_pod_as_often_as_otherwise(
+def test_case_40_stopping_plugin_refuses_a_claimed_pod_up_to_the_rejection_limit(
     node: Node, *, may_reject: bool, refusals: int
 ) -> None:
     node.plugin.may_reject = may_reject

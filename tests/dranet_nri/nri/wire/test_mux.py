@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dranet_nri.errors import ProtocolError
 from dranet_nri.nri.wire import mux
 from dranet_nri.nri.wire.mux import FIRST_FRAME, HEADER, MAX_PAYLOAD, MuxDecoder, encode_message
-from tests.dranet_nri.nri.streams import cut, demultiplex, frame, frame_sizes, frames
+from tests.dranet_nri.nri.wire.streams import cut, demultiplex, frame, frame_sizes, frames
 
 CUTS = st.lists(st.integers(0, 200), max_size=12)
 MIB = 1 << 20
@@ -32,13 +32,13 @@ def test_case_01_first_frame_of_a_message_fits_the_reader_of_a_go_peer(
 @given(st.sampled_from([1, 2]), st.binary(max_size=200), CUTS)
 @example(1, bytes(FIRST_FRAME), [])
 @example(1, bytes(FIRST_FRAME + 1), [FIRST_FRAME + 8])
-def test_messages_survive_any_cuts(conn: int, message: bytes, places: list[int]) -> None:
+def test_messages_survive_any_split(conn: int, message: bytes, places: list[int]) -> None:
     data = encode_message(conn, message)
 
     assert demultiplex(cut(data, places))[conn] == message
 
 
-def test_case_02_a_message_may_be_split_at_every_byte_and_come_byte_by_byte() -> None:
+def test_case_02_message_may_be_split_at_every_byte() -> None:
     message = bytes(range(40))
 
     for place in range(len(message) + 1):
@@ -47,7 +47,7 @@ def test_case_02_a_message_may_be_split_at_every_byte_and_come_byte_by_byte() ->
     assert demultiplex(data[i : i + 1] for i in range(len(data)))[1] == message
 
 
-def test_case_03_a_frame_may_hold_several_messages_or_a_part_of_one() -> None:
+def test_case_03_frame_may_hold_several_messages_or_a_part_of_one() -> None:
     header, data = b"0123456789", b"abc"
 
     assert demultiplex([frame(1, header + data + header + data)])[1] == (header + data) * 2
@@ -68,7 +68,7 @@ def test_case_04_large_frames_are_received(size: int) -> None:
 
 @pytest.mark.parametrize("conn", [0, 1, 2, 7])
 @pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 0xFFFFFFFF])
-def test_case_04_a_length_above_the_limit_is_fatal_before_its_bytes_come(
+def test_case_04_length_above_the_limit_is_fatal_before_its_bytes_arrive(
     conn: int, length: int
 ) -> None:
     decoder = MuxDecoder()
@@ -90,21 +90,21 @@ def test_case_05_empty_frames_are_harmless() -> None:
     assert demultiplex([frame(1, b"") + frame(1, b"a") + frame(1, b"")])[1] == b"a"
 
 
-def test_case_06_connections_interleave_in_the_middle_of_messages() -> None:
+def test_case_06_connections_interleave_within_messages() -> None:
     one, two = bytes(range(30)), bytes(range(100, 130))
     data = b"".join(frame(1, one[i : i + 7]) + frame(2, two[i : i + 7]) for i in range(0, 35, 7))
 
     assert demultiplex([data]) == {1: one, 2: two}
 
 
-def test_case_07_more_frames_than_a_go_peer_could_queue_are_no_loss() -> None:
+def test_case_07_more_frames_than_a_go_peer_can_queue_are_received() -> None:
     message = bytes(range(256)) * 40
 
     assert demultiplex([frames(1, message, 1)])[1] == message
 
 
 @pytest.mark.parametrize("place", [3, 8, 12])
-def test_case_08_an_end_inside_a_frame_is_an_error(place: int) -> None:
+def test_case_08_end_inside_a_frame_is_an_error(place: int) -> None:
     decoder = MuxDecoder()
     decoder.feed(frame(1, b"payload")[:place])
     decoder.next_chunk()
@@ -114,7 +114,7 @@ def test_case_08_an_end_inside_a_frame_is_an_error(place: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", frame(1, b"payload"), frame(1, b"")])
-def test_case_08_an_end_between_frames_is_clean(data: bytes) -> None:
+def test_case_08_end_between_frames_is_clean(data: bytes) -> None:
     decoder = MuxDecoder()
     decoder.feed(data)
     while decoder.next_chunk() is not None:
@@ -123,7 +123,7 @@ def test_case_08_an_end_between_frames_is_clean(data: bytes) -> None:
     decoder.close()
 
 
-def test_case_11_messages_of_both_connections_leave_as_whole_frames() -> None:
+def test_case_11_messages_of_both_connections_are_sent_as_whole_frames() -> None:
     large, small = b"L" * (FIRST_FRAME * 3), b"s" * 20
     data = encode_message(1, large) + encode_message(2, small) + encode_message(1, small)
 
@@ -134,7 +134,7 @@ def test_case_11_messages_of_both_connections_leave_as_whole_frames() -> None:
 @given(st.lists(st.binary(max_size=60)))
 @example([HEADER.pack(1, MAX_PAYLOAD)])
 @example([HEADER.pack(1, MAX_PAYLOAD + 1)])
-def test_garbage_is_taken_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
+def test_malformed_bytes_are_accepted_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
     decoder = MuxDecoder()
     try:
         for piece in pieces:

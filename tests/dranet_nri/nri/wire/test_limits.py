@@ -9,7 +9,7 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
 from dranet_nri.nri.wire.limits import count_entries
 from dranet_nri.nri.wire.messages import SynchronizeRequest, decode_request, pod_from_message
-from tests.dranet_nri.nri.nested import nested_in
+from tests.dranet_nri.nri.wire.nested import nested_in
 
 LIST = nri_pb2.SynchronizeRequest
 MANY = 1_000_000
@@ -27,13 +27,13 @@ def full_list() -> nri_pb2.SynchronizeRequest:
     return message
 
 
-def test_every_message_of_a_list_is_counted_at_any_depth() -> None:
+def test_every_nested_message_is_counted_at_any_depth() -> None:
     message = full_list()
 
     assert count_entries(LIST, message.SerializeToString(), MANY) == nested_in(message) == 14
 
 
-def test_strings_and_numbers_are_no_messages() -> None:
+def test_strings_and_numbers_are_not_counted() -> None:
     message = nri_pb2.ConfigureRequest(config="x" * 300, request_timeout=1 << 40)
 
     assert count_entries(type(message), message.SerializeToString(), MANY) == 0
@@ -45,7 +45,7 @@ def test_counting_ends_at_the_limit() -> None:
     assert [count_entries(LIST, flood, limit) for limit in (0, 10, 49, 50)] == [1, 11, 50, 50]
 
 
-def test_fields_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_fields_are_skipped() -> None:
     fixed64, fixed32 = b"\xf9\x01" + bytes(8), b"\xfd\x01" + bytes(4)
     unknown = b"\xfa\x01\x03abc"
     group = b"\xfb\x01\xfc\x01"
@@ -54,7 +54,7 @@ def test_fields_that_nobody_knows_are_passed_over() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_counted_and_those_that_decode_are_counted_right(data: bytes) -> None:
+def test_any_bytes_are_counted_and_valid_messages_correctly(data: bytes) -> None:
     found = count_entries(LIST, data, MANY)
 
     assert 0 <= found <= len(data)
@@ -65,7 +65,7 @@ def test_any_bytes_are_counted_and_those_that_decode_are_counted_right(data: byt
     assert found >= nested_in(message)
 
 
-def test_a_number_that_does_not_end_ends_the_count() -> None:
+def test_unterminated_number_ends_the_count() -> None:
     for data in (b"\x80", b"\x0a", b"\x0a\x80", b"\x80" * 30, b"\x0a" + b"\xff" * 12):
         assert count_entries(LIST, data, MANY) <= 1
 
@@ -88,7 +88,7 @@ _FIELDS = st.sampled_from(
 
 
 @given(st.lists(_FIELDS).map(b"".join) | st.binary(max_size=60))
-def test_a_list_taken_apart_is_the_list_that_protobuf_decodes(data: bytes) -> None:
+def test_list_decoded_by_parts_equals_that_of_protobuf(data: bytes) -> None:
     try:
         message = LIST.FromString(data)
     except DecodeError:
@@ -104,6 +104,6 @@ def test_a_list_taken_apart_is_the_list_that_protobuf_decodes(data: bytes) -> No
 
 
 @pytest.mark.parametrize("data", [b"\x12\x05\x0a", b"\x0a\x05\x0a\x00", b"\x12\x00\x80"])
-def test_a_list_that_is_cut_off_is_no_list(data: bytes) -> None:
+def test_truncated_list_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="the payload cannot be decoded"):
         decode_request("Synchronize", data)

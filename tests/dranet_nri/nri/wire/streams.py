@@ -29,7 +29,7 @@ def frame_sizes(data: bytes) -> list[int]:
 
 
 def demultiplex(pieces: Iterable[bytes]) -> dict[int, bytes]:
-    """Return what each logical connection got."""
+    """Return the bytes of each logical connection."""
     decoder = mux.MuxDecoder()
     streams: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""How a plugin ends: conformance case 40."""
+"""End of a plugin: conformance case 40."""
 
 import asyncio
 from pathlib import Path
@@ -9,12 +9,12 @@ from dranet_nri.model import Edits
 from dranet_nri.nri.stub import Disconnected, HookFailed
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import bench, container_message, finish, pod, serving
+from tests.dranet_nri.nri.stub.plugin_bench import bench, container_message, finish, pod, serving
 
 pytestmark = pytest.mark.process
 
 
-def test_close_ends_a_plugin_that_has_no_connection(tmp_path: Path) -> None:
+def test_close_ends_a_plugin_without_a_connection(tmp_path: Path) -> None:
     async def scene() -> None:
         async with bench(tmp_path) as plugin:
             await plugin.until_said(Disconnected)
@@ -26,7 +26,7 @@ def test_close_ends_a_plugin_that_has_no_connection(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_case_40_hooks_at_work_may_end_before_the_plugin_does(tmp_path: Path) -> None:
+def test_case_40_running_hooks_complete_before_the_plugin_ends(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
@@ -48,7 +48,7 @@ def test_case_40_hooks_at_work_may_end_before_the_plugin_does(tmp_path: Path) ->
     finish(scene())
 
 
-def test_case_40_unfinished_hooks_are_refused_and_cancelled_when_their_grace_is_over(
+def test_case_40_unfinished_hooks_are_refused_and_cancelled_after_the_grace_period(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -81,7 +81,7 @@ def test_case_40_unfinished_hooks_are_refused_and_cancelled_when_their_grace_is_
     finish(scene())
 
 
-def test_case_40_what_must_not_be_refused_is_answered_with_success_by_a_stopping_plugin(
+def test_case_40_irrefusable_hooks_succeed_in_a_stopping_plugin(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -108,7 +108,7 @@ def test_case_40_what_must_not_be_refused_is_answered_with_success_by_a_stopping
     finish(scene())
 
 
-def test_case_40_a_stopping_plugin_takes_no_more_work_and_does_not_hold_ordinary_pods(
+def test_case_40_stopping_plugin_accepts_no_work_and_answers_unclaimed_pods(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -137,7 +137,7 @@ def test_case_40_a_stopping_plugin_takes_no_more_work_and_does_not_hold_ordinary
     finish(scene())
 
 
-def test_case_40_a_runtime_that_does_not_read_cannot_hold_up_the_end(tmp_path: Path) -> None:
+def test_case_40_runtime_that_does_not_read_does_not_delay_the_end(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(env=(("FILL", "x" * (2 << 20)),))
@@ -159,7 +159,7 @@ def test_case_40_a_runtime_that_does_not_read_cannot_hold_up_the_end(tmp_path: P
     finish(scene())
 
 
-def test_cancelling_run_closes_the_socket_and_cancels_the_hooks(tmp_path: Path) -> None:
+def test_cancelled_run_closes_the_socket_and_cancels_the_hooks(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("run", "s1")

@@ -10,7 +10,7 @@ from dranet_nri.nri.stub import HookFailed, HookLate
 from dranet_nri.nri.stub.dispatcher import DEFAULT_BUDGET_S
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import (
+from tests.dranet_nri.nri.stub.plugin_bench import (
     answered,
     create,
     event,
@@ -26,7 +26,7 @@ LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 
 
 @pytest.mark.parametrize(("kind", "hook"), [(RUN, "run"), (STOP, "stop"), (REMOVE, "remove")])
-def test_case_21_a_late_pod_hook_succeeds_and_goes_on(
+def test_case_21_late_pod_hook_succeeds_and_continues(
     tmp_path: Path, kind: PodEventKind, hook: str
 ) -> None:
     async def scene() -> None:
@@ -53,7 +53,7 @@ def test_case_21_a_late_pod_hook_succeeds_and_goes_on(
     finish(scene())
 
 
-def test_case_21_a_late_container_is_refused_and_its_hook_cancelled(tmp_path: Path) -> None:
+def test_case_21_late_container_hook_is_refused_and_cancelled(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("create", "s1")
@@ -72,7 +72,7 @@ def test_case_21_a_late_container_is_refused_and_its_hook_cancelled(tmp_path: Pa
     finish(scene())
 
 
-def test_case_21_the_wait_for_the_turn_counts(tmp_path: Path) -> None:
+def test_case_21_time_in_the_queue_counts(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
@@ -98,7 +98,7 @@ def test_case_21_the_wait_for_the_turn_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("timeout_nano", [1, -1, -(10**18), 1_000_000])
-def test_case_21_a_call_that_came_expired_is_answered_at_once(
+def test_case_21_call_expired_on_arrival_is_answered_at_once(
     tmp_path: Path, timeout_nano: int
 ) -> None:
     async def scene() -> None:
@@ -128,7 +128,7 @@ def test_case_21_a_call_that_came_expired_is_answered_at_once(
     [(2_000_000_000, 1.6), (500_000_000, 0.4), (0, DEFAULT_BUDGET_S)],
     ids=["2 s", "0.5 s", "no limit"],
 )
-def test_case_21_the_deadline_is_four_fifths_of_the_timeout_after_the_arrival(
+def test_case_21_deadline_is_four_fifths_of_the_timeout_after_arrival(
     tmp_path: Path, timeout_nano: int, budget_s: float
 ) -> None:
     async def scene() -> None:
@@ -144,7 +144,7 @@ def test_case_21_the_deadline_is_four_fifths_of_the_timeout_after_the_arrival(
     finish(scene())
 
 
-def test_case_21_what_a_hook_raises_after_its_late_answer_is_told_to_us_only(
+def test_case_21_error_after_a_late_answer_is_only_logged(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -166,7 +166,7 @@ def test_case_21_what_a_hook_raises_after_its_late_answer_is_told_to_us_only(
     finish(scene())
 
 
-def test_a_hook_in_time_leaves_no_timer_behind(tmp_path: Path) -> None:
+def test_hook_in_time_leaves_no_timer(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             before = plugin.clock.asleep()

@@ -9,7 +9,15 @@ from dranet_nri.model import CharDevice, Edits
 from dranet_nri.nri.stub import Disconnected
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import answered, bench, create, event, finish, pod, serving
+from tests.dranet_nri.nri.stub.plugin_bench import (
+    answered,
+    bench,
+    create,
+    event,
+    finish,
+    pod,
+    serving,
+)
 from tests.fakes.runtime import RuntimeServer
 
 pytestmark = pytest.mark.process
@@ -34,7 +42,7 @@ def test_case_41_both_event_styles_reach_the_same_hooks(tmp_path: Path, *, dedic
     finish(scene())
 
 
-def test_a_container_gets_the_edits_of_its_handler(tmp_path: Path) -> None:
+def test_container_gets_the_edits_of_its_handler(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(char_devices=(CharDevice("/dev/x", 1, 2),))
@@ -47,7 +55,7 @@ def test_a_container_gets_the_edits_of_its_handler(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_case_44_hooks_of_one_sandbox_run_in_the_order_they_came_and_all_are_answered(
+def test_case_44_hooks_of_one_sandbox_run_in_order_and_are_all_answered(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -69,7 +77,7 @@ def test_case_44_hooks_of_one_sandbox_run_in_the_order_they_came_and_all_are_ans
     finish(scene())
 
 
-def test_case_44_a_hook_waits_for_the_one_before_even_if_that_was_answered(tmp_path: Path) -> None:
+def test_case_44_hook_waits_for_an_earlier_one_that_was_already_answered(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
@@ -135,7 +143,7 @@ def test_case_47_different_sandboxes_do_not_wait_for_each_other(tmp_path: Path) 
     finish(scene())
 
 
-def test_case_07_hundreds_of_events_while_a_handler_is_busy_are_no_loss(tmp_path: Path) -> None:
+def test_case_07_hundreds_of_events_during_a_busy_handler_are_answered(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
@@ -152,7 +160,7 @@ def test_case_07_hundreds_of_events_while_a_handler_is_busy_are_no_loss(tmp_path
     finish(scene())
 
 
-def test_case_18_events_of_many_sandboxes_are_answered_as_they_end(tmp_path: Path) -> None:
+def test_case_18_events_of_many_sandboxes_are_answered_on_completion(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             names = [f"s{number}" for number in range(40)]
@@ -166,7 +174,7 @@ def test_case_18_events_of_many_sandboxes_are_answered_as_they_end(tmp_path: Pat
     finish(scene())
 
 
-def test_hooks_wait_for_the_list_that_came_before_them(tmp_path: Path) -> None:
+def test_hooks_wait_for_an_earlier_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
@@ -214,7 +222,7 @@ def test_lists_are_handled_one_at_a_time(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_an_event_behind_a_hook_at_work_is_no_ordinary_one(tmp_path: Path) -> None:
+def test_event_behind_a_running_hook_is_not_answered_at_once(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")

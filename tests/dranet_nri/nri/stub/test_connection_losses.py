@@ -10,7 +10,7 @@ from dranet_nri.model import Edits, Mount
 from dranet_nri.nri.stub import Disconnected, HookFailed, HookLate
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus
-from tests.dranet_nri.nri.plugin_bench import (
+from tests.dranet_nri.nri.stub.plugin_bench import (
     Bench,
     answered,
     bench,
@@ -39,7 +39,7 @@ LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
     ],
 )
 @pytest.mark.parametrize("hook", ["run", "create"])
-def test_case_19_an_error_of_a_hook_is_status_2_with_its_text_and_told_once(
+def test_case_19_hook_error_is_status_2_with_its_text_and_reported_once(
     tmp_path: Path, error: Exception, text: str, hook: str
 ) -> None:
     async def scene() -> None:
@@ -58,7 +58,7 @@ def test_case_19_an_error_of_a_hook_is_status_2_with_its_text_and_told_once(
     finish(scene())
 
 
-def test_a_question_that_fails_is_told_and_leaves_the_answer_to_the_hook(tmp_path: Path) -> None:
+def test_failed_check_is_reported_and_the_hook_answers(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             error = plugin.handler.errors["unclaimed", "s1"] = ValueError("oops")
@@ -73,7 +73,7 @@ def test_a_question_that_fails_is_told_and_leaves_the_answer_to_the_hook(tmp_pat
     finish(scene())
 
 
-def test_edits_that_cannot_be_sent_fail_the_container(tmp_path: Path) -> None:
+def test_invalid_edits_fail_the_container(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(mounts=(Mount("/\udcff", "/d"),))
@@ -87,7 +87,7 @@ def test_edits_that_cannot_be_sent_fail_the_container(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_case_20_an_answer_too_large_fails_the_container_only(tmp_path: Path) -> None:
+def test_case_20_oversized_answer_fails_only_the_container(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(env=(("FILL", "x" * (4 << 20)),))
@@ -102,7 +102,7 @@ def test_case_20_an_answer_too_large_fails_the_container_only(tmp_path: Path) ->
     finish(scene())
 
 
-def test_a_list_that_cannot_be_handled_is_told_and_events_go_on(tmp_path: Path) -> None:
+def test_failed_list_is_reported_and_events_continue(tmp_path: Path) -> None:
     async def scene() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
@@ -122,12 +122,12 @@ def test_a_list_that_cannot_be_handled_is_told_and_events_go_on(tmp_path: Path) 
 
 
 async def cut_off(plugin: Bench, runtime: RuntimeConnection) -> None:
-    """Lose the connection and wait until the plugin knows."""
+    """Abort the connection and wait until the plugin reports it."""
     runtime.abort()
     await plugin.until_said(Disconnected)
 
 
-def test_case_22_work_goes_on_when_its_connection_is_lost_and_its_answer_is_dropped(
+def test_case_22_work_continues_after_a_lost_connection_and_its_answer_is_dropped(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -149,7 +149,7 @@ def test_case_22_work_goes_on_when_its_connection_is_lost_and_its_answer_is_drop
     finish(scene())
 
 
-def test_case_22_an_error_after_the_connection_is_lost_is_told_to_us(tmp_path: Path) -> None:
+def test_case_22_error_after_a_lost_connection_is_only_logged(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
@@ -166,7 +166,7 @@ def test_case_22_an_error_after_the_connection_is_lost_is_told_to_us(tmp_path: P
     finish(scene())
 
 
-def test_case_22_a_container_nobody_waits_for_is_given_up(tmp_path: Path) -> None:
+def test_case_22_container_hook_without_a_caller_is_cancelled(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("create", "s1")
@@ -180,7 +180,7 @@ def test_case_22_a_container_nobody_waits_for_is_given_up(tmp_path: Path) -> Non
     finish(scene())
 
 
-def test_case_08_every_way_to_lose_a_connection_is_one_loss(tmp_path: Path) -> None:
+def test_case_08_every_kind_of_connection_loss_is_one_disconnect(tmp_path: Path) -> None:
     async def scene() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
@@ -206,7 +206,7 @@ def test_case_08_every_way_to_lose_a_connection_is_one_loss(tmp_path: Path) -> N
     finish(scene())
 
 
-def test_case_09_a_runtime_that_stops_reading_does_not_stop_our_reading(tmp_path: Path) -> None:
+def test_case_09_runtime_that_stops_reading_does_not_stop_the_reads(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = LARGE
@@ -225,7 +225,7 @@ def test_case_09_a_runtime_that_stops_reading_does_not_stop_our_reading(tmp_path
     finish(scene())
 
 
-def test_case_09_half_an_end_is_an_end_even_with_answers_unread(tmp_path: Path) -> None:
+def test_case_09_half_closed_connection_ends_with_unread_answers(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = LARGE
@@ -241,7 +241,7 @@ def test_case_09_half_an_end_is_an_end_even_with_answers_unread(tmp_path: Path) 
     finish(scene())
 
 
-def test_case_10_an_answer_cut_off_in_the_middle_ends_the_connection(tmp_path: Path) -> None:
+def test_case_10_truncated_answer_ends_the_connection(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = LARGE
@@ -257,7 +257,7 @@ def test_case_10_an_answer_cut_off_in_the_middle_ends_the_connection(tmp_path: P
     finish(scene())
 
 
-def test_case_11_large_answers_of_many_hooks_arrive_whole(tmp_path: Path) -> None:
+def test_case_11_large_answers_of_many_hooks_arrive_complete(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(env=(("FILL", "x" * 300_000),))
@@ -277,7 +277,7 @@ def test_case_11_large_answers_of_many_hooks_arrive_whole(tmp_path: Path) -> Non
     finish(scene())
 
 
-def test_case_28_a_lost_plugin_fails_the_calls_of_the_runtime_once(tmp_path: Path) -> None:
+def test_case_28_lost_plugin_fails_the_calls_of_the_runtime_once(tmp_path: Path) -> None:
     async def scene() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("run", "s1")
@@ -294,7 +294,7 @@ def test_case_28_a_lost_plugin_fails_the_calls_of_the_runtime_once(tmp_path: Pat
     finish(scene())
 
 
-def test_case_36_a_list_answered_late_by_our_clock_makes_us_connect_again(tmp_path: Path) -> None:
+def test_case_36_late_list_answer_reconnects(tmp_path: Path) -> None:
     async def scene() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,

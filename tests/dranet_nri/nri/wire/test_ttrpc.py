@@ -24,7 +24,7 @@ from dranet_nri.nri.wire.ttrpc import (
     encode_message,
     printable,
 )
-from tests.dranet_nri.nri.streams import cut, messages
+from tests.dranet_nri.nri.wire.streams import cut, messages
 
 SERVICE = "a.Service"
 
@@ -62,7 +62,7 @@ def sent_statuses(of: TtrpcServer) -> list[tuple[int, int]]:
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5), st.lists(st.integers(0, 300), max_size=9))
-def test_messages_survive_any_cuts(bodies: list[bytes], places: list[int]) -> None:
+def test_messages_survive_any_split(bodies: list[bytes], places: list[int]) -> None:
     stream = b"".join(encode_message(i, 1, body) for i, body in enumerate(bodies))
     decoder, found = MessageDecoder(), []
 
@@ -75,8 +75,8 @@ def test_messages_survive_any_cuts(bodies: list[bytes], places: list[int]) -> No
     assert found == [TtrpcMessage(i, 1, len(body), body) for i, body in enumerate(bodies)]
 
 
-def test_case_02_a_message_that_comes_byte_by_byte_costs_time_in_proportion() -> None:
-    # Finding the end of a 256 KiB message anew with every byte would take minutes.
+def test_case_02_message_of_single_bytes_takes_linear_time() -> None:
+    # Scanning a 256 KiB message again with every byte would take minutes.
     stream = encode_message(1, 1, bytes(256 << 10))
     decoder = MessageDecoder()
 
@@ -89,7 +89,7 @@ def test_case_02_a_message_that_comes_byte_by_byte_costs_time_in_proportion() ->
 
 
 @pytest.mark.parametrize("length", [MAX_RECEIVE + 1, 0xFFFFFFFF])
-def test_data_above_the_receive_limit_is_dropped_as_it_comes(length: int) -> None:
+def test_data_above_the_receive_limit_is_dropped_on_arrival(length: int) -> None:
     decoder = MessageDecoder()
     decoder.feed(HEADER.pack(length, 5, 1, 0) + b"x" * 100)
 
@@ -99,7 +99,7 @@ def test_data_above_the_receive_limit_is_dropped_as_it_comes(length: int) -> Non
         decoder.close()
 
 
-def test_stream_is_in_step_after_dropped_data() -> None:
+def test_stream_is_in_sync_after_dropped_data() -> None:
     decoder = MessageDecoder()
     decoder.feed(HEADER.pack(MAX_RECEIVE + 1, 5, 1, 0))
     assert decoder.next_message() is not None
@@ -114,7 +114,7 @@ def test_stream_is_in_step_after_dropped_data() -> None:
 
 
 @pytest.mark.parametrize("place", [1, 9, 10, 12])
-def test_case_08_an_end_inside_a_message_is_an_error(place: int) -> None:
+def test_case_08_end_inside_a_message_is_an_error(place: int) -> None:
     decoder = MessageDecoder()
     decoder.feed(encode_message(1, 1, b"data")[:place])
     decoder.next_message()
@@ -127,7 +127,7 @@ def test_case_08_an_end_inside_a_message_is_an_error(place: int) -> None:
 @example([HEADER.pack(MAX_RECEIVE, 1, 1, 0)])
 @example([HEADER.pack(MAX_RECEIVE + 1, 1, 1, 0)])
 @example([encode_message(1, 1, b"\xff\xff")])
-def test_garbage_is_answered_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
+def test_malformed_bytes_are_answered_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
     serving, calling = server(), TtrpcClient()
     calling.call(SERVICE, "Do", b"")
     for piece in pieces:
@@ -144,7 +144,7 @@ def test_garbage_is_answered_or_refused_as_a_protocol_error(pieces: list[bytes])
 # --- server
 
 
-def test_call_carries_what_the_request_says() -> None:
+def test_call_has_the_fields_of_the_request() -> None:
     body = ttrpc_pb2.Request(service=SERVICE, method="Do", payload=b"p", timeout_nano=-7)
 
     calls = server().receive(encode_message(1, 1, body.SerializeToString()))
@@ -160,7 +160,7 @@ def test_call_carries_what_the_request_says() -> None:
         pytest.param("", "", "service ", id="empty"),
     ],
 )
-def test_case_12_unknown_service_or_method_is_unimplemented_and_the_connection_stays(
+def test_case_12_unknown_service_or_method_is_unimplemented(
     service: str, method: str, text: str
 ) -> None:
     serving = server()
@@ -173,7 +173,7 @@ def test_case_12_unknown_service_or_method_is_unimplemented_and_the_connection_s
     assert len(serving.receive(request(3))) == 1
 
 
-def test_case_13_stream_ids_are_odd_and_increase_and_may_leave_gaps() -> None:
+def test_case_13_stream_ids_are_odd_and_increasing_with_gaps() -> None:
     serving = server()
 
     calls = serving.receive(
@@ -203,7 +203,7 @@ def test_case_14_undecodable_request_is_an_invalid_argument() -> None:
     ],
 )
 @pytest.mark.parametrize("piece", [4096, 1 << 20])
-def test_case_15_too_long_messages_get_code_8_and_the_stream_stays_in_step(
+def test_case_15_oversized_messages_get_code_8_and_the_stream_stays_in_sync(
     *, length: int, method: str, accepted: bool, piece: int
 ) -> None:
     serving = server()
@@ -231,7 +231,7 @@ def test_case_16_data_is_refused_and_other_types_are_ignored() -> None:
     assert sent_statuses(serving) == [(1, RpcCode.INVALID_ARGUMENT)]
 
 
-def test_case_17_flags_mean_nothing_and_an_empty_request_is_no_service_of_ours() -> None:
+def test_case_17_flags_are_ignored_and_an_empty_request_is_unimplemented() -> None:
     serving = server()
 
     calls = serving.receive(request(1, flags=0xFF) + encode_message(3, 1, b""))
@@ -254,7 +254,7 @@ def test_case_18_calls_are_answered_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("again", ["reply", "fail"])
-def test_a_call_is_answered_once(again: str) -> None:
+def test_call_is_answered_once(again: str) -> None:
     serving = server()
     serving.receive(request(1))
     serving.reply(1, b"")
@@ -268,9 +268,7 @@ def test_a_call_is_answered_once(again: str) -> None:
     [(0, RpcCode.OK), (1, RpcCode.RESOURCE_EXHAUSTED)],
     ids=["4 MiB", "4 MiB + 1"],
 )
-def test_case_20_an_answer_above_4_mib_becomes_code_8_and_the_connection_stays(
-    excess: int, code: RpcCode
-) -> None:
+def test_case_20_answer_above_4_mib_becomes_code_8(excess: int, code: RpcCode) -> None:
     serving = server()
     serving.receive(request(1) + request(3))
     overhead = len(ttrpc_pb2.Response(payload=bytes(MAX_DATA)).SerializeToString()) - MAX_DATA
@@ -289,7 +287,7 @@ def test_case_23_metadata_is_ignored() -> None:
     assert len(server().receive(encode_message(1, 1, body.SerializeToString()))) == 1
 
 
-def test_case_24_an_empty_answer_is_sent_and_has_no_data() -> None:
+def test_case_24_empty_answer_is_sent_without_data() -> None:
     serving = server()
     serving.receive(request(1))
 
@@ -312,7 +310,7 @@ def test_case_19_status_text_is_valid_and_bounded(text: str, expected: str) -> N
     assert printable(text) == expected
 
 
-def test_calls_may_wait_for_their_answers_up_to_a_bound() -> None:
+def test_unanswered_calls_are_bounded() -> None:
     serving = server()
     for index in range(MAX_OPEN):
         serving.receive(request(2 * index + 1))

@@ -17,16 +17,16 @@ from dranet_nri.nri.wire.session import (
     SessionEvent,
 )
 from dranet_nri.nri.wire.ttrpc import RpcCode
-from tests.dranet_nri.nri.conversation import container_message, exchange, serving
-from tests.dranet_nri.nri.nested import nested_in
-from tests.dranet_nri.nri.streams import demultiplex, frame
+from tests.dranet_nri.nri.wire.conversation import container_message, exchange, serving
+from tests.dranet_nri.nri.wire.nested import nested_in
+from tests.dranet_nri.nri.wire.streams import demultiplex, frame
 from tests.fakes.full_node import full_node
 from tests.fakes.runtime import FakeRuntime, pod_message
 
 FEW = 200  # entries, for a session whose limit is not the one of a node
 
 
-def test_handshake_goes_through_its_states() -> None:
+def test_handshake_passes_through_its_states() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     states, events = [session.state], exchange(session, runtime)
 
@@ -60,7 +60,7 @@ def test_handshake_goes_through_its_states() -> None:
 
 
 @pytest.mark.parametrize("accept_at", ["first", "after Configure", "after Synchronize"])
-def test_case_29_the_answer_to_register_may_come_at_any_time(accept_at: str) -> None:
+def test_case_29_registration_answer_may_arrive_at_any_time(accept_at: str) -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     runtime.receive(session.data_to_send())
 
@@ -85,7 +85,7 @@ def test_case_29_the_answer_to_register_may_come_at_any_time(accept_at: str) -> 
     }
 
 
-def test_case_29_the_order_of_frames_in_one_read_does_not_matter() -> None:
+def test_case_29_order_of_frames_in_one_read_does_not_matter() -> None:
     plans = {"register first": (1, 2), "configure first": (2, 1)}
     for order in plans.values():
         session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
@@ -101,7 +101,7 @@ def test_case_29_the_order_of_frames_in_one_read_does_not_matter() -> None:
         assert session.state is HandshakeState.SERVING
 
 
-def test_case_33_a_refused_registration_is_told_and_ends_the_session() -> None:
+def test_case_33_refused_registration_is_reported_and_ends_the_session() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.refuse("invalid plugin index")
@@ -114,7 +114,7 @@ def test_case_33_a_refused_registration_is_told_and_ends_the_session() -> None:
     assert session.data_to_send() == b""
 
 
-def test_what_comes_after_the_end_of_a_session_is_not_kept() -> None:
+def test_bytes_after_the_end_of_a_session_are_not_kept() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.refuse("invalid plugin index")
@@ -127,7 +127,7 @@ def test_what_comes_after_the_end_of_a_session_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("valid", [0x07FF, 0x1FFF, 0x3FFF], ids=["0.2", "0.9.1", "0.12"])
-def test_case_34_the_mask_is_15_for_every_runtime(valid: int) -> None:
+def test_case_34_event_mask_is_15_for_every_runtime(valid: int) -> None:
     _session, runtime = serving()
 
     events = nri_pb2.ConfigureResponse.FromString(runtime.answers[1].payload).events
@@ -137,7 +137,7 @@ def test_case_34_the_mask_is_15_for_every_runtime(valid: int) -> None:
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 15])
-def test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more(chunks: int) -> None:
+def test_case_35_parts_form_one_list_and_each_is_answered_with_its_more_flag(chunks: int) -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.accept()
@@ -162,7 +162,7 @@ def test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more(chunks:
     assert [pod.sandbox_id for pod in event.pods] == ids
 
 
-def test_case_35_a_list_cut_off_is_discarded_and_the_next_one_starts_empty() -> None:
+def test_case_35_interrupted_list_is_discarded_and_the_next_one_starts_empty() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.accept()
@@ -183,7 +183,7 @@ def test_case_35_a_list_cut_off_is_discarded_and_the_next_one_starts_empty() -> 
     assert [pod.sandbox_id for pod in event.pods] == ["new"]
 
 
-def test_a_second_list_holds_nothing_of_the_first() -> None:
+def test_second_list_contains_nothing_of_the_first() -> None:
     session, runtime = serving()
     runtime.synchronize([pod_message("first")], [container_message("first")])
     exchange(session, runtime)
@@ -200,7 +200,7 @@ def test_a_second_list_holds_nothing_of_the_first() -> None:
     assert states == [HandshakeState.SYNCHRONIZING, HandshakeState.SERVING]
 
 
-def test_a_list_before_configure_is_refused() -> None:
+def test_list_before_configure_is_refused() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     stream = runtime.synchronize([pod_message("s")])
@@ -213,7 +213,7 @@ def test_a_list_before_configure_is_refused() -> None:
     assert session.state is HandshakeState.CONNECTING
 
 
-def test_case_37_old_runtimes_say_less_and_new_ones_say_odd_things() -> None:
+def test_case_37_missing_and_unusual_values_of_runtimes_are_accepted() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.accept()
@@ -230,7 +230,7 @@ def test_case_37_old_runtimes_say_less_and_new_ones_say_odd_things() -> None:
     assert session.state is HandshakeState.CONFIGURED
 
 
-def test_case_04_a_list_of_16_mib_from_an_old_runtime_is_taken() -> None:
+def test_case_04_list_of_16_mib_from_an_old_runtime_is_accepted() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.accept()
@@ -251,7 +251,7 @@ def _filler(size: int) -> nri_pb2.PodSandbox:
     return nri_pb2.PodSandbox(annotations={"": "x" * size})
 
 
-def test_a_list_without_end_ends_the_connection() -> None:
+def test_list_above_the_size_limit_ends_the_connection() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -270,7 +270,7 @@ def _flood(count: int) -> nri_pb2.Container:
     return nri_pb2.Container(mounts=[nri_pb2.Mount()] * count)
 
 
-def test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection() -> None:
+def test_list_above_the_entry_limit_ends_the_connection() -> None:
     session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -283,7 +283,7 @@ def test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection() -> No
         exchange(session, runtime)
 
 
-def test_the_entries_that_a_node_can_have_are_262144() -> None:
+def test_entry_limit_is_262144() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -295,7 +295,7 @@ def test_the_entries_that_a_node_can_have_are_262144() -> None:
         exchange(session, runtime)
 
 
-def test_a_piece_of_more_entries_is_not_walked_to_its_end() -> None:
+def test_part_above_the_entry_limit_is_not_decoded() -> None:
     session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -305,7 +305,7 @@ def test_a_piece_of_more_entries_is_not_walked_to_its_end() -> None:
         exchange(session, runtime)
 
 
-def test_a_pod_of_more_entries_than_a_node_can_have_ends_the_connection() -> None:
+def test_pod_above_the_entry_limit_ends_the_connection() -> None:
     session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -317,7 +317,7 @@ def test_a_pod_of_more_entries_than_a_node_can_have_ends_the_connection() -> Non
         exchange(session, runtime)
 
 
-def test_what_is_in_the_containers_of_a_list_is_no_limit() -> None:
+def test_contents_of_listed_containers_do_not_count() -> None:
     session, runtime = PluginSession("dra.net", "00", max_entries=FEW, max_list=FEW), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -328,7 +328,7 @@ def test_what_is_in_the_containers_of_a_list_is_no_limit() -> None:
     assert [pod.sandbox_id for pod in event.pods] == ["s"]
 
 
-def test_entries_of_lists_one_after_another_do_not_add_up() -> None:
+def test_entries_of_consecutive_lists_are_not_added() -> None:
     session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -340,7 +340,7 @@ def test_entries_of_lists_one_after_another_do_not_add_up() -> None:
     assert session.state is HandshakeState.SYNCHRONIZED
 
 
-def test_a_node_of_10000_containers_is_served() -> None:
+def test_node_with_10000_containers_is_served() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
@@ -357,7 +357,7 @@ def test_a_node_of_10000_containers_is_served() -> None:
     assert all(runtime.answers[stream].status is None for stream in streams)
 
 
-def test_any_other_request_of_as_many_entries_ends_the_connection_too() -> None:
+def test_other_request_above_the_entry_limit_ends_the_connection() -> None:
     session, runtime = serving(max_entries=FEW)
     runtime.create_container(pod_message("s1"), _flood(FEW - 10))
     held = exchange(session, runtime)
@@ -369,7 +369,7 @@ def test_any_other_request_of_as_many_entries_ends_the_connection_too() -> None:
     assert len(held) == 1
 
 
-def test_lists_one_after_another_do_not_add_up() -> None:
+def test_sizes_of_consecutive_lists_are_not_added() -> None:
     session, runtime = PluginSession("dra.net", "00", max_list=2000), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()

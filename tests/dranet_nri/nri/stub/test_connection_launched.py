@@ -14,7 +14,7 @@ from dranet_nri.errors import InvalidValueError
 from dranet_nri.nri.stub import Disconnected, Endpoint, Serving, endpoint_from_environ
 from dranet_nri.nri.stub.endpoint import DEFAULT_PATH, MAX_PATH
 from dranet_nri.nri.wire.messages import PodEventKind
-from tests.dranet_nri.nri.plugin_bench import bench, finish, pod
+from tests.dranet_nri.nri.stub.plugin_bench import bench, finish, pod
 from tests.fakes.runtime import FakeRuntime, RuntimeConnection
 
 pytestmark = pytest.mark.process
@@ -25,7 +25,7 @@ RUNTIME = Path(__file__).parent / "child_runtime.py"
 DIALLED = Endpoint("dra.net", "00")
 
 
-def test_case_39_a_launched_plugin_serves_on_its_socket_and_ends_with_it() -> None:
+def test_case_39_launched_plugin_serves_on_its_socket_and_ends_with_it() -> None:
     async def scene(process: subprocess.Popen[str], ours: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         runtime = RuntimeConnection(reader, writer, FakeRuntime())
@@ -67,7 +67,7 @@ def test_case_39_a_launched_plugin_serves_on_its_socket_and_ends_with_it() -> No
 
 
 @pytest.mark.parametrize("stopped_first", [False, True], ids=["running", "stopped"])
-def test_case_09_a_killed_runtime_is_noticed(tmp_path: Path, *, stopped_first: bool) -> None:
+def test_case_09_killed_runtime_is_detected(tmp_path: Path, *, stopped_first: bool) -> None:
     async def scene(process: subprocess.Popen[str]) -> None:
         async with bench(tmp_path) as plugin:
             await plugin.until_said(Serving)
@@ -92,7 +92,7 @@ def test_case_09_a_killed_runtime_is_noticed(tmp_path: Path, *, stopped_first: b
             process.kill()
 
 
-def test_case_39_without_the_variable_the_plugin_dials() -> None:
+def test_case_39_plugin_dials_without_the_variable() -> None:
     assert endpoint_from_environ({"NRI_PLUGIN_NAME": "x"}, DIALLED) is DIALLED
 
 
@@ -105,7 +105,7 @@ def test_case_39_without_the_variable_the_plugin_dials() -> None:
         ({"NRI_PLUGIN_SOCKET": "3", "NRI_PLUGIN_NAME": "a"}, "plugin index ''"),
     ],
 )
-def test_case_39_unusable_variables_are_named(environ: dict[str, str], field: str) -> None:
+def test_case_39_invalid_variables_are_reported(environ: dict[str, str], field: str) -> None:
     with pytest.raises(InvalidValueError, match=field):
         endpoint_from_environ(environ, DIALLED)
 
@@ -121,12 +121,12 @@ def test_case_39_unusable_variables_are_named(environ: dict[str, str], field: st
         ("dra.net", "00", "/" * (MAX_PATH + 1)),
     ],
 )
-def test_case_33_what_every_runtime_refuses_is_refused_before_it_is_sent(
+def test_case_33_invalid_registration_is_refused_before_it_is_sent(
     name: str, idx: str, path: str
 ) -> None:
     with pytest.raises(InvalidValueError):
         Endpoint(name, idx, path)
 
 
-def test_longest_path_and_every_allowed_character_are_fine() -> None:
+def test_longest_path_and_every_allowed_character_are_accepted() -> None:
     assert Endpoint("aZ0_.+-", "99", "/" * MAX_PATH).fd is None

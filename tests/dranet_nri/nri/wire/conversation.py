@@ -1,4 +1,4 @@
-"""A session and a runtime in memory that talk."""
+"""A session and a runtime in memory, and the exchange of their bytes."""
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.nri.wire.messages import MAX_ENTRIES
@@ -7,7 +7,7 @@ from tests.fakes.runtime import FakeRuntime
 
 
 def exchange(session: PluginSession, runtime: FakeRuntime) -> list[SessionEvent]:
-    """Carry bytes both ways until both are silent; return the events."""
+    """Carry bytes in both directions until none are left; return the events."""
     events: list[SessionEvent] = []
     while True:
         to_runtime = session.data_to_send()

@@ -37,7 +37,7 @@ def test_pod_has_the_path_of_its_network_namespace() -> None:
     )
 
 
-def test_container_shows_what_it_has_already() -> None:
+def test_container_has_its_existing_mounts_devices_and_limits() -> None:
     message = nri_pb2.Container(
         id="c",
         pod_sandbox_id="s",
@@ -55,7 +55,7 @@ def test_container_shows_what_it_has_already() -> None:
     )  # fmt: skip
 
 
-def test_case_50_what_is_missing_is_empty() -> None:
+def test_case_50_missing_fields_are_empty() -> None:
     assert messages.pod_from_message(nri_pb2.PodSandbox()) == Pod("", "", "", "")
     assert messages.container_from_message(nri_pb2.Container()) == Container("", "", "")
     assert messages.decode_request("CreateContainer", b"") == messages.CreateContainerRequest(
@@ -63,7 +63,7 @@ def test_case_50_what_is_missing_is_empty() -> None:
     )
 
 
-def test_case_50_what_a_newer_runtime_adds_is_skipped() -> None:
+def test_case_50_fields_of_a_newer_runtime_are_skipped() -> None:
     pod = nri_pb2.PodSandbox(id="s").SerializeToString() + unknown_field(900, b"new")
     event = b"\x08\x01" + b"\x12" + bytes([len(pod)]) + pod + unknown_field(901, b"newer")
 
@@ -71,14 +71,14 @@ def test_case_50_what_a_newer_runtime_adds_is_skipped() -> None:
     assert messages.decode_request("StateChange", event) == expected
 
 
-def test_case_50_unknown_enum_values_survive() -> None:
+def test_case_50_unknown_enum_values_are_accepted() -> None:
     message = nri_pb2.Container(id="c", state=99)  # type: ignore[arg-type]
 
     assert messages.container_from_message(message) == Container("c", "", "")
 
 
 @pytest.mark.parametrize("method", sorted(messages.PLUGIN_METHODS))
-def test_every_method_takes_an_empty_request_and_refuses_garbage(method: str) -> None:
+def test_every_method_accepts_an_empty_request_and_refuses_malformed_bytes(method: str) -> None:
     messages.decode_request(method, b"")
 
     with pytest.raises(ProtocolError, match=f"{method}: the payload cannot be decoded"):
@@ -86,7 +86,9 @@ def test_every_method_takes_an_empty_request_and_refuses_garbage(method: str) ->
 
 
 @given(st.sampled_from(sorted(messages.PLUGIN_METHODS)), st.binary(max_size=60))
-def test_any_payload_is_taken_or_refused_as_a_protocol_error(method: str, payload: bytes) -> None:
+def test_any_payload_is_accepted_or_refused_as_a_protocol_error(
+    method: str, payload: bytes
+) -> None:
     with suppress(ProtocolError):
         messages.decode_request(method, payload)
 
@@ -99,7 +101,7 @@ def test_methods_are_those_of_the_service() -> None:
     assert nri_pb2.DESCRIPTOR.services_by_name["Runtime"].full_name == messages.RUNTIME_SERVICE
 
 
-def test_mask_is_run_stop_remove_and_create() -> None:
+def test_event_mask_is_run_stop_remove_and_create() -> None:
     events = ("RUN_POD_SANDBOX", "STOP_POD_SANDBOX", "REMOVE_POD_SANDBOX", "CREATE_CONTAINER")
 
     assert sum(1 << (nri_pb2.Event.Value(name) - 1) for name in events) == messages.EVENT_MASK
@@ -130,7 +132,7 @@ def test_edits_become_an_adjustment() -> None:
     ]
 
 
-def test_case_49_devices_say_type_and_numbers_and_the_rest_only_if_it_is_set() -> None:
+def test_case_49_devices_have_type_and_numbers_and_optional_fields_only_if_set() -> None:
     plain, full = messages.encode_adjustment(EDITS).linux.devices
 
     assert (plain.path, plain.type, plain.major, plain.minor) == (
@@ -153,7 +155,7 @@ def test_case_49_number_zero_is_sent_as_present() -> None:
     assert all(again.HasField(name) for name in ("file_mode", "uid", "gid"))
 
 
-def test_case_49_a_key_is_sent_once_and_the_first_wins() -> None:
+def test_case_49_first_entry_of_a_key_is_sent_once() -> None:
     edits = Edits(
         mounts=(Mount("/1", "/d"), Mount("/2", "/d")),
         char_devices=(CharDevice("/dev/x", 1, 1), CharDevice("/dev/x", 2, 2)),
@@ -169,17 +171,17 @@ def test_case_49_a_key_is_sent_once_and_the_first_wins() -> None:
     assert [limit.hard for limit in adjustment.rlimits] == [1]
 
 
-def test_without_devices_the_linux_part_is_absent() -> None:
+def test_adjustment_without_devices_has_no_linux_part() -> None:
     assert not messages.encode_adjustment(replace(EDITS, char_devices=())).HasField("linux")
 
 
-def test_answer_to_create_container_carries_the_adjustment_and_nothing_else() -> None:
+def test_create_container_answer_contains_only_the_adjustment() -> None:
     answer = nri_pb2.CreateContainerResponse.FromString(messages.encode_create_container(EDITS))
 
     assert answer == nri_pb2.CreateContainerResponse(adjust=messages.encode_adjustment(EDITS))
 
 
-def test_no_edits_take_no_bytes() -> None:
+def test_empty_edits_take_no_bytes() -> None:
     assert messages.encode_create_container(Edits()) == b""
 
 
@@ -192,6 +194,6 @@ def test_no_edits_take_no_bytes() -> None:
         pytest.param(Edits(char_devices=(CharDevice("/x", 1, 1, gid=2**32),)), id="group"),
     ],
 )
-def test_edits_that_do_not_fit_are_invalid_values(edits: Edits) -> None:
+def test_oversized_edits_are_invalid_values(edits: Edits) -> None:
     with pytest.raises(InvalidValueError, match="edits cannot be sent"):
         messages.encode_adjustment(edits)
