@@ -63,7 +63,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="DeviceClasses; may be given several times",
     )
-    add("--pod", type=uid, required=True, metavar="UID", help="UID the pod will have")
+    add("--pod", type=uid, required=True, metavar="UID", help="UID of the pod")
     add("--pod-name", type=namespaced_name, metavar="NS/NAME", help="the pod's name, for messages")
     add(
         "--container",
@@ -72,7 +72,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=CLAIM[/REQUEST]",
-        help="this container lists the claim, or one request of it",
+        help="a container that lists the claim, or one request of it",
     )
     _add_choices(parser)
     add_state_flags(parser)
@@ -85,7 +85,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--filter",
         default=DEFAULT_FILTER,
         metavar="CEL",
-        help="devices to consider, as dranet's flag; '' for all",
+        help="CEL expression of devices to consider, as of dranet; '' for all",
     )
     add_shared_flag(parser)
     add(
@@ -103,7 +103,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     add(
         "--first-valid-config",
         action="store_true",
-        help="dranet's order: the first configuration alone, so the class beats the claim",
+        help="dranet's precedence: only the first configuration applies, that of the class",
     )
     add_output_flag(parser)
 

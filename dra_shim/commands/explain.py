@@ -120,7 +120,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         "--filter",
         default=DEFAULT_FILTER,
         metavar="CEL",
-        help="devices of the inventory to consider, as dranet's flag; '' for all",
+        help="CEL expression of devices of the inventory to consider, as of dranet; '' for all",
     )
     add_shared_flag(parser)
     add(

@@ -24,7 +24,7 @@ from dra_shim.kubeapi.requests import VERSIONS, ApiRequest
 
 MAX_WAIT_S: Final = 600.0  # upper limit of Retry-After, in seconds
 MAX_QUOTE: Final = 300  # characters of a server's message
-_UNKNOWN: Final = "the server does not know our token; check the service account or --kubeconfig"
+_UNKNOWN: Final = "the server refused the token; check the service account or --kubeconfig"
 
 Object = dict[str, object]
 

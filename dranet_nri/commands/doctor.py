@@ -62,7 +62,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--nri-socket", type=Path, default=NRI_SOCKET, help="runtime's NRI socket")
     parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
-    parser.add_argument("--no-probe", action="store_true", help="open no RDMA device")
+    parser.add_argument("--no-probe", action="store_true", help="do not open RDMA devices")
     add_output_flag(parser)
 
 
@@ -102,7 +102,7 @@ def runtime_findings(
         health: health of the plugin.
     """
     for line in health.troubles:
-        yield Finding("plugin", Severity.BAD, f"{line}; its log says more")
+        yield Finding("plugin", Severity.BAD, f"{line}; see its log")
     for line in health.remarks:
         yield Finding("plugin", Severity.WARNING, line)
     if not health.troubles:
@@ -150,13 +150,12 @@ def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
     if host is None:
         return
     if placements(host):
-        text = "the GPUs tell which NIC is beside them, and on which NUMA node"
+        text = "NUMA nodes and GPUs of the NICs are derived from the PCI domains of the GPUs"
         yield Finding("Azure", Severity.OK, text)
     else:
         text = (
-            "nothing tells on which NUMA node a NIC is, and which GPUs are beside it: give "
-            "dra-shim and dranet-nri inventory the VM's size with --azure-size, if it is an ND of "
-            "v4 or v5"
+            "NUMA node and GPUs of the NICs are unknown: if the VM is an ND of v4 or v5, set "
+            "--azure-size of dra-shim and 'dranet-nri inventory' to its size"
         )
         yield Finding("Azure", Severity.NOTE, text)
 
@@ -245,7 +244,7 @@ def _files(device: RdmaDeviceFacts, host: HostDiagnostics) -> Iterator[Finding]:
 def _unlinked(host: HostDiagnostics) -> Iterator[Finding]:
     if host.unlinked and host.own_dev:
         text = (
-            "this container has a /dev of its own, so nothing tells whether the host's has the "
+            "this container has a /dev of its own, so it is unknown whether the host's has the "
             f"kernel's {len(host.unlinked)} files; on the host: ls /dev/infiniband"
         )
         yield Finding("/dev/infiniband", Severity.NOTE, text)
@@ -348,7 +347,7 @@ def _cdi(file: ContainerdFile | None) -> Finding:
             return Finding(subject, Severity.BAD, f"containerd's settings switch it off; {off}")
         case None, 3:
             return Finding(
-                subject, Severity.OK, "on, unless a file that the settings import says no"
+                subject, Severity.OK, "on, unless a file that the settings import disables it"
             )
         case _:
             return Finding(subject, Severity.WARNING, f"off if this is containerd 1.7; {off}")

@@ -74,7 +74,7 @@ def parse_vm_size(text: str) -> str:
     if text and not size:
         raise InvalidValueError(
             f"--azure-size {text[:40]!r}: the PCIe layout of this VM size is not known; must be of"
-            f" {', '.join(_BY_SIZE)}; without it the GPUs tell, where there are any"
+            f" {', '.join(_BY_SIZE)}; without the flag, the layout is derived from the GPUs"
         )
     return size
 

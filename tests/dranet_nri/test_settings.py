@@ -56,7 +56,7 @@ def test_help_text_describes_the_behaviour_of_dranet_and_the_default() -> None:
 
     text = " ".join(parser.format_help().split())
 
-    assert "all four are dranet's behaviour (default: uverbs,rdma_cm)" in text
+    assert "dranet gives all four (default: uverbs,rdma_cm)" in text
 
 
 def test_proc_directory_is_configurable() -> None:

@@ -156,7 +156,7 @@ _NO_NIC_LOST: Final = (
         _SESSION,
         "        if piece.more:",
         "        if False:",
-        "tests/dranet_nri/nri/test_session.py"
+        "tests/dranet_nri/nri/wire/test_session.py"
         "::test_case_35_parts_form_one_list_and_each_is_answered_with_its_more_flag",
     ),
     Break(
@@ -253,7 +253,7 @@ _RUNTIME: Final = (
         _HOOKS,
         "BUDGET_SHARE: Final = 0.8",
         "BUDGET_SHARE: Final = 1.2",
-        "tests/dranet_nri/nri/test_connection_deadlines.py"
+        "tests/dranet_nri/nri/stub/test_connection_deadlines.py"
         "::test_case_21_deadline_is_four_fifths_of_the_timeout_after_arrival",
     ),
     Break(
@@ -261,7 +261,7 @@ _RUNTIME: Final = (
         "dranet_nri/nri/stub/transport.py",
         "self._clock() > arrival + event.timeout_nano / 1e9",
         "False",
-        "tests/dranet_nri/nri/test_connection_link.py"
+        "tests/dranet_nri/nri/stub/test_connection_link.py"
         "::test_case_36_list_with_a_late_answer_is_dropped_with_the_connection",
     ),
     Break(
@@ -269,7 +269,7 @@ _RUNTIME: Final = (
         _HOOKS,
         "async with queue.turn:",
         "if True:",
-        "tests/dranet_nri/nri/test_connection_hooks.py"
+        "tests/dranet_nri/nri/stub/test_connection_hooks.py"
         "::test_case_44_hooks_of_one_sandbox_run_in_order_and_are_all_answered",
     ),
     Break(
@@ -277,7 +277,7 @@ _RUNTIME: Final = (
         _SESSION,
         "if self._entries > self._max_entries:",
         "if False:",
-        "tests/dranet_nri/nri/test_session.py::test_list_above_the_entry_limit_ends_the_connection",
+        "tests/dranet_nri/nri/wire/test_session.py::test_list_above_the_entry_limit_ends_the_connection",
     ),
 )
 

@@ -66,7 +66,7 @@ FIELD: Final = (
         "dranet_nri/nri/stub/dispatcher.py",
         "deadline_of(event.call, arrival)",
         "deadline_of(event.call, self._clock())",
-        "tests/dranet_nri/nri/test_connection_link.py::test_hook_deadline_counts_from_arrival",
+        "tests/dranet_nri/nri/stub/test_connection_link.py::test_hook_deadline_counts_from_arrival",
     ),
     Break(
         "a device without a net device is not checked at attach",

@@ -40,7 +40,7 @@ from tests.dra_shim.status.status_bench import (
     ref_of,
     warned,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

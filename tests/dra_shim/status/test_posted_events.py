@@ -18,7 +18,7 @@ from tests.dra_shim.status.status_trouble import (
     refusal,
     reporting,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.exchange import Asked, Told
 
 pytestmark = pytest.mark.process

@@ -26,7 +26,7 @@ from tests.dra_shim.status.status_bench import (
     ref_of,
 )
 from tests.dra_shim.status.status_trouble import applying, prepared, reporting
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.dranet_nri.state.places import no_descriptors
 
 pytestmark = pytest.mark.process

@@ -30,7 +30,7 @@ from tests.dra_shim.status.status_trouble import (
     reporting,
     right_missing,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.claim_rules import DEVICE_STATUS
 from tests.fakes.exchange import Told
 

@@ -54,7 +54,7 @@ def test_healthy_node_has_no_bad_findings() -> None:
         "note locked memory: unlimited for this process; RDMA containers get theirs from the "
         "plugin's --memlock",
         "ok IPoIB: pods of one host reach each other",
-        "ok CDI: on, unless a file that the settings import says no",
+        "ok CDI: on, unless a file that the settings import disables it",
     ]
 
 
@@ -272,8 +272,8 @@ V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "00
     ("host", "message"),
     [
         (None, []),
-        (AzureHost(V5_GPUS), ["ok Azure: the GPUs tell which NIC is beside them"]),
-        (AzureHost(), ["note Azure: nothing tells on which NUMA node a NIC is"]),
+        (AzureHost(V5_GPUS), ["ok Azure: NUMA nodes and GPUs of the NICs are derived"]),
+        (AzureHost(), ["note Azure: NUMA node and GPUs of the NICs are unknown"]),
     ],
     ids=["elsewhere", "with-gpus", "without"],
 )

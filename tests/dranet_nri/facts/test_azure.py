@@ -42,6 +42,9 @@ def test_other_machine_is_an_azure_host_only_with_a_given_size(tmp_path: Path, t
     )
 
 
+NIC = "pci-0105-00-00-0"  # links of the machine's own namespace are in the inventory as well
+
+
 def with_nic(root: Path) -> None:
     """Show a NIC of an ND v4 whose GPUs are hidden."""
     host = FakeSysfs(root)
@@ -52,10 +55,15 @@ def with_nic(root: Path) -> None:
 def test_azure_size_adds_gpu_domains_to_the_inventory(tmp_path: Path) -> None:
     with_nic(tmp_path)
 
-    (plain,) = read_inventory(None, sysfs_root=tmp_path)[0].devices[-1:]
-    (placed,) = read_inventory(None, "standard_nd96asr_v4", sysfs_root=tmp_path)[0].devices[-1:]
+    plain, placed = (
+        next(
+            device
+            for device in read_inventory(None, size, sysfs_root=tmp_path)[0].devices
+            if device.name == NIC
+        )
+        for size in ("", "standard_nd96asr_v4")
+    )
 
-    assert plain.name == placed.name == "pci-0105-00-00-0"
     assert plain.attribute("azure.dra.net/gpuDomains") is None
     assert placed.attribute("azure.dra.net/gpuDomains") == "000b,000c"
 
@@ -75,5 +83,6 @@ def test_inventory_command_accepts_the_azure_size(
     devices = json.loads(capsys.readouterr().out)["devices"]
     assert main([*command, "Standard_X"]) == 1
 
-    assert devices[-1]["attributes"]["azure.dra.net/gpuDomains"] == "000b,000c"
+    (attributes,) = (device["attributes"] for device in devices if device["name"] == NIC)
+    assert attributes["azure.dra.net/gpuDomains"] == "000b,000c"
     assert "dranet-nri: --azure-size 'Standard_X': the PCIe layout" in capsys.readouterr().err

@@ -70,6 +70,6 @@ def test_azure_size_without_a_table_is_refused_with_the_known_sizes(text: str) -
 
     assert str(caught.value) == (
         f"--azure-size {text[:40]!r}: the PCIe layout of this VM size is not known; must be of "
-        "Standard_ND96asr_v4, Standard_ND96amsr_A100_v4, Standard_ND96isr_H100_v5; without it the "
-        "GPUs tell, where there are any"
+        "Standard_ND96asr_v4, Standard_ND96amsr_A100_v4, Standard_ND96isr_H100_v5; without the "
+        "flag, the layout is derived from the GPUs"
     )

@@ -24,7 +24,7 @@ from dranet_nri.model import ObjectRef
 from dranet_nri.state.reader import AllocationReader
 from tests.dra_shim.kubeapi.client_bench import client_of
 from tests.dra_shim.migration.takeover_bench import lists_claims
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.cluster import claim_document, pod_document, result, user
 from tests.fakes.http import served

@@ -7,7 +7,7 @@ from dra_shim.kubeapi import SLICE
 from dranet_nri.config import network_config_to_object
 from dranet_nri.model import ObjectRef
 from dranet_nri.state.reader import AllocationReader
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.cluster import config
 from tests.fakes.provider_server import Reply, Script, served
 from tests.system.kernel.test_shim_daemon import Site, allocated, nic, running, site

@@ -13,7 +13,7 @@ from dranet_nri.linux.rdma.multicast import RdmaMonitor
 from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from tests.dranet_nri.linux.rdma.test_multicast import message
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

@@ -13,11 +13,11 @@ from google.protobuf import json_format
 from dranet_nri._gen import nri_pb2, ttrpc_pb2
 from dranet_nri.nri.wire import messages, mux, ttrpc
 from dranet_nri.nri.wire.session import PluginSession
-from tests.dranet_nri.nri.streams import demultiplex
-from tests.dranet_nri.nri.streams import messages as framed
+from tests.dranet_nri.nri.wire.streams import demultiplex
+from tests.dranet_nri.nri.wire.streams import messages as framed
 from tests.fakes.runtime import FakeRuntime
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "wire"
+GOLDEN = Path(__file__).parents[3] / "golden" / "wire"
 MESSAGES: dict[str, Any] = {
     "register-request": nri_pb2.RegisterPluginRequest,
     "register-response": nri_pb2.Empty,

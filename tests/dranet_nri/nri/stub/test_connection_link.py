@@ -17,7 +17,7 @@ from dranet_nri.nri.wire.session import (
     SessionEvent,
 )
 from dranet_nri.nri.wire.ttrpc import MAX_OPEN, TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import container_message, finish, pod
+from tests.dranet_nri.nri.stub.plugin_bench import container_message, finish, pod
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import FakeRuntime

@@ -10,7 +10,7 @@ import pytest
 
 from dranet_nri.nri.stub import ConnectionStatus, Disconnected, Serving, Unsynchronized
 from dranet_nri.nri.wire.session import REGISTER_TIMEOUT_S
-from tests.dranet_nri.nri.plugin_bench import Bench, answered, bench, finish, pod
+from tests.dranet_nri.nri.stub.plugin_bench import Bench, answered, bench, finish, pod
 from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import RuntimeServer
 

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[4]))
 
 from dranet_nri.nri.stub import Connection, Endpoint, Notice, endpoint_from_environ
 from tests.fakes.hooks import RecordingHandler

@@ -21,8 +21,8 @@ from dranet_nri.nri.wire.session import (
     SessionEvent,
 )
 from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
-from tests.dranet_nri.nri.conversation import container_message, exchange, serving
-from tests.dranet_nri.nri.streams import cut, demultiplex, frame, frames
+from tests.dranet_nri.nri.wire.conversation import container_message, exchange, serving
+from tests.dranet_nri.nri.wire.streams import cut, demultiplex, frame, frames
 from tests.fakes.runtime import FakeRuntime, pod_message
 
 RAW_POD = pod_message("s1", netns="/var/run/netns/x")

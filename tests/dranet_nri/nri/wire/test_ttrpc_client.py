@@ -15,7 +15,7 @@ from dranet_nri.nri.wire.ttrpc import (
     TtrpcClient,
     encode_message,
 )
-from tests.dranet_nri.nri.streams import messages
+from tests.dranet_nri.nri.wire.streams import messages
 
 SERVICE = "a.Service"
 

@@ -12,7 +12,7 @@ from dranet_nri.nri.stub import Connection, Endpoint
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
 from tests.dranet_nri.hooks.plugin_node import node
-from tests.dranet_nri.nri.plugin_bench import container_message, finish
+from tests.dranet_nri.nri.stub.plugin_bench import container_message, finish
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import Node, PausedExecutor
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message

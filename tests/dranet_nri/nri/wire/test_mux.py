@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dranet_nri.errors import ProtocolError
 from dranet_nri.nri.wire import mux
 from dranet_nri.nri.wire.mux import FIRST_FRAME, HEADER, MAX_PAYLOAD, MuxDecoder, encode_message
-from tests.dranet_nri.nri.streams import cut, demultiplex, frame, frame_sizes, frames
+from tests.dranet_nri.nri.wire.streams import cut, demultiplex, frame, frame_sizes, frames
 
 CUTS = st.lists(st.integers(0, 200), max_size=12)
 MIB = 1 << 20

@@ -9,7 +9,7 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
 from dranet_nri.nri.wire.limits import count_entries
 from dranet_nri.nri.wire.messages import SynchronizeRequest, decode_request, pod_from_message
-from tests.dranet_nri.nri.nested import nested_in
+from tests.dranet_nri.nri.wire.nested import nested_in
 
 LIST = nri_pb2.SynchronizeRequest
 MANY = 1_000_000

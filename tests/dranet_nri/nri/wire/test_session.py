@@ -17,9 +17,9 @@ from dranet_nri.nri.wire.session import (
     SessionEvent,
 )
 from dranet_nri.nri.wire.ttrpc import RpcCode
-from tests.dranet_nri.nri.conversation import container_message, exchange, serving
-from tests.dranet_nri.nri.nested import nested_in
-from tests.dranet_nri.nri.streams import demultiplex, frame
+from tests.dranet_nri.nri.wire.conversation import container_message, exchange, serving
+from tests.dranet_nri.nri.wire.nested import nested_in
+from tests.dranet_nri.nri.wire.streams import demultiplex, frame
 from tests.fakes.full_node import full_node
 from tests.fakes.runtime import FakeRuntime, pod_message
 

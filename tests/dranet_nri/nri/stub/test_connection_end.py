@@ -9,7 +9,7 @@ from dranet_nri.model import Edits
 from dranet_nri.nri.stub import Disconnected, HookFailed
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import bench, container_message, finish, pod, serving
+from tests.dranet_nri.nri.stub.plugin_bench import bench, container_message, finish, pod, serving
 
 pytestmark = pytest.mark.process
 

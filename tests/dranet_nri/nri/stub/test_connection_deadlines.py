@@ -10,7 +10,7 @@ from dranet_nri.nri.stub import HookFailed, HookLate
 from dranet_nri.nri.stub.dispatcher import DEFAULT_BUDGET_S
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import (
+from tests.dranet_nri.nri.stub.plugin_bench import (
     answered,
     create,
     event,

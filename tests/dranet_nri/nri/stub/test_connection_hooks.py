@@ -9,7 +9,15 @@ from dranet_nri.model import CharDevice, Edits
 from dranet_nri.nri.stub import Disconnected
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import TtrpcResponse
-from tests.dranet_nri.nri.plugin_bench import answered, bench, create, event, finish, pod, serving
+from tests.dranet_nri.nri.stub.plugin_bench import (
+    answered,
+    bench,
+    create,
+    event,
+    finish,
+    pod,
+    serving,
+)
 from tests.fakes.runtime import RuntimeServer
 
 pytestmark = pytest.mark.process

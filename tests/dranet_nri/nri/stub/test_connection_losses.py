@@ -10,7 +10,7 @@ from dranet_nri.model import Edits, Mount
 from dranet_nri.nri.stub import Disconnected, HookFailed, HookLate
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus
-from tests.dranet_nri.nri.plugin_bench import (
+from tests.dranet_nri.nri.stub.plugin_bench import (
     Bench,
     answered,
     bench,

@@ -24,7 +24,7 @@ from dranet_nri.nri.wire.ttrpc import (
     encode_message,
     printable,
 )
-from tests.dranet_nri.nri.streams import cut, messages
+from tests.dranet_nri.nri.wire.streams import cut, messages
 
 SERVICE = "a.Service"
 

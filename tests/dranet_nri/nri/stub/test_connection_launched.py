@@ -14,7 +14,7 @@ from dranet_nri.errors import InvalidValueError
 from dranet_nri.nri.stub import Disconnected, Endpoint, Serving, endpoint_from_environ
 from dranet_nri.nri.stub.endpoint import DEFAULT_PATH, MAX_PATH
 from dranet_nri.nri.wire.messages import PodEventKind
-from tests.dranet_nri.nri.plugin_bench import bench, finish, pod
+from tests.dranet_nri.nri.stub.plugin_bench import bench, finish, pod
 from tests.fakes.runtime import FakeRuntime, RuntimeConnection
 
 pytestmark = pytest.mark.process
