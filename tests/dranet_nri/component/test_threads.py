@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from dranet_nri.component.threads import KEPT, HangTimeout, _waiting, in_thread, set_step
+from dranet_nri.component.threads import KEPT, HangTimeout, _idle, in_thread, set_step
 
 pytestmark = pytest.mark.process
 
@@ -167,10 +167,10 @@ def test_hung_thread_delays_no_other_job() -> None:
     assert asyncio.run(main()) == ["done"] * len(gates)
     assert len({gate.thread for gate in gates}) == len(gates)
     for gate in gates:
-        if gate.thread not in _waiting:
+        if gate.thread not in _idle:
             assert gate.thread is not None
             gate.thread.join()
-    assert len(_waiting) <= KEPT
+    assert len(_idle) <= KEPT
 
 
 def test_idle_thread_does_not_keep_the_result() -> None:
@@ -193,15 +193,15 @@ def test_thread_of_a_closed_loop_ends() -> None:
     first.join()
 
     assert second is not first
-    assert second in _waiting
+    assert second in _idle
 
 
 async def _idle_again(gate: Gate) -> None:
     """Wait until the gate's thread has notified its caller: it takes the next job, or has ended."""
     gate.left.wait()
-    while gate.thread not in _waiting:  # noqa: ASYNC110 (as above)
+    while gate.thread not in _idle:  # noqa: ASYNC110 (as above)
         await asyncio.sleep(0)
     await in_thread(threading.current_thread)
-    if gate.thread not in _waiting:
+    if gate.thread not in _idle:
         assert gate.thread is not None
         gate.thread.join()

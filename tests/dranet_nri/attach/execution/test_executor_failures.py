@@ -1,6 +1,6 @@
 """Failures and crashes at every step of an attach: attach and detach still complete."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from errno import EBUSY, EINTR, EIO
 from itertools import count
@@ -238,12 +238,18 @@ def stopped(make: type[Node], fault: Fault, n: int) -> Node | None:
     return None
 
 
-@SHAPES
-@FAULTS
-def test_attach_after_a_stop_at_any_step_completes(make: type[Node], fault: Fault) -> None:
+def stopped_nodes(make: type[Node], fault: Fault) -> Iterator[Node]:
+    """Yield a node for each step at which an attach can stop."""
     for n in range(1, stops(make, fault) + 1):
         node = stopped(make, fault, n)
         assert node is not None
+        yield node
+
+
+@SHAPES
+@FAULTS
+def test_attach_after_a_stop_at_any_step_completes(make: type[Node], fault: Fault) -> None:
+    for node in stopped_nodes(make, fault):
         node.attach()
         node.assert_attached()
         node.detach()
@@ -257,9 +263,7 @@ def test_attach_after_a_stop_at_any_step_completes(make: type[Node], fault: Faul
 def test_detach_after_a_stop_at_any_step_restores_everything(
     make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops(make, fault) + 1):
-        node = stopped(make, fault, n)
-        assert node is not None
+    for node in stopped_nodes(make, fault):
         node.detach()
         node.assert_home()
         assert set(node.journal.phases().values()) <= {Phase.HOME}
@@ -270,9 +274,7 @@ def test_detach_after_a_stop_at_any_step_restores_everything(
 def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
     make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops(make, fault) + 1):
-        node = stopped(make, fault, n)
-        assert node is not None
+    for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
         node.detach(netns_alive=False)
         node.assert_home()
@@ -284,9 +286,7 @@ def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
 def test_next_sandbox_after_a_stop_and_a_lost_namespace_is_attached(
     make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops(make, fault) + 1):
-        node = stopped(make, fault, n)
-        assert node is not None
+    for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
         node.netns = node.add_netns("/run/netns/2")
         node.attach()
