@@ -44,7 +44,7 @@ class Job:
         await self.task
 
 
-async def settle() -> None:
+async def run_ready_tasks() -> None:
     """Run the loop until no task can proceed."""
     for _ in range(10):
         await asyncio.sleep(0)
@@ -53,18 +53,18 @@ async def settle() -> None:
 def test_waiting_job_holds_no_other_device() -> None:
     async def scene(locks: DeviceLocks) -> None:
         first = Job(locks, "b")
-        await settle()
+        await run_ready_tasks()
         both = Job(locks, "a", "b")
-        await settle()
+        await run_ready_tasks()
         other = Job(locks, "a")
-        await settle()
+        await run_ready_tasks()
         assert (first.works(), both.works(), other.works()) == (True, False, True)
 
         await first.ended()
-        await settle()
+        await run_ready_tasks()
         assert not both.works(), "the other one has a by now"
         await other.ended()
-        await settle()
+        await run_ready_tasks()
         assert both.works()
         await both.ended()
 
@@ -76,9 +76,9 @@ def test_device_is_locked_by_the_longest_waiting_job() -> None:
         jobs = []
         for _ in range(3):
             jobs.append(Job(locks, "a"))
-            await settle()
+            await run_ready_tasks()
         for number, job in enumerate(jobs):
-            await settle()
+            await run_ready_tasks()
             assert [job.works() for job in jobs] == [position <= number for position in range(3)]
             await job.ended()
 
@@ -88,13 +88,13 @@ def test_device_is_locked_by_the_longest_waiting_job() -> None:
 def test_cancelled_or_failed_job_holds_no_lock() -> None:
     async def scene(locks: DeviceLocks) -> None:
         first = Job(locks, "a")
-        await settle()
+        await run_ready_tasks()
         given_up, last = Job(locks, "a", "b"), Job(locks, "a")
-        await settle()
+        await run_ready_tasks()
         given_up.task.cancel()
-        await settle()
+        await run_ready_tasks()
         first.task.cancel()
-        await settle()
+        await run_ready_tasks()
         assert (given_up.works(), last.works()) == (False, True)
         await last.ended()
 
@@ -105,9 +105,9 @@ def test_job_cancelled_on_its_turn_passes_the_lock_on() -> None:
     async def scene(locks: DeviceLocks) -> None:
         async with locks.of(("a",)):
             cancelled, last = Job(locks, "a"), Job(locks, "a")
-            await settle()
+            await run_ready_tasks()
         cancelled.task.cancel()
-        await settle()
+        await run_ready_tasks()
         assert (cancelled.works(), last.works()) == (False, True)
         await last.ended()
 
@@ -118,9 +118,9 @@ def test_cancelled_waiter_is_skipped() -> None:
     async def scene(locks: DeviceLocks) -> None:
         async with locks.of(("a",)):
             gone, last = Job(locks, "a"), Job(locks, "a")
-            await settle()
+            await run_ready_tasks()
             gone.task.cancel()
-        await settle()
+        await run_ready_tasks()
         assert (gone.works(), last.works()) == (False, True)
         await last.ended()
 

@@ -62,7 +62,7 @@ def in_pod(node: Node) -> set[str]:
     return node.rdma(node.netns)
 
 
-def forgotten(node: Node, *, called: str = "") -> None:
+def lose_records(node: Node, *, called: str = "") -> None:
     """Remove every record, and rename the only RDMA device of the pod."""
     node.journal.records.clear()
     for device in node.kernel.rdma.devices:
@@ -111,7 +111,7 @@ def test_pod_gets_only_the_files_of_its_rdma_device_in_shared_mode(
 @pytest.mark.parametrize("called", ["", "mine"])
 def test_rdma_device_without_a_record_is_identified_by_its_nic(node: Node, called: str) -> None:
     attached(node, given(pci(1)))
-    forgotten(node, called=called)
+    lose_records(node, called=called)
 
     record = attached(node, given(pci(1)))
 
@@ -126,7 +126,7 @@ def test_infiniband_device_without_a_record_is_identified_by_the_claim_name() ->
     (device, *_) = node.claims[0].devices
     assert device.config == IB_CONFIG
     attached(node, device)
-    forgotten(node)
+    lose_records(node)
 
     record = attached(node, device)
 
@@ -142,7 +142,7 @@ def test_infiniband_device_renamed_by_the_pod_is_not_adopted() -> None:
     node = FabricNode()
     (device, *_) = node.claims[0].devices
     attached(node, device)
-    forgotten(node, called="mine")
+    lose_records(node, called="mine")
 
     with pytest.raises(RefusedError, match="RDMA device mlx5_5 is not on the host"):
         attached(node, device)
@@ -152,7 +152,7 @@ def test_infiniband_device_renamed_by_the_pod_is_not_adopted() -> None:
 
 def test_rdma_devices_of_the_pod_and_of_another_claim_stay_in_the_pod(node: Node) -> None:
     attached(node, given(pci(1)), given(pci(2)))
-    forgotten(node)
+    lose_records(node)
     made = node.kernel.add_rdma("rxe0", nic=pci(1).key.parent)
     made.netns = node.netns
 
@@ -166,7 +166,7 @@ def test_rdma_devices_of_the_pod_and_of_another_claim_stay_in_the_pod(node: Node
 def test_rdma_device_with_another_guid_is_refused(node: Node) -> None:
     published = replace(pci(1), attributes=(("dra.net/nodeGUID", "0c42:a103:0065:5a1e"),))
     attached(node, given(published))
-    forgotten(node)
+    lose_records(node)
 
     with pytest.raises(RefusedError, match="RDMA device mlx5_1 is not on the host"):
         attached(node, given(published))

@@ -61,7 +61,7 @@ def reload_driver(node: Node, *names: str) -> None:
         node.kernel.add_rdma(name, parent="0000:02:00.0")
 
 
-def outwait(node: Node) -> None:
+def exceed_restore_limit(node: Node) -> None:
     """Detach more often than the limit of restore tries."""
     for _ in range(MAX_RESTORE_TRIES + 2):
         node.retry()
@@ -136,7 +136,7 @@ def test_rdma_device_removed_during_the_pod_is_reported_until_it_is_back(node: N
 
     assert node.journal.phases() == {DATA: Phase.DETACHING}
     assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
-    outwait(node)
+    exceed_restore_limit(node)
     assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
     node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0")
     node.detach()
@@ -167,7 +167,7 @@ def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -
     assert node.rdma() >= {"hca0", "mlx5_2"}, "the device is on the host"
     assert node.journal.phases() == {DATA: Phase.DETACHING}
     assert failure_of(node).message.startswith("RDMA device mlx5_2 is called hca0: its name is ta")
-    outwait(node)
+    exceed_restore_limit(node)
     assert "is called hca0" in failure_of(node).message
     node.kernel.rdma.remove("mlx5_2")
     node.detach()
@@ -243,7 +243,7 @@ class RailsNode(Node):
         return {e.name for e in self.kernel.space().plain() if e.arphrd == ARPHRD_INFINIBAND}
 
 
-def outlive(node: Node) -> None:
+def detach_after_lost_namespaces(node: Node) -> None:
     """Detach three times from namespaces that no longer exist."""
     for _ in range(3):
         node.clock.now += 60
@@ -256,7 +256,7 @@ def test_interfaces_returned_under_swapped_names_get_their_own_names() -> None:
     for netns in reversed(pods):  # no plugin ran: the kernel recreated both, ib1's device first
         node.kernel.destroy_netns(netns)
 
-    outlive(node)
+    detach_after_lost_namespaces(node)
 
     assert set(node.journal.phases().values()) == {Phase.HOME}
     node.assert_home()
@@ -290,17 +290,17 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     for netns in pods:
         node.kernel.destroy_netns(netns)
 
-    outlive(node)
+    detach_after_lost_namespaces(node)
 
     assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.HOME}
     assert stranger in node.kernel.space().plain()
     spare = node.rails() - {"ib0", "ib1"}
     assert len(spare) == 1
     node.kernel.log.clear()
-    outlive(node)
+    detach_after_lost_namespaces(node)
     assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "the plan is empty"
     node.kernel.remove_link("ib0")
-    outlive(node)
+    detach_after_lost_namespaces(node)
     assert set(node.journal.phases().values()) == {Phase.HOME}
     node.assert_home()
 

@@ -101,7 +101,7 @@ def test_no_line_is_accepted_before_the_gap_line_is_written(pipe: tuple[int, int
     outlet.drain()
 
 
-def lines_told(line: bytes) -> int:
+def line_count(line: bytes) -> int:
     """Return how many lines a line stands for: itself, or those of a gap."""
     return int(line.split()[2]) if line.startswith(b"gap of") else 1
 
@@ -123,7 +123,7 @@ def test_unwritable_gap_is_counted_until_it_is_written(pipe: tuple[int, int]) ->
 
     counted = 0
     while counted < 3:
-        counted += sum(map(lines_told, until(pipe[0], b"\n")))
+        counted += sum(map(line_count, until(pipe[0], b"\n")))
     assert counted == 3
     outlet.write(b"four\n")
     assert until(pipe[0], b"four") == [b"four\n"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 
 
 @dataclass
-class Scripted:
+class ScriptedWorker:
     """A worker that ends on request, and counts its starts."""
 
     name: str
@@ -47,19 +47,19 @@ class Scripted:
 
 
 @dataclass
-class Scene:
+class TwoWorkers:
     """Two running workers."""
 
     clock: FakeClock = field(default_factory=FakeClock)
-    good: Scripted = field(default_factory=lambda: Scripted("good"))
-    bad: Scripted = field(default_factory=lambda: Scripted("bad"))
-    told: list[WorkerFailed] = field(default_factory=list)
+    good: ScriptedWorker = field(default_factory=lambda: ScriptedWorker("good"))
+    bad: ScriptedWorker = field(default_factory=lambda: ScriptedWorker("bad"))
+    failures: list[WorkerFailed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put them together."""
         self.workers = Supervisor(
             [self.good.part(), self.bad.part()],
-            self.told.append,
+            self.failures.append,
             clock=self.clock,
             sleep=self.clock.sleep,
         )
@@ -76,11 +76,11 @@ class Scene:
         await self.bad.at_work.wait()
 
 
-def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
+def run_scenario(scene: Callable[[TwoWorkers], Awaitable[None]]) -> TwoWorkers:
     """Run a scenario and end the workers."""
 
-    async def play() -> Scene:
-        stage = Scene()
+    async def play() -> TwoWorkers:
+        stage = TwoWorkers()
         work = asyncio.create_task(stage.workers.run())
         await stage.good.at_work.wait()
         await stage.bad.at_work.wait()
@@ -94,14 +94,14 @@ def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
 
 
 def test_failed_worker_is_restarted_and_others_are_not_affected() -> None:
-    async def scene(stage: Scene) -> None:
+    async def scene(stage: TwoWorkers) -> None:
         await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "ValueError: bad news"}
         await stage.rested(FIRST_PAUSE_S)
         assert stage.workers.failing == {}
 
-    stage = played(scene)
-    assert [(event.name, str(event.cause), event.retry_s) for event in stage.told] == [
+    stage = run_scenario(scene)
+    assert [(event.name, str(event.cause), event.retry_s) for event in stage.failures] == [
         ("bad", "bad news", FIRST_PAUSE_S)
     ]
     assert (stage.good.begun, stage.bad.begun) == (1, 2)
@@ -109,21 +109,21 @@ def test_failed_worker_is_restarted_and_others_are_not_affected() -> None:
 
 
 def test_worker_that_returns_is_restarted() -> None:
-    async def scene(stage: Scene) -> None:
+    async def scene(stage: TwoWorkers) -> None:
         await stage.fail(None, FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "RuntimeError: ended by itself"}
 
-    played(scene)
+    run_scenario(scene)
 
 
 def test_delays_double_up_to_a_minute_and_restart_after_a_steady_time() -> None:
-    async def scene(stage: Scene) -> None:
+    async def scene(stage: TwoWorkers) -> None:
         pauses = [FIRST_PAUSE_S * 2**power for power in range(6)] + [LONGEST_PAUSE_S] * 2
         for pause_s in pauses:
             await stage.fail(ValueError("again"), pause_s)
             await stage.rested(pause_s)
         stage.clock.pass_time(STEADY_S)
         await stage.fail(ValueError("once more"), FIRST_PAUSE_S)
-        assert [event.retry_s for event in stage.told] == [*pauses, FIRST_PAUSE_S]
+        assert [event.retry_s for event in stage.failures] == [*pauses, FIRST_PAUSE_S]
 
-    played(scene)
+    run_scenario(scene)

@@ -144,7 +144,7 @@ def test_sandbox_during_its_attach_is_not_unclaimed(node: Node) -> None:
     assert not node.run(scene)
 
 
-class Poisoned(AllocationReader):
+class FailingReader(AllocationReader):
     """A reader that raises an unexpected error once poisoned."""
 
     poisoned = False
@@ -159,7 +159,7 @@ class Poisoned(AllocationReader):
 def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node) -> None:
     ordinary = node.pod("ordinary")
     node.plugin.allocations.reader.close()
-    node.plugin.allocations.reader = reader = Poisoned(node.root / "allocations", owner=None)
+    node.plugin.allocations.reader = reader = FailingReader(node.root / "allocations", owner=None)
     reader.poisoned = True
 
     assert not node.plugin.is_unclaimed(ordinary)
@@ -225,7 +225,7 @@ class ThreadlessExecutor(PlanExecutor):
         raise RuntimeError("can't start new thread")
 
 
-class ConfusedKernel(FakeKernel):
+class FailingIdentify(FakeKernel):
     """A kernel that raises an unexpected error on identify."""
 
     def identify(self, path: str) -> NetnsId | None:
@@ -240,7 +240,7 @@ def no_threads(node: Node) -> None:
 
 def no_namespaces(node: Node) -> None:
     """Let identify raise an unexpected error."""
-    node.plugin.attacher.kernel = ConfusedKernel()
+    node.plugin.attacher.kernel = FailingIdentify()
 
 
 def no_moves(node: Node) -> None:

@@ -169,7 +169,7 @@ def test_other_shares_of_the_device_are_available_beside_a_newer_record(
     held = node.allocate(node.pod("ahead"), 1, claim="first")
     asking = node.allocate(node.pod("next"), 1, claim="second")
     asking = replace(asking, devices=(replace(asking.devices[0], share_id=ours),))
-    damage = damaged(node, held, theirs)
+    damage = report_on(node, held, theirs)
 
     try:
         check_no_corrupt_owner((asking,), (damage,), lambda _uid: None)
@@ -179,7 +179,7 @@ def test_other_shares_of_the_device_are_available_beside_a_newer_record(
         assert not refused
 
 
-def damaged(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
+def report_on(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
     """Return the report on a newer record of the claim's only device."""
     device = {"device": {"name": claim.devices[0].device.name}, "shareId": share_id}
     path = record_of(node, claim)

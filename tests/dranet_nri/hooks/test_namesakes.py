@@ -21,7 +21,7 @@ __all__ = ["node"]
 OLD, NEW = "of-the-old-pod", "of-the-new-pod"
 
 
-class HangingWayHome(PlanExecutor):
+class HangingRestore(PlanExecutor):
     """An executor that blocks the restore of the earlier claim until released."""
 
     def __init__(self, node: Node) -> None:
@@ -55,7 +55,7 @@ def test_claim_is_restored_while_an_earlier_claim_of_the_same_name_hangs(node: N
     first, second = allocate(node, old, 1, OLD), allocate(node, new, 2, NEW)
     node.run_pod(old)
     node.run_pod(new)
-    hanging = HangingWayHome(node)
+    hanging = HangingRestore(node)
     node.plugin.attacher.executor = hanging
 
     async def scene() -> Phase | None:

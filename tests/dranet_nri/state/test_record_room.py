@@ -13,12 +13,12 @@ from tests.dranet_nri.state.examples import ATTACHMENT
 
 
 def ip(dice: Random) -> str:
-    """Return an IPv6 address, as long as they get."""
+    """Return an IPv6 address of maximum length."""
     return ":".join(f"{dice.randrange(0x1000, 0x10000):x}" for _ in range(8))
 
 
 def crowded(routes: int, phase: Phase = Phase.INTENT) -> Attachment:
-    """Return an attachment with so many routes of two NICs or more, as large as they get."""
+    """Return an attachment with this many routes of maximum size on two NICs or more."""
     dice = Random(7)
     gateways = [ip(dice) for _ in range(4)]
     made = [

@@ -66,28 +66,28 @@ def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Tel
     )
 
 
-def numbers(node: Node) -> Scrape:
+def metrics_of(node: Node) -> Scrape:
     """Write a heartbeat; return the metrics in the file."""
     pulse(node).beat()
     return Scrape((node.root / "run" / "metrics.prom").read_text())
 
 
-def grown(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
+def increments(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
     """Return the increments since then."""
-    return numbers(node).changed(before)
+    return metrics_of(node).changed(before)
 
 
-# ----------------------------------------------------------------------- numbers
+# ----------------------------------------------------------------------- metrics_of
 
 
 def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, 2, containers=(ContainerClaim("app"),))
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.run_pod(pod)
 
-    attached = grown(node, before)
+    attached = increments(node, before)
     assert attached == {
         counted(ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
@@ -97,7 +97,7 @@ def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node)
 
     node.stop_pod(pod)
 
-    assert grown(node, before) == {
+    assert increments(node, before) == {
         counted(ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
         counted(DETACHES, result="home"): 1,
@@ -109,22 +109,22 @@ def test_reconcile_of_an_open_gate_counts_no_open(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, containers=(ContainerClaim("app"),))
     node.run_pod(pod)
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.synchronize(pod)
 
-    assert grown(node, before) == {}
+    assert increments(node, before) == {}
 
 
 def test_refused_attach_is_not_counted_as_failed(node: Node) -> None:
     pod = replace(node.pod("web"), netns_path="")
     node.allocate(pod, 1)
-    before = numbers(node)
+    before = metrics_of(node)
 
     with pytest.raises(NoNetnsError):
         node.run_pod(pod)
 
-    assert grown(node, before) == {
+    assert increments(node, before) == {
         counted(ATTACHES, result="refused"): 1,
         counted(CLAIMS, phase="failed"): 1,
         counted("dranet_nri_pending_repairs"): 1,
@@ -134,25 +134,25 @@ def test_refused_attach_is_not_counted_as_failed(node: Node) -> None:
 def test_failed_attach_is_counted(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    before = numbers(node)
+    before = metrics_of(node)
     node.kernel.fail_on(AddAddress, times=1)
 
     with pytest.raises(AttachError):
         node.run_pod(pod)
 
-    assert grown(node, before)[counted(ATTACHES, result="failed")] == 1
+    assert increments(node, before)[counted(ATTACHES, result="failed")] == 1
 
 
 def test_device_that_cannot_be_restored_is_counted_as_away_and_pending(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
-    before = numbers(node)
+    before = metrics_of(node)
     node.kernel.fail_on(MoveLink)
 
     node.stop_pod(pod)
 
-    found = grown(node, before)
+    found = increments(node, before)
     assert found[counted(DETACHES, result="away")] == 1
     assert found[counted(DEVICES, state="away")] == 1
     assert found[counted(DEVICES, state="in_pod")] == -1
@@ -169,7 +169,7 @@ def test_broken_record_is_counted_until_it_is_quarantined_and_refuses_its_pod(
 
     with pytest.raises(RefusedError, match="cannot be used"):
         node.run_pod(pod)
-    assert numbers(node).value(unusable) == 1
+    assert metrics_of(node).value(unusable) == 1
 
     node.allocations.refresh()
 
@@ -177,7 +177,7 @@ def test_broken_record_is_counted_until_it_is_quarantined_and_refuses_its_pod(
     for _ in range(2):
         with pytest.raises(RefusedError, match="cannot be used"):
             node.run_pod(pod)
-        assert numbers(node).value(unusable) == 0
+        assert metrics_of(node).value(unusable) == 0
         assert node.at_home(1)
         node.restart()
 
@@ -185,36 +185,36 @@ def test_broken_record_is_counted_until_it_is_quarantined_and_refuses_its_pod(
 def test_failed_open_of_a_gate_is_counted(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, containers=(ContainerClaim("app"),))
-    before = numbers(node)
+    before = metrics_of(node)
     node.disk.room = 2  # intent and result
 
     node.run_pod(pod)
 
-    assert grown(node, before)[counted(GATES, result="failed")] == 1
+    assert increments(node, before)[counted(GATES, result="failed")] == 1
 
 
 def test_device_that_leaves_its_pod_is_counted_as_a_lost_claim(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
-    before = numbers(node)
+    before = metrics_of(node)
     node.kernel.remove_link("eth1", node.netns(pod))
 
     node.synchronize(pod)
 
-    assert grown(node, before)[counted("dranet_nri_claims_lost_total")] == 1
+    assert increments(node, before)[counted("dranet_nri_claims_lost_total")] == 1
 
 
 def test_unreported_refusal_is_counted_by_its_reason(node: Node) -> None:
     node.plugin.may_reject = False
     pod = replace(node.pod("web"), netns_path="")
     node.allocate(pod, 1)
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.run_pod(pod)
 
     refused = counted("dranet_nri_refusals_total", reason="no_namespace")
-    assert grown(node, before)[refused] == 1
+    assert increments(node, before)[refused] == 1
 
 
 @pytest.mark.parametrize(
@@ -227,15 +227,15 @@ def test_unreported_refusal_is_counted_by_its_reason(node: Node) -> None:
     ],
 )
 def test_every_refusal_has_a_reason(node: Node, error: Exception, reason: str) -> None:
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.plugin.attacher.metrics.hooks.refused(error)
 
-    assert grown(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
+    assert increments(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
 
 
 def test_hung_threads_are_counted_and_listed_while_they_hang(node: Node) -> None:
-    before = numbers(node)
+    before = metrics_of(node)
     work = node.plugin.attacher.metrics.work
     key = object()
 
@@ -243,12 +243,12 @@ def test_hung_threads_are_counted_and_listed_while_they_hang(node: Node) -> None
 
     stuck = counted("dranet_nri_stuck_threads")
     total = counted("dranet_nri_stuck_threads_total")
-    assert grown(node, before) == {stuck: 1, total: 1}
+    assert increments(node, before) == {stuck: 1, total: 1}
     assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
 
     work.returned(key)
 
-    assert grown(node, before) == {total: 1}
+    assert increments(node, before) == {total: 1}
     assert heartbeat.load(node.root / "run").stuck == ()
 
 

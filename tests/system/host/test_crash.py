@@ -26,12 +26,7 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         ("detach parameters", After.GONE, 2, " link "),  # down, then moved to the host
         ("detach 2 NICs, names taken", After.GONE, 1, "move link"),  # one waits for its name
         ("supersede 1 NIC", After.LISTED, 2, "move link"),  # into the second sandbox
-        (
-            "left parameters",
-            After.LISTED,
-            1,
-            "move link",
-        ),  # moved out by others, then attached again
+        ("left parameters", After.LISTED, 1, "move link"),  # moved out, then attached again
     ],
 )
 def test_plugin_killed_at_any_step_loses_no_device(

@@ -45,7 +45,7 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
 
 
 @pytest.fixture
-def sweeping(cri: Cri) -> Iterator[FaultyPlugin]:
+def frequent_resync(cri: Cri) -> Iterator[FaultyPlugin]:
     """Return a plugin that verifies every pod each second."""
     yield from serving(cri, FaultyPlugin("--sweep", "1"))
 
@@ -61,7 +61,7 @@ def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
         release_all()
 
 
-def assert_never_thrown_out(plugin: FaultyPlugin) -> None:
+def assert_still_connected(plugin: FaultyPlugin) -> None:
     """Assert that the plugin still has the connection it began with."""
     assert plugin.said("serving") == 1
     assert not plugin.said("disconnected")
@@ -84,7 +84,7 @@ def end(cri: Cri, pod: Pod) -> None:
     cri.remove_pod(pod.sandbox_id)
 
 
-def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
+def wait_hung(plugin: FaultyPlugin, device: str, step: str) -> None:
     """Return once log and status report the device as hung at the step."""
     plugin.wait_said("hung in the kernel", step)
     assert step in status(device)["reason"]
@@ -112,7 +112,7 @@ def test_slow_attach_is_accepted_and_completed_behind_the_gate(
     with fault(*step) as slow:
         pod, claim = waiting_pod(cri, "slow", nics[:1])  # accepted, and its container refused
         assert faulty.said("hook at its deadline", "RunPodSandbox")
-        wait_stuck(faulty, "nic0", step[0])
+        wait_hung(faulty, "nic0", step[0])
         assert_others_work(cri, nics[1])
         assert slow.steps
     container = container_once_open(cri, pod, claim.spec())
@@ -120,7 +120,7 @@ def test_slow_attach_is_accepted_and_completed_behind_the_gate(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert faulty.said("no longer hung", "default/slow")
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, pod)
     assert_home(before)
 
@@ -133,7 +133,7 @@ def test_container_without_a_gate_waits_for_a_slow_attach(
         pod = cri.run_pod("loose")
         with pytest.raises(CriError, match="devices are still being attached"):
             cri.create_container(pod)
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, pod)
     assert_home(before)
 
@@ -145,13 +145,13 @@ def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
         pod, _ = waiting_pod(cri, "stuck", nics[:1])
         end(cri, pod)
         assert faulty.said("hook at its deadline", "StopPodSandbox")
-        wait_stuck(faulty, "nic0", "add address")
+        wait_hung(faulty, "nic0", "add address")
         assert_others_work(cri, nics[1])
         assert hang.steps
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     release("stuck-uid")
     assert_home(before)
 
@@ -169,7 +169,7 @@ def test_next_sandbox_gets_the_nic_of_a_hung_attach(
     container = container_once_open(cri, second, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, second)
     assert_home(before)
 
@@ -191,7 +191,7 @@ def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, pod)
     assert_home(before)
 
@@ -206,13 +206,13 @@ def test_hung_detach_delays_neither_its_pod_nor_others(
     pod, _ = start_pod(cri, "leaving", nics[:1])
     with fault(*HOME) as hang:
         end(cri, pod)
-        wait_stuck(faulty, "nic0", HOME[0])
+        wait_hung(faulty, "nic0", HOME[0])
         assert_others_work(cri, nics[1])
         assert hang.steps
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     release("leaving-uid")
     assert_home(before)
 
@@ -229,19 +229,19 @@ def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
         assert hang.steps
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     release("two-uid")
     assert_home(before)
 
 
 def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
-    cri: Cri, sweeping: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri, frequent_resync: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     first, container = start_pod(cri, "first", nics[:1])
     second, _ = start_pod(cri, "second", nics[1:2])
     netns = str(cri.netns(second)).rpartition("/")[2]
     with fault("observe nic0") as hang:
-        wait_stuck(sweeping, "nic0", "observe nic0")
+        wait_hung(frequent_resync, "nic0", "observe nic0")
         assert nics[0].cidr in links_in(cri, container)[nics[0].name]
         ip("-n", netns, "link", "set", nics[1].name, "netns", "1")
         wait_until("it to be repaired", lambda: nics[1].cidr in ip("-n", netns, "-o", "addr"))
@@ -251,7 +251,7 @@ def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
         assert nics[1].name in ip("-o", "link")
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    assert_never_thrown_out(sweeping)
+    assert_still_connected(frequent_resync)
     release("first-uid")
     assert_home(before)
 
@@ -264,7 +264,7 @@ def test_plugin_stopped_during_a_hang_ends_and_the_next_one_completes_the_attach
 ) -> None:
     with fault("add address", "nic0") as hang:
         pod, claim = waiting_pod(cri, "handed", nics[:1])
-        wait_stuck(faulty, "nic0", "add address")
+        wait_hung(faulty, "nic0", "add address")
 
         faulty.stop()
 

@@ -35,7 +35,7 @@ def act_when_home(
 
 
 def owned(host: Rails) -> list[str]:
-    """Return the addresses of the NIC, but for what the kernel makes; none if it is not there."""
+    """Return the addresses of the NIC without those of the kernel; none if it is missing."""
     lines = [line for line in host.shown("-br addr") if line.startswith("nic0@")]
     return [word for line in lines for word in line.split()[2:] if not word.startswith("fe80")]
 

@@ -44,7 +44,7 @@ class Listener:
 
         return run_inside(self._nsfd, body)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the pending notifications."""
         list(self.source.pending())
 
@@ -74,11 +74,11 @@ def listener() -> Iterator[Listener]:
 def test_added_changed_and_removed_links_are_reported(listener: Listener) -> None:
     va = listener.index("va")
     listener.until(NetEvent(NetEventKind.LINK, va))
-    listener.forget()
+    listener.discard()
 
     listener.run("ip link set va alias anything")
     listener.until(NetEvent(NetEventKind.LINK, va))
-    listener.forget()
+    listener.discard()
 
     listener.run("ip link del va")
     listener.until(NetEvent(NetEventKind.LINK, va))
@@ -86,7 +86,7 @@ def test_added_changed_and_removed_links_are_reported(listener: Listener) -> Non
 
 def test_link_moved_to_another_namespace_is_reported(listener: Listener) -> None:
     va = listener.index("va")
-    listener.forget()
+    listener.discard()
     with open_netns() as other:
         listener.run(f"ip link set va netns /proc/{os.getpid()}/fd/{other}")
 
@@ -96,7 +96,7 @@ def test_link_moved_to_another_namespace_is_reported(listener: Listener) -> None
 @pytest.mark.parametrize("cidr", ["192.0.2.1/24", "2001:db8::1/64"])
 def test_address_change_is_reported(listener: Listener, cidr: str) -> None:
     va = listener.index("va")
-    listener.forget()
+    listener.discard()
     listener.run(f"ip addr add {cidr} dev va")
 
     listener.until(NetEvent(NetEventKind.ADDRESS, va))
@@ -108,13 +108,13 @@ def test_default_route_change_is_reported_and_other_routes_are_not(
 ) -> None:
     other = "10.9.0.0/16" if family == "-4" else "2001:db8:9::/48"
     marker = NetEvent(NetEventKind.LINK, listener.index("vb"))
-    listener.forget()
+    listener.discard()
     listener.run(f"ip {family} route add {other} dev va", "ip link set vb alias marker")
     assert NetEvent(NetEventKind.ROUTE) not in listener.until(marker)
 
     listener.run(f"ip {family} route add default dev va")
     listener.until(NetEvent(NetEventKind.ROUTE))
-    listener.forget()
+    listener.discard()
     listener.run(f"ip {family} route del default dev va")
     listener.until(NetEvent(NetEventKind.ROUTE))
 
@@ -123,7 +123,7 @@ def test_nexthop_object_change_is_reported(listener: Listener) -> None:
     run_inside(listener._nsfd, lambda: _write("/proc/sys/net/ipv4/nexthop_compat_mode", "0"))
     listener.run("ip nexthop add id 5 dev va", "ip route add default nhid 5")
     listener.until(NetEvent(NetEventKind.ROUTE))
-    listener.forget()
+    listener.discard()
 
     listener.run("ip nexthop replace id 5 dev vb")
 
@@ -134,7 +134,7 @@ def test_qdisc_change_is_reported(listener: Listener) -> None:
     if not shutil.which("tc"):
         lacking("the tc command", "install iproute2")
     va = listener.index("va")
-    listener.forget()
+    listener.discard()
 
     listener.run("tc qdisc add dev va clsact")
 
@@ -142,7 +142,7 @@ def test_qdisc_change_is_reported(listener: Listener) -> None:
 
 
 def test_overflow_is_reported_as_lost_events_and_later_events_follow(listener: Listener) -> None:
-    listener.forget()
+    listener.discard()
     script = "link set va alias one\nlink set va alias two\n" * 5000
     run_inside(
         listener._nsfd,
@@ -161,7 +161,7 @@ def _write(path: str, text: str) -> None:
 @pytest.mark.parametrize("family", ["-4", "-6"])
 def test_policy_rule_change_is_reported(listener: Listener, family: str) -> None:
     for verb in ("add", "del"):
-        listener.forget()
+        listener.discard()
         listener.run(f"ip {family} rule {verb} fwmark 7 lookup 200 prio 100")
 
         listener.until(NetEvent(NetEventKind.ROUTE))

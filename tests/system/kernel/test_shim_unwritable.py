@@ -39,7 +39,7 @@ Unwritable = Callable[[Path], AbstractContextManager[None]]
 
 
 def assert_said(text: str, state: Path, why: str, remedy: str) -> None:
-    """See that it names the directory, why it cannot be written, and what to do."""
+    """Assert that the text names the directory, the reason and the remedy."""
     assert text.startswith(f"state directory {state}: cannot be written: {why}")
     assert text.endswith(f"; {remedy}")
 

@@ -105,14 +105,14 @@ def until_whole(cri: Cri, claim: str, container: str, nic: Nic) -> None:
     assert nic.cidr in links_in(cri, container)[nic.name]
 
 
-def assert_nowhere(claim: str) -> None:
+def assert_missing(claim: str) -> None:
     """Assert that the claim's NIC is reported as missing, and its gate closed."""
     until_phase(claim, "failed")
     assert NOWHERE in reported().reasons[claim]
     assert not is_open(claim)
 
 
-def mac_told(claim: str) -> str:
+def recorded_mac(claim: str) -> str:
     """Return the NIC's address in the claim's record."""
     devices = recorded(claim)["devices"]
     assert isinstance(devices, list)
@@ -131,10 +131,10 @@ def test_nic_unbound_in_a_pod_is_attached_again_after_the_bind(
 
     bind("igbvf", function, "unbind")
 
-    assert_nowhere("unbound")
+    assert_missing("unbound")
     bind("igbvf", function)
     until_whole(cri, "unbound", container, nics[0])
-    assert mac_told("unbound") in cri.exec(container, "/bin/ip", "link").stdout
+    assert recorded_mac("unbound") in cri.exec(container, "/bin/ip", "link").stdout
     remove(cri, pod)
     assert_home(whole)
 
@@ -172,7 +172,7 @@ def test_recreated_virtual_function_replaces_the_one_in_the_pod(
 
     set_functions(port(0), 0)
 
-    assert_nowhere("recreated")
+    assert_missing("recreated")
     set_functions(port(0), 1)
     until_whole(cri, "recreated", container, nics[0])
     remove(cri, pod)
@@ -190,7 +190,7 @@ def test_nic_removed_during_the_end_of_its_pod_is_restored_on_return(
 
     (device / "remove").write_text("1")
 
-    assert_nowhere("removed")
+    assert_missing("removed")
     remove(cri, pod)
     assert recorded("removed")["phase"] == "detaching"
     (PCI / "rescan").write_text("1")

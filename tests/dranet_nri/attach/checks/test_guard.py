@@ -46,7 +46,7 @@ def enslave(kind: str) -> Callable[[Node], None]:
     return arrange
 
 
-def turn_into(kind: str) -> Callable[[Node], None]:
+def change_kind(kind: str) -> Callable[[Node], None]:
     """Return a function that makes eth2 a link of that kind."""
 
     def arrange(node: Node) -> None:
@@ -75,7 +75,7 @@ def stack(kind: str) -> Callable[[Node], None]:
         pytest.param(enslave("team"), given(pci(2)), id="a team's port"),
         pytest.param(stack("vlan"), given(pci(2)), id="what carries a VLAN uplink"),
         pytest.param(stack("ipvlan"), given(pci(2)), id="what carries an IPvlan uplink"),
-        pytest.param(turn_into("wireguard"), given(pci(2)), id="a tunnel of the node's"),
+        pytest.param(change_kind("wireguard"), given(pci(2)), id="a tunnel of the node's"),
         pytest.param(route_through("eth2"), given(FUNCTION), id="an uplink's RDMA device alone"),
         pytest.param(
             route_through("eth2"),

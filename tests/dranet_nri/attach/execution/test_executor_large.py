@@ -79,7 +79,7 @@ FIRST = 0x20
 PREFIX = "2001:db8:aaaa:bbbb"
 
 
-class Many(Node):
+class NicLimitNode(Node):
     """A host with as many NICs as a claim can have."""
 
     watched = tuple(f"ens{number}np0" for number in range(FIRST, FIRST + MOST))
@@ -113,7 +113,7 @@ def nic(number: int) -> Device:
 
 
 def test_claim_with_the_maximum_of_nics_is_attached_and_restored() -> None:
-    node = Many()
+    node = NicLimitNode()
 
     node.attach((claim(DATA, *(given(nic(FIRST + offset)) for offset in range(MOST))),))
 
@@ -123,7 +123,7 @@ def test_claim_with_the_maximum_of_nics_is_attached_and_restored() -> None:
     node.assert_home()
 
 
-class Crowded(Node):
+class RouteLimitNode(Node):
     """A host with two NICs, each with the maximum of routes."""
 
     watched: tuple[str, ...] = ("eth7", "eth8")
@@ -145,7 +145,7 @@ class Crowded(Node):
 @pytest.fixture
 def node() -> Node:
     """Return a host with two NICs of 512 routes each."""
-    return Crowded()
+    return RouteLimitNode()
 
 
 CROWDED = (claim(DATA, *(given(replace(pci(bus), rdma_devices=())) for bus in (7, 8))),)

@@ -61,7 +61,7 @@ class TwoPorts(Node):
         """Let the pod's namespace die."""
         self.kernel.destroy_netns(self.netns)
 
-    def disguise(self, name: str, new: str, *ops: SetLink) -> None:
+    def change_in_pod(self, name: str, new: str, *ops: SetLink) -> None:
         """Rename and change a link in the pod, as the pod may do."""
         index = self.kernel.space(self.netns).named("look", name).link.index
         self.apply(*ops, SetDown(Ns.POD, index), RenameLink(Ns.POD, index, new))
@@ -115,7 +115,7 @@ def test_port_renamed_and_readdressed_by_the_pod_is_restored_without_its_sibling
     node: TwoPorts, ops: tuple[SetLink, ...]
 ) -> None:
     record = node.take(second_port())
-    node.disguise("net1", "mine", *ops)
+    node.change_in_pod("net1", "mine", *ops)
 
     assert node.executor.verify(record, None) == record
     assert node.executor.detach(record, netns_alive=True).phase is Phase.HOME
@@ -151,7 +151,7 @@ def test_port_recreated_by_its_driver_is_the_same_port_in_the_pod(
         node.restart()
     else:
         record = node.take(second_port())
-        node.disguise("net1", "mine")
+        node.change_in_pod("net1", "mine")
         assert node.executor.verify(record, None) == record
 
     home = node.executor.detach(node.journal.records[DATA], netns_alive=True)
@@ -177,7 +177,7 @@ def test_port_renamed_after_allocation_is_attached_to_the_pod(
     assert node.kernel.state("other") is not None
 
 
-def confuse(node: TwoPorts) -> None:
+def make_indistinguishable(node: TwoPorts) -> None:
     """Make the ports indistinguishable by number, address and name."""
     for name, new in (("ethA", "one"), ("ethB", "two")):
         entry = node.kernel.space().named("arrange", name)
@@ -185,7 +185,7 @@ def confuse(node: TwoPorts) -> None:
 
 
 def test_indistinguishable_ports_are_refused_with_their_names(node: TwoPorts) -> None:
-    confuse(node)
+    make_indistinguishable(node)
     log = list(node.kernel.log)
 
     with pytest.raises(RefusedError, match=UNCLEAR):
@@ -201,7 +201,7 @@ def test_indistinguishable_ports_are_reported_and_unchanged_by_a_detach(
     record = old_record(node.take(second_port(port=None)))
     index = node.kernel.space(node.netns).named("look", "net1").link.index
     node.apply(MoveLink(Ns.POD, index, Ns.HOST, "ethB"))
-    confuse(node)
+    make_indistinguishable(node)
     log = list(node.kernel.log)
 
     waiting = node.executor.detach(record, netns_alive=True)
@@ -232,7 +232,7 @@ def test_two_claims_of_one_pod_are_verified_by_their_own_port(node: TwoPorts) ->
 def test_virtual_device_renamed_and_readdressed_by_the_pod_is_restored(node: TwoPorts) -> None:
     before = node.kernel.state("dummy0")
     record = node.take(given(VIRTUAL, NET1))
-    node.disguise("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
+    node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
     assert node.executor.verify(record, None) == record
     home = node.executor.detach(record, netns_alive=True)
@@ -247,7 +247,7 @@ def test_virtual_device_renamed_and_readdressed_by_the_pod_is_restored(node: Two
 
 def test_virtual_device_possibly_in_the_pod_is_not_reported_as_gone(node: TwoPorts) -> None:
     record = old_record(node.take(given(VIRTUAL, NET1)))
-    node.disguise("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
+    node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
     waiting = node.executor.detach(record, netns_alive=True)
 
@@ -273,7 +273,7 @@ def test_refused_attach_keeps_the_recorded_state_of_a_device_in_the_pod(
     virtual = given(VIRTUAL, NetworkConfig(InterfaceConfig(name="net2")))
     claims = (claim(DATA, second_port(), virtual),)
     node.attach(claims)
-    node.disguise("net2", "mine", SetLink(Ns.POD, "net2", DISGUISE))
+    node.change_in_pod("net2", "mine", SetLink(Ns.POD, "net2", DISGUISE))
     node.kernel.remove_link("net1", node.netns)
 
     with pytest.raises(RefusedError, match=r"neither on the host nor in the pod"):

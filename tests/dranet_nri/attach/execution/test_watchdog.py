@@ -53,7 +53,7 @@ def recorded(node: Node, record: Attachment) -> Attachment | None:
     return node.attachments.get(record.claim.uid)
 
 
-async def until_noted(node: Node, record: Attachment) -> Failure:
+async def until_recorded(node: Node, record: Attachment) -> Failure:
     """Return the failure that is recorded for a hung thread."""
     while True:
         found = recorded(node, record)
@@ -62,12 +62,12 @@ async def until_noted(node: Node, record: Attachment) -> Failure:
         await asyncio.sleep(0)
 
 
-def oversee(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False) -> Failure:
+def record_of_hang(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False) -> Failure:
     """Let the work hang until that is recorded, then release it; return the recorded failure."""
 
     async def scene() -> Failure:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
-        failure = await until_noted(node, record)
+        failure = await until_recorded(node, record)
         if cancel:
             task.cancel()
             await asyncio.wait({task})
@@ -92,7 +92,7 @@ def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
 def test_record_names_the_step_of_a_hung_thread_until_it_returns(node: Node) -> None:
     record = attached(node)
 
-    failure = oversee(node, record, Hang())
+    failure = record_of_hang(node, record, Hang())
 
     assert failure.message.startswith("add address 10.0.1.5/24 (thread ")
     assert "has not returned for 0.5 s" in failure.message
@@ -106,7 +106,7 @@ def test_claim_without_a_record_gets_one_while_its_thread_is_hung(node: Node) ->
         claim.claim, claim.pod, pod.sandbox_id, node.netns(pod), Phase.FAILED, devices=()
     )
 
-    oversee(node, blank, Hang())
+    record_of_hang(node, blank, Hang())
 
     assert recorded(node, blank) == blank
 
@@ -116,7 +116,7 @@ def test_record_of_an_earlier_sandbox_is_replaced_while_the_thread_is_hung(node:
     node.stop_pod(node.pod("web"))
     blank = replace(old, sandbox_id="next", phase=Phase.FAILED, devices=(), failure=None)
 
-    oversee(node, blank, Hang())
+    record_of_hang(node, blank, Hang())
 
     assert recorded(node, blank) == blank
 
@@ -128,7 +128,7 @@ def test_record_written_by_the_hung_thread_is_kept(node: Node) -> None:
 
     async def scene() -> None:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
-        await until_noted(node, record)
+        await until_recorded(node, record)
         node.attachments.put(result)
         hang.go.set()
         await task
@@ -143,7 +143,7 @@ def test_earlier_failure_and_its_count_are_kept_after_a_hang(node: Node) -> None
     failed = replace(record, failure=Failure("NetworkDeviceDetachFailed", "busy", 1, 4))
     node.attachments.put(failed)
 
-    failure = oversee(node, failed, Hang())
+    failure = record_of_hang(node, failed, Hang())
 
     assert failure.count == 4
     assert failure.message.endswith("before that: busy")
@@ -154,7 +154,7 @@ def test_stopping_plugin_keeps_the_hung_thread_in_the_record(node: Node) -> None
     record = attached(node)
     hang = Hang()
 
-    failure = oversee(node, record, hang, cancel=True)
+    failure = record_of_hang(node, record, hang, cancel=True)
 
     found = recorded(node, record)
     assert found is not None
@@ -171,7 +171,7 @@ def test_work_that_fails_after_a_hang_raises_its_own_error(node: Node) -> None:
 
     async def scene() -> None:
         task = asyncio.create_task(watchdog(node).done(work, (record,)))
-        await until_noted(node, record)
+        await until_recorded(node, record)
         hang.go.set()
         with pytest.raises(ValueError, match="late"):
             await task
@@ -264,7 +264,7 @@ def test_hung_thread_is_counted_until_it_returns(node: Node) -> None:
 
     async def scene() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work, (record,)))
-        await until_noted(node, record)
+        await until_recorded(node, record)
         during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
         hang.go.set()
         await task

@@ -1,4 +1,4 @@
-"""The handshake: conformance cases 29 to 37 as far as they need no time."""
+"""The handshake: conformance cases 29 to 37 without timeouts."""
 
 import pytest
 
@@ -266,7 +266,7 @@ def test_list_above_the_size_limit_ends_the_connection() -> None:
 
 
 def _flood(count: int) -> nri_pb2.Container:
-    """Return a container of so many messages, itself not counted."""
+    """Return a container with count nested messages."""
     return nri_pb2.Container(mounts=[nri_pb2.Mount()] * count)
 
 
