@@ -238,7 +238,7 @@ class CheckpointTransaction:
         """Return all records."""
         return self._store.records()
 
-    def known_devices(self) -> tuple[Device, ...]:
+    def recorded_devices(self) -> tuple[Device, ...]:
         """Return the devices of all records, with their facts at allocation."""
         return _devices(self._store.records())
 
@@ -328,7 +328,7 @@ def nonce_for(claim_uid: str) -> str:
 def observe(
     state: StatePaths, counted: Collection[str] = ()
 ) -> tuple[tuple[Device, ...], DeviceUsage]:
-    """Return `known_devices` and `in_use` of the records, without the lock; nothing is written.
+    """Return `recorded_devices` and `in_use` of the records, without the lock; nothing is written.
 
     Args:
         state: locations of the records.

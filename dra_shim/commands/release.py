@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
     """
     with CheckpointTransaction(state_from(args)) as transaction:
         damaged = {corrupt.claim_uid: corrupt for corrupt in transaction.damages()}
-        title, records = _wanted(transaction, args)
+        title, records = _selected(transaction, args)
         for record in records:
             transaction.forget(record.claim.uid)
         lines = [_released(record) for record in records]
@@ -48,11 +48,11 @@ def main(args: argparse.Namespace) -> int:
         if not show_document(args.output, lambda: document):
             print_lines(*lines)
         for finding in damaged.values():
-            _tell(transaction, finding)
+            _report(transaction, finding)
     return 0
 
 
-def _wanted(
+def _selected(
     transaction: CheckpointTransaction, args: argparse.Namespace
 ) -> tuple[str, tuple[Allocation, ...]]:
     """Return the request for messages, and its usable records."""
@@ -89,7 +89,7 @@ def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
     return f"nothing to release: {whose} {damage.text}"
 
 
-def _tell(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
+def _report(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
     """Report a corrupt record of another claim: it blocks, or was quarantined just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:

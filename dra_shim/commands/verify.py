@@ -92,8 +92,8 @@ def main(args: argparse.Namespace) -> int:
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
-    wanted = _requirements(args)
-    lines = _measured(args, course, wanted)
+    requirements = _requirements(args)
+    lines = _measured(args, course, requirements)
     if args.svg:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
@@ -101,7 +101,9 @@ def main(args: argparse.Namespace) -> int:
     return 1 if count_of(lines, Outcome.FAILED) else 0
 
 
-def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements) -> list[Line]:
+def _measured(
+    args: argparse.Namespace, course: Course, requirements: PodRequirements
+) -> list[Line]:
     namespace = new_namespace()
     kubectl = Kubectl(args.kubeconfig, args.context, namespace)
     nodes = [name for name in args.nodes.split(",") if name]
@@ -126,7 +128,7 @@ def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     with (
-        running_pods(kubectl, namespace, nodes, wanted, args.timeout, progress) as workers,
+        running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as workers,
         closing(shells),
     ):
         return measure(workers, shells, course, progress)

@@ -179,7 +179,7 @@ class Shim:
     def _on_prepare(self, notice: Notice) -> None:
         self._log_prepare(notice)
         self._metrics.calls.on_prepare(notice)
-        self._reporter.tell(notice)
+        self._reporter.notify(notice)
         self._providers.on_prepare(notice)
 
 

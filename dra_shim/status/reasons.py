@@ -155,7 +155,7 @@ def of_notice(notice: Notice, now_s: float) -> tuple[EventSpec, ...]:
 def of_attachment(attachment: Attachment, now_s: float) -> tuple[EventSpec, ...]:
     """Return the event specs of the plugin's record of a claim, for its pod."""
     pod, failure = attachment.pod, attachment.failure
-    told = [
+    events = [
         _spec(DEVICE_WARNING, pod, now_s, device=name, message=warning)
         for device in attachment.devices
         for name in (device.pod_name or device.device.name,)
@@ -165,8 +165,8 @@ def of_attachment(attachment: Attachment, now_s: float) -> tuple[EventSpec, ...]
         reason = failure_reason(attachment)
         event = FAILURES.get(reason) or EventType(reason, "Pod", "a failure of a newer version")
         name = attachment.claim.name
-        told.insert(0, _spec(event, pod, failure.time, claim=name, message=failure.message))
-    return tuple(told)
+        events.insert(0, _spec(event, pod, failure.time, claim=name, message=failure.message))
+    return tuple(events)
 
 
 def of_delay(

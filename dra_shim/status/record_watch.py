@@ -22,13 +22,13 @@ Changed = Callable[[Mapping[str, ClaimRecords]], None]
 
 
 async def follow(
-    state: StatePaths, known: Iterable[str], changed: Changed, timing: LoopClock = REAL
+    state: StatePaths, claim_uids: Iterable[str], changed: Changed, timing: LoopClock = REAL
 ) -> NoReturn:
     """Report the records of all claims, then those of claims whose records change.
 
     Args:
         state: locations of the records.
-        known: UIDs of claims that are reported first too, recorded or not.
+        claim_uids: UIDs of claims that are reported first too, recorded or not.
         changed: called with the claim UID; must not raise.
         timing: clock and timers.
 
@@ -40,7 +40,7 @@ async def follow(
     with NodeRecords(state.allocations, state.attachments) as records, ExitStack() as stack:
         for fileno in records.filenos():
             stack.enter_context(closing(DeferredReader(fileno, alarm.wake)))
-        touched = records.claim_uids().union(known)
+        touched = records.claim_uids().union(claim_uids)
         while True:
             standings = {
                 uid: ClaimRecords(records.allocations.get(uid), records.attachments.get(uid))

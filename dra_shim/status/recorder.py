@@ -113,11 +113,11 @@ class EventRecorder:
         try:
             await self._api.create(EVENT, event, space)
         except ConflictError:
-            told: Object | None = await self._api.get(EVENT, name_of(event), space)
-            told = counted(told or {}, what, count)
-            if told is None:
+            posted: Object | None = await self._api.get(EVENT, name_of(event), space)
+            posted = counted(posted or {}, what, count)
+            if posted is None:
                 return
-            await self._api.replace(EVENT, told, space)
+            await self._api.replace(EVENT, posted, space)
         self._notify(notices.EventPosted(name_of(event), what.reason, count))
 
     async def _api_version(self, what: EventSpec) -> str:

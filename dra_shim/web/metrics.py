@@ -230,8 +230,8 @@ class NodeCounts:
 
     def __init__(self) -> None:
         """Start at 0."""
-        self._ailing: set[str] = set()
-        self._seen = 0
+        self._unhealthy: set[str] = set()
+        self._device_count = 0
         self._devices = Gauge(
             "dra_shim_devices", "Devices that the node offers, by health.", ("health",)
         )
@@ -259,14 +259,14 @@ class NodeCounts:
         """Count changes of the node's devices."""
         match notice:
             case discovery.DevicesChanged():
-                self._seen = notice.devices
-                self._ailing -= {name for name, _ in notice.withdrawn}
+                self._device_count = notice.devices
+                self._unhealthy -= {name for name, _ in notice.withdrawn}
             case discovery.DevicesExcluded():
                 pass  # excluded hardware is not an error
             case discovery.DeviceUnhealthy():
-                self._ailing.add(notice.device)
+                self._unhealthy.add(notice.device)
             case discovery.DeviceRecovered():
-                self._ailing.discard(notice.device)
+                self._unhealthy.discard(notice.device)
             case discovery.ScanFailed():
                 self._looks.add("failed")
             case discovery.ScanHung():
@@ -277,8 +277,8 @@ class NodeCounts:
                 self._looks.add("untold")
             case _:
                 assert_never(notice)
-        ailing = len(self._ailing)
-        self._devices.set_all({("well",): self._seen - ailing, ("ailing",): ailing})
+        unhealthy = len(self._unhealthy)
+        self._devices.set_all({("well",): self._device_count - unhealthy, ("ailing",): unhealthy})
 
     def on_part(self, notice: WorkerFailed) -> None:
         """Count a worker that failed."""

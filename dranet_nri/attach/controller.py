@@ -359,11 +359,11 @@ class AttachController:
             KernelError: the kernel refused.
         """
 
-        def known() -> set[str]:
+        def aliases_in_use() -> set[str]:
             records = self.attachments.all()
             return {device.child for record in records for device in record.devices}
 
-        gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, known))
+        gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, aliases_in_use))
         self.orphans.looked()
         if gone:
             self.log.warning("orphaned links deleted", aliases=gone)

@@ -20,14 +20,14 @@ class AttachmentRecords:
         with self._guard:
             self._store.put(attachment)
 
-    def swap(self, seen: Attachment | None, attachment: Attachment) -> bool:
-        """Replace the claim's record if it still equals `seen` (None: no record).
+    def swap(self, expected: Attachment | None, attachment: Attachment) -> bool:
+        """Replace the claim's record if it still equals `expected` (None: no record).
 
         Returns:
             Whether it was replaced. False: another thread wrote a newer one.
         """
         with self._guard:
-            if self._store.get(attachment.claim.uid) != seen:
+            if self._store.get(attachment.claim.uid) != expected:
                 return False
             self._store.put(attachment)
             return True

@@ -1,5 +1,5 @@
 # ruff: noqa: E501, FBT001  cases in one line read as a table; expectations are booleans
-"""dranet's inventory filter, and what else is asked of devices in its language."""
+"""The inventory filter in dranet's language, and device matching in the same language."""
 
 import pytest
 
@@ -21,11 +21,11 @@ DEVICE = Device(
 )
 
 
-def test_without_a_filter_all_devices_are_kept() -> None:
+def test_empty_filter_keeps_all_devices() -> None:
     assert filter_devices("", [DEVICE]) == (DEVICE,)
 
 
-def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
+def test_default_filter_of_dranet_drops_veth_and_keeps_other_devices() -> None:
     veth = device("veth0", type="veth")
     untyped = device("pci-x", rdma=True)
 
@@ -35,12 +35,14 @@ def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
 @pytest.mark.parametrize(
     "value", ["veth", "", "Veth", "device", 0, 1, True, Version("1.0.0"), None], ids=repr
 )
-def test_the_default_filter_answers_as_the_library_does(value: AttributeValue | None) -> None:
+def test_default_filter_gives_the_same_result_as_the_cel_library(
+    value: AttributeValue | None,
+) -> None:
     subject = device(rdma=True) if value is None else device(rdma=True, type=value)
 
-    for judge in (filter_devices, matching_devices):
-        by_library = judge(f"({DEFAULT_FILTER})", [subject])
-        assert judge(DEFAULT_FILTER, [subject]) == by_library
+    for select in (filter_devices, matching_devices):
+        by_library = select(f"({DEFAULT_FILTER})", [subject])
+        assert select(DEFAULT_FILTER, [subject]) == by_library
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_the_default_filter_answers_as_the_library_does(value: AttributeValue | 
     ],
     ids=["int", "bool", "version", "unset-reads-as-zero", "false-drops", "failure-keeps", "other-drops"],
 )  # fmt: skip
-def test_the_filter_keeps_and_drops_as_dranets(expression: str, kept: bool) -> None:
+def test_filter_keeps_and_drops_devices_as_dranet_does(expression: str, kept: bool) -> None:
     assert filter_devices(expression, [DEVICE]) == ((DEVICE,) if kept else ())
 
 
@@ -71,16 +73,16 @@ def test_the_filter_keeps_and_drops_as_dranets(expression: str, kept: bool) -> N
     ],
     ids=["true", "false", "failure", "other", "none"],
 )
-def test_only_what_is_true_of_a_device_matches_it(expression: str, matches: bool) -> None:
+def test_device_matches_only_if_the_expression_is_true(expression: str, matches: bool) -> None:
     assert matching_devices(expression, [DEVICE]) == ((DEVICE,) if matches else ())
 
 
-def test_what_cannot_be_compiled_matches_nobody() -> None:
+def test_invalid_expression_is_refused_by_matching_devices() -> None:
     with pytest.raises(SelectorError):
         matching_devices("attribute", [])
 
 
-def test_a_filter_tells_true_from_1_also_of_devices_that_are_alike_otherwise() -> None:
+def test_filter_distinguishes_true_from_1_on_otherwise_equal_devices() -> None:
     expression = 'attributes["dra.net/x"].BoolValue'
     flag, number = device(x=True), device(x=1)
     assert flag == number
@@ -88,7 +90,7 @@ def test_a_filter_tells_true_from_1_also_of_devices_that_are_alike_otherwise() -
     assert [filter_devices(expression, [entry]) for entry in (flag, number)] == [(flag,), ()]
 
 
-def test_a_filter_that_cannot_be_compiled_is_refused() -> None:
+def test_filter_that_cannot_be_compiled_is_refused() -> None:
     with pytest.raises(SelectorError):
         filter_devices("attribute", [])
 
@@ -97,7 +99,7 @@ TYPE = 'attributes["dra.net/type"]'
 
 
 @pytest.mark.parametrize(
-    ("expression", "wrong"),
+    ("expression", "problem"),
     [
         (f'{TYPE}.stringValue == "device"', "undefined field 'stringValue'"),
         (f'{TYPE}.string == "device"', "undefined field 'string'"),
@@ -117,14 +119,14 @@ TYPE = 'attributes["dra.net/type"]'
         (f'{TYPE}.IntValues == ["a"]', "no matching overload"),
     ],
 )  # fmt: skip
-def test_what_dranets_compiler_refuses_is_refused_with_the_remedy(
-    expression: str, wrong: str
+def test_expression_that_dranet_refuses_is_refused_with_the_remedy(
+    expression: str, problem: str
 ) -> None:
     with pytest.raises(SelectorError) as caught:
         filter_devices(expression, [])
 
     assert caught.value.expression == expression
-    assert wrong in caught.value.reason
+    assert problem in caught.value.reason
     assert "an attribute has StringValue, IntValue, BoolValue, VersionValue" in caught.value.reason
     assert DEFAULT_FILTER in caught.value.reason
 
@@ -138,19 +140,21 @@ def test_what_dranets_compiler_refuses_is_refused_with_the_remedy(
         ("VersionValue", (Version("0.0.0"), Version("1.2.3"))),
     ],
 )
-def test_has_is_true_of_the_member_that_is_set_only(
+def test_has_is_true_only_for_the_member_that_is_set(
     member: str, values: tuple[AttributeValue, ...]
 ) -> None:
-    asked = f'has(attributes["dra.net/x"].{member})'
+    expression = f'has(attributes["dra.net/x"].{member})'
     others: tuple[AttributeValue, ...] = ("", 0, False, Version("0.0.0"))
 
     for value in values:
-        assert filter_devices(asked, [device(x=value)])
+        assert filter_devices(expression, [device(x=value)])
     for value in others:
-        assert bool(filter_devices(asked, [device(x=value)])) is (type(value) is type(values[0]))
+        assert bool(filter_devices(expression, [device(x=value)])) is (
+            type(value) is type(values[0])
+        )
 
 
-def test_has_of_a_list_is_true_where_one_is_published() -> None:
+def test_has_of_a_list_is_false_for_an_unset_list() -> None:
     assert not filter_devices('has(attributes["dra.net/x"].IntValues)', [device(x=1)])
 
 

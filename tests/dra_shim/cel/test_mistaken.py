@@ -1,5 +1,5 @@
 # ruff: noqa: E501  one case per line reads as a table
-"""Selectors that never match: what is told of them."""
+"""Reports on selectors that never match."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from dra_shim.cel.mistaken import close_to
 
 
 @pytest.mark.parametrize(
-    ("expression", "right"),
+    ("expression", "replacement"),
     [
         ("device.attributes['dra.net/isSriovVf'].BoolValue", 'device.attributes["dra.net"].isSriovVf'),
         ('attributes["dra.net/type"].StringValue == "veth"', 'device.attributes["dra.net"].type'),
@@ -19,10 +19,12 @@ from dra_shim.cel.mistaken import close_to
         ('device.attributes["dra.net"]["mtu"].IntValues[0] > 1', 'device.attributes["dra.net"]["mtu"]'),
     ],
 )  # fmt: skip
-def test_the_language_of_the_filter_is_told_with_the_selector_s(
-    expression: str, right: str
+def test_filter_expression_is_reported_with_its_selector_form(
+    expression: str, replacement: str
 ) -> None:
-    assert filter_language(expression).endswith(f"is in the language of --filter; write {right}")
+    assert filter_language(expression).endswith(
+        f"is in the language of --filter; write {replacement}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_the_language_of_the_filter_is_told_with_the_selector_s(
         'device.capacity["x.y"].memory.isGreaterThan(quantity("1Gi"))',
     ],
 )
-def test_a_selector_is_not_taken_for_a_filter(expression: str) -> None:
+def test_selector_is_not_reported_as_a_filter_expression(expression: str) -> None:
     assert filter_language(expression) == ""
 
 
@@ -54,11 +56,11 @@ def test_a_selector_is_not_taken_for_a_filter(expression: str) -> None:
         ("dra.net/cloudNetwork", ["dra.net has no attribute \"cloudNetwork\"; 'dranet-nri inventory --output json' shows them"]),
     ],
 )  # fmt: skip
-def test_an_attribute_that_no_device_of_ours_has_is_told(name: str, lines: list[str]) -> None:
+def test_unknown_attribute_of_our_devices_is_reported(name: str, lines: list[str]) -> None:
     assert list(unknown_attribute(name)) == lines
 
 
-def test_the_attributes_of_an_expression_are_looked_up() -> None:
+def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> None:
     expression = (
         'device.driver == "dra.net" && has(device.attributes["dra.net"].rdmaDevices)'
         ' && device.capacity["dra.net"].foo.sign() > 0'
@@ -83,7 +85,7 @@ def test_the_attributes_of_an_expression_are_looked_up() -> None:
         ('device.attributes["dra.net"].ifName == false', 'write "false"'),
     ],
 )  # fmt: skip
-def test_a_comparison_with_a_value_of_another_type_is_told(expression: str, line: str) -> None:
+def test_comparison_with_a_value_of_another_type_is_reported(expression: str, line: str) -> None:
     (found,) = wrong_types(expression)
 
     assert line in found
@@ -102,11 +104,11 @@ def test_a_comparison_with_a_value_of_another_type_is_told(expression: str, line
         'device.capacity["dra.net"].bandwidth == quantity("1G")',
     ],
 )
-def test_other_comparisons_are_not_told(expression: str) -> None:
+def test_valid_comparison_is_not_reported(expression: str) -> None:
     assert list(wrong_types(expression)) == []
 
 
-def test_what_a_device_lacks_may_be_misspelt() -> None:
+def test_similar_attribute_name_is_suggested() -> None:
     assert close_to("rdmaa", []) == ' (did you mean "rdma"?)'
     assert close_to("hardwareQueues", ["dra.net/hardwareQueue"]).endswith('"hardwareQueue"?)')
     assert close_to("rdma", []) == "", "a device may lack it"

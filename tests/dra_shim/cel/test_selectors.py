@@ -16,7 +16,7 @@ from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_am
 from dra_shim.resourceapi import Capacity, SliceDevice
 from tests.dra_shim.scheduling.nic_offer import NIC
 
-STORIES = [
+DOCUMENTED = [
     ('device.driver == "dra.net"', True),
     ('device.attributes["resource.kubernetes.io"]["pciBusID"] in '
      '["0001:00:00.0", "0002:00:00.0", "0003:00:00.0", "0008:00:00.0"]', True),
@@ -27,7 +27,7 @@ STORIES = [
     ('device.attributes["dra.net"].rdma == true', True),
     ('device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].index <= 2', False),
 ]  # fmt: skip
-WILD = [
+IN_USE = [
     ('device.attributes["dra.net"].ifName == "eth1"', True),
     ('device.attributes["dra.net"].ifName.startsWith("gpu")', False),
     ('device.attributes["dra.net"].virtual', False),
@@ -44,7 +44,7 @@ SEMANTICS = [
     pytest.param('"x.com" in device.attributes', False, id="unknown-domain-is-not-in-the-map"),
     pytest.param('device.attributes["x.com"].size() == 0', True, id="but-reads-as-an-empty-map"),
     pytest.param("!has(device.attributes['x.com'].id)", True, id="has-of-an-unknown-domain"),
-    pytest.param('"id" in device . attributes [ "x.com" ]', False, id="whatever-the-spacing"),
+    pytest.param('"id" in device . attributes [ "x.com" ]', False, id="spaces-are-ignored"),
     pytest.param('device.attributes[?"x.com"].?id.hasValue()', False, id="optional-as-written"),
     pytest.param('device.attributes[device.driver + "x"].size() == 0 // []', True, id="computed"),
     pytest.param('device.capacity["x.com"].size() == 0', True, id="capacity-too"),
@@ -94,17 +94,17 @@ SEMANTICS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("expression", "expected"), STORIES + WILD)
-def test_selectors_in_use_today_are_understood(expression: str, expected: bool) -> None:
+@pytest.mark.parametrize(("expression", "expected"), DOCUMENTED + IN_USE)
+def test_common_selectors_are_evaluated(expression: str, expected: bool) -> None:
     assert compile_selector(expression).matches(NIC) is expected
 
 
 @pytest.mark.parametrize(("expression", "expected"), SEMANTICS)
-def test_the_environment_is_that_of_kubernetes(expression: str, expected: bool) -> None:
+def test_cel_environment_matches_kubernetes(expression: str, expected: bool) -> None:
     assert compile_selector(expression).matches(NIC) is expected
 
 
-def test_another_drivers_device_files_bare_names_under_that_driver() -> None:
+def test_unqualified_name_of_another_drivers_device_belongs_to_that_driver() -> None:
     gpu = SliceDevice("gpu.nvidia.com", "node", "gpu-0", (("index", 1),))
     selector = compile_selector(
         'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].index < 2'
@@ -114,7 +114,7 @@ def test_another_drivers_device_files_bare_names_under_that_driver() -> None:
     assert not selector.matches(replace(gpu, driver="dra.net"))
 
 
-def test_a_name_with_the_drivers_domain_beats_the_bare_one() -> None:
+def test_qualified_attribute_name_takes_precedence_over_the_unqualified_name() -> None:
     gpu = SliceDevice("g.x", "node", "gpu-0", (("g.x/index", 1), ("index", 2)))
 
     assert compile_selector('device.attributes["g.x"].index == 1').matches(gpu)
@@ -123,7 +123,7 @@ def test_a_name_with_the_drivers_domain_beats_the_bare_one() -> None:
     )
 
 
-def test_capacity_is_a_quantity_under_the_drivers_domain() -> None:
+def test_capacity_is_a_quantity_in_the_drivers_domain() -> None:
     gpu = SliceDevice(
         "g.x", "node", "gpu-0", (), (Capacity("memory", Fraction(80 << 30)),), shared=True
     )  # fmt: skip
@@ -149,7 +149,7 @@ def test_capacity_is_a_quantity_under_the_drivers_domain() -> None:
         ('"x" in device.attributes["a"]', ()),
     ],
 )  # fmt: skip
-def test_the_values_an_expression_looks_at_are_found(
+def test_names_used_by_an_expression_are_found(
     expression: str, names: tuple[tuple[str, str], ...]
 ) -> None:
     assert names_in(expression) == names
@@ -162,7 +162,7 @@ def test_the_values_an_expression_looks_at_are_found(
      pytest.param("9" * 400, "9" * 400, id="400-digits"),
      pytest.param("9" * 400 + ".00000000001", "1e+400", id="400-digits-and-a-rest")],
 )  # fmt: skip
-def test_an_amount_is_shown_as_short_as_it_can_be_exactly(text: str, shown: str) -> None:
+def test_amount_is_shown_in_its_shortest_exact_form(text: str, shown: str) -> None:
     assert show_amount(parse_amount(text)) == shown
 
 
@@ -189,7 +189,7 @@ def test_an_amount_is_shown_as_short_as_it_can_be_exactly(text: str, shown: str)
         ("{'a': 'b'}.compareTo({'a': 'b'}) == 0", "only two quantities"),
     ],
 )  # fmt: skip
-def test_a_selector_that_fails_on_a_device_says_so_and_is_not_a_no(
+def test_selector_that_fails_on_a_device_raises_an_error_with_the_reason(
     expression: str, reason: str
 ) -> None:
     with pytest.raises(SelectorError) as caught:
@@ -212,7 +212,7 @@ def test_a_selector_that_fails_on_a_device_says_so_and_is_not_a_no(
         ("]", "Syntax error"),
     ],
 )  # fmt: skip
-def test_an_expression_that_cannot_be_compiled_is_refused_with_its_place(
+def test_expression_that_cannot_be_compiled_is_refused_with_its_position(
     expression: str, reason: str
 ) -> None:
     with pytest.raises(SelectorError) as caught:
@@ -221,7 +221,7 @@ def test_an_expression_that_cannot_be_compiled_is_refused_with_its_place(
     assert reason in str(caught.value)
 
 
-def test_a_compile_error_without_a_place_keeps_the_librarys_words() -> None:
+def test_compile_error_without_a_position_has_the_reason_of_the_library() -> None:
     with pytest.raises(SelectorError) as caught:
         compile_selector("(" * 3000 + "true" + ")" * 3000)
 
@@ -243,7 +243,7 @@ def test_an_expression_with_a_lone_surrogate_is_refused() -> None:
         compile_selector("true || '\ud800' == ''")
 
 
-def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
+def test_lookup_that_does_not_begin_with_device_is_not_rewritten() -> None:
     assert with_empty_domains("x.device.attributes['a']") == "x.device.attributes['a']"
     assert with_empty_domains("device.attributes['a']") == "device.attributes[?'a'].orValue({})"
 
@@ -260,7 +260,7 @@ def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
         ("from dra_shim.resourceapi import parse_manifests; parse_manifests('')", {"yaml"}),
     ],
 )
-def test_what_is_large_is_loaded_by_those_who_need_it(work: str, loaded: set[str]) -> None:
+def test_large_module_is_imported_only_where_it_is_used(work: str, loaded: set[str]) -> None:
     large = "{'cel_expr_python', 'lightkube', 'yaml'}"
     program = f"import sys; {work}; print(sorted({large} & sys.modules.keys()))"
 
@@ -288,6 +288,6 @@ def str_to_number(amount: object) -> float:
 
 
 @pytest.mark.parametrize("text", ["", "1.2", "01.2.3", "1.2.3-", "1.2.3-01", "a.b.c", "1.2.3+"])
-def test_what_semver_org_forbids_is_no_version(text: str) -> None:
+def test_string_that_semver_org_forbids_is_not_a_version(text: str) -> None:
     with pytest.raises(ValueError, match="not a semantic version"):
         semver(text)

@@ -1,4 +1,4 @@
-"""The records as one transaction: all or none, whoever holds what."""
+"""The allocation records as one transaction, and the devices that they reserve."""
 
 import signal
 import threading
@@ -46,15 +46,15 @@ def device(name: str) -> Device:
 
 
 def allocation(name: str, uid: str, *devices: str, pod: ObjectRef = POD) -> Allocation:
-    given = tuple(AllocatedDevice("nic", "node", device(name)) for name in devices)
-    return Allocation(ObjectRef("default", name, uid), pod, given, "abc", "boot")
+    devices_of_claim = tuple(AllocatedDevice("nic", "node", device(name)) for name in devices)
+    return Allocation(ObjectRef("default", name, uid), pod, devices_of_claim, "abc", "boot")
 
 
 def shares(
     name: str, uid: str, *amounts: tuple[str, int], admin_access: bool = False
 ) -> Allocation:
-    """Return a record of shares, each of so much of the device's capacity x, and 1 of y."""
-    given = (
+    """Return a record of shares, each of the given amount of capacity x, and 1 of y."""
+    devices_of_claim = (
         AllocatedDevice(
             "nic",
             "node",
@@ -65,7 +65,7 @@ def shares(
         )
         for entry, amount in amounts
     )
-    return replace(allocation(name, uid), devices=tuple(given))
+    return replace(allocation(name, uid), devices=tuple(devices_of_claim))
 
 
 class FailingFs(KernelFileSystem):
@@ -85,7 +85,7 @@ def names(state: StatePaths) -> set[str]:
     return {path.name for path in state.allocations.glob("*.json")}
 
 
-def test_several_records_are_written_together(state: StatePaths) -> None:
+def test_several_records_are_written_in_one_transaction(state: StatePaths) -> None:
     with CheckpointTransaction(state) as transaction:
         transaction.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
@@ -93,11 +93,11 @@ def test_several_records_are_written_together(state: StatePaths) -> None:
             "d1": "claim default/a of pod default/train",
             "d2": "claim default/b of pod default/train",
         }
-        assert [name.name for name in transaction.known_devices()] == ["d1", "d2"]
+        assert [name.name for name in transaction.recorded_devices()] == ["d1", "d2"]
     assert names(state) == {"u1.json", "u2.json"}
 
 
-def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: StatePaths) -> None:
+def test_failed_write_of_several_records_leaves_the_state_unchanged(state: StatePaths) -> None:
     old = allocation("a", "u1", "d1")
     with CheckpointTransaction(state) as transaction:
         transaction.record([old])
@@ -136,7 +136,7 @@ def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: StatePaths) 
     ],
     ids=["record", "forget"],
 )
-def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
+def test_unwritable_state_directory_is_reported_with_the_remedy(
     state: StatePaths,
     error: OSError,
     why: str,
@@ -158,7 +158,9 @@ def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
     assert caught.value.errno == error.errno
 
 
-def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: StatePaths) -> None:
+def test_released_claim_is_refused_to_others_until_its_devices_are_on_the_host(
+    state: StatePaths,
+) -> None:
     claim, other = ObjectRef("default", "a", "u1"), ObjectRef("default", "next", "p2")
     attached = AttachedDevice("nic", allocation("a", "u1", "d1").devices[0].device)
     there = NetnsId("/run/netns/x", 1, 2)
@@ -176,7 +178,7 @@ def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: Sta
             assert transaction.recorded(claim, other) is None
 
 
-def test_a_changed_record_is_put_back_when_a_later_one_fails(state: StatePaths) -> None:
+def test_changed_record_is_restored_when_a_later_record_fails(state: StatePaths) -> None:
     old = allocation("a", "u1", "d1")
     with CheckpointTransaction(state) as transaction:
         transaction.record([old])
@@ -189,7 +191,7 @@ def test_a_changed_record_is_put_back_when_a_later_one_fails(state: StatePaths) 
         assert transaction.by_uid("u2") == ()
 
 
-def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
+def test_signal_is_handled_after_all_records_are_written(state: StatePaths) -> None:
     class Interrupting(KernelFileSystem):
         def replace(self, source: Path, target: Path) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
@@ -202,7 +204,7 @@ def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
         assert {record.claim.uid for record in transaction.of_pod("p1")} == {"u1", "u2"}
 
 
-def test_the_same_pod_finds_its_record_by_uid_or_name(state: StatePaths) -> None:
+def test_record_of_a_pod_is_found_by_claim_uid_or_name(state: StatePaths) -> None:
     record = allocation("a", "u1", "d1")
     with CheckpointTransaction(state) as transaction:
         transaction.record([allocation("z", "u0", "d0"), record])
@@ -222,7 +224,7 @@ def test_the_same_pod_finds_its_record_by_uid_or_name(state: StatePaths) -> None
     ],
     ids=["another-pod", "another-pod-by-name", "a-namesake"],
 )
-def test_a_claim_that_is_anothers_is_refused_with_the_holder(
+def test_claim_held_by_another_pod_is_refused_with_the_holder(
     state: StatePaths, claim: ObjectRef, pod: ObjectRef, expected: str
 ) -> None:
     with CheckpointTransaction(state) as transaction:
@@ -234,7 +236,7 @@ def test_a_claim_that_is_anothers_is_refused_with_the_holder(
     assert expected in str(caught.value)
 
 
-def test_a_newer_record_refuses_its_own_claim_only(state: StatePaths) -> None:
+def test_record_of_a_newer_version_refuses_only_its_own_claim(state: StatePaths) -> None:
     state.allocations.mkdir(parents=True)
     (state.allocations / "u1.json").write_text('{"version":99}')
 
@@ -248,7 +250,9 @@ def test_a_newer_record_refuses_its_own_claim_only(state: StatePaths) -> None:
     assert damage.broken.in_the_way
 
 
-def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: StatePaths) -> None:
+def test_corrupt_record_is_quarantined_and_its_claim_can_be_allocated_again(
+    state: StatePaths,
+) -> None:
     state.allocations.mkdir(parents=True)
     (state.allocations / "u1.json").write_text("{")
 
@@ -261,7 +265,7 @@ def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: Sta
     assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
 
 
-def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(
+def test_admin_access_result_neither_reserves_its_device_nor_keeps_its_facts(
     state: StatePaths,
 ) -> None:
     watching = replace(
@@ -272,11 +276,13 @@ def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(
         transaction.record([watching])
 
         assert transaction.in_use().whole == {}
-        assert transaction.known_devices() == ()
+        assert transaction.recorded_devices() == ()
     assert observe(state) == ((), DeviceUsage())
 
 
-def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: StatePaths) -> None:
+def test_consumed_capacity_is_the_sum_of_all_shares_but_the_excluded_ones(
+    state: StatePaths,
+) -> None:
     ours, theirs = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
     older = shares("older", "u4", ("d3", 1))
     with CheckpointTransaction(state) as transaction:
@@ -286,12 +292,12 @@ def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: St
         transaction.record([shares("look", "u3", ("d1", 50), admin_access=True)])
         transaction.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
 
-        everybodys = transaction.in_use().consumed
-        without_ours = transaction.in_use((ours, POD)).consumed
+        consumed_by_all = transaction.in_use().consumed
+        consumed_by_others = transaction.in_use((ours, POD)).consumed
 
-    assert everybodys == {"d1": {"x": 50, "y": 2}, "d2": {"x": 3, "y": 1}, "d3": {}}
-    assert without_ours == {"d1": {"x": 30, "y": 1}, "d3": {}}
-    assert observe(state)[1].consumed == everybodys
+    assert consumed_by_all == {"d1": {"x": 50, "y": 2}, "d2": {"x": 3, "y": 1}, "d3": {}}
+    assert consumed_by_others == {"d1": {"x": 30, "y": 1}, "d3": {}}
+    assert observe(state)[1].consumed == consumed_by_all
     counted_elsewhere = observe(state, {str(theirs)})[1]
     assert counted_elsewhere.consumed["d1"] == {"x": 20, "y": 1}
     assert counted_elsewhere.shares.keys() == {"d1", "d2", "d3"}
@@ -316,11 +322,11 @@ BACK = replace(TOUCHED, home=True)
         (Phase.HOME, BACK, False),
     ],
     ids=[
-        "will be moved", "in use where it is", "in the pod", "on its way home", "just back",
-        "refused before anything was done", "the undo failed", "undone", "given back",
+        "attach begins", "attached and not moved", "in the pod", "detach begins", "just restored",
+        "refused before the first operation", "undo failed", "undone", "detached",
     ],
 )  # fmt: skip
-def test_a_device_the_plugin_has_not_brought_home_is_in_use(
+def test_device_that_is_not_restored_on_the_host_is_in_use(
     state: StatePaths, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     claim = ObjectRef("default", "a", "u1")
@@ -335,7 +341,7 @@ def test_a_device_the_plugin_has_not_brought_home_is_in_use(
     assert used == ({"d1": holder} if held else {})
 
 
-def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: StatePaths) -> None:
+def test_lock_is_released_if_the_records_cannot_be_opened(state: StatePaths) -> None:
     state.directory.mkdir(parents=True)
     state.allocations.write_text("not a directory")
     transaction = CheckpointTransaction(state)
@@ -353,7 +359,7 @@ def watches() -> int:
     return sum("inotify" in str(link) for link in links)
 
 
-def test_a_ledger_that_is_kept_stays_open_between_transactions(state: StatePaths) -> None:
+def test_kept_transaction_stays_open_between_uses(state: StatePaths) -> None:
     before = watches()
     with CheckpointTransaction(state):
         pass

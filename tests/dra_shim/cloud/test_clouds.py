@@ -1,4 +1,4 @@
-"""What each cloud says of devices, by metadata as recorded; no server."""
+"""Device facts of each cloud, from recorded metadata without a server."""
 
 import asyncio
 import json
@@ -78,25 +78,25 @@ def test_gce_describes_a_nic_by_its_mac() -> None:
     }
 
 
-def test_gce_gives_other_devices_what_holds_for_the_machine() -> None:
+def test_gce_gives_other_devices_the_attributes_of_the_machine() -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/attributes/physical_host": "/b1/s2"}
 
     assert attributes(GCE, answers, BARE) == {"gce.dra.net/machineType": "a3-highgpu-8g"}
 
 
-def test_gce_says_nothing_of_a_nic_whose_network_cannot_be_read() -> None:
+def test_gce_gives_no_attributes_to_a_nic_with_an_invalid_network() -> None:
     assert attributes(GCE, GCE_ANSWERS, OTHER) == {}
 
 
 @pytest.mark.parametrize("listed", [{}, [{"mac": MAC, "network": f"projects/{2**63}/networks/n"}]])
-def test_gce_takes_any_json(listed: object) -> None:
+def test_gce_interface_list_of_unexpected_shape_is_ignored(listed: object) -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}
     expected = {} if listed else attributes(GCE, GCE_ANSWERS, BARE)
 
     assert attributes(GCE, answers, NIC) == expected
 
 
-def test_a_nic_of_gce_may_have_no_aliases() -> None:
+def test_gce_nic_without_aliases_has_no_alias_attribute() -> None:
     listed = [{"mac": MAC, "network": "projects/1/networks/n"}]
 
     given = attributes(GCE, GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}, NIC)
@@ -105,7 +105,7 @@ def test_a_nic_of_gce_may_have_no_aliases() -> None:
     assert "gce.dra.net/ipAliases" not in given
 
 
-def test_metadata_that_is_no_json_is_an_error() -> None:
+def test_invalid_json_in_metadata_is_an_error() -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": "<html>"}
 
     with pytest.raises(CloudError, match=r"GCE metadata: .*valid JSON: '<html>'"):
@@ -141,7 +141,9 @@ def test_efa_devices_of_one_group_have_one_identifier() -> None:
         ("p5.48xlarge", "0000:c9:00.0", "efa"),
     ],
 )
-def test_other_devices_and_machines_have_no_group(kind: str, pci: str, driver: str) -> None:
+def test_aws_device_group_is_absent_for_other_devices_and_machines(
+    kind: str, pci: str, driver: str
+) -> None:
     assert aws(kind, pci, driver) == {}
 
 
@@ -166,7 +168,7 @@ AZURE_ANSWERS: dict[str, object] = {
 }
 
 
-def test_azure_routes_what_comes_from_the_subnet_of_a_nic() -> None:
+def test_azure_nic_has_a_rule_and_a_route_for_its_subnet() -> None:
     found = facts(AZURE, AZURE_ANSWERS, NIC)
 
     assert dict(found.attributes) == {
@@ -181,7 +183,7 @@ def test_azure_routes_what_comes_from_the_subnet_of_a_nic() -> None:
 
 
 @pytest.mark.parametrize("mac", ["02:00:00:00:00:09", "02:00:00:00:00:77", ""])
-def test_azure_gives_other_devices_what_holds_for_the_machine(mac: str) -> None:
+def test_azure_gives_other_devices_the_attributes_of_the_machine(mac: str) -> None:
     found = facts(AZURE, AZURE_ANSWERS, ProviderDeviceId("d", mac=mac))
 
     assert [name for name, _ in found.attributes] == [
@@ -191,7 +193,7 @@ def test_azure_gives_other_devices_what_holds_for_the_machine(mac: str) -> None:
     assert found.parameters == {}
 
 
-def test_a_subnet_of_one_address_has_no_gateway() -> None:
+def test_azure_subnet_of_one_address_has_no_gateway() -> None:
     subnet = {"subnet": [{"address": "10.0.0.4", "prefix": "32"}]}
     network = {"interface": [{"macAddress": "020000000001", "ipv4": subnet}]}
 
@@ -202,7 +204,7 @@ def test_a_subnet_of_one_address_has_no_gateway() -> None:
 # --------------------------------------------------------------------------- Oracle, Alibaba
 
 
-def test_oke_shortens_ocids_to_what_tells_them_apart() -> None:
+def test_oke_ocids_are_shortened_to_their_unique_part() -> None:
     host = {
         "rackId": "r1",
         "networkBlockId": "ocid1.block.x",
@@ -221,7 +223,7 @@ def test_oke_shortens_ocids_to_what_tells_them_apart() -> None:
     }
 
 
-def test_oke_without_a_topology_has_block_and_rack() -> None:
+def test_oke_without_topology_data_has_block_and_rack() -> None:
     host = {"rackId": "r1", "networkBlockId": "ocid1.block.x"}
 
     assert attributes(OKE, {"/opc/v2/host/": host}, NIC) == {
@@ -246,7 +248,7 @@ def test_alibaba_marks_elastic_rdma() -> None:
 # --------------------------------------------------------------------------- CoreWeave
 
 
-def test_coreweave_has_its_facts_in_the_nodes_labels() -> None:
+def test_coreweave_facts_are_read_from_node_labels() -> None:
     labels = {
         "backend.coreweave.cloud/fabric": "f1",
         "node.coreweave.cloud/rack": "r1",
@@ -280,7 +282,7 @@ def test_a_device_is_known_by_what_clouds_know_it_by() -> None:
     assert found == ProviderDeviceId("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0", "gve")
 
 
-def test_a_cloud_adds_attributes_and_replaces_none() -> None:
+def test_cloud_adds_attributes_and_replaces_none() -> None:
     given = DeviceFacts(
         (("x.io/a", "x" * 90), ("dra.net/ifName", "evil"), ("x.io/v", Version("1")))
     )
@@ -290,7 +292,7 @@ def test_a_cloud_adds_attributes_and_replaces_none() -> None:
     assert named == {"dra.net/ifName": "eth1", "x.io/a": "x" * 64, "x.io/v": Version("1")}
 
 
-def test_a_device_keeps_its_own_attributes_where_a_cloud_has_too_many() -> None:
+def test_device_keeps_its_own_attributes_if_a_cloud_gives_too_many() -> None:
     own = tuple((f"dra.net/a{index:02}", index) for index in range(30))
     given = DeviceFacts(tuple((f"x.io/b{index:02}", index) for index in range(5)))
 

@@ -1,4 +1,4 @@
-"""Clouds by servers on the loopback: which one this is, what it is asked, and when it is away."""
+"""Cloud detection and metadata requests, against servers on the loopback."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _GCE = "/computeMetadata/v1/instance"
 
 
 def gce() -> Script:
-    """Return a server that answers as Google's, with its header only."""
+    """Return a server that answers as Google's does, only to requests with its header."""
     paths = {
         f"{_GCE}/machine-type": Reply("projects/1/machineTypes/a3"),
         f"{_GCE}/network-interfaces/?recursive=true&alt=json": Reply([]),
@@ -38,7 +38,7 @@ def gce() -> Script:
 
 
 def aws() -> Script:
-    """Return a server that answers as Amazon's, with a token of its own only."""
+    """Return a server that answers as Amazon's does, only to requests with its own token."""
     path = "/latest/dynamic/instance-identity/document"
     return Script(
         {
@@ -80,7 +80,7 @@ def firmware(sysfs: Path, name: str, text: str) -> Path:
         ("sys_vendor", "Alibaba Cloud", "ALIBABA"),
     ],
 )
-def test_a_cloud_is_detected_by_the_firmware(
+def test_cloud_is_detected_from_the_firmware(
     tmp_path: Path, file: str, text: str, name: str
 ) -> None:
     provider = asyncio.run(Detection(machine(firmware(tmp_path, file, text))).provider())
@@ -89,7 +89,7 @@ def test_a_cloud_is_detected_by_the_firmware(
     assert provider.name == name
 
 
-def test_a_machine_of_no_cloud_sends_no_request(tmp_path: Path) -> None:
+def test_machine_outside_a_cloud_sends_no_request(tmp_path: Path) -> None:
     script = Script()
     with served(script) as url:
         servers = dict.fromkeys(HINTS, url)
@@ -109,7 +109,7 @@ def test_coreweave_is_detected_by_a_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("hint", "name"), [("gce", "GCE"), ("cks", "CKS"), ("None", "")])
-def test_a_hint_decides_alone(tmp_path: Path, hint: str, name: str) -> None:
+def test_hint_overrides_detection(tmp_path: Path, hint: str, name: str) -> None:
     sysfs = firmware(tmp_path, "sys_vendor", "Amazon EC2")
 
     found = asyncio.run(Detection(machine(sysfs), parse_hint(hint)).provider())
@@ -117,7 +117,7 @@ def test_a_hint_decides_alone(tmp_path: Path, hint: str, name: str) -> None:
     assert (found.name if found else "") == name
 
 
-def test_a_hint_of_no_cloud_is_refused() -> None:
+def test_unknown_hint_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="'GKE': must be one of GCE, AWS, AZURE"):
         parse_hint("GKE")
 
@@ -133,19 +133,19 @@ def described(provider: MetadataProvider) -> dict[str, object]:
     return asyncio.run(ask())
 
 
-def test_gce_is_asked_with_its_header() -> None:
+def test_gce_request_has_the_metadata_header() -> None:
     with served(gce()) as url:
         assert described(MetadataProvider(GCE, url)) == {"gce.dra.net/machineType": "a3"}
 
 
-def test_aws_is_asked_with_a_token() -> None:
+def test_aws_request_has_a_token() -> None:
     with served(aws()) as url:
         found = described(MetadataProvider(AWS, url))
 
     assert found["resource.aws.com/devicegroup1_id"] == "0000:c9:00.0"
 
 
-def test_an_answer_is_asked_for_again_when_it_is_old() -> None:
+def test_metadata_is_requested_again_after_the_cache_expires() -> None:
     now = [0.0]
     script = gce()
     with served(script) as url:
@@ -167,7 +167,7 @@ def test_an_answer_is_asked_for_again_when_it_is_old() -> None:
         (Reply("x" * (MAX_ANSWER + 1)), "answered more than"),
     ],
 )
-def test_a_wrong_answer_is_an_error_with_the_path(reply: Reply, reason: str) -> None:
+def test_invalid_answer_is_an_error_with_the_path(reply: Reply, reason: str) -> None:
     script = gce()
     script.replies[f"GET {_GCE}/machine-type"] = reply
     with served(script) as url, pytest.raises(CloudError) as raised:
@@ -176,7 +176,7 @@ def test_a_wrong_answer_is_an_error_with_the_path(reply: Reply, reason: str) -> 
     assert f"GCE metadata {_GCE}/machine-type: {reason}" in str(raised.value)
 
 
-def test_a_server_that_is_away_is_an_error() -> None:
+def test_unreachable_metadata_server_is_an_error() -> None:
     with served(gce()) as url:
         pass
 
@@ -187,7 +187,7 @@ def test_a_server_that_is_away_is_an_error() -> None:
 # --------------------------------------------------------------------------- the directory
 
 
-def test_devices_have_the_facts_before_they_are_published_first() -> None:
+def test_devices_have_cloud_facts_before_their_first_publication() -> None:
     notices: list[CloudNotice] = []
     changes: list[None] = []
 
@@ -210,7 +210,7 @@ def test_devices_have_the_facts_before_they_are_published_first() -> None:
     assert changes
 
 
-def test_without_a_provider_nothing_is_waited_for() -> None:
+def test_update_does_not_wait_without_a_provider() -> None:
     async def scene() -> bool:
         async def choose() -> None:
             return None
@@ -226,7 +226,7 @@ def test_without_a_provider_nothing_is_waited_for() -> None:
     assert not asyncio.run(asyncio.wait_for(scene(), 4))
 
 
-def test_the_last_answer_counts_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     notices: list[CloudNotice] = []
     monkeypatch.setattr("dra_shim.cloud.directory.AGAIN_S", 0.01)
     failed = asyncio.Event()

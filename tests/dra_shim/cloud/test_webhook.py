@@ -1,4 +1,4 @@
-"""The webhook against servers that are right, slow, dead and wrong."""
+"""The webhook client against correct, slow, unreachable and faulty servers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,22 +35,22 @@ ATTRIBUTES = {
 }
 
 
-def asked(url: str, work: Callable[[Webhook], Awaitable[T]], answer_s: float = 10.0) -> T:
-    async def ask() -> T:
+def call(url: str, work: Callable[[Webhook], Awaitable[T]], answer_s: float = 10.0) -> T:
+    async def run() -> T:
         webhook = Webhook(url, answer_s=answer_s)
         try:
             return await work(webhook)
         finally:
             await webhook.close()
 
-    return asyncio.run(ask())
+    return asyncio.run(run())
 
 
 # --------------------------------------------------------------------------- right
 
 
 @pytest.mark.parametrize("unix", [False, True], ids=["http", "unix"])
-def test_a_device_has_attributes_and_parameters(tmp_path: Path, unix: bool) -> None:  # noqa: FBT001
+def test_webhook_gives_attributes_and_parameters_of_a_device(tmp_path: Path, unix: bool) -> None:  # noqa: FBT001
     script = Script(
         {
             "POST /GetDeviceAttributes": Reply(ATTRIBUTES),
@@ -58,7 +58,7 @@ def test_a_device_has_attributes_and_parameters(tmp_path: Path, unix: bool) -> N
         }
     )
     with served(script, tmp_path / "s" if unix else None) as url:
-        facts = asked(url, lambda webhook: webhook.facts(NIC))
+        facts = call(url, lambda webhook: webhook.facts(NIC))
 
     assert facts == DeviceFacts(
         (("x.io/rail", "r1"), ("x.io/slot", 3), ("x.io/fast", True), ("x.io/fw", Version("1.2.3"))),
@@ -68,14 +68,14 @@ def test_a_device_has_attributes_and_parameters(tmp_path: Path, unix: bool) -> N
     assert script.bodies("/GetDeviceConfig") == [NAMED]
 
 
-def test_a_profile_is_asked_for_in_both_shapes_of_dranet() -> None:
+def test_profile_request_has_the_fields_of_both_dranet_versions() -> None:
     document = {"metadata": {"name": "nics", "uid": "u1"}}
     config = {"profile": "fast", "interface": {"mtu": 1500}}
     script = Script(
         {"POST /GetProfileConfig": Reply({"interface": {"addresses": ["10.0.0.1/24"]}})}
     )
     with served(script) as url:
-        given = asked(url, lambda webhook: webhook.profile(NIC, document, "u1", config))
+        given = call(url, lambda webhook: webhook.profile(NIC, document, "u1", config))
 
     assert given == {"interface": {"addresses": ["10.0.0.1/24"]}}
     assert script.bodies("/GetProfileConfig") == [
@@ -84,51 +84,51 @@ def test_a_profile_is_asked_for_in_both_shapes_of_dranet() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "ok", "null"])
-def test_a_release_ignores_what_is_answered(body: str) -> None:
+def test_release_ignores_the_body_of_the_answer(body: str) -> None:
     script = Script({"POST /ReleaseProfileConfig": Reply(body)})
     with served(script) as url:
-        asked(url, lambda webhook: webhook.release(NIC, CLAIM, {"profile": "fast"}))
+        call(url, lambda webhook: webhook.release(NIC, CLAIM, {"profile": "fast"}))
 
     assert script.bodies("/ReleaseProfileConfig") == [
         {"device": NAMED, "claim_uid": "u1", "config": {"profile": "fast"}}
     ]
 
 
-def test_capabilities_that_are_not_there_are_missing() -> None:
+def test_capability_that_is_not_reported_is_false() -> None:
     with served(Script({"GET /health": Reply({"cloudProvider": True})})) as url:
-        assert asked(url, Webhook.capabilities) == Capabilities(cloud=True, profiles=False)
+        assert call(url, Webhook.capabilities) == Capabilities(cloud=True, profiles=False)
 
 
 # --------------------------------------------------------------------------- slow, dead, wrong
 
 
-def test_a_slow_server_has_as_long_as_it_has() -> None:
+def test_request_to_a_slow_server_ends_at_the_deadline() -> None:
     script = Script(dict(HEALTHY))
     script.stalled.set()
     with served(script) as url, pytest.raises(CloudError, match="/health: no answer in time"):
-        asked(url, Webhook.capabilities, answer_s=0.2)
+        call(url, Webhook.capabilities, answer_s=0.2)
 
     assert script.paths() == ["/health"]
 
 
-def test_an_answer_without_an_end_has_the_same_time() -> None:
+def test_endless_answer_ends_at_the_deadline() -> None:
     script = Script(dict(HEALTHY))
     script.dripping.set()
     with served(script) as url, pytest.raises(CloudError, match="/health: no answer in time"):
-        asked(url, Webhook.capabilities, answer_s=0.3)
+        call(url, Webhook.capabilities, answer_s=0.3)
 
 
-def test_a_dead_server_is_an_error() -> None:
+def test_unreachable_webhook_is_an_error() -> None:
     with served(Script()) as url:
         pass
 
     with pytest.raises(CloudError, match=f"webhook {url} /health"):
-        asked(url, Webhook.capabilities)
+        call(url, Webhook.capabilities)
 
 
-def test_a_socket_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_webhook_socket_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CloudError, match="/health"):
-        asked(f"unix://{tmp_path}/none", Webhook.capabilities)
+        call(f"unix://{tmp_path}/none", Webhook.capabilities)
 
 
 @pytest.mark.parametrize(
@@ -140,18 +140,18 @@ def test_a_socket_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         (Reply("x" * (MAX_ANSWER + 1)), "answered more than"),
     ],
 )
-def test_a_wrong_answer_is_an_error_that_may_pass(reply: Reply, reason: str) -> None:
+def test_invalid_answer_is_a_temporary_error(reply: Reply, reason: str) -> None:
     script = Script({"POST /GetProfileConfig": reply})
     with served(script) as url, pytest.raises(CloudError, match=reason) as raised:
-        asked(url, lambda webhook: webhook.profile(NIC, {}, "u1", {}))
+        call(url, lambda webhook: webhook.profile(NIC, {}, "u1", {}))
 
     assert not isinstance(raised.value, DeniedError)
 
 
-def test_a_denial_is_told_with_the_servers_words() -> None:
+def test_denial_has_the_message_of_the_server() -> None:
     script = Script({"POST /GetProfileConfig": Reply("no such profile", 404)})
     with served(script) as url, pytest.raises(DeniedError, match="answered 404: no such profile"):
-        asked(url, lambda webhook: webhook.profile(NIC, {}, "u1", {}))
+        call(url, lambda webhook: webhook.profile(NIC, {}, "u1", {}))
 
 
 @pytest.mark.parametrize(
@@ -164,18 +164,18 @@ def test_a_denial_is_told_with_the_servers_words() -> None:
         ("x.io/rail", {"string": 3}),
     ],
 )
-def test_an_attribute_that_is_none_is_named(attribute: tuple[str, object]) -> None:
+def test_invalid_attribute_is_named_in_the_error(attribute: tuple[str, object]) -> None:
     script = Script(
         {"POST /GetDeviceAttributes": Reply(dict([attribute])), "POST /GetDeviceConfig": Reply({})}
     )
     with served(script) as url, pytest.raises(CloudError, match=f"attribute '?{attribute[0]}"):
-        asked(url, lambda webhook: webhook.facts(NIC))
+        call(url, lambda webhook: webhook.facts(NIC))
 
 
 # --------------------------------------------------------------------------- as a provider
 
 
-def test_one_device_that_fails_does_not_hide_the_others() -> None:
+def test_failed_device_does_not_hide_other_devices() -> None:
     other = ProviderDeviceId("pci-0000-00-06-0", "eth2")
     script = Script(
         HEALTHY
@@ -191,26 +191,26 @@ def test_one_device_that_fails_does_not_hide_the_others() -> None:
         assert "device pci-0000-00-06-0: webhook" in found.failure
 
     with served(script) as url:
-        asked(url, scene)
+        call(url, scene)
 
     assert script.paths().count("/GetDeviceAttributes") == 2
 
 
-def test_a_webhook_for_profiles_alone_is_not_asked_about_devices() -> None:
+def test_webhook_for_profiles_only_receives_no_device_requests() -> None:
     script = Script({"GET /health": Reply({"profileProvider": True})})
     with served(script) as url:
-        found = asked(url, lambda webhook: WebhookProvider(webhook).describe([NIC]))
+        found = call(url, lambda webhook: WebhookProvider(webhook).describe([NIC]))
 
     assert found.facts == {NIC: DeviceFacts()}
     assert script.paths() == ["/health"]
 
 
 @pytest.mark.parametrize("text", ["", "http://127.0.0.1:8080", "https://h/x", "unix:///run/w.sock"])
-def test_urls_of_a_webhook(text: str) -> None:
+def test_webhook_url_is_accepted(text: str) -> None:
     assert parse_url(text) == text
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:8080", "ftp://h", "unix://", "http://", "http://[x"])
-def test_what_is_no_url_of_a_webhook_is_refused(text: str) -> None:
+def test_invalid_webhook_url_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError):
         parse_url(text)

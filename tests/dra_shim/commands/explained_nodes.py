@@ -1,4 +1,4 @@
-"""Two nodes with GPUs and NICs as slices, for what `explain` says of them.
+"""Two nodes with GPUs and NICs as slices, as input of `explain`.
 
 Addresses: ND H100 v5 has GPUs 0001, 0002, 0003, 0008 and NICs 0101 to 0104 on NUMA node 0, GPUs
 0009 to 000c and NICs 0105 to 0108 on node 1, each alone in its PCI domain. A4 has eight GPUs and

@@ -96,7 +96,7 @@ class Shim:
 
 
 def command(*arguments: str) -> tuple[str, ...]:
-    """Return the command of a child process, for a test of what only a process has."""
+    """Return the command of a child process, for a test that needs a process of its own."""
     return (sys.executable, "-m", "dra_shim", *arguments)
 
 

@@ -1,4 +1,4 @@
-"""`dra-shim allocate` as people run it: files, records, exit codes, one line for each error."""
+"""`dra-shim allocate` from the command line: files, records, exit codes, errors."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ def shim(tmp_path: Path) -> Shim:
     return Shim(tmp_path)
 
 
-def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -> None:
+def test_claim_is_allocated_and_recorded_and_its_cdi_ids_are_printed(shim: Shim) -> None:
     done = shim.allocate("--pod-name", "default/train", "--container", "main=fast/nics",
                          "--output", "json")  # fmt: skip
 
@@ -62,11 +62,11 @@ def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -
 NAMED = CLAIM.replace("{mtu: 4000}", "{name: net1}")
 
 
-def test_one_name_for_several_devices_is_refused_and_explained(shim: Shim) -> None:
+def test_interface_name_for_several_devices_is_refused_and_explained(shim: Shim) -> None:
     shim.write("named.yaml", NAMED)
 
     done = shim.allocate(claim="named.yaml")
-    told = shim.run(
+    explained = shim.run(
         "explain", "--claim", "named.yaml", "--class", "class.yaml",
         "--inventory", "inventory.json", "--state-dir", "state", "--run-dir", "run",
     )  # fmt: skip
@@ -74,13 +74,13 @@ def test_one_name_for_several_devices_is_refused_and_explained(shim: Shim) -> No
     line = 'interface.name: "net1": is for device pci-0000-02-00-0 of claim default/fast and'
     assert done.returncode == 1
     assert line in done.stderr
-    assert told.returncode == 1
-    assert line in told.stdout
+    assert explained.returncode == 1
+    assert line in explained.stdout
     with shim.records() as reader:
         assert reader.records() == ()
 
 
-def test_one_name_for_two_claims_of_a_pod_is_refused_whenever_they_come(shim: Shim) -> None:
+def test_interface_name_used_by_two_claims_of_a_pod_is_refused(shim: Shim) -> None:
     one = NAMED.replace("count: 2", "count: 1")
     shim.write("one.yaml", one)
     shim.write("two.yaml", one.replace("name: fast", "name: slow"))
@@ -107,7 +107,7 @@ def test_the_table_shows_a_row_for_each_device(shim: Shim) -> None:
     ]
 
 
-def test_the_same_claim_for_the_same_pod_gives_the_same_answer(shim: Shim) -> None:
+def test_repeated_allocation_for_the_same_pod_gives_the_same_output(shim: Shim) -> None:
     first = shim.allocate("--container", "main=fast")
     again = shim.allocate("--container", "main=fast")
     changed = shim.allocate("--container", "other=fast")
@@ -120,7 +120,7 @@ def test_the_same_claim_for_the_same_pod_gives_the_same_answer(shim: Shim) -> No
     assert "its containers are as recorded; to change them: dra-shim release" in changed.stderr
 
 
-def test_a_record_of_another_boot_keeps_its_devices_and_its_id(shim: Shim) -> None:
+def test_record_of_an_earlier_boot_keeps_its_devices_and_its_nonce(shim: Shim) -> None:
     shim.allocate("--container", "main=fast")
     (path,) = (shim.home / "state/allocations").glob("*.json")
     with shim.records() as reader:
@@ -136,7 +136,7 @@ def test_a_record_of_another_boot_keeps_its_devices_and_its_id(shim: Shim) -> No
     assert after.nonce == before.nonce
 
 
-def test_admin_access_is_recorded_and_takes_no_device_from_its_holder(shim: Shim) -> None:
+def test_admin_access_is_recorded_and_does_not_reserve_the_device(shim: Shim) -> None:
     shim.allocate("--container", "main=fast")
     constraints = "    constraints:\n    - matchAttribute: resource.kubernetes.io/numaNode\n"
     everything = "deviceClassName: dranet, adminAccess: true, allocationMode: All"
@@ -157,7 +157,7 @@ def test_admin_access_is_recorded_and_takes_no_device_from_its_holder(shim: Shim
     assert not record.devices[0].share_id
 
 
-def test_another_pod_on_the_same_claim_is_refused_with_the_holder(shim: Shim) -> None:
+def test_claim_held_by_another_pod_is_refused_with_the_holder(shim: Shim) -> None:
     shim.allocate("--pod-name", "default/train")
 
     done = shim.allocate(pod="p2")
@@ -167,7 +167,9 @@ def test_another_pod_on_the_same_claim_is_refused_with_the_holder(shim: Shim) ->
     assert line.startswith("claim default/fast: held by pod default/train (UID p1); dra-shim ")
 
 
-def test_a_device_in_use_is_not_given_and_each_devices_reason_is_told(shim: Shim) -> None:
+def test_device_in_use_is_not_allocated_and_the_reason_of_each_device_is_printed(
+    shim: Shim,
+) -> None:
     shim.allocate("--container", "main=fast", "--pod-name", "default/train")
     shim.write("slow.yaml", CLAIM.replace("fast", "slow"))
 
@@ -185,7 +187,7 @@ def test_a_device_in_use_is_not_given_and_each_devices_reason_is_told(shim: Shim
     ]
 
 
-def test_several_claims_are_met_together_or_not_at_all(shim: Shim) -> None:
+def test_several_claims_are_allocated_together_or_not_at_all(shim: Shim) -> None:
     shim.write("both.yaml", f"{CLAIM}---{TEMPLATE}---{TEMPLATE.replace('one', 'two')}")
 
     refused = shim.allocate(claim="both.yaml")
@@ -208,7 +210,7 @@ def test_several_claims_are_met_together_or_not_at_all(shim: Shim) -> None:
     assert found["train-one"].devices[0].device.name == "pci-0000-01-00-0"
 
 
-def test_devices_get_addresses_of_the_range_that_no_pod_has(shim: Shim) -> None:
+def test_devices_get_free_addresses_of_the_range(shim: Shim) -> None:
     ranged = CLAIM.replace("{mtu: 4000}", "{addresses: [10.9.1.16-10.9.1.18/24]}")
     shim.write("claim.yaml", ranged)
     shim.write("other.yaml", ranged.replace("name: fast", "name: slow").replace("count: 2", ""))
@@ -229,7 +231,7 @@ def test_devices_get_addresses_of_the_range_that_no_pod_has(shim: Shim) -> None:
     }
 
 
-def test_a_range_that_is_used_up_records_nothing(shim: Shim) -> None:
+def test_claim_is_not_recorded_if_its_address_range_is_exhausted(shim: Shim) -> None:
     shim.write("claim.yaml", CLAIM.replace("{mtu: 4000}", "{addresses: [10.9.1.1-10.9.1.1/24]}"))
 
     done = shim.allocate()
@@ -240,7 +242,7 @@ def test_a_range_that_is_used_up_records_nothing(shim: Shim) -> None:
         assert list(reader.records()) == []
 
 
-def test_a_claim_that_no_container_lists_is_allocated_with_a_warning(shim: Shim) -> None:
+def test_claim_that_no_container_lists_is_allocated_with_a_warning(shim: Shim) -> None:
     done = shim.allocate()
 
     assert done.returncode == 0
@@ -265,7 +267,7 @@ def test_a_request_that_no_container_lists_is_allocated_with_a_warning(
     assert ("ClaimNotGated: claim default/fast: " in done.stderr) is warned
 
 
-def test_the_claim_may_come_from_standard_input_and_the_class_from_its_file(shim: Shim) -> None:
+def test_claim_and_class_are_read_from_standard_input(shim: Shim) -> None:
     done = shim.run(
         "allocate", "--claim", "-", "--pod", "p1", "--inventory", "inventory.json",
         "--state-dir", "state", "--run-dir", "run", "--container", "main=fast",
@@ -288,7 +290,7 @@ def test_the_claim_may_come_from_standard_input_and_the_class_from_its_file(shim
         (("--azure-size", "Standard_X"), "--azure-size Standard_X: not possible with --inventory"),
     ],
 )
-def test_what_is_wrong_is_told_in_lines_without_a_traceback(
+def test_invalid_input_is_reported_without_a_traceback(
     shim: Shim, arguments: tuple[str, ...], expected: str
 ) -> None:
     (shim.home / "binary").write_bytes(b"\xff\xfe")
@@ -300,7 +302,7 @@ def test_what_is_wrong_is_told_in_lines_without_a_traceback(
     assert "Traceback" not in done.stderr
 
 
-def test_a_broken_record_is_told_once_and_does_not_stop_the_others(shim: Shim) -> None:
+def test_broken_record_is_reported_once_and_others_are_processed(shim: Shim) -> None:
     broken = shim.home / "state/allocations/u9.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
@@ -314,17 +316,17 @@ def test_a_broken_record_is_told_once_and_does_not_stop_the_others(shim: Shim) -
     assert "u9" not in again.stderr
 
 
-def test_a_record_of_a_newer_version_is_told_every_time(shim: Shim) -> None:
+def test_record_of_a_newer_version_is_reported_on_each_call(shim: Shim) -> None:
     newer = shim.home / "state/allocations/u9.json"
     newer.parent.mkdir(parents=True)
     newer.write_text('{"version": 99}')
 
-    told = [shim.allocate("--container", "main=fast").stderr for _ in range(2)]
+    explained = [shim.allocate("--container", "main=fast").stderr for _ in range(2)]
 
-    assert all("the record of claim u9 cannot be used: $.version: 99" in text for text in told)
+    assert all("the record of claim u9 cannot be used: $.version: 99" in text for text in explained)
 
 
-def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:
+def test_interrupted_command_records_nothing(shim: Shim) -> None:
     child = subprocess.Popen(
         command("allocate", "--claim", "-", "--pod", "p1", "--state-dir", "state"),
         cwd=shim.home, env=ENVIRONMENT, stdin=subprocess.PIPE,
@@ -332,7 +334,7 @@ def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:
     )  # fmt: skip
     assert child.stdin is not None
     assert child.stderr is not None
-    # The interpreter is up and reads once it complains about nothing: it blocks on standard input.
+    # The interpreter is up and reads once the process blocks on standard input.
     while not Path(f"/proc/{child.pid}/wchan").exists() or not _reads_standard_input(child.pid):
         assert child.poll() is None
     child.send_signal(signal.SIGINT)

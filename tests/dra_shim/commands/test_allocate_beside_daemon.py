@@ -42,7 +42,7 @@ def allocate(home: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_nothing_is_allocated_while_a_daemon_has_the_records(tmp_path: Path) -> None:
+def test_allocate_is_refused_while_a_daemon_holds_the_lock(tmp_path: Path) -> None:
     state = StatePaths(tmp_path / "state", tmp_path / "run")
     state.directory.mkdir()
     daemon = PluginLock(state.daemon_lock)

@@ -1,4 +1,4 @@
-"""`dra-shim allocate` again and again, of NICs that several claims may have at once."""
+"""Repeated `dra-shim allocate` of NICs that several claims share."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ BANDWIDTH = "dra.net/bandwidth"
 
 @pytest.fixture
 def shim(tmp_path: Path) -> Shim:
-    """Return one on a node with one NIC, of 100 Gbit/s and with RDMA."""
+    """Return the program on a node with one NIC, of 100 Gbit/s and with RDMA."""
     shim = Shim(tmp_path)
     hca = nic(1, 0) | {"rdmaDevices": ["mlx5_0"]}
     hca["attributes"] = {"dra.net/ifName": "eth1", "dra.net/linkSpeed": 100_000}
@@ -48,12 +48,12 @@ def shim(tmp_path: Path) -> Shim:
 
 
 def share(shim: Shim, name: str, amount: str) -> tuple[int, list[str]]:
-    """Give a pod of its own a share; return the exit code, and what is told."""
+    """Allocate a share to a new pod; return the exit code and the lines of standard error."""
     shim.write(f"{name}.yaml", SHARE % (name, amount))
-    return given(shim, name)
+    return allocate(shim, name)
 
 
-def given(shim: Shim, name: str) -> tuple[int, list[str]]:
+def allocate(shim: Shim, name: str) -> tuple[int, list[str]]:
     done = shim.allocate(
         "--shared", "true", "--container", f"main={name}", pod=name, claim=f"{name}.yaml"
     )
@@ -65,7 +65,7 @@ def consumed(shim: Shim) -> dict[str, tuple[Consumed, ...]]:
         return {record.claim.name: record.devices[0].consumed for record in reader.records()}
 
 
-def test_calls_in_a_row_do_not_overbook_a_nic(shim: Shim) -> None:
+def test_successive_allocations_do_not_exceed_the_capacity_of_a_nic(shim: Shim) -> None:
     first = share(shim, "first", "60G")
     second = share(shim, "second", "50G")
     third = share(shim, "third", "40G")
@@ -86,7 +86,7 @@ def test_calls_in_a_row_do_not_overbook_a_nic(shim: Shim) -> None:
     }
 
 
-def test_what_is_released_can_be_had_again(shim: Shim) -> None:
+def test_released_capacity_can_be_allocated_again(shim: Shim) -> None:
     share(shim, "first", "60G")
     assert share(shim, "second", "50G")[0] == 1
 
@@ -96,7 +96,7 @@ def test_what_is_released_can_be_had_again(shim: Shim) -> None:
     assert share(shim, "second", "50G") == (0, [])
 
 
-def test_a_record_of_the_version_before_counts_as_nothing(shim: Shim) -> None:
+def test_record_of_the_previous_version_consumes_no_capacity(shim: Shim) -> None:
     share(shim, "first", "60G")
     (path,) = (shim.home / "state/allocations").glob("*.json")
     record = json.loads(path.read_text())
@@ -107,11 +107,11 @@ def test_a_record_of_the_version_before_counts_as_nothing(shim: Shim) -> None:
     assert consumed(shim)["first"] == ()
 
 
-def test_the_next_alternative_is_taken_and_recorded_where_little_is_left(shim: Shim) -> None:
+def test_next_alternative_is_allocated_and_recorded_if_capacity_is_short(shim: Shim) -> None:
     share(shim, "first", "60G")
     shim.write("either.yaml", EITHER)
 
-    assert given(shim, "either") == (0, [])
+    assert allocate(shim, "either") == (0, [])
 
     with shim.records() as reader:
         (device,) = (

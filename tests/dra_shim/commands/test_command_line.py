@@ -1,4 +1,4 @@
-"""`dra-shim release` and `validate` as people run them, and command lines that are wrong."""
+"""`dra-shim release` and `validate` from the command line, and invalid command lines."""
 
 import subprocess
 from math import inf
@@ -24,17 +24,17 @@ def shim(tmp_path: Path) -> Shim:
 
 
 @pytest.mark.parametrize(
-    "which", [("--claim", "default/fast"), ("--claim", "fast"), ("--pod", "p1"), ()]
+    "selection", [("--claim", "default/fast"), ("--claim", "fast"), ("--pod", "p1"), ()]
 )
-def test_release_undoes_an_allocation_by_name_pod_or_uid(
-    shim: Shim, which: tuple[str, ...]
+def test_release_removes_an_allocation_by_name_pod_or_uid(
+    shim: Shim, selection: tuple[str, ...]
 ) -> None:
     shim.allocate("--pod-name", "default/train")
     with shim.records() as reader:
         (record,) = reader.records()
 
-    done = shim.release(*(which or ("--claim-uid", record.claim.uid)))
-    again = shim.release(*(which or ("--claim-uid", record.claim.uid)))
+    done = shim.release(*(selection or ("--claim-uid", record.claim.uid)))
+    again = shim.release(*(selection or ("--claim-uid", record.claim.uid)))
 
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
@@ -63,7 +63,7 @@ def allocations(shim: Shim) -> Path:
     return directory
 
 
-def test_release_moves_a_newer_record_aside_only_when_it_is_named(
+def test_release_quarantines_a_newer_record_only_if_its_uid_is_given(
     shim: Shim, allocations: Path
 ) -> None:
     shim.allocate()
@@ -82,7 +82,7 @@ def test_release_moves_a_newer_record_aside_only_when_it_is_named(
     assert not (allocations / "u9.json").exists()
 
 
-def test_release_says_that_a_torn_record_is_moved_aside_once_and_then_where_it_is(
+def test_release_quarantines_a_corrupt_record_once_and_then_reports_its_path(
     shim: Shim, allocations: Path
 ) -> None:
     (allocations / "u9.json").write_text("{torn")
@@ -102,7 +102,7 @@ def test_release_says_that_a_torn_record_is_moved_aside_once_and_then_where_it_i
     assert [path.name for path in (allocations / "quarantine").iterdir()] == ["u9.json.1"]
 
 
-def test_release_says_of_another_claims_torn_record_that_it_was_moved_aside(
+def test_release_reports_the_quarantine_of_another_claims_corrupt_record(
     shim: Shim, allocations: Path
 ) -> None:
     (allocations / "u9.json").write_text("{torn")
@@ -115,7 +115,7 @@ def test_release_says_of_another_claims_torn_record_that_it_was_moved_aside(
     assert not (allocations / "u9.json").exists()
 
 
-def test_release_says_that_it_cannot_move_a_torn_record_aside(
+def test_release_fails_if_a_corrupt_record_cannot_be_quarantined(
     shim: Shim, allocations: Path
 ) -> None:
     (allocations / "u9.json").write_text("{torn")
@@ -131,42 +131,47 @@ def test_release_says_that_it_cannot_move_a_torn_record_aside(
 
 
 @pytest.mark.parametrize(
-    ("times", "said", "there"),
+    ("times", "expected", "quarantined"),
     [
         (inf, "moved aside the record of claim u9: u9.json: cannot be read: Input/", True),
         (2, "removed the record of claim u9, after all: u9.json: cannot be read: Input/", False),
     ],
     ids=["for-good", "while-it-is-opened"],
 )
-def test_release_says_what_it_did_with_a_record_that_cannot_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], times: float, said: str, *, there: bool
+def test_release_reports_the_removal_of_an_unreadable_record(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    times: float,
+    expected: str,
+    *,
+    quarantined: bool,
 ) -> None:
-    places = ["--state-dir", str(tmp_path), "--run-dir", str(tmp_path / "run")]
+    directories = ["--state-dir", str(tmp_path), "--run-dir", str(tmp_path / "run")]
     record = allocation_of("u9", "p9")
     with AllocationStore(tmp_path / "allocations") as store:
         store.put(record)
 
     with unreadable():
-        other = main(["release", "--pod", "p1", *places])
+        other = main(["release", "--pod", "p1", *directories])
     left_alone = capsys.readouterr().err
     with unreadable(times):
-        named = main(["release", "--claim-uid", "u9", *places])
+        named = main(["release", "--claim-uid", "u9", *directories])
 
     assert (other, named) == (0, 0)
     assert "u9 was left alone, it cannot be used: u9.json: cannot be read: Input/" in left_alone
-    assert capsys.readouterr().out.startswith(said)
+    assert capsys.readouterr().out.startswith(expected)
     assert not (tmp_path / "allocations/u9.json").exists()
     kept = tmp_path / "allocations/quarantine/u9.json.1"
-    assert kept.exists() is there
+    assert kept.exists() is quarantined
     with unreadable():
-        main(["release", "--pod", "p1", *places])
-    assert ("was moved aside: u9.json.1: cannot be read" in capsys.readouterr().err) is there
+        main(["release", "--pod", "p1", *directories])
+    assert ("was moved aside: u9.json.1: cannot be read" in capsys.readouterr().err) is quarantined
 
 
 # --------------------------------------------------------------------------- validate
 
 
-def test_what_is_valid_is_named_and_the_exit_status_is_zero(shim: Shim) -> None:
+def test_valid_documents_are_listed_with_exit_status_0(shim: Shim) -> None:
     pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
     nameless = "---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
     shim.write("all.yaml", f"{CLAIM}---{CLASS}---{TEMPLATE}{pod}{nameless}")
@@ -184,7 +189,7 @@ def test_what_is_valid_is_named_and_the_exit_status_is_zero(shim: Shim) -> None:
     ]
 
 
-def test_every_error_of_every_file_is_a_line_of_file_path_value_and_rule(shim: Shim) -> None:
+def test_each_error_is_one_line_with_file_path_value_and_rule(shim: Shim) -> None:
     shim.write("bad.yaml", CLAIM.replace("mtu: 4000", "mtu: 4").replace("count: 2", "count: two"))
     shim.write("cel.yaml", CLASS.replace("driver ==", "driver +"))
     shim.write("empty.yaml", "---\n")
@@ -223,18 +228,18 @@ def test_every_error_of_every_file_is_a_line_of_file_path_value_and_rule(shim: S
     ],
     ids=" ".join,
 )
-def test_a_wrong_command_line_ends_with_two_and_the_way_to_the_help(
+def test_invalid_command_line_exits_with_2_and_refers_to_the_help(
     shim: Shim, arguments: tuple[str, ...]
 ) -> None:
     done = shim.run(*arguments)
 
     assert done.returncode == 2
-    error, way = done.stderr.splitlines()
+    error, hint = done.stderr.splitlines()
     assert error.startswith("dra-shim")
-    assert way.endswith("--help' shows the usage")
+    assert hint.endswith("--help' shows the usage")
 
 
-def test_the_exit_statuses_are_in_the_help(tmp_path: Path) -> None:
+def test_help_lists_the_exit_statuses(tmp_path: Path) -> None:
     done = subprocess.run(
         command("--help"), cwd=tmp_path, env=ENVIRONMENT, capture_output=True,
         text=True, check=False, timeout=50,

@@ -1,4 +1,4 @@
-"""`dra-shim doctor`: what it asks, and what it concludes."""
+"""`dra-shim doctor`: findings about the server, the kubelet and the records."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Ph
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.prepare.prepare_bench import attach
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.called import called
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import nic
@@ -59,7 +59,7 @@ def slice_of(name: str, *devices: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------- the server
 
 
-def test_a_server_that_has_everything() -> None:
+def test_doctor_reports_ok_for_a_complete_api_server() -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             await api.create(NODE, {"metadata": {"name": NODE_1}})
@@ -74,7 +74,7 @@ def test_a_server_that_has_everything() -> None:
     finish(scene())
 
 
-def test_who_finds_no_device_published_is_sent_to_the_inventory_and_to_the_log() -> None:
+def test_warning_of_no_published_device_refers_to_the_inventory_and_the_log() -> None:
     (finding,) = slice_findings(NODE_1, ())
 
     assert finding.grade is Severity.WARNING
@@ -82,7 +82,7 @@ def test_who_finds_no_device_published_is_sent_to_the_inventory_and_to_the_log()
     assert "the shim's log ('left out')" in finding.text
 
 
-def test_a_node_of_another_name_and_slices_of_another_hand() -> None:
+def test_missing_node_and_foreign_slice_are_reported() -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             await api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
@@ -90,13 +90,13 @@ def test_a_node_of_another_name_and_slices_of_another_hand() -> None:
             _, node, foreign, none = await all_of(server_findings(api, NODE_1))
 
             assert (node.grade, "--hostname-override" in node.text) == (Severity.BAD, True)
-            assert (foreign.grade, "two drivers" in foreign.text) == (Severity.WARNING, True)
+            assert (foreign.grade, "second driver" in foreign.text) == (Severity.WARNING, True)
             assert (none.grade, "dranet-nri inventory" in none.text) == (Severity.WARNING, True)
 
     finish(scene())
 
 
-def test_a_server_that_does_not_answer_is_asked_nothing_else() -> None:
+def test_unreachable_api_server_is_the_only_finding_about_the_server() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(None, times=9)
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_answer_is_asked_nothing_else() -> None:
     finish(scene())
 
 
-def test_slices_that_may_not_be_listed() -> None:
+def test_forbidden_slice_list_is_reported() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             await api.create(NODE, {"metadata": {"name": NODE_1}})
@@ -123,7 +123,7 @@ def test_slices_that_may_not_be_listed() -> None:
     finish(scene())
 
 
-def test_rights_that_are_missing_are_named_with_what_fails() -> None:
+def test_missing_right_is_reported_with_its_effect() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             whole = await all_of(right_findings(api))
@@ -142,7 +142,7 @@ def test_rights_that_are_missing_are_named_with_what_fails() -> None:
     finish(scene())
 
 
-def test_rights_that_cannot_be_asked() -> None:
+def test_failed_access_review_is_a_warning() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Told(500, b"", {}))
@@ -165,7 +165,7 @@ class Idle:
         return {}
 
 
-def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
+def test_sockets_are_reported_with_and_without_a_server(tmp_path: Path) -> None:
     async def scene() -> None:
         (tmp_path / "plugins_registry").mkdir()
         (tmp_path / "plugins").mkdir()
@@ -206,7 +206,7 @@ def prepared(state: StatePaths) -> None:
     store.close()
 
 
-def test_nothing_is_prepared(state: StatePaths) -> None:
+def test_doctor_reports_that_no_claim_is_prepared(state: StatePaths) -> None:
     assert list(record_findings(state)) == [
         Finding("records", Severity.OK, "no claim is prepared on this node")
     ]
@@ -216,7 +216,7 @@ def test_nothing_is_prepared(state: StatePaths) -> None:
 @pytest.mark.parametrize(
     ("phase", "grade"), [(Phase.ATTACHED, Severity.OK), (Phase.INTENT, Severity.NOTE)]
 )
-def test_a_claim_is_told_with_its_pod_and_how_far_it_is(
+def test_claim_is_reported_with_its_pod_and_phase(
     state: StatePaths, phase: Phase, grade: Severity
 ) -> None:
     prepared(state)
@@ -230,7 +230,7 @@ def test_a_claim_is_told_with_its_pod_and_how_far_it_is(
     ]
 
 
-def test_a_claim_that_failed_says_why(state: StatePaths) -> None:
+def test_failed_claim_is_reported_with_its_failure(state: StatePaths) -> None:
     prepared(state)
     attach(state, CLAIM, POD, "a", Phase.FAILED)
     with AttachmentStore(state.attachments) as attachments:
@@ -244,16 +244,16 @@ def test_a_claim_that_failed_says_why(state: StatePaths) -> None:
     assert finding.text.endswith("NetworkDeviceAttachFailed: device a: is gone")
 
 
-def torn(directory: Path) -> Path:
-    """Put a record into it that nobody can use; return its path."""
+def write_corrupt_record(directory: Path) -> Path:
+    """Write a corrupt record into the directory; return its path."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "u7.json").write_text("{torn")
     return directory / "u7.json"
 
 
-def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: StatePaths) -> None:
+def test_unprepared_claim_with_devices_and_corrupt_record_are_reported(state: StatePaths) -> None:
     attach(state, OTHER, POD, "a", Phase.ATTACHED)
-    record = torn(state.allocations)
+    record = write_corrupt_record(state.allocations)
 
     broken, kept = record_findings(state)
 
@@ -263,8 +263,8 @@ def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: StatePat
     assert kept.text.startswith("unprepared, and pod ai/train still has its devices")
 
 
-def test_a_record_that_was_moved_aside_is_a_note(state: StatePaths) -> None:
-    torn(state.allocations)
+def test_quarantined_record_is_a_note(state: StatePaths) -> None:
+    write_corrupt_record(state.allocations)
     AllocationStore(state.allocations).close()
 
     (note,) = record_findings(state)
@@ -273,8 +273,10 @@ def test_a_record_that_was_moved_aside_is_a_note(state: StatePaths) -> None:
     assert f"bytes kept in {state.allocations}/quarantine/u7.json.1; remove it when" in note.text
 
 
-def test_both_records_of_a_claim_are_told(state: StatePaths) -> None:
-    paths = [torn(directory) for directory in (state.allocations, state.attachments)]
+def test_both_corrupt_records_of_a_claim_are_reported(state: StatePaths) -> None:
+    paths = [
+        write_corrupt_record(directory) for directory in (state.allocations, state.attachments)
+    ]
 
     found = list(record_findings(state))
 
@@ -282,9 +284,9 @@ def test_both_records_of_a_claim_are_told(state: StatePaths) -> None:
     assert all(str(path) in entry.text for path, entry in zip(paths, found, strict=True))
 
 
-def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: StatePaths) -> None:
+def test_claim_with_a_corrupt_record_is_not_reported_as_unprepared(state: StatePaths) -> None:
     attach(state, CLAIM, POD, "a", Phase.ATTACHED)
-    torn(state.allocations).rename(state.allocations / f"{CLAIM.uid}.json")
+    write_corrupt_record(state.allocations).rename(state.allocations / f"{CLAIM.uid}.json")
 
     _, kept = record_findings(state)
 
@@ -295,14 +297,14 @@ def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: Sta
 # --------------------------------------------------------------------------- the command
 
 
-def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(
+def test_doctor_prints_all_findings_and_fails_if_one_is_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("doctor", "--kubelet-root-dir", str(tmp_path), "--state-dir", str(tmp_path / "s"),
+    arguments = ("doctor", "--kubelet-root-dir", str(tmp_path), "--state-dir", str(tmp_path / "s"),
              "--run-dir", str(tmp_path / "r"), "--bind-address", "127.0.0.1:1")  # fmt: skip
     for name in [name for name in os.environ if "KUBERNETES" in name]:
         monkeypatch.delenv(name)
-    runs = [called(main, *words, *flags, home=tmp_path) for flags in ((), ("--output", "json"))]
+    runs = [called(main, *arguments, *flags, home=tmp_path) for flags in ((), ("--output", "json"))]
     table, document = runs
     assert [run.returncode for run in runs] == [1, 1], table.stderr
     found = [Finding(**finding) for finding in json.loads(document.stdout)["findings"]]

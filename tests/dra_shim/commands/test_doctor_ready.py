@@ -1,4 +1,4 @@
-"""`dra-shim doctor` asks the running shim: what it makes of its answer, and of none."""
+"""`dra-shim doctor`: findings about the running shim, with and without an answer."""
 
 import asyncio
 import json
@@ -41,12 +41,12 @@ async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[ListenAddress]:
 
 
 async def found(address: ListenAddress, answer_s: float = 60.0) -> list[Finding]:
-    """Return what is said of the shim at an address."""
+    """Return the findings about the shim at an address."""
     return [finding async for finding in shim_findings(address, answer_s)]
 
 
 def of_page(page: Page) -> list[Finding]:
-    """Return what is said of one that answers so."""
+    """Return the findings about a shim that answers with a page."""
 
     async def make() -> Page:
         return page
@@ -58,7 +58,7 @@ def of_page(page: Page) -> list[Finding]:
     return asyncio.run(scene())
 
 
-def test_a_shim_says_whether_the_kubelet_knows_it(home: Path) -> None:
+def test_doctor_reports_whether_the_shim_is_registered(home: Path) -> None:
     node = Node(home)
     checks = HealthChecks.of(node.sockets, node.plugin, lambda: True)
 
@@ -78,7 +78,7 @@ def test_a_shim_says_whether_the_kubelet_knows_it(home: Path) -> None:
     assert known == [READY]
 
 
-def test_each_thing_that_is_missing_is_a_finding() -> None:
+def test_each_line_of_a_not_ready_answer_is_a_finding() -> None:
     assert of_page(Page("not registered\nnot published\n", 503)) == [
         Finding("shim", Severity.BAD, "not registered"),
         Finding("shim", Severity.BAD, "not published"),
@@ -88,7 +88,7 @@ def test_each_thing_that_is_missing_is_a_finding() -> None:
 @pytest.mark.parametrize(
     "page", [Page("there are /metrics\n", 404), Page("", 503), Page("busy\n", 500)]
 )
-def test_what_is_no_answer_of_ours_is_another_programs(page: Page) -> None:
+def test_answer_of_another_program_is_reported(page: Page) -> None:
     (finding,) = of_page(page)
 
     assert finding.grade is Severity.WARNING
@@ -98,14 +98,14 @@ def test_what_is_no_answer_of_ours_is_another_programs(page: Page) -> None:
     )
 
 
-def test_an_answer_without_end_is_cut() -> None:
+def test_long_answer_is_truncated() -> None:
     (finding,) = of_page(Page("x" * 1_000_000, 503))
 
     assert len(finding.text) == 4096
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0"])
-def test_one_that_serves_all_addresses_is_asked_at_the_loopback(host: str) -> None:
+def test_shim_that_listens_on_all_addresses_is_requested_on_the_loopback(host: str) -> None:
     async def make() -> Page:
         return Page("ok\n")
 
@@ -117,19 +117,19 @@ def test_one_that_serves_all_addresses_is_asked_at_the_loopback(host: str) -> No
 
 
 @pytest.mark.parametrize("reply", [b"SSH-2.0-OpenSSH\r\n", b"", None], ids=["ssh", "end", "mute"])
-def test_who_speaks_no_http_is_no_answer(reply: bytes | None) -> None:
+def test_peer_without_http_is_reported_as_no_answer(reply: bytes | None) -> None:
     async def scene() -> list[Finding]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)  # noqa: FBT003
             address = ListenAddress("127.0.0.1", listening.getsockname()[1])
-            if reply is None:  # nobody takes the connection
+            if reply is None:  # the connection is never accepted
                 return await found(address, 0.1)
-            asking = asyncio.create_task(found(address))
+            request = asyncio.create_task(found(address))
             loop = asyncio.get_running_loop()
             peer, _ = await loop.sock_accept(listening)
             with peer:
                 await loop.sock_sendall(peer, reply)
-            return await asking
+            return await request
 
     (finding,) = asyncio.run(scene())
 
@@ -137,7 +137,7 @@ def test_who_speaks_no_http_is_no_answer(reply: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("host", ["::", "::1%nowhere", "-é"])
-def test_an_address_that_cannot_be_asked_is_no_answer(host: str) -> None:
+def test_address_that_cannot_be_reached_is_reported_as_no_answer(host: str) -> None:
     (finding,) = asyncio.run(found(ListenAddress(host, 1)))
 
     assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
@@ -159,7 +159,7 @@ class Ready(BaseHTTPRequestHandler):
 
 @contextmanager
 def ready_shim() -> Iterator[str]:
-    """Yield the address of one, in a thread."""
+    """Serve a ready shim in a thread; yield its address."""
     with HTTPServer(("127.0.0.1", 0), Ready) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -170,18 +170,22 @@ def ready_shim() -> Iterator[str]:
             thread.join()
 
 
-def test_a_registered_shim_below_another_directory_is_told_from_none(
+def test_shim_registered_below_another_directory_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    places = (f"--kubelet-root-dir={tmp_path}", f"--state-dir={tmp_path}", f"--run-dir={tmp_path}")
+    directories = (
+        f"--kubelet-root-dir={tmp_path}",
+        f"--state-dir={tmp_path}",
+        f"--run-dir={tmp_path}",
+    )
 
     with ready_shim() as address:
-        main(["doctor", "--output=json", f"--bind-address={address}", *places])
+        main(["doctor", "--output=json", f"--bind-address={address}", *directories])
 
-    said = {
+    findings = {
         finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]
     }
-    assert said["shim"]["grade"] == Severity.OK
-    assert said["kubelet"]["grade"] == Severity.WARNING
-    assert f"{tmp_path} is not its --kubelet-root-dir" in said["kubelet"]["text"]
+    assert findings["shim"]["grade"] == Severity.OK
+    assert findings["kubelet"]["grade"] == Severity.WARNING
+    assert f"{tmp_path} is not its --kubelet-root-dir" in findings["kubelet"]["text"]

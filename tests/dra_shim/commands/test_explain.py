@@ -1,4 +1,4 @@
-"""`dra-shim explain` as people run it: the decision, its reasons, and every check on request."""
+"""`dra-shim explain` from the command line: the decision, its reasons, and all checks."""
 
 import asyncio
 import json
@@ -139,8 +139,8 @@ class Shim:
             (home / name).write_text(text, "utf-8")
 
     def run(self, command: str, *arguments: str) -> Ended:
-        places = ("--class", "classes.yaml", "--state-dir", "state", "--run-dir", "run")
-        return called(main, command, *arguments, *places, home=self.home)
+        directories = ("--class", "classes.yaml", "--state-dir", "state", "--run-dir", "run")
+        return called(main, command, *arguments, *directories, home=self.home)
 
     def explain(self, *arguments: str) -> Ended:
         return self.run("explain", *arguments)
@@ -151,7 +151,7 @@ def shim(tmp_path: Path) -> Shim:
     return Shim(tmp_path)
 
 
-def test_the_decision_and_the_chosen_devices_come_first(shim: Shim) -> None:
+def test_decision_and_chosen_devices_are_printed_first(shim: Shim) -> None:
     done = shim.explain("pair.yaml", "--slices", "a4.json")
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -173,7 +173,7 @@ def test_the_decision_and_the_chosen_devices_come_first(shim: Shim) -> None:
     ]
 
 
-def test_every_check_is_shown_on_request(shim: Shim) -> None:
+def test_verbose_output_shows_every_check(shim: Shim) -> None:
     done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--verbose")
 
     assert done.returncode == 0
@@ -190,13 +190,13 @@ def test_every_check_is_shown_on_request(shim: Shim) -> None:
     assert "  device gpu.nvidia.com/gke-a4-0/gpu-0: chosen" in lines
 
 
-def test_no_line_is_wider_than_100_columns(shim: Shim) -> None:
+def test_output_has_at_most_100_columns(shim: Shim) -> None:
     done = shim.explain("pair.yaml", "--slices", "nd.json", "--verbose")
 
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1(shim: Shim) -> None:
+def test_unsatisfiable_claim_shows_the_differing_values_and_exits_with_1(shim: Shim) -> None:
     done = shim.explain("--claim", "pair.yaml", "--slices", "nd.json", "--verbose")
 
     assert (done.returncode, done.stderr) == (1, "")
@@ -210,7 +210,7 @@ def test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1(shi
     assert "match resource.kubernetes.io/numaNode instead claim ml/pair" in text
 
 
-def test_scripts_read_the_same_as_json(shim: Shim) -> None:
+def test_json_output_has_the_decision_and_all_checks(shim: Shim) -> None:
     done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--output", "json")
 
     found = json.loads(done.stdout)
@@ -231,7 +231,7 @@ def test_scripts_read_the_same_as_json(shim: Shim) -> None:
     }
 
 
-def test_what_other_claims_have_is_taken_and_its_holder_named(shim: Shim) -> None:
+def test_device_of_another_claim_is_not_chosen_and_its_holder_is_named(shim: Shim) -> None:
     (shim.home / "others.yaml").write_text(TAKEN % ("other", "pci-0000-11-00-0"))
 
     alone = shim.explain("--claim", "pair.yaml", "--slices", "a4.json")
@@ -243,7 +243,7 @@ def test_what_other_claims_have_is_taken_and_its_holder_named(shim: Shim) -> Non
     assert "1 device (pci-0000-11-00-0): availability: in use by claim ml/other" in done.stdout
 
 
-def test_a_claim_that_is_asked_about_does_not_stand_in_its_own_way(shim: Shim) -> None:
+def test_allocated_claim_does_not_conflict_with_itself(shim: Shim) -> None:
     taken = TAKEN % ("one", "pci-0000-11-00-0")
     (shim.home / "all.yaml").write_text(taken)
     (shim.home / "mine.yaml").write_text(taken.replace("{}", SELF))
@@ -253,7 +253,7 @@ def test_a_claim_that_is_asked_about_does_not_stand_in_its_own_way(shim: Shim) -
     assert "claim ml/one: request nic: dra.net/gke-a4-0/pci-0000-11-00-0" in done.stdout
 
 
-def test_a_selector_that_fails_is_an_error_with_the_remedy(shim: Shim) -> None:
+def test_failing_selector_is_an_error_with_the_remedy(shim: Shim) -> None:
     slices = a4_highgpu().replace("dra.net/numaNode", "dra.net/numa")
     (shim.home / "a4.json").write_text(slices)
 
@@ -264,7 +264,7 @@ def test_a_selector_that_fails_is_an_error_with_the_remedy(shim: Shim) -> None:
     assert 'the device has no "numaNode"; guard it' in " ".join(done.stdout.split())
 
 
-def test_a_selector_without_a_value_is_no_error_where_the_claim_is_met(shim: Shim) -> None:
+def test_failing_selector_is_no_error_if_the_claim_is_satisfied(shim: Shim) -> None:
     done = shim.explain("one.yaml", "--slices", "a4.json", "--verbose")
 
     assert done.returncode == 0
@@ -272,7 +272,7 @@ def test_a_selector_without_a_value_is_no_error_where_the_claim_is_met(shim: Shi
     assert "error" not in done.stdout
 
 
-def test_shares_and_admin_access_are_shown_in_the_decision(shim: Shim) -> None:
+def test_decision_shows_shares_and_admin_access(shim: Shim) -> None:
     text = shim.explain("--claim", "shared.yaml", "--slices", "shared.yaml")
     found = json.loads(
         shim.explain("--claim", "shared.yaml", "--slices", "shared.yaml", "--output", "json").stdout
@@ -290,7 +290,7 @@ def test_shares_and_admin_access_are_shown_in_the_decision(shim: Shim) -> None:
     assert second["config"] is None
 
 
-def test_an_inventory_shows_who_has_what_and_what_is_not_published(shim: Shim) -> None:
+def test_inventory_shows_holders_and_unpublished_devices(shim: Shim) -> None:
     allocated = shim.run("allocate", "--claim", "one.yaml", "--pod", "p1", "--inventory",
                          "inventory.json", "--node", "n1")  # fmt: skip
     before = sorted(path.name for path in shim.home.rglob("*"))
@@ -304,7 +304,7 @@ def test_an_inventory_shows_who_has_what_and_what_is_not_published(shim: Shim) -
     assert sorted(path.name for path in shim.home.rglob("*")) == before
 
 
-def test_what_a_share_consumes_counts_once_though_its_record_and_its_claim_tell(shim: Shim) -> None:
+def test_share_in_a_record_and_in_a_claim_is_counted_once(shim: Shim) -> None:
     hca = {"name": "hca", "rdmaDevices": ["mlx5_0"],
            "attributes": {"dra.net/ifName": "eth0", "dra.net/linkSpeed": 100_000}}  # fmt: skip
     (shim.home / "hca.json").write_text(json.dumps({"devices": [hca]}))
@@ -323,7 +323,7 @@ def test_what_a_share_consumes_counts_once_though_its_record_and_its_claim_tell(
     assert "capacity dra.net/bandwidth: needs 40G, 20G is left" in foreign.stdout
 
 
-def test_an_inventory_stands_in_for_our_driver_s_slices(shim: Shim) -> None:
+def test_inventory_replaces_the_slices_of_our_driver(shim: Shim) -> None:
     done = shim.explain("--claim", "one.yaml", "--slices", "a4.json", "--inventory",
                         "inventory.json", "--output", "json")  # fmt: skip
 
@@ -334,7 +334,7 @@ def test_an_inventory_stands_in_for_our_driver_s_slices(shim: Shim) -> None:
     assert found["decision"][0]["device"] == "eth1"
 
 
-def test_nothing_is_written_even_where_nothing_is_yet(shim: Shim) -> None:
+def test_explain_writes_no_files_without_a_state_directory(shim: Shim) -> None:
     before = sorted(path.name for path in shim.home.rglob("*"))
 
     done = shim.explain("--claim", "one.yaml", "--inventory", "inventory.json")
@@ -343,7 +343,7 @@ def test_nothing_is_written_even_where_nothing_is_yet(shim: Shim) -> None:
     assert sorted(path.name for path in shim.home.rglob("*")) == before
 
 
-def test_a_merged_configuration_that_is_not_valid_undoes_the_decision(shim: Shim) -> None:
+def test_invalid_merged_configuration_makes_the_claim_unsatisfiable(shim: Shim) -> None:
     ours = "    - opaque: {driver: dra.net, parameters: {interface: %s}}\n"
     entries = ours % "{mtu: 1000}" + ours % "{addresses: ['fd00::1/64']}"
     (shim.home / "bad.yaml").write_text(f"{ONE}    config:\n{entries}")
@@ -368,7 +368,7 @@ spec:
 """
 
 
-def test_a_job_is_explained_by_the_claims_of_its_pod(shim: Shim) -> None:
+def test_job_is_explained_by_the_claims_of_its_pod(shim: Shim) -> None:
     (shim.home / "job.yaml").write_text(JOB % "pair")
 
     done = shim.explain("job.yaml", "pair.yaml", "--slices", "a4.json")
@@ -377,7 +377,7 @@ def test_a_job_is_explained_by_the_claims_of_its_pod(shim: Shim) -> None:
     assert "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-11-00-0" in done.stdout
 
 
-def test_a_directory_stands_for_its_manifests_and_each_pod_is_explained(shim: Shim) -> None:
+def test_each_workload_of_a_directory_is_explained(shim: Shim) -> None:
     jobs = shim.home / "jobs"
     jobs.mkdir()
     for name in ("train", "eval"):
@@ -396,7 +396,7 @@ def test_a_directory_stands_for_its_manifests_and_each_pod_is_explained(shim: Sh
     assert [item["workload"] for item in items] == ["Job ml/eval", "Job ml/train"]
 
 
-def test_a_template_that_is_not_among_the_files_is_named(shim: Shim) -> None:
+def test_missing_template_is_reported_with_its_name(shim: Shim) -> None:
     (shim.home / "job.yaml").write_text(JOB % "pear")
 
     done = shim.explain("job.yaml", "pair.yaml", "--slices", "a4.json")
@@ -424,7 +424,7 @@ def test_a_template_that_is_not_among_the_files_is_named(shim: Shim) -> None:
     ],
     ids=["nothing", "no-claim", "several-nodes", "other-node", "missing", "size-and-inventory"],
 )  # fmt: skip
-def test_what_is_wrong_with_the_files_is_told_in_one_line(
+def test_invalid_file_arguments_are_reported_in_one_line(
     shim: Shim, arguments: list[str], message: str
 ) -> None:
     done = shim.explain(*arguments)
@@ -435,7 +435,7 @@ def test_what_is_wrong_with_the_files_is_told_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_cluster_gives_slices_claims_templates_and_classes(shim: Shim) -> None:
+def test_slices_claims_templates_and_classes_are_read_from_the_cluster(shim: Shim) -> None:
     slices = json.loads(a4_highgpu().replace("v1beta1", "v1"))["items"]
     for item in slices:
         for device in item["spec"]["devices"]:
@@ -456,8 +456,8 @@ def test_a_cluster_gives_slices_claims_templates_and_classes(shim: Shim) -> None
                 await api.create(kind, document, document["metadata"].get("namespace", ""))
             await api.close()
             (shim.home / "config").write_text(KUBECONFIG % url)
-            words = ("job.yaml", "--cluster", "--kubeconfig", "config")
-            return await asyncio.to_thread(called, main, "explain", *words, home=shim.home)
+            arguments = ("job.yaml", "--cluster", "--kubeconfig", "config")
+            return await asyncio.to_thread(called, main, "explain", *arguments, home=shim.home)
 
     done = asyncio.run(scene())
 

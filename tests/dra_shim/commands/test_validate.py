@@ -41,12 +41,12 @@ def shim(tmp_path: Path) -> Shim:
     return Shim(tmp_path)
 
 
-def told(shim: Shim, *documents: str) -> tuple[int, list[str]]:
+def validate(shim: Shim, *documents: str) -> tuple[int, list[str]]:
     done = shim.run("validate", "-", stdin="---\n".join(documents))
     return done.returncode, done.stderr.splitlines()
 
 
-def test_a_pod_that_lists_its_claim_is_right(shim: Shim) -> None:
+def test_pod_that_lists_its_claim_is_valid(shim: Shim) -> None:
     done = shim.run("validate", "-", stdin=f"{TEMPLATE}---{POD}")
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -65,32 +65,34 @@ def test_a_pod_that_lists_its_claim_is_right(shim: Shim) -> None:
         ("claims: [{name: net}]", "claims: [{name: net, request: nics}]", 'container main: lists request "nics" (did you mean "nic"?) of claim net; it has nic'),
     ],
 )  # fmt: skip
-def test_what_a_pod_cannot_have_is_told(shim: Shim, replaced: str, by: str, line: str) -> None:
-    code, lines = told(shim, TEMPLATE, POD.replace(replaced, by))
+def test_invalid_claim_reference_of_a_pod_is_reported(
+    shim: Shim, replaced: str, by: str, line: str
+) -> None:
+    code, lines = validate(shim, TEMPLATE, POD.replace(replaced, by))
 
     assert code == 1
     assert any(line in printed for printed in lines), lines
     assert all("Pod default/train: " in line for line in lines)
 
 
-def test_a_claim_of_another_driver_is_possible_on_the_host_network(shim: Shim) -> None:
+def test_claim_of_another_driver_is_valid_with_host_network(shim: Shim) -> None:
     pod = POD.replace("  containers:", "  hostNetwork: true\n  containers:")
 
-    assert told(shim, TEMPLATE.replace("dranet", "gpu.example.com"), pod) == (0, [])
+    assert validate(shim, TEMPLATE.replace("dranet", "gpu.example.com"), pod) == (0, [])
 
 
-def test_a_template_of_another_namespace_is_another_one(shim: Shim) -> None:
+def test_template_of_another_namespace_is_not_used(shim: Shim) -> None:
     elsewhere = TEMPLATE.replace("{name: one}", "{name: one, namespace: other}")
 
-    assert told(shim, elsewhere, POD)[0] == 1
+    assert validate(shim, elsewhere, POD)[0] == 1
 
 
 @pytest.mark.parametrize("listing", ["", ", resources: {claims: [{name: net}]}"])
-def test_a_container_without_a_gate_is_warned_of(shim: Shim, listing: str) -> None:
+def test_container_without_a_gate_is_reported_as_a_warning(shim: Shim, listing: str) -> None:
     both = POD.replace("  - {name: main", "  - {name: side" + listing + "}\n  - {name: main")
     alone = both.replace("{name: main, resources: {claims: [{name: net}]}}", "{name: main}")
 
-    code, lines = told(shim, TEMPLATE, alone)
+    code, lines = validate(shim, TEMPLATE, alone)
 
     assert code == 0
     assert [line.split("does not")[0] for line in lines] == [
@@ -99,8 +101,8 @@ def test_a_container_without_a_gate_is_warned_of(shim: Shim, listing: str) -> No
     ]
 
 
-def test_a_name_for_a_count_is_told(shim: Shim) -> None:
-    code, lines = told(shim, CLAIM.replace("{mtu: 4000}", NAMED))
+def test_interface_name_for_several_devices_is_reported(shim: Shim) -> None:
+    code, lines = validate(shim, CLAIM.replace("{mtu: 4000}", NAMED))
     every = CLAIM.replace("{mtu: 4000}", NAMED).replace("count: 2", "allocationMode: All")
 
     assert code == 1
@@ -108,10 +110,10 @@ def test_a_name_for_a_count_is_told(shim: Shim) -> None:
         'ResourceClaim default/fast: interface.name: "net1"',
         'ResourceClaim default/fast: interface.addresses: "192.0.2.10"',
     ]
-    assert told(shim, every) == (code, lines)
+    assert validate(shim, every) == (code, lines)
 
 
-def test_only_documents_without_an_error_are_called_valid(shim: Shim) -> None:
+def test_only_documents_without_errors_are_listed_as_valid(shim: Shim) -> None:
     text = f"{CLAIM.replace('{mtu: 4000}', NAMED)}---\n{CLASS}"
 
     done = shim.run("validate", "-", stdin=text)
@@ -119,30 +121,30 @@ def test_only_documents_without_an_error_are_called_valid(shim: Shim) -> None:
     assert done.stdout == "standard input: DeviceClass dranet is valid\n"
 
 
-def test_a_name_of_the_class_is_for_one_device(shim: Shim) -> None:
+def test_interface_name_in_a_class_is_refused_for_several_devices(shim: Shim) -> None:
     parameters = "{interface: {name: net1}}"
     config = f"  config:\n  - opaque: {{driver: dra.net, parameters: {parameters}}}\n"
 
-    assert told(shim, CLAIM, CLASS + config)[0] == 1
-    assert told(shim, CLAIM.replace("count: 2", "count: 1"), CLASS + config)[0] == 0
+    assert validate(shim, CLAIM, CLASS + config)[0] == 1
+    assert validate(shim, CLAIM.replace("count: 2", "count: 1"), CLASS + config)[0] == 0
 
 
-def test_a_claim_has_no_policy_and_a_class_may_have_one(shim: Shim) -> None:
+def test_policy_is_refused_in_a_claim_and_accepted_in_a_class(shim: Shim) -> None:
     claim = CLAIM.replace("{mtu: 4000}", "{mtu: 4000}\n          policy: {name: mine}")
     config = "  config:\n  - opaque: {driver: dra.net, parameters: {policy: {name: mine}}}\n"
 
-    code, lines = told(shim, claim, CLASS)
+    code, lines = validate(shim, claim, CLASS)
 
     assert code == 1
     assert "policy: object with name: only a DeviceClass can have a policy; remove it" in lines[0]
-    assert told(shim, CLAIM, CLASS + config)[0] == 0
+    assert validate(shim, CLAIM, CLASS + config)[0] == 0
 
 
-def test_two_claims_of_a_pod_have_two_names(shim: Shim) -> None:
+def test_interface_name_of_two_claims_of_a_pod_is_reported(shim: Shim) -> None:
     second = "  - {name: net2, resourceClaimTemplateName: named}\n  containers:"
     pod = POD.replace("TemplateName: one", "TemplateName: named").replace("  containers:", second)
 
-    code, lines = told(shim, TWO, pod)
+    code, lines = validate(shim, TWO, pod)
 
     assert code == 1
     assert (
@@ -151,7 +153,7 @@ def test_two_claims_of_a_pod_have_two_names(shim: Shim) -> None:
     )
 
 
-def test_parameters_for_all_requests_are_for_those_of_our_driver(shim: Shim) -> None:
+def test_parameters_without_requests_apply_to_requests_of_our_driver(shim: Shim) -> None:
     gpus = "    - {name: gpus, exactly: {deviceClassName: gpu.example.com, count: 8}}\n    requests"
     claim = CLAIM.replace("{mtu: 4000}", NAMED).replace("count: 2", "count: 1")
     claim = claim.replace("      requests: [nics]\n", "").replace(
@@ -159,15 +161,15 @@ def test_parameters_for_all_requests_are_for_those_of_our_driver(shim: Shim) -> 
     )
     claim = claim.replace("    requests:\n", f"    requests:\n{gpus.rpartition('    ')[0]}")
 
-    assert told(shim, claim) == (0, [])
-    assert told(shim, claim.replace("gpu.example.com", "nic.dra.net"))[0] == 1
+    assert validate(shim, claim) == (0, [])
+    assert validate(shim, claim.replace("gpu.example.com", "nic.dra.net"))[0] == 1
 
 
-def test_an_attribute_that_no_device_has_is_told(shim: Shim) -> None:
+def test_unknown_attribute_is_reported(shim: Shim) -> None:
     misspelt = CLASS.replace('device.driver == "dra.net"', "'device.attributes[\"dra.net\"].Rdma'")
     claim = CLAIM.replace("resource.kubernetes.io/numaNode", "dra.net/numanode")
 
-    code, lines = told(shim, misspelt, claim)
+    code, lines = validate(shim, misspelt, claim)
 
     assert code == 1
     assert lines == [
@@ -176,8 +178,8 @@ def test_an_attribute_that_no_device_has_is_told(shim: Shim) -> None:
     ]  # fmt: skip
 
 
-def test_two_classes_of_one_name_are_told(shim: Shim) -> None:
-    assert told(shim, CLASS, CLASS.replace("==", "!=")) == (
+def test_different_classes_with_the_same_name_are_reported(shim: Shim) -> None:
+    assert validate(shim, CLASS, CLASS.replace("==", "!=")) == (
         1,
         ["class dranet: given twice and different; keep one"],
     )

@@ -11,7 +11,7 @@ from tests.dra_shim.resourceslice.pools import many, on_node
 from tests.dra_shim.resourceslice.publisher_bench import names_of
 from tests.dra_shim.resourceslice.test_contract import CARD as PLAIN_CARD
 from tests.dra_shim.resourceslice.test_contract import VFS, publisher, seen
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.subject import RealSubject
 
