@@ -158,9 +158,9 @@ class CheckpointTransaction:
         """Return the corrupt records, ordered by claim UID."""
         return of_allocations(self._store)
 
-    def moved_aside(self, claim_uid: str) -> Path | None:
+    def quarantined(self, claim_uid: str) -> Path | None:
         """Return the path of a claim's quarantined record, None if it was not quarantined."""
-        return self._store.moved_aside.get(claim_uid)
+        return self._store.quarantined.get(claim_uid)
 
     def recorded(self, claim: ObjectRef, pod: ObjectRef) -> Allocation | None:
         """Return the claim's record for this pod, None if there is none.

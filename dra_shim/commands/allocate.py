@@ -122,7 +122,7 @@ def main(args: argparse.Namespace) -> int:
     classes = classes_of((*documents, *read_documents(args.classes)))
     with CheckpointTransaction(state_from(args)) as transaction:
         for corrupt in transaction.damages():
-            if corrupt.broken.in_the_way or transaction.moved_aside(corrupt.claim_uid):
+            if corrupt.broken.blocking or transaction.quarantined(corrupt.claim_uid):
                 _warn(f"the record of claim {corrupt.claim_uid} {corrupt.text}")
         before = [transaction.recorded(claim.ref, pod) for claim in claims]
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]

@@ -231,12 +231,12 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
         yield Finding("records", Severity.BAD, str(error))
         return
     for damage in damages:
-        grade = Severity.BAD if damage.broken.in_the_way else Severity.NOTE
+        grade = Severity.BAD if damage.broken.blocking else Severity.NOTE
         yield Finding(f"record {damage.claim_uid}", grade, damage.text)
     by_claim = {record.claim.uid: record for record in attached}
     for record in records:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
-    unknown = {damage.claim_uid for damage in damages if damage.broken.in_the_way}
+    unknown = {damage.claim_uid for damage in damages if damage.broken.blocking}
     for left in by_claim.values():
         if left.holds_devices:
             how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"

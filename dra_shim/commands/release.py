@@ -82,7 +82,7 @@ def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         transaction.forget(damage.claim_uid)
-    if path := transaction.moved_aside(damage.claim_uid):
+    if path := transaction.quarantined(damage.claim_uid):
         return f"moved aside {whose}: {damage.broken.error}; {kept_in(path)}"
     if damage.broken.in_place:  # the first read failed, the second succeeded
         return f"removed {whose}, after all: {damage.broken.error} at first"
@@ -94,5 +94,5 @@ def _report(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         print_lines(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
-    elif damage.broken.unread or transaction.moved_aside(damage.claim_uid):
+    elif damage.broken.unread or transaction.quarantined(damage.claim_uid):
         print_lines(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

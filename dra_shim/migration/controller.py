@@ -118,7 +118,7 @@ class MigrationController:
         self._prepare = prepare
         self._notify = notify
         self._timing = timing
-        self._alarm = Wakeup(timing)
+        self._wakeup = Wakeup(timing)
         # slices of the previous driver, before they are replaced
         self._slices: Sequence[Document] | None = None
         self._left: _Unmigrated | None = None
@@ -157,11 +157,11 @@ class MigrationController:
 
     async def awaited(self) -> None:
         """Wait until publishing may begin: records exist, or the time limit is over."""
-        await self._alarm.until(lambda: self._publish_at)
+        await self._wakeup.until(lambda: self._publish_at)
 
     def _let_publish(self, at: float) -> None:
         self._publish_at = min(self._publish_at, at)
-        self._alarm.wake()
+        self._wakeup.wake()
 
     async def _adopt(self) -> bool:
         """Have claims recorded that have no record; return whether none is left."""

@@ -94,8 +94,8 @@ class ResourceSliceController:
         self._informer = Informer(
             api, SLICE, self._fields, self._check_drift, self._report_failure, timing
         )
-        self._pace = SyncSchedule(timing.random)
-        self._alarm = Wakeup(timing)
+        self._schedule = SyncSchedule(timing.random)
+        self._wakeup = Wakeup(timing)
         self._writes = 0  # state of this pass
         self._expected: Mapping[str, ObservedSlice] | None = (
             None  # slices on the server after the last pass
@@ -113,35 +113,35 @@ class ResourceSliceController:
         """Publish the node's current devices; may be called at any rate."""
         if resources != self._resources:
             self._resources = resources
-            self._pace.news(self._clock())
-            self._alarm.wake()
+            self._schedule.changed(self._clock())
+            self._wakeup.wake()
 
     async def run(self) -> None:
         """Publish until cancelled; may be called again afterwards."""
         if self._resources is not None:
-            self._pace.news(self._clock())  # a pass that was cut short took in what there was
+            self._schedule.changed(self._clock())  # a cancelled pass may have used these changes
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name="slices: informer")
             while True:
-                await self._alarm.until(lambda: self._pace.due)
+                await self._wakeup.until(lambda: self._schedule.due)
                 await self._try()
 
     # ------------------------------------------------------------------- when
 
     async def _try(self) -> None:
-        self._pace.begin()
+        self._schedule.begin()
         self._writes = 0
         try:
             await self._pass()
         except ApiError as error:
             passing = isinstance(error, UnavailableError | ConflictError | NotFoundError)
-            pause_s = self._pace.failed(
+            pause_s = self._schedule.failed(
                 self._clock(), self._writes, lasting=not passing, after_s=error.after_s
             )
             self._report_failure(error, pause_s)
         else:
-            self._pace.ended(self._clock(), self._writes)
-            self._pace.again(self._probe_due())
+            self._schedule.ended(self._clock(), self._writes)
+            self._schedule.again(self._probe_due())
             self._check_drift()
 
     def _check_drift(self) -> None:
@@ -151,8 +151,8 @@ class ResourceSliceController:
                 name: _observed(read_published(document))
                 for name, document in self._informer.objects.items()
             }
-            self._pace.drift(self._clock(), found=published != self._expected)
-            self._alarm.wake()
+            self._schedule.drift(self._clock(), found=published != self._expected)
+            self._wakeup.wake()
 
     # ------------------------------------------------------------------- a pass
 

@@ -86,7 +86,7 @@ def plan(
     newest = max((resource_slice.generation for resource_slice in fitting.values()), default=0)
     desired = {part.name: part for part in parts}
     others = [resource_slice for name, resource_slice in there.items() if name not in desired]
-    in_the_way = [
+    blocking = [
         resource_slice
         for name, resource_slice in there.items()
         if name in desired and name not in fitting
@@ -105,7 +105,7 @@ def plan(
         for part in wrong
     ]
     return (
-        *map(_removal, in_the_way),
+        *map(_removal, blocking),
         *(step for step in steps if isinstance(step, ReplaceSlice)),
         *(step for step in steps if isinstance(step, CreateSlice)),
         *map(_removal, others),

@@ -48,7 +48,7 @@ class ClaimWriter:
         self._notify = notify
         self._clock = timing.clock
         self._wall = timing.wall
-        self._alarm = Wakeup(timing)
+        self._wakeup = Wakeup(timing)
         self._queue = ClaimQueue(timing.random)
         self._dropping_until = -inf  # until then, status.devices counts as dropped by the server
         self._documents: dict[str, Document] = {}  # claim UID → as the server last returned it
@@ -62,12 +62,12 @@ class ClaimWriter:
     def enqueue(self, claim: ObjectRef, devices: Devices, delay_s: float) -> None:
         """Queue the desired status of a claim; () removes the entries."""
         self._queue.enqueue(claim, devices, self._clock(), delay_s)
-        self._alarm.wake()
+        self._wakeup.wake()
 
     async def run(self) -> NoReturn:
         """Write until cancelled."""
         while True:
-            await self._alarm.until(lambda: self._queue.due)
+            await self._wakeup.until(lambda: self._queue.due)
             job = self._queue.begin()
             try:
                 await self._report(job)

@@ -60,8 +60,8 @@ class StatusController:
         self._state = state
         self._timing = timing
         self._writer = ClaimWriter(api, node, notify, timing)
-        self._poster = EventRecorder(api, node, notify, timing)
-        self._alarm = Wakeup(timing)
+        self._recorder = EventRecorder(api, node, notify, timing)
+        self._wakeup = Wakeup(timing)
         self._claims: dict[str, _Claim] = {}
         self._delays = WorkQueue[str]()  # claim UIDs to check again
         self._superseded: dict[str, PodSuperseded] = {}  # claim UID → pods that never get it
@@ -76,11 +76,11 @@ class StatusController:
             entry = self._claims.get(notice.claim.uid)
             if entry is not None:
                 self._judge(entry)
-                self._alarm.wake()
+                self._wakeup.wake()
 
     def event(self, *occurrences: EventSpec) -> None:
         """Post what happened."""
-        self._poster.add(occurrences)
+        self._recorder.add(occurrences)
 
     async def run(self) -> None:
         """Report until cancelled.
@@ -92,14 +92,14 @@ class StatusController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._writer.run(), name="status: claims")
-                tasks.create_task(self._poster.run(), name="status: events")
+                tasks.create_task(self._recorder.run(), name="status: events")
                 tasks.create_task(self._recheck(), name="status: delays")
                 await follow(self._state, tuple(self._claims), self._changed, self._timing)
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
 
-    def _changed(self, standings: Mapping[str, ClaimRecords]) -> None:
-        for uid, claim_records in standings.items():
+    def _changed(self, changed: Mapping[str, ClaimRecords]) -> None:
+        for uid, claim_records in changed.items():
             record = claim_records.allocation or claim_records.attachment
             entry = self._claims.get(uid)
             if record is not None and entry is None:
@@ -111,7 +111,7 @@ class StatusController:
             if record is None:
                 del self._claims[uid]
                 self._superseded.pop(uid, None)
-        self._alarm.wake()
+        self._wakeup.wake()
 
     def _judge(self, entry: _Claim) -> None:
         now, claim_records = self._timing.clock(), self._with_waiting(entry)
@@ -120,7 +120,7 @@ class StatusController:
             claim_records, max(0.0, now - entry.passing_since), self._timing.wall()
         )
         self._delays.set(entry.claim.uid, entry.passing_since + found.again_s)
-        self._poster.add(found.occurrences)
+        self._recorder.add(found.occurrences)
         if found.devices is not None:
             self._writer.enqueue(entry.claim, found.devices, found.delay_s)
 
@@ -136,5 +136,5 @@ class StatusController:
 
     async def _recheck(self) -> None:
         while True:
-            await self._alarm.until(lambda: self._delays.due)
+            await self._wakeup.until(lambda: self._delays.due)
             self._judge(self._claims[self._delays.take()])

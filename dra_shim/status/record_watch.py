@@ -36,18 +36,18 @@ async def follow(
         StateError: inotify is not available.
         OSError: a directory cannot be read.
     """
-    alarm = Wakeup(timing)
+    wakeup = Wakeup(timing)
     with NodeRecords(state.allocations, state.attachments) as records, ExitStack() as stack:
         for fileno in records.filenos():
-            stack.enter_context(closing(DeferredReader(fileno, alarm.wake)))
+            stack.enter_context(closing(DeferredReader(fileno, wakeup.wake)))
         touched = records.claim_uids().union(claim_uids)
         while True:
-            standings = {
+            claim_records = {
                 uid: ClaimRecords(records.allocations.get(uid), records.attachments.get(uid))
                 for uid in sorted(touched)
                 if not records.is_broken(uid)
             }
-            if standings:
-                changed(standings)
-            await alarm.wait(RETRY_S if records.unread else inf)
+            if claim_records:
+                changed(claim_records)
+            await wakeup.wait(RETRY_S if records.unread else inf)
             touched = records.refresh()

@@ -153,7 +153,7 @@ class AttachController:
             try:
                 check_not_owned(pod, claims, self.attachments.all(), self.live)
                 refuse_unlike_children(claims, self.attachments.all())
-                check_no_corrupt_owner(claims, self.attachments.in_the_way(), self.allocation)
+                check_no_corrupt_owner(claims, self.attachments.blocking(), self.allocation)
                 check_not_virtual_machine(pod, claims, self.vm_handlers)
                 netns = own_netns(pod, self.kernel)
                 await self._supersede(pod, claims)

@@ -42,7 +42,7 @@ class AttachmentRecords:
         with self._guard:
             return self._store.records()
 
-    def in_the_way(self) -> tuple[CorruptSummary, ...]:
+    def blocking(self) -> tuple[CorruptSummary, ...]:
         """Return the unusable records that are not quarantined, from the current files.
 
         Raises:
@@ -50,9 +50,7 @@ class AttachmentRecords:
         """
         with self._guard:
             self._store.refresh()
-            return tuple(
-                damage for damage in of_attachments(self._store) if damage.broken.in_the_way
-            )
+            return tuple(damage for damage in of_attachments(self._store) if damage.broken.blocking)
 
     def remove(self, claim_uid: str) -> None:
         """Remove the claim's record; see RecordStore.remove."""

@@ -5,7 +5,7 @@ Rules:
 2. A reader writes nothing: a read-only mount suffices, and the directory need not exist yet.
 3. A broken record affects only its claim. It stays in `broken`, also in quarantine, until a valid
    record replaces it: its pod may run, and its devices must not be used. An operator must act only
-   while `in_the_way`.
+   while `blocking`.
 4. A record that could not be read is read again by each refresh.
 5. Not thread-safe: one thread at a time.
 """
@@ -65,7 +65,7 @@ class CorruptRecord:
         return not self.name.startswith(f"{QUARANTINE}/")
 
     @property
-    def in_the_way(self) -> bool:
+    def blocking(self) -> bool:
         """Whether an operator must act: it is in a record's place, or unread."""
         return self.in_place or self.unread
 

@@ -39,7 +39,7 @@ class RecordStore(RecordReader[R], Generic[R]):
 
     Attributes:
         sole_writer: no other process writes records here, so that memory is up to date.
-        moved_aside: claim UID → path of its last quarantined record since the store was opened.
+        quarantined: claim UID → path of its last quarantined record since the store was opened.
     """
 
     sole_writer: ClassVar[bool] = False
@@ -58,7 +58,7 @@ class RecordStore(RecordReader[R], Generic[R]):
             StateError: inotify is not available.
             OSError: the directory cannot be created, read or written.
         """
-        self.moved_aside: dict[str, Path] = {}
+        self.quarantined: dict[str, Path] = {}
         self._encode = encode
         self._fs = fs
         _make(fs, directory)
@@ -131,7 +131,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)
-        self.moved_aside[key] = target
+        self.quarantined[key] = target
         self._fs.sync_directory(shelf)
         self._fs.sync_directory(self._directory)
 

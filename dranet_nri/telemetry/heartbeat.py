@@ -107,7 +107,7 @@ class TelemetryWriter:
             serving=self.status().synchronized,
             pending=self.plugin.reconciler.pending(),
             unusable=sum(
-                broken.in_the_way for broken in self.plugin.allocations.reader.broken.values()
+                broken.blocking for broken in self.plugin.allocations.reader.broken.values()
             ),
             hung=len(self._metrics.work.hung),
         )

@@ -61,14 +61,14 @@ class StatusReport:
         states: of the claims' devices, by claim name.
         reasons: of unhealthy claims, by claim name.
         broken: of corrupt records in place, by claim UID.
-        moved_aside: of quarantined records, by claim UID.
+        quarantined: of quarantined records, by claim UID.
         code: the exit status.
     """
 
     states: dict[str, str]
     reasons: dict[str, str]
     broken: dict[str, str]
-    moved_aside: dict[str, str]
+    quarantined: dict[str, str]
     code: int
 
 

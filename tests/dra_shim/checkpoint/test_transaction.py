@@ -247,7 +247,7 @@ def test_record_of_a_newer_version_refuses_only_its_own_claim(state: StatePaths)
         assert transaction.recorded(ObjectRef("default", "b", "u2"), POD) is None
 
     assert damage.claim_uid == "u1"
-    assert damage.broken.in_the_way
+    assert damage.broken.blocking
 
 
 def test_corrupt_record_is_quarantined_and_its_claim_can_be_allocated_again(

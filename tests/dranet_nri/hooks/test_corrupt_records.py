@@ -184,5 +184,5 @@ def report_on(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
     device = {"device": {"name": claim.devices[0].device.name}, "shareId": share_id}
     path = record_of(node, claim)
     path.write_text(json.dumps({"version": VERSION + 1, "devices": [device]}))
-    (damage,) = node.attachments.in_the_way()
+    (damage,) = node.attachments.blocking()
     return damage

@@ -51,7 +51,7 @@ def test_broken_allocation_in_place_is_reported_with_file_and_remedy(
 
     damage = only(reader)
 
-    assert damage.broken.in_the_way
+    assert damage.broken.blocking
     assert damage.path == directory / NAME
     assert damage.text.startswith(f"cannot be used: {reason}")
     assert damage.text.endswith(
@@ -68,11 +68,11 @@ def test_quarantined_allocation_is_reported_with_file_and_pod(
 
     for index in (store, reader):
         damage = only(index)
-        assert not damage.broken.in_the_way
+        assert not damage.broken.blocking
         assert damage.path.read_bytes() == GOOD[:-1]
         assert damage.text.startswith(f"was moved aside, of the pod with UID {POD_UID}: $: ")
         assert damage.text.endswith(f"; bytes kept in {damage.path}; {KEPT}")
-    assert store.moved_aside == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
+    assert store.quarantined == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
     assert reader.broken_of_pod(POD_UID), "its pod may live, and is refused"
 
 
@@ -94,7 +94,7 @@ def test_earlier_quarantined_record_is_not_attributed_to_a_later_store(
 
     with AllocationStore(directory) as later:
         assert not only(later).broken.in_place
-        assert later.moved_aside == {}
+        assert later.quarantined == {}
 
 
 def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
@@ -108,9 +108,9 @@ def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
     with unreadable():
         aside = only(reader)
 
-    assert here.broken.in_the_way
+    assert here.broken.blocking
     assert f"cannot be read: Input/output error ({directory / NAME}); delete its pod" in here.text
-    assert aside.broken.in_the_way
+    assert aside.broken.blocking
     assert aside.text.endswith(f"Input/output error; bytes kept in {aside.path}; {KEPT}")
 
 
@@ -134,5 +134,5 @@ def test_broken_attachment_is_left_to_the_plugin(
 
     (damage,) = of_attachments(attachments)
 
-    assert damage.broken.in_the_way
+    assert damage.broken.blocking
     assert damage.text.endswith(f"({directory / NAME}); {remedy}")

@@ -158,7 +158,7 @@ def test_unreadable_allocation_refuses_only_its_pod_until_it_is_rewritten(
     shown, in_place = reported(), record.exists()
     assert in_place is (damage is newer), "the shim moved aside what no version can use"
     assert (shown.code, list(shown.broken)) == ((1, ["torn-claim-uid"]) if in_place else (0, []))
-    assert list(shown.moved_aside) == ([] if in_place else ["torn-claim-uid"])
+    assert list(shown.quarantined) == ([] if in_place else ["torn-claim-uid"])
     assert kept(record, content)
     assert shim("release", "--claim-uid", "torn-claim-uid").exit_code == 0
     assert kept(record, content)
