@@ -18,13 +18,13 @@ Each case of its tests/*.bats by name, and the test that shows it here:
 | 2 dummy interfaces with IP addresses ResourceClaimTemplate | test_two_nics_of_one_request |
 | reapply pod with dummy resource claim | test_pod_is_applied_again |
 | driver should gracefully shutdown when terminated | test_sockets_are_removed_on_shutdown |
-| unprepare claims on driver restart after pod deletion … | test_claim_is_unprepared_after_a_driver_restart |
+| unprepare claims on driver restart after pod deletion … | test_claim_unprepared_after_driver_restart |
 | permanent neighbor entry is copied to pod namespace | test_permanent_neighbours_are_copied |
 | route rules and routes with non-default table … | test_rules_and_tables_of_the_host |
 | dummy interface with IPv6 subnet route | test_ipv6_subnet_route_exists_once |
 | validate pbr configuration | test_pod_reaches_another_through_a_router |
 | validate vrf routing | test_pod_reaches_another_through_a_router |
-| allocated device in ResourceSlice remains unchanged | test_attributes_of_an_allocated_device_are_kept |
+| allocated device in ResourceSlice remains unchanged | test_attributes_of_allocated_device |
 | validate whereabouts cni integration | test_ipam_profile |
 | validate python webhook configuration integration | test_configuration_of_a_webhook |
 
@@ -320,14 +320,14 @@ def test_sockets_are_removed_on_shutdown(absence: Absence) -> None:
     assert absence.sockets == ([*SOCKETS], [], [*SOCKETS])
 
 
-def test_claim_is_unprepared_after_a_driver_restart(cases: Cases, absence: Absence) -> None:
+def test_claim_unprepared_after_driver_restart(cases: Cases, absence: Absence) -> None:
     assert absence.recorded
 
     wait_until("the removal of its record", lambda: absence.uid not in records(cases.daemons))
 
 
 @pytest.mark.usefixtures("absence")
-def test_attributes_of_an_allocated_device_are_kept(cases: Cases) -> None:
+def test_attributes_of_allocated_device(cases: Cases) -> None:
     assert not cases.daemons.is_on_node("static")
 
     assert published(cases.daemons, {"static"})["static"] == cases.attributes["static"]
