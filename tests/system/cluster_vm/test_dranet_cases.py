@@ -18,7 +18,7 @@ Each case of its tests/*.bats by name, and the test that shows it here:
 | 2 dummy interfaces with IP addresses ResourceClaimTemplate | test_two_nics_of_one_request |
 | reapply pod with dummy resource claim | test_pod_is_applied_again |
 | driver should gracefully shutdown when terminated | test_sockets_are_removed_on_shutdown |
-| unprepare claims on driver restart after pod deletion … | test_claim_unprepared_after_driver_restart |
+| unprepare claims on driver restart after pod deletion … | test_claim_unprepared_after_restart |
 | permanent neighbor entry is copied to pod namespace | test_permanent_neighbours_are_copied |
 | route rules and routes with non-default table … | test_rules_and_tables_of_the_host |
 | dummy interface with IPv6 subnet route | test_ipv6_subnet_route_exists_once |
@@ -320,7 +320,7 @@ def test_sockets_are_removed_on_shutdown(absence: Absence) -> None:
     assert absence.sockets == ([*SOCKETS], [], [*SOCKETS])
 
 
-def test_claim_unprepared_after_driver_restart(cases: Cases, absence: Absence) -> None:
+def test_claim_unprepared_after_restart(cases: Cases, absence: Absence) -> None:
     assert absence.recorded
 
     wait_until("the removal of its record", lambda: absence.uid not in records(cases.daemons))
