@@ -60,7 +60,9 @@ def find_rdma(shown: VisibleRdma, identity: RdmaIdentity) -> ObservedRdma:
         taken_host_names=frozenset(device.name for device in shown.host if device not in here),
         taken_pod_names=frozenset(device.name for device in shown.pod if device not in there),
         sub_devices=tuple(device.name for device in shown.host if device.parent in names),
-        software=tuple(name for name, (_, it) in shown.parents.items() if name in names and not it),
+        software=tuple(
+            name for name, (_, parent) in shown.parents.items() if name in names and not parent
+        ),
     )
 
 

@@ -4,29 +4,29 @@ Each case of its tests/*.bats by name, and the test that shows it here:
 
 | case | test |
 |---|---|
-| dummy interface with IP addresses ResourceClaim | test_an_address_of_a_claim |
-| … and normalized name | test_an_address_of_a_claim |
+| dummy interface with IP addresses ResourceClaim | test_address_of_a_claim |
+| … and normalized name | test_address_of_a_claim |
 | validate per-interface ARP configuration on dummy interface | test_arp_sysctls |
-| dummy interface with IP addresses ResourceClaimTemplate | test_an_address_of_the_host |
+| dummy interface with IP addresses ResourceClaimTemplate | test_address_of_the_host |
 | dummy interface with IP addresses ResourceClaim and routes | test_routes_of_a_claim |
-| test metric server is up and operating on host | test_metrics |
+| test metric server is up and operating on host | test_metrics_are_served_on_the_host |
 | validate advanced network configurations with dummy | test_mtu_mac_and_offloads |
 | validate big tcp network configurations on dummy interface | test_big_tcp |
 | validate bpf filter attributes | test_attributes_of_programs |
 | validate tcx bpf filter attributes | test_attributes_of_programs |
-| validate bpf programs are removed | test_programs_are_not_in_the_pod |
+| validate bpf programs are removed | test_bpf_programs_are_removed_in_the_pod |
 | 2 dummy interfaces with IP addresses ResourceClaimTemplate | test_two_nics_of_one_request |
-| reapply pod with dummy resource claim | test_a_pod_that_is_applied_again |
-| driver should gracefully shutdown when terminated | test_sockets_go_with_the_driver |
-| unprepare claims on driver restart after pod deletion … | test_a_pod_deleted_meanwhile |
-| permanent neighbor entry is copied to pod namespace | test_permanent_neighbours |
+| reapply pod with dummy resource claim | test_pod_is_applied_again |
+| driver should gracefully shutdown when terminated | test_sockets_are_removed_on_shutdown |
+| unprepare claims on driver restart after pod deletion … | test_claim_unprepared_after_restart |
+| permanent neighbor entry is copied to pod namespace | test_permanent_neighbours_are_copied |
 | route rules and routes with non-default table … | test_rules_and_tables_of_the_host |
-| dummy interface with IPv6 subnet route | test_an_ipv6_route_is_there_once |
-| validate pbr configuration | test_a_pod_reaches_another_through_a_router |
-| validate vrf routing | test_a_pod_reaches_another_through_a_router |
-| allocated device in ResourceSlice remains unchanged | test_attributes_of_an_allocated_device |
-| validate whereabouts cni integration | test_a_profile_of_an_ipam_plugin |
-| validate python webhook configuration integration | test_a_webhook |
+| dummy interface with IPv6 subnet route | test_ipv6_subnet_route_exists_once |
+| validate pbr configuration | test_pod_reaches_another_through_a_router |
+| validate vrf routing | test_pod_reaches_another_through_a_router |
+| allocated device in ResourceSlice remains unchanged | test_attributes_of_allocated_device |
+| validate whereabouts cni integration | test_ipam_profile |
+| validate python webhook configuration integration | test_configuration_of_a_webhook |
 
 All links exist at once, and all pods of the cases run at once. The driver is removed from the node
 once, for the last tests of the module.
@@ -112,12 +112,12 @@ def cases(cluster: ControlPlane, daemons: Daemons, installed: Machine) -> Iterat
 
 
 @pytest.mark.parametrize("case", ["static", "normalized"])
-def test_an_address_of_a_claim(cases: Cases, case: str) -> None:
+def test_address_of_a_claim(cases: Cases, case: str) -> None:
     assert "169.254.169.13/24" in cases.run(case, "ip", "addr", "show", "eth99")
     assert "169.254.169.13/24" in cases.addresses(case)
 
 
-def test_a_name_that_is_no_label_is_normalized(cases: Cases) -> None:
+def test_invalid_device_name_is_normalized(cases: Cases) -> None:
     claim = cases.pods.claim("normalized")
 
     assert claim is not None
@@ -125,7 +125,7 @@ def test_a_name_that_is_no_label_is_normalized(cases: Cases) -> None:
     assert result["device"] == "net-nvwhqnk7gy"
 
 
-def test_an_address_of_the_host(cases: Cases) -> None:
+def test_address_of_the_host(cases: Cases) -> None:
     assert "169.254.14.14/32" in cases.run("template", "ip", "addr", "show", "template")
     assert cases.addresses("template") == ["169.254.14.14/32"]
 
@@ -151,14 +151,14 @@ def test_rules_and_tables_of_the_host(cases: Cases) -> None:
     assert rules == ["500:", "from", "10.20.30.0/24", "lookup", "100"]
 
 
-def test_an_ipv6_route_is_there_once(cases: Cases) -> None:
+def test_ipv6_subnet_route_exists_once(cases: Cases) -> None:
     routes = cases.run("subnet6", "ip", "-6", "route", "show", "fd36::3:0:e:0:0/96")
 
     (route,) = routes.splitlines()
     assert "dev subnet6 proto kernel metric 256 pref medium" in route
 
 
-def test_permanent_neighbours(cases: Cases) -> None:
+def test_permanent_neighbours_are_copied(cases: Cases) -> None:
     shown = cases.run("neigh", "ip", "neigh", "show", "nud", "permanent")
 
     assert "192.168.1.1 dev eth99 lladdr 00:11:22:33:44:55 PERMANENT" in shown
@@ -170,7 +170,7 @@ def test_permanent_neighbours(cases: Cases) -> None:
     [("pbr1", ("192.168.102.1",)), ("vrf1", ("-I", "eth1", "10.10.20.1"))],
     ids=["pbr", "vrf"],
 )
-def test_a_pod_reaches_another_through_a_router(
+def test_pod_reaches_another_through_a_router(
     cases: Cases, pod: str, command: tuple[str, ...]
 ) -> None:
     shown = cases.pods.say(pod, "ping", "-c", "1", *command)
@@ -224,7 +224,7 @@ def test_attributes_of_programs(cases: Cases) -> None:
     assert shown["dra.net/tcxProgramNames"] == {"string": "handle_ingress"}
 
 
-def test_programs_are_not_in_the_pod(cases: Cases) -> None:
+def test_bpf_programs_are_removed_in_the_pod(cases: Cases) -> None:
     assert "UP" in cases.run("programs", "ip", "link", "show", "programs")
     assert cases.run("programs", "tc", "filter", "show", "dev", "programs", "ingress") == ""
     assert cases.run("programs", "python3", "-c", TCX).strip() == "{}"
@@ -233,13 +233,13 @@ def test_programs_are_not_in_the_pod(cases: Cases) -> None:
 # --------------------------------------------------------------------------- webhooks, metrics
 
 
-def test_metrics(cases: Cases) -> None:
+def test_metrics_are_served_on_the_host(cases: Cases) -> None:
     page = checked(cases.daemons.node, "python3", "-c", PAGE)
 
     assert "process_start_time_seconds" in page
 
 
-def test_a_profile_of_an_ipam_plugin(cases: Cases) -> None:
+def test_ipam_profile(cases: Cases) -> None:
     (address,) = cases.addresses("leased")
     assert address.startswith("192.168.100.")
     assert address in cases.run("leased", "ip", "-4", "addr", "show", "leased")
@@ -251,7 +251,7 @@ def test_a_profile_of_an_ipam_plugin(cases: Cases) -> None:
     wait_until("the release of the address", lambda: ip not in leases(cases))
 
 
-def test_a_webhook(cases: Cases) -> None:
+def test_configuration_of_a_webhook(cases: Cases) -> None:
     assert cases.attributes[webhook.NIC]["dra.net/webhook_attr"] == {"string": "python"}
     shown = cases.run("custom", "ip", "addr", "show", webhook.NIC)
     assert "10.200.200.200/24" in shown
@@ -263,7 +263,7 @@ def test_a_webhook(cases: Cases) -> None:
 # --------------------------------------------------------------------------- life of the driver
 
 
-def test_a_pod_that_is_applied_again(cases: Cases) -> None:
+def test_pod_is_applied_again(cases: Cases) -> None:
     assert "169.254.16.14/32" in cases.run("reapply", "ip", "addr", "show", "reapply")
     first = cases.pod("reapply")["metadata"]["uid"]
     running = len(cases.listed())
@@ -316,18 +316,18 @@ def absence(cases: Cases) -> Absence:
     return Absence((before, away, sockets(daemons)), recorded, uid)
 
 
-def test_sockets_go_with_the_driver(absence: Absence) -> None:
+def test_sockets_are_removed_on_shutdown(absence: Absence) -> None:
     assert absence.sockets == ([*SOCKETS], [], [*SOCKETS])
 
 
-def test_a_pod_deleted_meanwhile(cases: Cases, absence: Absence) -> None:
+def test_claim_unprepared_after_restart(cases: Cases, absence: Absence) -> None:
     assert absence.recorded
 
     wait_until("the removal of its record", lambda: absence.uid not in records(cases.daemons))
 
 
 @pytest.mark.usefixtures("absence")
-def test_attributes_of_an_allocated_device(cases: Cases) -> None:
+def test_attributes_of_allocated_device(cases: Cases) -> None:
     assert not cases.daemons.is_on_node("static")
 
     assert published(cases.daemons, {"static"})["static"] == cases.attributes["static"]
