@@ -17,7 +17,7 @@ PROGRAM: Final = Program(
             "show which pod holds which device, what went wrong, and if the plugin is at work",
         ),
         ("doctor", "show what keeps pods from their devices, and what to do"),
-        ("healthz", "say whether the plugin on this node is alive, for exec probes"),
+        ("healthz", "check that the plugin of this node is alive, for exec probes"),
         ("run", "serve as the node's NRI plugin"),
     ),
     daemons=("run",),

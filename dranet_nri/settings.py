@@ -90,70 +90,73 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `run`, their defaults taken from Settings."""
     default = Settings()
     add = parser.add_argument
-    add("--nri-socket", type=Path, default=default.nri_socket, help="runtime's NRI socket")
-    add("--plugin-name", default=default.name, help="name towards the runtime")
-    add("--plugin-index", default=default.index, help="two digits; lower is called earlier")
-    add("--allocations-dir", type=Path, default=default.allocations, help="the shim's records")
-    add("--run-dir", type=Path, default=default.run, help="our records, on tmpfs")
+    add("--nri-socket", type=Path, default=default.nri_socket, help="NRI socket of the runtime")
+    add("--plugin-name", default=default.name, help="name of the NRI plugin")
+    add(
+        "--plugin-index",
+        default=default.index,
+        help="NRI index, two digits; a lower one is called earlier",
+    )
+    add("--allocations-dir", type=Path, default=default.allocations, help="allocation records")
+    add("--run-dir", type=Path, default=default.run, help="attachment records, on tmpfs")
     add("--cdi-dir", type=Path, default=default.cdi, help="CDI specs, on tmpfs")
     add(
         "--proc", type=Path, default=default.proc, metavar="DIR",
-        help="DIR/sys/net is the host's /proc/sys/net, writable, which a container's own is not",
+        help="directory with sys/net of the host, writable; in a container, /proc/sys is read-only",
     )  # fmt: skip
     add(
         "--memlock",
         default="unlimited",
-        help="RLIMIT_MEMLOCK of RDMA containers: bytes, 'unlimited' or 'keep'",
+        help="RLIMIT_MEMLOCK of containers with RDMA devices: bytes, 'unlimited' or 'keep'",
     )
-    add("--no-environment", action="store_true", help="put no interface names into containers")
+    add("--no-environment", action="store_true", help="do not set the variables of containers")
     add(
         "--rdma-char-devices",
         default=",".join(default.rdma_char_devices),
         metavar="KINDS",
-        help="RDMA device files for containers unless a claim says: of uverbs, rdma_cm, and umad, "
-        "issm, which administer the fabric; all four are dranet's behaviour (default: %(default)s)",
+        help="default RDMA device files of containers: uverbs, rdma_cm, umad, issm; the last two "
+        "administer the fabric; dranet gives all four (default: %(default)s)",
     )
     add(
         "--rdma-mode",
         choices=("auto", *RdmaMode),
         default="auto",
-        help="RDMA network namespace mode the node must be in: exclusive moves RDMA devices with"
-        " their NIC, shared leaves them to all; claims are refused in the other (default: auto)",
+        help="required RDMA network namespace mode of the node: in exclusive mode, RDMA devices"
+        " move with their NIC; in the other mode, claims are refused (default: auto)",
     )
     add(
         "--node-addresses",
         default=os.environ.get("NODE_ADDRESSES", ""),
         metavar="ADDRESSES",
-        help="addresses of the Node, with commas: the link that has one, and what carries it, never"
-        " moves (default: $NODE_ADDRESSES)",
+        help="comma-separated addresses of the Node; links that have or carry one never move"
+        " (default: $NODE_ADDRESSES)",
     )
     add(
         "--uplink-interfaces", default="", metavar="PATTERNS",
-        help="the node's uplinks, with commas, instead of what default routes tell; as of dra-shim",
+        help="comma-separated uplinks of the node, instead of those by default routes; set the same"
+        " for dra-shim",
     )  # fmt: skip
     add(
         "--include", action="append", default=[], metavar="PATTERN",
-        help="move these links though something says that the node uses them; as of dra-shim",
+        help="links that may move although the node seems to use them; set the same for dra-shim",
     )  # fmt: skip
     add(
         "--parent-interfaces", default="", metavar="PATTERNS",
-        help="interfaces that stay on the node, with commas, and of which pods get children"
-        " (IPVLAN, MACVLAN, VLAN), be they bonds or uplinks; as of dra-shim",
+        help="comma-separated interfaces that stay on the node and get children in pods (IPVLAN,"
+        " MACVLAN, VLAN), also bonds and uplinks; set the same for dra-shim",
     )  # fmt: skip
     add(
         "--vm-runtimes", default=",".join(VM_HANDLERS), metavar="PATTERNS",
-        help="handlers of RuntimeClasses whose containers have a kernel of their own, with commas,"
-        " in lower case: their pods are refused NICs (default: %(default)s)",
+        help="comma-separated handlers, in lower case, of RuntimeClasses that run containers in a"
+        " virtual machine; their pods are refused (default: %(default)s)",
     )  # fmt: skip
     add(
         "--slaac-ready-timeout", type=duration, default=default.slaac_s, metavar="TIME",
-        help="longest wait for the IPv6 addresses of a pod, as of addressing: SLAAC, before the"
-        " attach fails (default: 8s)",
+        help="timeout of the IPv6 addresses of a pod with addressing: SLAAC (default: 8s)",
     )  # fmt: skip
     add(
         "--dhcp-ready-timeout", type=duration, default=default.dhcp_s, metavar="TIME",
-        help="longest wait for the leases of a pod, as of addressing: DHCP, before the attach"
-        " fails (default: 10s)",
+        help="timeout of the leases of a pod with addressing: DHCP (default: 10s)",
     )  # fmt: skip
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
@@ -215,9 +218,9 @@ def duration(text: str) -> float:
     elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         seconds = float(text)
     else:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a duration as 500ms, 2s or 1m30s")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a duration such as 500ms, 2s or 1m30s")
     if not seconds or not math.isfinite(seconds):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be more than nothing")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be above 0")
     return seconds
 
 

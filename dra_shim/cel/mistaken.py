@@ -68,12 +68,12 @@ def _type_of(literal: str) -> type[bool | int | str]:
     return str if literal[0] in "\"'" else int
 
 
-def _corrected(literal: str, wanted: type[bool | int | str]) -> str:
+def _corrected(literal: str, expected: type[bool | int | str]) -> str:
     """Return the remedy: the same value in the wanted type, if it has one."""
     plain = literal.strip("\"'")
-    if wanted is str:
+    if expected is str:
         return f'write "{plain}"'
-    if _VALUES[wanted].fullmatch(plain.lower()):
+    if _VALUES[expected].fullmatch(plain.lower()):
         return f"write {plain.lower()}"
     return "correct the value"
 
@@ -100,8 +100,8 @@ def close_to(identifier: str, published: Collection[str]) -> str:
         identifier: name without domain, which the device lacks.
         published: qualified names of the attributes that the device has.
     """
-    known = {name.rpartition("/")[2] for name in (*ATTRIBUTE_NAMES, *published)}
-    return "" if identifier in known else did_you_mean(identifier, sorted(known))
+    identifiers = {name.rpartition("/")[2] for name in (*ATTRIBUTE_NAMES, *published)}
+    return "" if identifier in identifiers else did_you_mean(identifier, sorted(identifiers))
 
 
 def _identifiers(domain: str) -> list[str]:

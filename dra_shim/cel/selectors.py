@@ -243,8 +243,8 @@ def _compile(environment: Environment, expression: str) -> CompiledExpression:
 def _activation(device: SelectorTarget) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     for name, value in device.attributes:
-        known = [*map(_known, value)] if isinstance(value, tuple) else _known(value)
-        _file(attributes, name, known, device.driver)
+        entry = [*map(_cel_value, value)] if isinstance(value, tuple) else _cel_value(value)
+        _file(attributes, name, entry, device.driver)
     capacity: dict[str, dict[str, object]] = {}
     for name, amount in device.amounts:
         _file(capacity, name, tagged(amount), device.driver)
@@ -256,13 +256,13 @@ def _activation(device: SelectorTarget) -> dict[str, object]:
     }
 
 
-def _known(value: AttributeValue) -> object:
+def _cel_value(value: AttributeValue) -> object:
     return semver(value.text) if isinstance(value, Version) else value
 
 
 def _file(domains: dict[str, dict[str, object]], name: str, value: object, driver: str) -> None:
     """Put a value under its domain; a name with the driver's domain overrides one without."""
     domain, _, identifier = name.rpartition("/")
-    known = domains.setdefault(domain or driver, {})
-    if domain or identifier not in known:
-        known[identifier] = value
+    values = domains.setdefault(domain or driver, {})
+    if domain or identifier not in values:
+        values[identifier] = value

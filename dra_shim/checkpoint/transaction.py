@@ -158,9 +158,9 @@ class CheckpointTransaction:
         """Return the corrupt records, ordered by claim UID."""
         return of_allocations(self._store)
 
-    def moved_aside(self, claim_uid: str) -> Path | None:
+    def quarantined(self, claim_uid: str) -> Path | None:
         """Return the path of a claim's quarantined record, None if it was not quarantined."""
-        return self._store.moved_aside.get(claim_uid)
+        return self._store.quarantined.get(claim_uid)
 
     def recorded(self, claim: ObjectRef, pod: ObjectRef) -> Allocation | None:
         """Return the claim's record for this pod, None if there is none.
@@ -238,7 +238,7 @@ class CheckpointTransaction:
         """Return all records."""
         return self._store.records()
 
-    def known_devices(self) -> tuple[Device, ...]:
+    def recorded_devices(self) -> tuple[Device, ...]:
         """Return the devices of all records, with their facts at allocation."""
         return _devices(self._store.records())
 
@@ -328,7 +328,7 @@ def nonce_for(claim_uid: str) -> str:
 def observe(
     state: StatePaths, counted: Collection[str] = ()
 ) -> tuple[tuple[Device, ...], DeviceUsage]:
-    """Return `known_devices` and `in_use` of the records, without the lock; nothing is written.
+    """Return `recorded_devices` and `in_use` of the records, without the lock; nothing is written.
 
     Args:
         state: locations of the records.

@@ -23,8 +23,8 @@ _LIFETIME_S: Final = "21600"
 async def _load(ask: Ask) -> Describe:
     ttl = (("X-aliyun-ecs-metadata-token-ttl-seconds", _LIFETIME_S),)
     token = await ask(Question("/latest/api/token", ttl, "PUT"))
-    known = (("X-aliyun-ecs-metadata-token", token.strip()),)
-    kind = await ask(Question("/latest/meta-data/instance/instance-type", known))
+    headers = (("X-aliyun-ecs-metadata-token", token.strip()),)
+    kind = await ask(Question("/latest/meta-data/instance/instance-type", headers))
     node = texts({"alibaba.dra.net/instanceType": kind.strip()})
 
     def describe(device: ProviderDeviceId) -> DeviceFacts:

@@ -54,8 +54,8 @@ _BY_TYPE: Final[Mapping[str, str]] = {
 async def _load(ask: Ask) -> Describe:
     ttl = (("X-aws-ec2-metadata-token-ttl-seconds", _LIFETIME_S),)
     token = await ask(Question("/latest/api/token", ttl, "PUT"))
-    known = (("X-aws-ec2-metadata-token", token.strip()),)
-    raw = await ask(Question("/latest/dynamic/instance-identity/document", known))
+    headers = (("X-aws-ec2-metadata-token", token.strip()),)
+    raw = await ask(Question("/latest/dynamic/instance-identity/document", headers))
     layout = _BY_TYPE.get(text_at(read_json(raw, "EC2 metadata"), "instanceType"), "")
     groups = device_groups([f"0000:{address}" for address in layout.split()])
 

@@ -78,15 +78,15 @@ class CloudDirectory:
         """
         self._choose, self._changed, self._notify = choose, changed, notify
         self._provider: Provider | None = None
-        self._known: Mapping[ProviderDeviceId, DeviceFacts] = {}
-        self._wanted: frozenset[ProviderDeviceId] = frozenset()
-        self._news = asyncio.Event()
+        self._facts: Mapping[ProviderDeviceId, DeviceFacts] = {}
+        self._devices: frozenset[ProviderDeviceId] = frozenset()
+        self._devices_changed = asyncio.Event()
         self._settled = asyncio.Event()
         self._waited = False
 
     def enriched(self, device: Device) -> Device:
         """Return a device with the known attributes."""
-        facts = self._known.get(identity_of(device))
+        facts = self._facts.get(identity_of(device))
         return enriched(device, facts) if facts else device
 
     def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
@@ -96,9 +96,9 @@ class CloudDirectory:
             CloudError: Prepare must wait, because they are not known yet.
         """
         identity = identity_of(device)
-        facts = self._known.get(identity)
+        facts = self._facts.get(identity)
         waits = self._provider is not None and self._provider.required
-        if facts is None and waits and identity in self._wanted:
+        if facts is None and waits and identity in self._devices:
             raise CloudError(
                 f"device {device.name}: the cloud provider has not answered about it yet; "
                 "see its log, and that of dra-shim"
@@ -111,21 +111,21 @@ class CloudDirectory:
 
         Only the first call waits, for a short time.
         """
-        before = self._known
-        wanted = frozenset(map(identity_of, devices))
-        if wanted != self._wanted:
-            self._wanted = wanted
-            self._news.set()
+        before = self._facts
+        identities = frozenset(map(identity_of, devices))
+        if identities != self._devices:
+            self._devices = identities
+            self._devices_changed.set()
         if not self._waited:
             self._waited = True
             await _within(FIRST_S, self._settled)
-        return self._known is not before
+        return self._facts is not before
 
     async def run(self) -> None:
         """Refresh the facts until cancelled."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
-            self._news.clear()
+            self._devices_changed.clear()
             try:
                 provider = await self._chosen()
                 if provider is None:
@@ -137,7 +137,7 @@ class CloudDirectory:
                 await asyncio.sleep(pause_s)
                 continue
             backoff.reset()
-            await _within(AGAIN_S, self._news)
+            await _within(AGAIN_S, self._devices_changed)
         await asyncio.Event().wait()  # a worker never returns
 
     async def _chosen(self) -> Provider | None:
@@ -149,14 +149,14 @@ class CloudDirectory:
         return self._provider
 
     async def _refresh(self, provider: Provider) -> None:
-        wanted = self._wanted
-        found = await provider.describe(sorted(wanted, key=lambda device: device.name))
-        if found.facts != self._known:
-            self._known = found.facts
+        requested = self._devices
+        found = await provider.describe(sorted(requested, key=lambda device: device.name))
+        if found.facts != self._facts:
+            self._facts = found.facts
             self._changed()
         if found.failure:
             raise CloudError(found.failure)
-        if wanted:
+        if requested:
             self._settled.set()
 
 

@@ -25,10 +25,10 @@ def parse_hint(text: str) -> str:
     Raises:
         InvalidValueError: the cloud is unknown.
     """
-    known = {name.lower(): name for name in HINTS}
-    if text and text.lower() not in known:
+    providers = {name.lower(): name for name in HINTS}
+    if text and text.lower() not in providers:
         raise InvalidValueError(f"{text!r}: must be one of {', '.join(HINTS)}")
-    return known.get(text.lower(), "")
+    return providers.get(text.lower(), "")
 
 
 def parse_url(text: str) -> str:

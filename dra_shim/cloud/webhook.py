@@ -190,7 +190,7 @@ class WebhookProvider:
     def __init__(self, webhook: Webhook) -> None:
         """Create the provider; no request is sent."""
         self._webhook = webhook
-        self._known: dict[ProviderDeviceId, tuple[float, DeviceFacts]] = {}
+        self._cached: dict[ProviderDeviceId, tuple[float, DeviceFacts]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
@@ -198,15 +198,17 @@ class WebhookProvider:
         if not (await self._webhook.capabilities()).cloud:
             return Described({device: DeviceFacts() for device in devices})
         now = asyncio.get_running_loop().time()
-        self._known = {device: self._known[device] for device in devices if device in self._known}
+        self._cached = {
+            device: self._cached[device] for device in devices if device in self._cached
+        }
         due = [
             device
             for device in devices
-            if device not in self._known or self._known[device][0] <= now
+            if device not in self._cached or self._cached[device][0] <= now
         ]
         failures = await asyncio.gather(*map(self._ask, due))
         return Described(
-            {device: facts for device, (_, facts) in self._known.items()},
+            {device: facts for device, (_, facts) in self._cached.items()},
             next(filter(None, failures), ""),
         )
 
@@ -217,5 +219,5 @@ class WebhookProvider:
                 facts = await self._webhook.facts(device)
             except CloudError as error:
                 return f"device {device.name}: {error}"
-        self._known[device] = (asyncio.get_running_loop().time() + KEPT_S, facts)
+        self._cached[device] = (asyncio.get_running_loop().time() + KEPT_S, facts)
         return ""

@@ -63,7 +63,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="DeviceClasses; may be given several times",
     )
-    add("--pod", type=uid, required=True, metavar="UID", help="UID the pod will have")
+    add("--pod", type=uid, required=True, metavar="UID", help="UID of the pod")
     add("--pod-name", type=namespaced_name, metavar="NS/NAME", help="the pod's name, for messages")
     add(
         "--container",
@@ -72,7 +72,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=CLAIM[/REQUEST]",
-        help="this container lists the claim, or one request of it",
+        help="a container that lists the claim, or one request of it",
     )
     _add_choices(parser)
     add_state_flags(parser)
@@ -85,7 +85,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--filter",
         default=DEFAULT_FILTER,
         metavar="CEL",
-        help="devices to consider, as dranet's flag; '' for all",
+        help="CEL expression of devices to consider, as of dranet; '' for all",
     )
     add_shared_flag(parser)
     add(
@@ -103,7 +103,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     add(
         "--first-valid-config",
         action="store_true",
-        help="dranet's order: the first configuration alone, so the class beats the claim",
+        help="dranet's precedence: only the first configuration applies, that of the class",
     )
     add_output_flag(parser)
 
@@ -122,7 +122,7 @@ def main(args: argparse.Namespace) -> int:
     classes = classes_of((*documents, *read_documents(args.classes)))
     with CheckpointTransaction(state_from(args)) as transaction:
         for corrupt in transaction.damages():
-            if corrupt.broken.in_the_way or transaction.moved_aside(corrupt.claim_uid):
+            if corrupt.broken.blocking or transaction.quarantined(corrupt.claim_uid):
                 _warn(f"the record of claim {corrupt.claim_uid} {corrupt.text}")
         before = [transaction.recorded(claim.ref, pod) for claim in claims]
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
@@ -179,8 +179,8 @@ def _allocated(
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    known, uses = transaction.known_devices(), transaction.in_use()
-    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    recorded, uses = transaction.recorded_devices(), transaction.in_use()
+    offered = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
@@ -235,7 +235,7 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
         _warn(
             f"ClaimNotGated: claim {record.claim}: no container lists it, or a request of it is "
             "listed by none, so nothing holds the containers back until its devices are there; "
-            f"add --container NAME={claim.known_as}"
+            f"add --container NAME={claim.label}"
         )
 
 

@@ -132,8 +132,10 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
 def _wants_nic(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
     """Whether a request of the claim names this driver, and not for administration."""
     parts = [part for request in spec.requests for part in request.alternatives]
-    known = {name: classes.get(name, DeviceClass(name)) for name in {p.device_class for p in parts}}
-    return any(not part.admin_access and _names_driver(part, spec, known) for part in parts)
+    named_classes = {
+        name: classes.get(name, DeviceClass(name)) for name in {p.device_class for p in parts}
+    }
+    return any(not part.admin_access and _names_driver(part, spec, named_classes) for part in parts)
 
 
 def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
@@ -148,12 +150,12 @@ def _configured(
     where: str,
 ) -> Iterator[SameConfig]:
     named = {part.device_class for request in spec.requests for part in request.alternatives}
-    known = {name: classes.get(name, DeviceClass(name)) for name in named}
+    named_classes = {name: classes.get(name, DeviceClass(name)) for name in named}
     for part in parts:
-        if part.admin_access or not _is_ours(part, spec, known):
+        if part.admin_access or not _is_ours(part, spec, named_classes):
             continue
         try:
-            config = config_for(NamedClaim("", spec), known, part.name, first_valid=False)
+            config = config_for(NamedClaim("", spec), named_classes, part.name, first_valid=False)
         except (
             ConfigError
         ):  # each document reports its own errors; the merge is checked at allocation
@@ -210,30 +212,30 @@ def _pod(
 
 def _claim_of(entry: PodClaimEntry, namespace: str, claims: Sequence[Claim]) -> Claim | None:
     kind = ResourceClaimTemplate if entry.template else ResourceClaim
-    wanted = entry.template or entry.claim
+    named = entry.template or entry.claim
     for claim in claims:
         same_place = not claim.namespace or not namespace or claim.namespace == namespace
-        if isinstance(claim, kind) and claim.name == wanted and same_place:
+        if isinstance(claim, kind) and claim.name == named and same_place:
             return claim
     return None
 
 
 def _missing(entry: PodClaimEntry, claims: Sequence[Claim]) -> str:
-    wanted = entry.template or entry.claim
-    if not wanted:
+    named = entry.template or entry.claim
+    if not named:
         return f"claim {entry.name} needs resourceClaimName or resourceClaimTemplateName; add one"
     kind, field = ResourceClaimTemplate, "resourceClaimTemplateName"
     if not entry.template:
         kind, field = ResourceClaim, "resourceClaimName"  # type: ignore[assignment]
     other = next(
-        (claim for claim in claims if claim.name == wanted and type(claim) is not kind), None
+        (claim for claim in claims if claim.name == named and type(claim) is not kind), None
     )
     if other is not None:
         right = "resourceClaimName" if entry.template else "resourceClaimTemplateName"
-        return f"{field} {wanted} is the name of a {type(other).__name__}; write {right}"
-    hint = did_you_mean(wanted, [claim.name for claim in claims if isinstance(claim, kind)])
+        return f"{field} {named} is the name of a {type(other).__name__}; write {right}"
+    hint = did_you_mean(named, [claim.name for claim in claims if isinstance(claim, kind)])
     return (
-        f"no {kind.__name__} {wanted}{hint} of that namespace is among the files; give its file as "
+        f"no {kind.__name__} {named}{hint} of that namespace is among the files; give its file as "
         f"well, or correct {field}"
     )
 
@@ -247,10 +249,10 @@ def _listing(
         listed = ", ".join(entries) or "none"
         hint = did_you_mean(name, entries)
         return f'lists claim "{name}"{hint}, which its pod does not have; the pod has {listed}'
-    known = [request.name for request in requests.get(name, ())]
-    if request and name in requests and request not in known:
-        hint = did_you_mean(request, known)
-        return f'lists request "{request}"{hint} of claim {name}; it has {", ".join(known)}'
+    names = [request.name for request in requests.get(name, ())]
+    if request and name in requests and request not in names:
+        hint = did_you_mean(request, names)
+        return f'lists request "{request}"{hint} of claim {name}; it has {", ".join(names)}'
     return ""
 
 

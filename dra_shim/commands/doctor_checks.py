@@ -75,7 +75,7 @@ RIGHTS: Final = (
         for verb in ("patch", "update")
     ),
     *(
-        Permission(verb, "events", "no Event says why a pod waits", grade=Severity.WARNING)
+        Permission(verb, "events", "no Event reports why a pod waits", grade=Severity.WARNING)
         for verb in ("create", "get", "update")
     ),
     Permission(
@@ -145,13 +145,13 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
         devices += len(listed) if isinstance(listed, list) else 0
         if not is_own(node, name_of(resource_slice)):
             name = name_of(resource_slice)
-            text = f"{name} is of another program: two drivers of our name run here?"
+            text = f"{name} is of another program; does a second driver with this name run here?"
             yield Finding("slices", Severity.WARNING, text)
     if devices:
         yield Finding("slices", Severity.OK, f"{devices} devices in {len(slices)} slices")
     else:
-        text = "no device is published; 'dranet-nri inventory' says which are kept, and why; what "
-        text += "flags and the Node's address drop is in the shim's log ('left out')"
+        text = "no device is published; 'dranet-nri inventory' lists excluded devices and reasons; "
+        text += "the shim's log ('left out') has those excluded by flags or the Node's address"
         yield Finding("slices", Severity.WARNING, text)
 
 
@@ -210,7 +210,7 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
     """
     trouble = await probe(sockets.registration)
     if not trouble:
-        text = f"our sockets below {root} answer as a kubelet asks"
+        text = f"the sockets below {root} answer"
         yield Finding("kubelet", Severity.OK, text)
     elif ready:
         text = f"{sockets.registration}: {trouble}; but the shim is registered: {root} is not its "
@@ -231,12 +231,12 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
         yield Finding("records", Severity.BAD, str(error))
         return
     for damage in damages:
-        grade = Severity.BAD if damage.broken.in_the_way else Severity.NOTE
+        grade = Severity.BAD if damage.broken.blocking else Severity.NOTE
         yield Finding(f"record {damage.claim_uid}", grade, damage.text)
     by_claim = {record.claim.uid: record for record in attached}
     for record in records:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
-    unknown = {damage.claim_uid for damage in damages if damage.broken.in_the_way}
+    unknown = {damage.claim_uid for damage in damages if damage.broken.blocking}
     for left in by_claim.values():
         if left.holds_devices:
             how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"

@@ -120,7 +120,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         "--filter",
         default=DEFAULT_FILTER,
         metavar="CEL",
-        help="devices of the inventory to consider, as dranet's flag; '' for all",
+        help="CEL expression of devices of the inventory to consider, as of dranet; '' for all",
     )
     add_shared_flag(parser)
     add(
@@ -182,8 +182,8 @@ def _beside(
     asked: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
 ) -> tuple[Document, ...]:
     """Return the other documents; files have precedence over the cluster."""
-    known = {_identity(document) for document in (*asked, *others)} - {None}
-    return (*others, *(document for document in cluster if _identity(document) not in known))
+    identities = {_identity(document) for document in (*asked, *others)} - {None}
+    return (*others, *(document for document in cluster if _identity(document) not in identities))
 
 
 def _identity(document: Document) -> tuple[type, str] | None:
@@ -205,7 +205,9 @@ def _pods(
     workloads = [document for document in asked if isinstance(document, Workload)]
     if not workloads:
         return [("", _claims(asked))]
-    known = {identity: document for document in documents if (identity := _identity(document))}
+    by_identity = {
+        identity: document for document in documents if (identity := _identity(document))
+    }
     found: list[tuple[str, tuple[NamedClaim, ...]]] = []
     violations: list[str] = []
     for workload in workloads:
@@ -213,7 +215,7 @@ def _pods(
         for pod in workload.pods:
             title = title_of(workload) + (f" {pod.path}" if several else "")
             try:
-                claims = tuple(_wanted(workload, entry, known) for entry in pod.claims)
+                claims = tuple(_claim_of(workload, entry, by_identity) for entry in pod.claims)
             except ConfigError as error:
                 violations += (f"{title}: {line}" for line in error.violations)
             else:
@@ -223,8 +225,8 @@ def _pods(
     return found
 
 
-def _wanted(
-    workload: Workload, entry: PodClaimEntry, known: Mapping[tuple[type, str], Document]
+def _claim_of(
+    workload: Workload, entry: PodClaimEntry, by_identity: Mapping[tuple[type, str], Document]
 ) -> NamedClaim:
     """Return the claim of a pod's entry.
 
@@ -233,10 +235,10 @@ def _wanted(
     """
     kind = ResourceClaimTemplate if entry.template else ResourceClaim
     label = f"{workload.namespace or DEFAULT_NAMESPACE}/{entry.template or entry.claim}"
-    document = known.get((kind, label))
+    document = by_identity.get((kind, label))
     if isinstance(document, ResourceClaim | ResourceClaimTemplate):
         return NamedClaim(label, document.spec)
-    hint = did_you_mean(label, [name for of_kind, name in known if of_kind is kind])
+    hint = did_you_mean(label, [name for of_kind, name in by_identity if of_kind is kind])
     raise ConfigError(
         [
             f"resourceClaims {entry.name}: no {kind.__name__} {label} among the files{hint}; "
@@ -300,10 +302,10 @@ def _supply(
     pools = pools_of(slices, node) if slices else ()
     if not from_inventory:
         return CandidatePools(pools)
-    known, uses = observe(state_from(args), counted)
+    recorded, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    offered = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
+    offered = node_inventory(inventory, recorded, uses, args.filter, args.shared, facts, near)
     own = supply_of(offered, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))

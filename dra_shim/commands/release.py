@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
     """
     with CheckpointTransaction(state_from(args)) as transaction:
         damaged = {corrupt.claim_uid: corrupt for corrupt in transaction.damages()}
-        title, records = _wanted(transaction, args)
+        title, records = _selected(transaction, args)
         for record in records:
             transaction.forget(record.claim.uid)
         lines = [_released(record) for record in records]
@@ -48,11 +48,11 @@ def main(args: argparse.Namespace) -> int:
         if not show_document(args.output, lambda: document):
             print_lines(*lines)
         for finding in damaged.values():
-            _tell(transaction, finding)
+            _report(transaction, finding)
     return 0
 
 
-def _wanted(
+def _selected(
     transaction: CheckpointTransaction, args: argparse.Namespace
 ) -> tuple[str, tuple[Allocation, ...]]:
     """Return the request for messages, and its usable records."""
@@ -82,17 +82,17 @@ def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         transaction.forget(damage.claim_uid)
-    if path := transaction.moved_aside(damage.claim_uid):
+    if path := transaction.quarantined(damage.claim_uid):
         return f"moved aside {whose}: {damage.broken.error}; {kept_in(path)}"
     if damage.broken.in_place:  # the first read failed, the second succeeded
         return f"removed {whose}, after all: {damage.broken.error} at first"
     return f"nothing to release: {whose} {damage.text}"
 
 
-def _tell(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
+def _report(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
     """Report a corrupt record of another claim: it blocks, or was quarantined just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
         print_lines(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
-    elif damage.broken.unread or transaction.moved_aside(damage.claim_uid):
+    elif damage.broken.unread or transaction.quarantined(damage.claim_uid):
         print_lines(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

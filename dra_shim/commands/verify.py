@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from dra_shim.commands.documents import read_text
@@ -18,6 +20,7 @@ from dra_shim.verify.measure import Course, measure
 from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, count_of
+from dra_shim.verify.shells import PodShells
 from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
 from dranet_nri.errors import ConfigError, InvalidValueError
@@ -89,10 +92,8 @@ def main(args: argparse.Namespace) -> int:
     for flag in ("nics", "gpus"):
         if getattr(args, flag) < 0:
             raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
-    wanted = _requirements(args)
-    # As Ctrl-C: the clean-up runs.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    lines = _measured(args, course, wanted)
+    requirements = _requirements(args)
+    lines = _measured(args, course, requirements)
     if args.svg:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
@@ -100,7 +101,9 @@ def main(args: argparse.Namespace) -> int:
     return 1 if count_of(lines, Outcome.FAILED) else 0
 
 
-def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements) -> list[Line]:
+def _measured(
+    args: argparse.Namespace, course: Course, requirements: PodRequirements
+) -> list[Line]:
     namespace = new_namespace()
     kubectl = Kubectl(args.kubeconfig, args.context, namespace)
     nodes = [name for name in args.nodes.split(",") if name]
@@ -116,8 +119,19 @@ def _measured(args: argparse.Namespace, course: Course, wanted: PodRequirements)
     def progress(text: str) -> None:
         print_lines(f"[{time.monotonic() - start:4.0f} s] {text}", to=sys.stderr)
 
-    with running_pods(kubectl, namespace, nodes, wanted, args.timeout, progress) as workers:
-        return measure(workers, kubectl, course, progress)
+    shells = PodShells(kubectl.start_shell)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        shells.close()  # the measurements end, and the clean-up runs
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+    with (
+        running_pods(kubectl, namespace, nodes, requirements, args.timeout, progress) as workers,
+        closing(shells),
+    ):
+        return measure(workers, shells, course, progress)
 
 
 def _requirements(args: argparse.Namespace) -> PodRequirements:

@@ -69,16 +69,16 @@ class KubeletEndpoint:
         loop = asyncio.get_running_loop()
         begin = loop.time()
         shim = await asyncio.shield(self._shim)
-        left_s = None if limit_s is None else limit_s - (loop.time() - begin)
-        return await shim.driver.prepare(claims, left_s)
+        remaining_s = None if limit_s is None else limit_s - (loop.time() - begin)
+        return await shim.driver.prepare(claims, remaining_s)
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
         """Implement Driver."""
         return await (await asyncio.shield(self._shim)).driver.unprepare(claims)
 
-    async def health(self, seen: int | None) -> "HealthReport":
+    async def health(self, last: int | None) -> "HealthReport":
         """Implement HealthSource."""
-        return await (await asyncio.shield(self._shim)).devices.health(seen)
+        return await (await asyncio.shield(self._shim)).devices.health(last)
 
     def failed(self, notice: WorkerFailed) -> None:
         """Report that the worker failed."""

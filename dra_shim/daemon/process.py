@@ -55,12 +55,12 @@ class ShimDaemon:
         for name, why in self._settings.ignored:
             self._log.warning("flag of dranet has no effect", flag=name, reason=why)
         work = asyncio.create_task(self._serve(), name="serve")
-        told = asyncio.create_task(stop.wait(), name="stop")
-        await asyncio.wait((work, told), return_when=asyncio.FIRST_COMPLETED)
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             self._log.info("stopping")
             work.cancel()
-        told.cancel()
+        stopping.cancel()
         await asyncio.wait((work,))
         if not work.cancelled():
             work.result()

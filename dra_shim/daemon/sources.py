@@ -98,7 +98,7 @@ def _addresses(node: Mapping[str, object]) -> Iterator[str]:
     Kubelet and API server use the first one (status.hostIPs, preferred address types). Some clouds
     list the addresses of all NICs, including those for pods.
     """
-    seen: set[tuple[str, int]] = set()
+    kinds: set[tuple[str, int]] = set()
     status = node.get("status")
     listed = status.get("addresses") if isinstance(status, Mapping) else None
     for listed_address in listed if isinstance(listed, list) else ():
@@ -106,6 +106,6 @@ def _addresses(node: Mapping[str, object]) -> Iterator[str]:
         with suppress(ValueError):  # Hostname, InternalDNS
             address = ip_address(text if isinstance(text, str) else "")
             kind = (str(listed_address.get("type")), address.version)
-            if kind not in seen:
-                seen.add(kind)
+            if kind not in kinds:
+                kinds.add(kind)
                 yield str(address)

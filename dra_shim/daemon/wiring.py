@@ -134,7 +134,7 @@ class Shim:
     def failed(self, notice: WorkerFailed) -> None:
         """Report a worker that failed."""
         self._log_sink.of("parts")(notice)
-        self._metrics.node.on_part(notice)
+        self._metrics.node.on_worker_failure(notice)
 
     def on_kubelet(self, notice: KubeletNotice) -> None:
         """Report the state of the sockets and the registration."""
@@ -179,7 +179,7 @@ class Shim:
     def _on_prepare(self, notice: Notice) -> None:
         self._log_prepare(notice)
         self._metrics.calls.on_prepare(notice)
-        self._reporter.tell(notice)
+        self._reporter.notify(notice)
         self._providers.on_prepare(notice)
 
 

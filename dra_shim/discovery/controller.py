@@ -145,16 +145,16 @@ class NodeDevices:
         """
         if not self._reporter.view.allocatable.keys() >= set(names):
             await self._scan_again()
-        known = self._reporter.view.allocatable
-        return {name: known[name] for name in names if name in known}
+        allocatable = self._reporter.view.allocatable
+        return {name: allocatable[name] for name in names if name in allocatable}
 
     def conflicts(self) -> Mapping[str, frozenset[str]]:
         """Implement NodeSource."""
         return self._reporter.view.conflicts
 
-    async def health(self, seen: int | None) -> HealthReport:
+    async def health(self, last: int | None) -> HealthReport:
         """Implement HealthSource."""
-        return await self._reporter.health(seen)
+        return await self._reporter.health(last)
 
     # ------------------------------------------------------------------- when
 
@@ -181,9 +181,9 @@ class NodeDevices:
 
     async def _scan_again(self) -> None:
         """Run a full scan, unless one begins after this call."""
-        wanted = self._scans + 1
+        next_scan = self._scans + 1
         async with self._scan_lock:
-            if self._last_full_scan < wanted:
+            if self._last_full_scan < next_scan:
                 await self._scan(full=True)
 
     async def _scan(self, *, full: bool) -> None:

@@ -46,7 +46,7 @@ class NodeAddresses:
         self._source = source
         self.node = node
         self._clock = clock
-        self._known: frozenset[str] | None = None
+        self._addresses: frozenset[str] | None = None
         self._due = -inf
 
     async def addresses(self) -> frozenset[str]:
@@ -55,13 +55,13 @@ class NodeAddresses:
         Raises:
             DranetError: the addresses were never known.
         """
-        if self._known is None or self._due <= self._clock():
+        if self._addresses is None or self._due <= self._clock():
             try:
-                self._known = await self._source.addresses(self.node)
+                self._addresses = await self._source.addresses(self.node)
             except DranetError:
-                if self._known is None:
+                if self._addresses is None:
                     raise
                 self._due = self._clock() + RETRY_S
             else:
-                self._due = self._clock() + (AGAIN_S if self._known else RETRY_S)
-        return self._known
+                self._due = self._clock() + (AGAIN_S if self._addresses else RETRY_S)
+        return self._addresses

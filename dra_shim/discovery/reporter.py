@@ -44,9 +44,9 @@ class HealthReporter:
         self._report = HealthReport(0, ())
         self._reported = asyncio.Event()
 
-    async def health(self, seen: int | None) -> HealthReport:
+    async def health(self, last: int | None) -> HealthReport:
         """Implement HealthSource."""
-        while self._report.number == seen:
+        while self._report.number == last:
             await self._reported.wait()
         return self._report
 
@@ -88,11 +88,11 @@ class HealthReporter:
             )
 
     def _report_excluded(self, before: NodeSnapshot, now: NodeSnapshot) -> None:
-        known = frozenset(before.excluded)
+        excluded = frozenset(before.excluded)
         names: dict[str, list[str]] = defaultdict(list)
         for name, why in now.excluded:
             withdrawn = name in before.devices  # reported as withdrawn
-            if name in now.hardware and (name, why) not in known and not withdrawn:
+            if name in now.hardware and (name, why) not in excluded and not withdrawn:
                 names[why].append(name)
         virtual = now.dropped if self._first else {}
         self._first = False

@@ -95,18 +95,18 @@ class NodeScanner:
         before = held.devices()
         scan = partial(self._host.scan, full=full, tcx=self._tcx.facts())
         facts = await in_thread(scan, self._hang_timeout)
-        known = tuple((before | held.devices()).values())
+        recorded = tuple((before | held.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._choice.uplinks)
-        self._had_rdma |= with_rdma(known)
+        self._had_rdma |= with_rdma(recorded)
         node, had = self._node_addresses.node, dict(self._had_rdma)
-        seen = partial(
+        snapshot = partial(
             snapshot_of,
-            *(node, facts, known, self._choice, self._uplinks, held.failing(), had),
+            *(node, facts, recorded, self._choice, self._uplinks, held.failing(), had),
             self._clouds.enriched,
             self._memo,
         )
-        view = await in_thread(seen)
+        view = await in_thread(snapshot)
         if await self._clouds.update_devices(view.allocatable.values()):
-            view = await in_thread(seen)
+            view = await in_thread(snapshot)
         self._had_rdma |= with_rdma(view.allocatable.values())
         return view

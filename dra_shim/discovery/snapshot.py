@@ -44,7 +44,7 @@ from dranet_nri.inventory import (
     Memo,
     Uplinks,
     inventory_from_facts,
-    merge_known,
+    merge_recorded,
     pci_device_name,
 )
 from dranet_nri.inventory.names import interface_device_name, port_device_name
@@ -132,7 +132,7 @@ class NodeSnapshot:
 def snapshot_of(
     node: str,
     facts: HostFacts,
-    known: Sequence[Device],
+    recorded: Sequence[Device],
     choice: DeviceSelection,
     uplinks: Uplinks | None = None,
     failing: Mapping[str, str] = _NONE,
@@ -145,7 +145,7 @@ def snapshot_of(
     Args:
         node: name of the node and of its pool.
         facts: facts of the scan.
-        known: devices that records assign to pods, with their facts at allocation.
+        recorded: devices that records assign to pods, with their facts at allocation.
         choice: the selection of published devices.
         uplinks: uplinks by the same facts; None if the facts are complete.
         failing: device → reason why it is not in its pod.
@@ -173,18 +173,18 @@ def snapshot_of(
     )
     inventory = replace(inventory, devices=tuple(map(enrich, inventory.devices)))
     offered = node_inventory(
-        inventory, known, DeviceUsage(), choice.filter, choice.shared, near=near
+        inventory, recorded, DeviceUsage(), choice.filter, choice.shared, near=near
     )
     unwanted = dict(_unwanted(offered.devices, choice))
     devices = {device.name: device for device in offered.devices if device.name not in unwanted}
     missed = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
     unhealthy = {**missed, **unhealthy_reasons(facts, devices.values())}
     troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in unhealthy.items()}}
-    away = _away(facts, devices, {device.name for device in known})
+    away = _away(facts, devices, {device.name for device in recorded})
     excluded = (*offered.excluded, *unwanted.items())
-    hardware = _hardware(facts, (*inventory.devices, *known)) & dict(excluded).keys()
+    hardware = _hardware(facts, (*inventory.devices, *recorded)) & dict(excluded).keys()
     chosen = set(excluded) - set(inventory.excluded)
-    there = with_shared(merge_known(inventory, known), choice.shared, near).devices
+    there = with_shared(merge_recorded(inventory, recorded), choice.shared, near).devices
     physical = physical_functions(facts)
     return NodeSnapshot(
         devices,
@@ -256,11 +256,11 @@ def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
     return next(hits, "")
 
 
-def _away(facts: HostFacts, devices: Mapping[str, Device], known: Collection[str]) -> set[str]:
+def _away(facts: HostFacts, devices: Mapping[str, Device], recorded: Collection[str]) -> set[str]:
     """Return the devices that records assign to pods and that are not visible on the host."""
     netdevs = {(netdev.link.bus, netdev.link.parent, netdev.link.name) for netdev in facts.netdevs}
     rdma = {rdma_device.name for rdma_device in facts.rdma}
-    held = (devices[name] for name in known if name in devices)
+    held = (devices[name] for name in recorded if name in devices)
     return {
         device.name
         for device in held

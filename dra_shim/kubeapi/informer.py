@@ -92,15 +92,15 @@ class Informer:
 
     async def _watch(self) -> bool:
         """Apply events until the server ends the watch; return whether there were any."""
-        told = False
+        reported = False
         seconds = WATCH_S + int(WATCH_S * self._random())
         watched = self._api.watch(self._kind, self._fields, self._since, seconds)
         async with aclosing(watched) as events:
             async for event in events:
-                told = True
+                reported = True
                 self._backoff.reset()
                 self._take(event)
-        return told
+        return reported
 
     def _take(self, event: WatchEvent) -> None:
         self._since = version_of(event.object) or self._since

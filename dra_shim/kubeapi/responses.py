@@ -24,7 +24,7 @@ from dra_shim.kubeapi.requests import VERSIONS, ApiRequest
 
 MAX_WAIT_S: Final = 600.0  # upper limit of Retry-After, in seconds
 MAX_QUOTE: Final = 300  # characters of a server's message
-_UNKNOWN: Final = "the server does not know our token; check the service account or --kubeconfig"
+_UNKNOWN: Final = "the server refused the token; check the service account or --kubeconfig"
 
 Object = dict[str, object]
 
@@ -184,10 +184,10 @@ def _not_kubernetes(request: ApiRequest, body: bytes) -> UnavailableError:
 
 
 def _not_served(request: ApiRequest, group: str, found: str) -> NotServedError:
-    wanted = ", ".join(VERSIONS[group])
+    supported = ", ".join(VERSIONS[group])
     return NotServedError(
         str(request),
-        f"the server has {found}, this version speaks {wanted}",
+        f"the server has {found}, this version speaks {supported}",
         "Kubernetes 1.34 serves v1; before it enable DynamicResourceAllocation and a beta version",
     )
 
@@ -250,9 +250,9 @@ def _is_ending(details: Mapping[str, object]) -> bool:
 
 def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
     """Return the seconds of Retry-After, 0.0 if there is none."""
-    told = headers.get("retry-after") or details.get("retryAfterSeconds") or 0
+    retry_after = headers.get("retry-after") or details.get("retryAfterSeconds") or 0
     try:
-        seconds = float(str(told))
+        seconds = float(str(retry_after))
     except ValueError:
         seconds = 0.0
     return min(max(seconds, 0.0), MAX_WAIT_S) if seconds == seconds else 0.0

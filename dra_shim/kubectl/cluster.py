@@ -146,9 +146,9 @@ def node_named(nodes: Sequence[ClusterNode], name: str) -> ClusterNode:
     for node in nodes:
         if node.name == name:
             return node
-    known = [node.name for node in nodes]
-    hint = did_you_mean(name, known)
-    shown = ", ".join(known[:10]) or "none"
+    names = [node.name for node in nodes]
+    hint = did_you_mean(name, names)
+    shown = ", ".join(names[:10]) or "none"
     raise ConfigError([f"NODE {name}: publishes no devices{hint}; nodes that do: {shown}"])
 
 
@@ -263,14 +263,14 @@ def _text(device: SliceDevice, name: str) -> str:
 
 def _ordered(devices: Iterable[PlacedDevice]) -> tuple[PlacedDevice, ...]:
     """Return the devices in their order, with the NUMA nodes of their roots, and rails."""
-    known: dict[str, set[int]] = {}
+    nodes_of_root: dict[str, set[int]] = {}
     found = list(devices)
     for device in found:
         if device.root and device.numa_node is not None:
-            known.setdefault(device.root, set()).add(device.numa_node)
+            nodes_of_root.setdefault(device.root, set()).add(device.numa_node)
     found = [
-        replace(device, numa_node=next(iter(known[device.root])))
-        if device.numa_node is None and len(known.get(device.root, ())) == 1
+        replace(device, numa_node=next(iter(nodes_of_root[device.root])))
+        if device.numa_node is None and len(nodes_of_root.get(device.root, ())) == 1
         else device
         for device in found
     ]

@@ -40,11 +40,11 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    known = ", ".join(KINDS)
+    kinds = ", ".join(KINDS)
     parser.add_argument(
         "target", metavar="POD|JOB|FILE",
         help="a file or directory of manifests, - for standard input, or KIND/NAME in the cluster "
-        f"(kinds: {known}); a name alone is a pod's",
+        f"(kinds: {kinds}); a name alone is a pod's",
     )  # fmt: skip
     parser.add_argument("-n", "--namespace", default="default", metavar="NAME",
                         help="namespace of the pod or job")  # fmt: skip
@@ -92,16 +92,16 @@ def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docume
     word, _, name = target.rpartition("/")
     kind = KINDS.get(word.lower().removesuffix("s") or "pod")
     if kind is None or target.endswith((".yaml", ".yml", ".json")):
-        known = ", ".join(KINDS)
+        kinds = ", ".join(KINDS)
         raise ConfigError(
-            [f"{target}: no such file, and no KIND/NAME (kinds: {known}); correct the path"]
+            [f"{target}: no such file, and no KIND/NAME (kinds: {kinds}); correct the path"]
         )
-    wanted = f"{args.namespace}/{name}"
+    full_name = f"{args.namespace}/{name}"
     for item in source.items(kind):
-        if name_of_item(item) == wanted:
+        if name_of_item(item) == full_name:
             return _read([{"kind": kind[1], **item}]), item
     raise ConfigError(
-        [f"{target}: no {kind[1]} {wanted}; correct the name, or give its --namespace"]
+        [f"{target}: no {kind[1]} {full_name}; correct the name, or give its --namespace"]
     )
 
 
@@ -110,8 +110,8 @@ def _beside(asked: Sequence[Document], source: ObjectSource, owner: Item) -> tup
     uid = (owner.get("metadata") or {}).get("uid")
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
     items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]
-    known = {_identity(document) for document in asked}
-    return tuple(document for document in _read(items) if _identity(document) not in known)
+    identities = {_identity(document) for document in asked}
+    return tuple(document for document in _read(items) if _identity(document) not in identities)
 
 
 def _owners(item: Item) -> set[str]:

@@ -81,32 +81,32 @@ class _Streams:
         self, _request: NodeWatchResourcesRequest, _call: object
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
         """Stream reports until the kubelet or the shim ends the call."""
-        seen: int | None = None
+        last: int | None = None
         over = self.over
         while not over.is_set():
-            news = asyncio.create_task(self._next(seen))
-            self.waiting.add(news)
+            next_report = asyncio.create_task(self._next(last))
+            self.waiting.add(next_report)
             try:
-                report = await news
+                report = await next_report
             except asyncio.CancelledError:
                 if over.is_set():
                     return  # gRPC leaves a call open if its task is cancelled
                 raise
             finally:
-                self.waiting.discard(news)
-            seen = report.number
+                self.waiting.discard(next_report)
+            last = report.number
             yield _response(report, int(self.wall()))
 
     def end(self) -> None:
         """End all streams; a later server has its own."""
         self.over.set()
         self.over = asyncio.Event()
-        for news in self.waiting:
-            news.cancel()
+        for next_report in self.waiting:
+            next_report.cancel()
 
-    async def _next(self, seen: int | None) -> "HealthReport":
+    async def _next(self, last: int | None) -> "HealthReport":
         try:
-            return await asyncio.wait_for(self.source.health(seen), self.refresh_s)
+            return await asyncio.wait_for(self.source.health(last), self.refresh_s)
         except TimeoutError:
             return await self.source.health(None)
 

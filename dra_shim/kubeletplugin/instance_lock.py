@@ -34,12 +34,12 @@ async def only_instance(
     """
     make_data_directory(lock.parent)
     held = PluginLock(lock)
-    known: str | None = None
+    reported: str | None = None
     while not held.try_acquire():
         other = _read(lock)
-        if other != known:
+        if other != reported:
             waiting(other)
-            known = other
+            reported = other
         await sleep(POLL_S)
     try:
         _write(lock, who)

@@ -118,7 +118,7 @@ class MigrationController:
         self._prepare = prepare
         self._notify = notify
         self._timing = timing
-        self._alarm = Wakeup(timing)
+        self._wakeup = Wakeup(timing)
         # slices of the previous driver, before they are replaced
         self._slices: Sequence[Document] | None = None
         self._left: _Unmigrated | None = None
@@ -157,11 +157,11 @@ class MigrationController:
 
     async def awaited(self) -> None:
         """Wait until publishing may begin: records exist, or the time limit is over."""
-        await self._alarm.until(lambda: self._publish_at)
+        await self._wakeup.until(lambda: self._publish_at)
 
     def _let_publish(self, at: float) -> None:
         self._publish_at = min(self._publish_at, at)
-        self._alarm.wake()
+        self._wakeup.wake()
 
     async def _adopt(self) -> bool:
         """Have claims recorded that have no record; return whether none is left."""
@@ -175,7 +175,7 @@ class MigrationController:
             left = _Unmigrated.of(await self._claims(), before)
         else:
             left = replace(self._left, claims=await self._still_used(self._left.claims))
-        answers = await self._prepare(left.claims, left.known) if left.claims else {}
+        answers = await self._prepare(left.claims, left.devices) if left.claims else {}
         errors = {claim: answers[claim.uid].error for claim in left.claims if claim.uid in answers}
         refused = {claim: error for claim, error in errors.items() if error}
         reported = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
@@ -184,7 +184,7 @@ class MigrationController:
             self._notify(MigrationFinished(recorded, reported))
             for reason in reported:
                 self._notify(ClaimNotMigrated(reason))
-        self._slices, self._left = None, _Unmigrated(tuple(refused), left.known, reported)
+        self._slices, self._left = None, _Unmigrated(tuple(refused), left.devices, reported)
         self._let_publish(-inf)
         if not refused:  # without it the next start would search again
             self._state.adopted.touch()
@@ -222,12 +222,12 @@ class _Unmigrated:
 
     Attributes:
         claims: which.
-        known: what is known of their devices, by name.
+        devices: what is known of their devices, by name.
         reported: reported reasons of refusals; None before the first report.
     """
 
     claims: tuple[ObjectRef, ...]
-    known: Mapping[str, Device]
+    devices: Mapping[str, Device]
     reported: tuple[str, ...] | None = None
 
     @classmethod

@@ -21,7 +21,7 @@ from dra_shim.prepare import DeviceSource
 from dra_shim.resourceapi import AllocatedClaim, Result, read_allocated
 from dranet_nri.config import select_config
 from dranet_nri.errors import ConfigError
-from dranet_nri.inventory import NUMA_NODE, Inventory, merge_known
+from dranet_nri.inventory import NUMA_NODE, Inventory, merge_recorded
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, ObjectRef, Version
 
 _PCI_NAME: Final = re.compile(
@@ -59,10 +59,10 @@ class PreviousDevices:
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """Implement DeviceSource."""
         found = await self._source.devices(names)
-        known = [
+        previous = [
             _placed(self._before[name], found.get(name)) for name in names if name in self._before
         ]
-        merged = merge_known(Inventory(tuple(found.values())), known)
+        merged = merge_recorded(Inventory(tuple(found.values())), previous)
         return {device.name: device for device in merged.devices}
 
 

@@ -188,7 +188,7 @@ def _scalars(offer: SliceDevice) -> tuple[tuple[str, OneOrMore], ...]:
 
 def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> SliceDevice:
     """Return one device; its state is whether it is shared, and its unhealthy reason."""
-    shared, ill = state
+    shared, reason = state
     capacity = _capacity(device) if shared else ()
     room = MAX_ATTRIBUTES - len(capacity)
     return SliceDevice(
@@ -197,7 +197,7 @@ def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None
         device.name,
         _listed(within_budget(dict(device.attributes), room), near),
         capacity,
-        taints=(Taint(UNHEALTHY, ill),) if ill else (),
+        taints=(Taint(UNHEALTHY, reason),) if reason else (),
         shared=shared,
     )
 

@@ -41,18 +41,26 @@ def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[st
     for device in devices:
         key = device.key
         netdev = netdevs.get((key.bus, key.parent, key.name)) if key.name else None
-        seen = [rdma[name] for name in device.rdma_devices if name in rdma]
+        rdma_functions = [rdma[name] for name in device.rdma_devices if name in rdma]
         if key.pci and key.pci not in present:
             found[device.name] = VANISHED
         elif key.pci in unbound:
             found[device.name] = NO_DRIVER
         elif why_without_interface(device):
             found[device.name] = NO_INTERFACE
-        elif facts.all_rdma and device.rdma_devices and not (seen or _is_below(facts, device)):
+        elif (
+            facts.all_rdma
+            and device.rdma_devices
+            and not (rdma_functions or _is_below(facts, device))
+        ):
             found[device.name] = NO_RDMA
-        elif any(_port_down(function, key) for function in seen):
+        elif any(_port_down(function, key) for function in rdma_functions):
             found[device.name] = PORT_DOWN
-        elif netdev and _no_carrier(netdev) and not any(_infiniband_states(r, key) for r in seen):
+        elif (
+            netdev
+            and _no_carrier(netdev)
+            and not any(_infiniband_states(r, key) for r in rdma_functions)
+        ):
             found[device.name] = NO_CARRIER
     return found
 

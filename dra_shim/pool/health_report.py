@@ -30,5 +30,5 @@ class HealthReport:
 class HealthSource(Protocol):
     """Source of the health of devices."""
 
-    async def health(self, seen: int | None) -> HealthReport:
-        """Return the current report; if its number is `seen`, wait for the next one."""
+    async def health(self, last: int | None) -> HealthReport:
+        """Return the current report; if its number is `last`, wait for the next one."""

@@ -7,7 +7,7 @@ from dra_shim.cel import Near, filter_devices, matching_devices
 from dra_shim.pool.build import near_of, physical_functions
 from dra_shim.pool.health import unhealthy_reasons
 from dra_shim.settings.feature_gates import FeatureGates
-from dranet_nri.inventory import HostFacts, Inventory, merge_known, with_parents
+from dranet_nri.inventory import HostFacts, Inventory, merge_recorded, with_parents
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 
@@ -53,7 +53,7 @@ class NodeInventory:
 
 def node_inventory(
     inventory: Inventory,
-    known: Sequence[Device],
+    recorded: Sequence[Device],
     uses: DeviceUsage,
     expression: str,
     shared: str = "",
@@ -64,7 +64,7 @@ def node_inventory(
 
     Args:
         inventory: the current inventory.
-        known: devices of all records; those in pods keep their last facts.
+        recorded: devices of all records; those in pods keep their last facts.
         uses: owners of devices.
         expression: CEL expression of dranet's `--filter`, "" for none.
         shared: CEL expression of devices that several claims may have, "" for none.
@@ -75,7 +75,7 @@ def node_inventory(
     Raises:
         SelectorError: an expression cannot be compiled.
     """
-    merged = with_shared(merge_known(inventory, known), shared, near)
+    merged = with_shared(merge_recorded(inventory, recorded), shared, near)
     devices = filter_devices(expression, merged.devices, near)
     both = {device.name for device in matching_devices(shared, devices, near)}
     # A share blocks the allocation of the whole device, also if the device is no longer shared.

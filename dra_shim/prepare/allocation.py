@@ -127,9 +127,9 @@ def consumer_of(
             f"claim {claim.ref}: is used by {len(alive)} pods ({', '.join(map(str, alive))}), and "
             "a device can be in one only; give each its own with a ResourceClaimTemplate"
         )
-    known = recorded.pod.uid if recorded else ""
+    recorded_uid = recorded.pod.uid if recorded else ""
     living = [pod for pod in pods if pod.uid not in over] or pods
-    return next((pod for pod in living if pod.uid == known), living[0])
+    return next((pod for pod in living if pod.uid == recorded_uid), living[0])
 
 
 def consumes_devices(claim: AllocatedClaim) -> bool:
@@ -222,8 +222,8 @@ def successor_pods(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef
     neither.
     """
     pods = tuple(consumer for consumer in claim.consumers if consumer.resource == "pods")
-    its_pod_has_it = record.pod.uid in {pod.uid for pod in pods}
-    if its_pod_has_it or not (consumes_devices(claim) and _has_devices_of(record, claim)):
+    still_reserved = record.pod.uid in {pod.uid for pod in pods}
+    if still_reserved or not (consumes_devices(claim) and _has_devices_of(record, claim)):
         return ()
     return tuple(ObjectRef(claim.ref.namespace, pod.name, pod.uid) for pod in pods)
 

@@ -283,8 +283,8 @@ class Preparer:
                     if attempt.error != str(error):
                         attempt.error = str(error)
                         self._notify(PrepareWaits(asked, attempt.error))
-                    wanted_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
-                await self._sleep(backoff.next_s(at_least_s=wanted_s))
+                    least_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
+                await self._sleep(backoff.next_s(at_least_s=least_s))
 
     async def _attempt(self, asked: ObjectRef, attempt: _Attempt) -> PrepareResult:
         if attempt.adopts and self._unprepared and asked.uid in self._unprepared:
@@ -358,7 +358,7 @@ class Preparer:
         self._locks.cancel(claim.uid)
         try:
             async with self._locks.of(claim.uid):
-                known = await self._transact(
+                recorded = await self._transact(
                     lambda transaction: transactions.forget(transaction, claim.uid)
                 )
         except (DranetError, OSError) as error:
@@ -366,7 +366,7 @@ class Preparer:
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
             message = f"internal error of dra-shim: {error!r}"
             return self._unprepare_failed(claim, message, "internal", error)
-        if known:
+        if recorded:
             self._notify(ClaimUnprepared(claim))
         return ""
 

@@ -157,10 +157,10 @@ class Providers:
                 "--profile-provider=webhook and --webhook-url, or remove profile"
             )
         record = await in_thread(lambda: self.store.get(claim.uid)) or ProfileRecord(claim)
-        known = record.use(device.name, profile)
+        recorded = record.use(device.name, profile)
         text = json.dumps(config, sort_keys=True)
-        use = known or ProfileUse(device, profile, text)
-        if known is None:
+        use = recorded or ProfileUse(device, profile, text)
+        if recorded is None:
             record = record.with_use(use)
             await in_thread(lambda: self.store.put(record))
         try:

@@ -156,7 +156,7 @@ def _config(fields: dict[str, Node], origin: ConfigSource, place: str) -> Iterat
         return
     parameters = opaque["parameters"].value
     if not isinstance(parameters, Mapping):
-        opaque["parameters"].complain("must be an object")
+        opaque["parameters"].report("must be an object")
         return
     requests = fields["requests"].items() if "requests" in fields else []
     names = tuple(name for request in requests if (name := request.text()) is not None)

@@ -44,13 +44,13 @@ def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
         return ClaimSpec()
     fields = devices.fields(("requests", "constraints", "config"))
     requests = _requests(fields["requests"], flat=flat) if "requests" in fields else ()
-    known = {request.name for request in requests} | {
+    names = {request.name for request in requests} | {
         part.name for request in requests for part in request.alternatives
     }
     return ClaimSpec(
         requests=requests,
-        constraints=tuple(_constraints(fields, known)),
-        configs=configs(fields, ConfigSource.CLAIM, known),
+        constraints=tuple(_constraints(fields, names)),
+        configs=configs(fields, ConfigSource.CLAIM, names),
     )
 
 
@@ -82,7 +82,7 @@ def _requests(node: Node, *, flat: bool) -> tuple[ClaimRequest, ...]:
         if request is None:
             continue
         if any(request.name == other.name for other in found):
-            item.complain("the name of a request must be unique in the claim; rename one")
+            item.report("the name of a request must be unique in the claim; rename one")
         found.append(request)
     return tuple(found)
 
@@ -99,12 +99,12 @@ def _request(node: Node, *, flat: bool) -> ClaimRequest | None:
     given = [field for field in own if field in fields]
     if "firstAvailable" in fields:
         if given:
-            node.complain(f"has firstAvailable and {', '.join(given)}; keep one")
+            node.report(f"has firstAvailable and {', '.join(given)}; keep one")
         return ClaimRequest(title, _subrequests(fields["firstAvailable"], title))
     if flat:
         return ClaimRequest(title, (_device_request(node, fields, title),))
     if "exactly" not in fields:
-        node.complain("needs exactly or firstAvailable; add one")
+        node.report("needs exactly or firstAvailable; add one")
         return None
     inner = fields["exactly"]
     return ClaimRequest(title, (_device_request(inner, inner.fields(_EXACTLY), title),))
@@ -114,15 +114,15 @@ def _explain_version(node: Node, *, flat: bool) -> None:
     """Report a request in the form of another API version."""
     for field, child in node.entries().items():
         if flat and field == "exactly":
-            child.complain("v1beta1 has no exactly; move its fields up, or use apiVersion v1")
+            child.report("v1beta1 has no exactly; move its fields up, or use apiVersion v1")
         if not flat and field in _EXACTLY:
-            child.complain("belongs under exactly; only v1beta1 has it directly in the request")
+            child.report("belongs under exactly; only v1beta1 has it directly in the request")
 
 
 def _subrequests(node: Node, request: str) -> tuple[DeviceRequest, ...]:
     items = node.items(_MAX_SUBREQUESTS)
     if node.value == []:
-        node.complain("needs at least one subrequest")
+        node.report("needs at least one subrequest")
     found: list[DeviceRequest] = []
     for item in items:
         fields = item.fields(("name", *_SUBREQUEST))
@@ -131,7 +131,7 @@ def _subrequests(node: Node, request: str) -> tuple[DeviceRequest, ...]:
             continue
         title = f"{request}/{name.value}"
         if any(title == other.name for other in found):
-            item.complain("the name of a subrequest must be unique in its request; rename one")
+            item.report("the name of a subrequest must be unique in its request; rename one")
         found.append(_device_request(item, fields, title))
     return tuple(found)
 
@@ -157,7 +157,7 @@ def _is_all(fields: Fields) -> bool:
         return False
     mode = fields["allocationMode"].text()
     if mode not in {None, "", "ExactCount", "All"}:
-        fields["allocationMode"].complain("must be ExactCount or All")
+        fields["allocationMode"].report("must be ExactCount or All")
     return mode == "All"
 
 
@@ -165,7 +165,7 @@ def _count(fields: Fields, *, every: bool) -> int:
     if "count" not in fields:
         return 1
     if every:
-        fields["count"].complain("not possible with allocationMode All; remove one")
+        fields["count"].report("not possible with allocationMode All; remove one")
         return 1
     return fields["count"].integer(1, MAX_DEVICES) or 1
 
@@ -179,33 +179,33 @@ def _selector(node: Node) -> Cel | None:
     if expression is None or text is None:
         return None
     if not text.strip():
-        expression.complain("must not be empty; write true to select every device")
+        expression.report("must not be empty; write true to select every device")
         return None
     try:
         compile_selector(text)
     except SelectorError as error:
         # otherwise the API server accepted it, and it fails where it is used
         if not node.findings.newer:
-            expression.complain(filter_language(text) or error.reason)
+            expression.report(filter_language(text) or error.reason)
             return None
     mistaken = filter_language(text)
     if mistaken and not node.findings.newer:
-        expression.complain(mistaken)
+        expression.report(mistaken)
     return Cel(text, expression.path)
 
 
 # --------------------------------------------------------------------------- the rest
 
 
-def _constraints(fields: Fields, known: Collection[str]) -> Iterator[Constraint]:
+def _constraints(fields: Fields, names: Collection[str]) -> Iterator[Constraint]:
     if "constraints" not in fields:
         return
     for item in fields["constraints"].items(_MAX_LIST):
         inner = item.fields(("requests", "matchAttribute", "distinctAttribute"))
-        requests = _named_requests(inner, known)
+        requests = _named_requests(inner, names)
         kinds = [kind for kind in ("matchAttribute", "distinctAttribute") if kind in inner]
         if len(kinds) != 1:
-            item.complain("needs matchAttribute or distinctAttribute, one of them")
+            item.report("needs matchAttribute or distinctAttribute, one of them")
             continue
         attribute = inner[kinds[0]].parsed(parse_qualified)
         if attribute is not None:
@@ -213,7 +213,7 @@ def _constraints(fields: Fields, known: Collection[str]) -> Iterator[Constraint]
             yield Constraint(attribute, requests, distinct=distinct, path=item.path)
 
 
-def _named_requests(fields: Fields, known: Collection[str]) -> tuple[str, ...]:
+def _named_requests(fields: Fields, names: Collection[str]) -> tuple[str, ...]:
     if "requests" not in fields:
         return ()
     found: list[str] = []
@@ -221,10 +221,10 @@ def _named_requests(fields: Fields, known: Collection[str]) -> tuple[str, ...]:
         name = item.text()
         if name is None:
             continue
-        if name not in known:
-            item.complain(f"no such request; the claim has {', '.join(sorted(known)) or 'none'}")
+        if name not in names:
+            item.report(f"no such request; the claim has {', '.join(sorted(names)) or 'none'}")
         if name in found:
-            item.complain("given twice; keep one")
+            item.report("given twice; keep one")
         found.append(name)
     return tuple(found)
 
@@ -245,10 +245,10 @@ def _config(
         return None
     value = parameters.value
     if not isinstance(value, dict):
-        parameters.complain("must be an object")
+        parameters.report("must be an object")
         return None
     if is_too_long(value):
-        parameters.complain(TOO_LONG)
+        parameters.report(TOO_LONG)
         return None
     entry = ConfigEntry(source, driver, value, names, parameters.path)
     if driver == DRIVER_NAME:
@@ -276,5 +276,5 @@ def _check_ours(parameters: Node) -> None:
 def required(node: Node, fields: Fields, name: str) -> Node | None:
     """Return a required field, or report that it is missing."""
     if name not in fields:
-        node.complain(f"needs {name}; add it")
+        node.report(f"needs {name}; add it")
     return fields.get(name)

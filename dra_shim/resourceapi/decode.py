@@ -147,15 +147,15 @@ def _object(node: Node) -> Document | None:
     if kind_text in _UNREAD:
         return OtherObject(kind_text, _title(node))
     if short not in VERSIONS and kind_text != _SLICE:
-        known = ", ".join(f"{GROUP}/{version}" for version in VERSIONS)
-        version.complain(f"this version is not known; use one of {known}")
+        versions = ", ".join(f"{GROUP}/{version}" for version in VERSIONS)
+        version.report(f"this version is not known; use one of {versions}")
         return None
     reader = _READERS.get(kind_text)
     if reader is None and node.findings.newer:
         return OtherObject(kind_text, _title(node))
     if reader is None:
         hint = did_you_mean(kind_text, _READERS)
-        kind.complain(f"no such kind in {GROUP}{hint}; use one of {', '.join(_READERS)}")
+        kind.report(f"no such kind in {GROUP}{hint}; use one of {', '.join(_READERS)}")
         return None
     return reader(node, node.fields(_OBJECT), short == "v1beta1")
 

@@ -39,10 +39,10 @@ def amount(node: Node) -> Fraction | None:
     try:
         value = parse_amount(text)
     except ValueError:
-        node.complain("must be a quantity such as 10Gi, 500m or 1.5")
+        node.report("must be a quantity such as 10Gi, 500m or 1.5")
         return None
     if value < 0:
-        node.complain("must not be negative")
+        node.report("must not be negative")
     return value
 
 
@@ -51,14 +51,14 @@ def check_name(node: Node, name: str) -> None:
     try:
         parse_attribute_name(name)
     except InvalidValueError as error:
-        node.complain(f"its name {error}")
+        node.report(f"its name {error}")
 
 
 def word(fields: dict[str, Node], name: str, allowed: tuple[str, ...]) -> str:
     """Read one of several words; "" if it is missing."""
     text = (fields[name].text() or "") if name in fields else ""
     if text and text not in allowed:
-        fields[name].complain(f"must be one of {', '.join(allowed)}")
+        fields[name].report(f"must be one of {', '.join(allowed)}")
     return text
 
 
@@ -72,9 +72,9 @@ def _toleration(node: Node) -> Toleration:
     value = _filled(fields, "value") and fields["value"].parsed(parse_word)
     exists = operator == "Exists"
     if exists and value:
-        fields["value"].complain("not possible with operator Exists; remove it")
+        fields["value"].report("not possible with operator Exists; remove it")
     if not exists and "key" not in fields:
-        node.complain("needs key, or operator Exists to tolerate every taint; add one")
+        node.report("needs key, or operator Exists to tolerate every taint; add one")
     return Toleration(key or "", value or "", exists, effect)
 
 

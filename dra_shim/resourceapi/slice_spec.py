@@ -55,7 +55,7 @@ def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
     driver = (driver_node.parsed(parse_driver) if driver_node else None) or ""
     pool, generation, count = _pool(required(node, fields, "pool"))
     if not {*_PLACE, "perDeviceNodeSelection"} & fields.keys():
-        node.complain("needs nodeName, nodeSelector, allNodes or perDeviceNodeSelection; add one")
+        node.report("needs nodeName, nodeSelector, allNodes or perDeviceNodeSelection; add one")
     devices = fields["devices"].items(_MAX_DEVICES) if "devices" in fields else []
     offers = [_offer(item, driver, pool, basic=basic) for item in devices]
     sets = fields["sharedCounters"].items(_MAX_SETS) if "sharedCounters" in fields else []
@@ -125,7 +125,7 @@ def _attributes(fields: Fields) -> Iterator[tuple[str, OneOrMore]]:
         if not inner and entry.entries():
             continue
         if len(inner) != 1:
-            entry.complain(f"needs one of {', '.join((*_KINDS, *_LISTS))}")
+            entry.report(f"needs one of {', '.join((*_KINDS, *_LISTS))}")
             continue
         ((kind, value),) = inner.items()
         found = _attribute(kind, value) if kind in _KINDS else _values(kind, value)
@@ -137,7 +137,7 @@ def _values(kind: str, node: Node) -> tuple[AttributeValue, ...] | None:
     """Read a list (KEP-5491); an empty one means no attribute."""
     found = [_attribute(kind.removesuffix("s"), item) for item in node.items(_MAX_LIST)]
     if not found:
-        node.complain("must have a value; leave the attribute out")
+        node.report("must have a value; leave the attribute out")
     return tuple(value for value in found if value is not None) or None
 
 
@@ -185,12 +185,12 @@ def _policy(node: Node) -> Policy:
     if "validRange" not in fields:
         return Policy(default, tuple(values))
     if "validValues" in fields:
-        node.complain("has validValues and validRange; keep one")
+        node.report("has validValues and validRange; keep one")
     inner = fields["validRange"].fields(("min", "max", "step"))
     low = required(fields["validRange"], inner, "min")
     step = amount(inner["step"]) if "step" in inner else None
     if step == 0:
-        inner["step"].complain("must be more than 0")
+        inner["step"].report("must be more than 0")
     return Policy(
         default,
         (),

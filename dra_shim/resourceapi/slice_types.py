@@ -96,10 +96,10 @@ class SliceDevice:
 
     def attribute(self, name: str) -> OneOrMore | None:
         """Return an attribute by its qualified name; the driver's own can lack the domain."""
-        known = dict(self.attributes)
-        value = known.get(name)
+        attributes = dict(self.attributes)
+        value = attributes.get(name)
         if value is None and name.startswith(f"{self.driver}/"):
-            return known.get(name.removeprefix(f"{self.driver}/"))
+            return attributes.get(name.removeprefix(f"{self.driver}/"))
         return value
 
 

@@ -63,7 +63,7 @@ PROBE_S: Final = (
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists only if enabled
 MAX_ROUNDS: Final = 32  # attempts of a pass; each one omits what the server rejected before
 
-Seen = tuple[Spec, tuple[str, ...]]  # spec and owners of a slice
+ObservedSlice = tuple[Spec, tuple[str, ...]]  # spec and owners of a slice
 
 
 class ResourceSliceController:
@@ -91,11 +91,15 @@ class ResourceSliceController:
         self._random = timing.random
         self._resources: DriverResources | None = None
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
-        self._informer = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
-        self._pace = SyncSchedule(timing.random)
-        self._alarm = Wakeup(timing)
+        self._informer = Informer(
+            api, SLICE, self._fields, self._check_drift, self._report_failure, timing
+        )
+        self._schedule = SyncSchedule(timing.random)
+        self._wakeup = Wakeup(timing)
         self._writes = 0  # state of this pass
-        self._expected: Mapping[str, Seen] | None = None  # slices on the server after the last pass
+        self._expected: Mapping[str, ObservedSlice] | None = (
+            None  # slices on the server after the last pass
+        )
         self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
         self._accepted: dict[str, AcceptedSlice] = {}
         self._refused: dict[str, SliceDevice] = {}
@@ -103,52 +107,52 @@ class ResourceSliceController:
         self._missed: frozenset[Feature] = frozenset()  # reported missing features
         self._probed: frozenset[Feature] = frozenset()  # what it was asked for
         self._probed_at = -inf
-        self._told: set[notices.Notice] = set()
+        self._reported: set[notices.Notice] = set()
 
     def offer(self, resources: DriverResources) -> None:
         """Publish the node's current devices; may be called at any rate."""
         if resources != self._resources:
             self._resources = resources
-            self._pace.news(self._clock())
-            self._alarm.wake()
+            self._schedule.changed(self._clock())
+            self._wakeup.wake()
 
     async def run(self) -> None:
         """Publish until cancelled; may be called again afterwards."""
         if self._resources is not None:
-            self._pace.news(self._clock())  # a pass that was cut short took in what there was
+            self._schedule.changed(self._clock())  # a cancelled pass may have used these changes
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name="slices: informer")
             while True:
-                await self._alarm.until(lambda: self._pace.due)
+                await self._wakeup.until(lambda: self._schedule.due)
                 await self._try()
 
     # ------------------------------------------------------------------- when
 
     async def _try(self) -> None:
-        self._pace.begin()
+        self._schedule.begin()
         self._writes = 0
         try:
             await self._pass()
         except ApiError as error:
             passing = isinstance(error, UnavailableError | ConflictError | NotFoundError)
-            pause_s = self._pace.failed(
+            pause_s = self._schedule.failed(
                 self._clock(), self._writes, lasting=not passing, after_s=error.after_s
             )
-            self._tell_trouble(error, pause_s)
+            self._report_failure(error, pause_s)
         else:
-            self._pace.ended(self._clock(), self._writes)
-            self._pace.again(self._probe_due())
-            self._look()
+            self._schedule.ended(self._clock(), self._writes)
+            self._schedule.again(self._probe_due())
+            self._check_drift()
 
-    def _look(self) -> None:
+    def _check_drift(self) -> None:
         """Check whether another writer changed the slices."""
         if self._informer.complete and self._expected is not None:
-            seen = {
-                name: _seen(read_published(document))
+            published = {
+                name: _observed(read_published(document))
                 for name, document in self._informer.objects.items()
             }
-            self._pace.drift(self._clock(), found=seen != self._expected)
-            self._alarm.wake()
+            self._schedule.drift(self._clock(), found=published != self._expected)
+            self._wakeup.wake()
 
     # ------------------------------------------------------------------- a pass
 
@@ -157,7 +161,7 @@ class ResourceSliceController:
         node = await self._api.get(NODE, self._node)
         pool = SlicePool(self._node, uid_of(node), await self._api.version(SLICE))
         for _ in range(MAX_ROUNDS):
-            resources = self._sound(await self._known_to_server(pool, self._resources))
+            resources = self._sound(await self._supported(pool, self._resources))
             listing = await self._api.list(SLICE, self._fields)
             parts, steps, published = await in_thread(
                 partial(self._planned, pool, resources, listing.items)
@@ -188,7 +192,7 @@ class ResourceSliceController:
 
     async def _done(self, steps: Sequence[Step], published: Sequence[PublishedSlice]) -> bool:
         """Take every step; False if the server did not take something that can be left out."""
-        expected = {resource_slice.name: _seen(resource_slice) for resource_slice in published}
+        expected = {resource_slice.name: _observed(resource_slice) for resource_slice in published}
         for step in steps:
             self._writes += 1
             match step:
@@ -200,7 +204,7 @@ class ResourceSliceController:
                     answer = await self._write(step)
                     if answer is None:
                         return False
-                    expected[step.part.name] = _seen(read_published(answer))
+                    expected[step.part.name] = _observed(read_published(answer))
         self._expected = expected
         return True
 
@@ -223,7 +227,7 @@ class ResourceSliceController:
             return None
         self._accepted[step.part.name] = AcceptedSlice(sent, kept)
         if lost:
-            self._tell_once(notices.FieldsDropped(step.part.name, lost))
+            self._report_once(notices.FieldsDropped(step.part.name, lost))
         return answer
 
     # ------------------------------------------------------------------- what cannot be published
@@ -245,9 +249,7 @@ class ResourceSliceController:
                 self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
         return bool(faults)
 
-    async def _known_to_server(
-        self, pool: SlicePool, resources: DriverResources
-    ) -> DriverResources:
+    async def _supported(self, pool: SlicePool, resources: DriverResources) -> DriverResources:
         """Return the devices without fields of features that the server lacks."""
         needed = resources.features
         hopeful = self._clock() - self._probed_at >= PROBE_S
@@ -255,7 +257,7 @@ class ResourceSliceController:
             features = _USUAL | needed | self._probed
             self._found_lacking(await self._probe(pool, features))
             self._probed = features
-        self._tell_missing(needed)
+        self._report_missing(needed)
         return without(resources, needed & self._lacking)
 
     def _probe_due(self) -> float:
@@ -287,23 +289,23 @@ class ResourceSliceController:
 
     # ----------------------------------------------------------------- reporting
 
-    def _tell_once(self, notice: notices.Notice) -> None:
-        if notice not in self._told:
-            self._told.add(notice)
+    def _report_once(self, notice: notices.Notice) -> None:
+        if notice not in self._reported:
+            self._reported.add(notice)
             self._notify(notice)
 
-    def _tell_missing(self, needed: frozenset[Feature]) -> None:
+    def _report_missing(self, needed: frozenset[Feature]) -> None:
         """Report missing features; one that is not needed any more stays missing until served."""
         missed = (self._missed | needed) & self._lacking
         if missed != self._missed:
             self._missed = missed
             self._notify(notices.FeaturesMissing(missed))
 
-    def _tell_trouble(self, error: ApiError, retry_s: float) -> None:
+    def _report_failure(self, error: ApiError, retry_s: float) -> None:
         self._notify(notices.SliceSyncFailed(error, retry_s))
 
 
-def _seen(published: PublishedSlice) -> Seen:
+def _observed(published: PublishedSlice) -> ObservedSlice:
     return published.spec, published.owners
 
 

@@ -84,18 +84,18 @@ def plan(
         if resource_slice.pool == pool.node
     }
     newest = max((resource_slice.generation for resource_slice in fitting.values()), default=0)
-    wanted = {part.name: part for part in parts}
-    others = [resource_slice for name, resource_slice in there.items() if name not in wanted]
-    in_the_way = [
+    desired = {part.name: part for part in parts}
+    others = [resource_slice for name, resource_slice in there.items() if name not in desired]
+    blocking = [
         resource_slice
         for name, resource_slice in there.items()
-        if name in wanted and name not in fitting
+        if name in desired and name not in fitting
     ]
 
     specs = {part.name: spec_of(pool, part, newest, len(parts)) for part in parts}
     wrong = [
         part
-        for name, part in wanted.items()
+        for name, part in desired.items()
         if not _is_right(pool, specs[name], fitting.get(name), accepted.get(name))
     ]
     if wrong and (len(wrong) > 1 or not newest or _counted(others, pool, newest)):
@@ -105,7 +105,7 @@ def plan(
         for part in wrong
     ]
     return (
-        *map(_removal, in_the_way),
+        *map(_removal, blocking),
         *(step for step in steps if isinstance(step, ReplaceSlice)),
         *(step for step in steps if isinstance(step, CreateSlice)),
         *map(_removal, others),
@@ -113,13 +113,13 @@ def plan(
 
 
 def _is_right(
-    pool: SlicePool, spec: Spec, before: PublishedSlice | None, known: AcceptedSlice | None
+    pool: SlicePool, spec: Spec, before: PublishedSlice | None, accepted: AcceptedSlice | None
 ) -> bool:
     """Return whether a slice has the desired spec, or the server's version of it."""
     if before is None or before.owners != (pool.node_uid,):
         return False
     sent = settled(spec)
-    return before.spec == sent or known == AcceptedSlice(sent, before.spec)
+    return before.spec == sent or accepted == AcceptedSlice(sent, before.spec)
 
 
 def _counted(others: Iterable[PublishedSlice], pool: SlicePool, generation: int) -> bool:

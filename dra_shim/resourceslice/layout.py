@@ -52,13 +52,15 @@ def laid_out(
         resources: devices of the node.
         before: name of a published slice → names of its devices.
     """
-    known = {device.name: device for device in resources.offers}
+    unplaced = {device.name: device for device in resources.offers}
     groups: dict[str, _Group] = {}
     loose: list[SliceDevice] = []
     for name in _own(node, before):
-        groups[name] = _Group([known.pop(device) for device in before[name] if device in known])
+        groups[name] = _Group(
+            [unplaced.pop(device) for device in before[name] if device in unplaced]
+        )
         loose += groups[name].shed()
-    loose += known.values()
+    loose += unplaced.values()
     needed = -(-len(resources.offers) // MAX_ADVANCED)
     if sum(bool(group.offers) for group in groups.values()) > needed:
         groups, loose = {}, [*resources.offers]

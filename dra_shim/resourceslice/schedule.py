@@ -49,7 +49,7 @@ class SyncSchedule:
         """Return when the next pass is due, inf for never."""
         return self._queue.due
 
-    def news(self, now: float) -> None:
+    def changed(self, now: float) -> None:
         """Queue a pass: the devices changed."""
         self._queue.add(_Reason.NEWS, now + GATHER_S)
 

@@ -70,7 +70,7 @@ def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
     )
 
 
-def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
+def node_of_slices(slices: Sequence[ResourceSlice], node: str) -> str:
     """Return the node of the slices, "" if they have none.
 
     Raises:
@@ -80,17 +80,15 @@ def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
         offer.node for resource_slice in slices for offer in resource_slice.offers
     }
     nodes = sorted(named - {""})
-    if wanted:
+    if node:
         if (
             nodes
-            and wanted not in nodes
+            and node not in nodes
             and "" not in {resource_slice.node for resource_slice in slices}
         ):
-            hint = did_you_mean(wanted, nodes)
-            raise ConfigError(
-                [f"--node {wanted}: no slice is for it{hint}; there are {_few(nodes)}"]
-            )
-        return wanted
+            hint = did_you_mean(node, nodes)
+            raise ConfigError([f"--node {node}: no slice is for it{hint}; there are {_few(nodes)}"])
+        return node
     if len(nodes) > 1:
         raise ConfigError([f"the slices are for several nodes; choose with --node: {_few(nodes)}"])
     return nodes[0] if nodes else ""
@@ -110,14 +108,14 @@ def _device(node: Node) -> Device:
     fields = node.fields(("name", "attributes", "rdmaDevices", "key"))
     name = fields["name"].parsed(parse_label) if "name" in fields else None
     if "name" not in fields:
-        node.complain("needs name; add it")
+        node.report("needs name; add it")
     attributes: dict[str, AttributeValue] = {}
     for entry in fields["attributes"].entries().items() if "attributes" in fields else ():
         value = entry[1].value
         if isinstance(value, bool | int | str):
             attributes[entry[0]] = value
         else:
-            entry[1].complain("must be a boolean, a whole number or a string")
+            entry[1].report("must be a boolean, a whole number or a string")
     rdma = [item.text() or "" for item in _items(fields, "rdmaDevices")]
     key = _key(fields["key"]) if "key" in fields else derived_key(attributes, name or "")
     return Device(name or "", key, tuple(sorted(attributes.items())), tuple(rdma))

@@ -41,7 +41,7 @@ class PodClaim:
     containers: tuple[ContainerClaim, ...] = ()
 
     @property
-    def known_as(self) -> str:
+    def label(self) -> str:
         """Return the name by which containers list the claim."""
         return self.template or self.ref.name
 
@@ -66,8 +66,8 @@ def claims_of_pod(
                 f"claim {document.name}: is of namespace {document.namespace}, pod {pod} is not; "
                 "give the pod's with --pod-name NS/NAME, or correct the claim's"
             )
-        if any(other.known_as == claim.known_as for other in claims):
-            violations.append(f"claim {claim.known_as}: given twice; keep one, or rename it")
+        if any(other.label == claim.label for other in claims):
+            violations.append(f"claim {claim.label}: given twice; keep one, or rename it")
         claims.append(claim)
     if not claims:
         violations.append("no ResourceClaim or ResourceClaimTemplate among the --claim files")
@@ -79,9 +79,7 @@ def claims_of_pod(
         replace(
             claim,
             containers=tuple(
-                dict.fromkeys(
-                    listing.entry for listing in listings if listing.claim == claim.known_as
-                )
+                dict.fromkeys(listing.entry for listing in listings if listing.claim == claim.label)
             ),
         )
         for claim in claims
@@ -119,11 +117,11 @@ def _content(cls: DeviceClass) -> object:
 
 def _listing_violations(listing: ContainerListing, claims: Sequence[PodClaim]) -> list[str]:
     entry = listing.entry
-    named = [claim for claim in claims if claim.known_as == listing.claim]
+    named = [claim for claim in claims if claim.label == listing.claim]
     if not named:
-        known = [claim.known_as for claim in claims]
-        hint = did_you_mean(listing.claim, known)
-        listed = ", ".join(known) or "none"
+        labels = [claim.label for claim in claims]
+        hint = did_you_mean(listing.claim, labels)
+        listed = ", ".join(labels) or "none"
         return [
             f"container {entry.container}: no claim {listing.claim!r}{hint}; the pod has {listed}"
         ]

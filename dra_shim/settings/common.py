@@ -82,8 +82,8 @@ def add_shared_flag(parser: argparse.ArgumentParser) -> None:
     """Add the flag that selects devices which several claims may have."""
     parser.add_argument(
         "--shared", default="", metavar="CEL",
-        help="devices that several claims may have at once (allowMultipleAllocations), in the "
-        "language of --filter, where it is true: RDMA devices in shared mode and parents of IPoIB "
+        help="expression, as of --filter, of devices that several claims may have at once "
+        "(allowMultipleAllocations): RDMA devices in shared mode and parents of IPoIB "
         "interfaces; their net device stays on the host",
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def add_azure_flag(parser: argparse.ArgumentParser) -> None:
     """Add the flag for the VM size, for facts that an Azure PCIe tree does not contain."""
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
-        help="what Azure calls this node's size, as for 'dranet-nri inventory'",
+        help="Azure VM size of this node, as for 'dranet-nri inventory'",
     )  # fmt: skip
 
 

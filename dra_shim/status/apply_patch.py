@@ -25,13 +25,13 @@ Entries = Mapping[Key, Mapping[str, object]]
 
 
 def claim_document(
-    claim: Document, wanted: Sequence[DeviceStatus], stamp: str, node: str
+    claim: Document, desired: Sequence[DeviceStatus], stamp: str, node: str
 ) -> Object | None:
     """Return the document to apply to the status of a claim, None if the server has it already.
 
     Args:
         claim: the claim as the server returned it; if it changed, the server rejects the document.
-        wanted: desired status of each device; devices that are not allocated are omitted.
+        desired: desired status of each device; devices that are not allocated are omitted.
         stamp: the time.
         node: name of the node and of its pool.
 
@@ -49,7 +49,7 @@ def claim_document(
         device_status.key: _entry(
             device_status, there.get(device_status.key, {}), generation, stamp
         )
-        for device_status in wanted
+        for device_status in desired
         if device_status.key in allocated and device_status.pool == node
     }
     if entries == {key: _ours(entry) for key, entry in there.items()}:

@@ -48,26 +48,26 @@ class ClaimWriter:
         self._notify = notify
         self._clock = timing.clock
         self._wall = timing.wall
-        self._alarm = Wakeup(timing)
+        self._wakeup = Wakeup(timing)
         self._queue = ClaimQueue(timing.random)
         self._dropping_until = -inf  # until then, status.devices counts as dropped by the server
-        self._known: dict[str, Document] = {}  # claim UID → as the server last returned it
+        self._documents: dict[str, Document] = {}  # claim UID → as the server last returned it
 
     def observed(self, claim: ObjectRef, document: Document) -> None:
         """Cache a claim as the server returned it, so that it is not read again."""
-        self._known[claim.uid] = document
-        if len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        self._documents[claim.uid] = document
+        if len(self._documents) > MAX_KNOWN:
+            del self._documents[next(iter(self._documents))]
 
     def enqueue(self, claim: ObjectRef, devices: Devices, delay_s: float) -> None:
         """Queue the desired status of a claim; () removes the entries."""
         self._queue.enqueue(claim, devices, self._clock(), delay_s)
-        self._alarm.wake()
+        self._wakeup.wake()
 
     async def run(self) -> NoReturn:
         """Write until cancelled."""
         while True:
-            await self._alarm.until(lambda: self._queue.due)
+            await self._wakeup.until(lambda: self._queue.due)
             job = self._queue.begin()
             try:
                 await self._report(job)
@@ -116,11 +116,13 @@ class ClaimWriter:
         if self._clock() < self._dropping_until:
             queue.put_off(job, self._dropping_until)
             return
-        known, devices = self._known.pop(ref.uid, None), job.devices
+        document_read, devices = self._documents.pop(ref.uid, None), job.devices
         try:
-            document, claim = await self._apply(ref, known or await self._read(ref), devices)
+            document, claim = await self._apply(
+                ref, document_read or await self._read(ref), devices
+            )
         except (ConflictError, InvalidError):
-            if known is None:
+            if document_read is None:
                 raise
             document, claim = await self._apply(ref, await self._read(ref), devices)
         if devices:

@@ -14,6 +14,7 @@ from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
     ATTACH_FAILED,
     GATE_CLOSED,
+    Addressing,
     AllocatedDevice,
     Allocation,
     AttachedDevice,
@@ -25,7 +26,8 @@ from dranet_nri.model import (
 READY: Final = "Ready"
 NETWORK_READY: Final = "NetworkReady"
 RDMA_READY: Final = "RDMALinkReady"
-TYPES: Final = frozenset({READY, NETWORK_READY, RDMA_READY})
+SLAAC_READY: Final = "SLAACReady"
+TYPES: Final = frozenset({READY, NETWORK_READY, RDMA_READY, SLAAC_READY})
 
 DEVICE_READY: Final = "NetworkDeviceReady"
 RDMA_ONLY_READY: Final = "RDMAOnlyDeviceReady"
@@ -143,8 +145,8 @@ def device_statuses(
         outlook = _outlook_in_vain(allocation, own, waiting)
     given = sorted(_pairs(allocation, own), key=lambda pair: pair[0].admin_access)
     found: dict[Key, DeviceStatus] = {}
-    for wanted, attached in given:
-        status = _status(allocation, wanted, attached, outlook)
+    for allocated, attached in given:
+        status = _status(allocation, allocated, attached, outlook)
         found.setdefault(status.key, status)
     return tuple(found[key] for key in sorted(found))
 
@@ -167,11 +169,11 @@ def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
         case Phase.ATTACHED:
             return _Outlook()
         case Phase.HOME:
-            told = f"pod {attachment.pod} has ended, the device is back on the host"
-            return _Outlook(DETACHED, f"{told}; {why}" if why else told)
+            text = f"pod {attachment.pod} has ended, the device is back on the host"
+            return _Outlook(DETACHED, f"{text}; {why}" if why else text)
         case Phase.DETACHING:
-            told = f"pod {attachment.pod} has ended, the device is on its way back to the host"
-            return _Outlook(failure_reason(attachment) or DETACHING, why or told)
+            text = f"pod {attachment.pod} has ended, the device is on its way back to the host"
+            return _Outlook(failure_reason(attachment) or DETACHING, why or text)
         case _:
             reason = failure_reason(attachment) or PENDING
             return _Outlook(reason, why or pending_message(allocation, attachment))
@@ -180,9 +182,9 @@ def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
 def _outlook_in_vain(
     allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...]
 ) -> _Outlook:
-    told = held_message(allocation.pod, f"pod {', '.join(map(str, waiting))}")
+    text = held_message(allocation.pod, f"pod {', '.join(map(str, waiting))}")
     failure = attachment.failure if attachment else None
-    return _Outlook(HELD, f"{told}; {failure.message}" if failure else told)
+    return _Outlook(HELD, f"{text}; {failure.message}" if failure else text)
 
 
 def _pairs(
@@ -190,35 +192,39 @@ def _pairs(
 ) -> Iterator[tuple[AllocatedDevice, AttachedDevice | None]]:
     """Yield each device with its record; both lists have the same order."""
     left = list(attachment.devices) if attachment else []
-    for wanted in allocation.devices:
+    for allocated in allocation.devices:
         same = (
             attached_device
             for attached_device in left
             if (attached_device.request, attached_device.device.name)
-            == (wanted.request, wanted.device.name)
+            == (allocated.request, allocated.device.name)
         )
-        attached = None if wanted.admin_access else next(same, None)
+        attached = None if allocated.admin_access else next(same, None)
         if attached is not None:
             left.remove(attached)
-        yield wanted, attached
+        yield allocated, attached
 
 
 def _status(
     allocation: Allocation,
-    wanted: AllocatedDevice,
+    allocated: AllocatedDevice,
     attached: AttachedDevice | None,
     outlook: _Outlook,
 ) -> DeviceStatus:
-    conditions, network = _bad(wanted, attached, outlook), None
-    if wanted.admin_access:
+    conditions, network = _bad(allocated, attached, outlook), None
+    if allocated.admin_access:
         text = "observed only: the device stays where it is"
         conditions = (Condition(READY, true=True, reason=OBSERVED, message=text),)
     elif attached is not None and not outlook.reason:
-        conditions, network = _good(allocation, attached), _network(attached)
-    return DeviceStatus(wanted.pool, wanted.device.name, wanted.share_id, conditions, network)
+        conditions, network = _good(allocation, allocated, attached), _network(attached)
+    return DeviceStatus(
+        allocated.pool, allocated.device.name, allocated.share_id, conditions, network
+    )
 
 
-def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ...]:
+def _good(
+    allocation: Allocation, allocated: AllocatedDevice, device: AttachedDevice
+) -> tuple[Condition, ...]:
     named = f" as {device.pod_name}" if device.pod_name else ""
     where = f"in pod {allocation.pod}{named}"
     if not device.pod_name and not device.rdma:
@@ -230,6 +236,9 @@ def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ..
             Condition(READY, true=True, reason=DEVICE_READY, message=text),
             Condition(NETWORK_READY, true=True, reason=NETWORK_READY),
         ]
+        if allocated.config.interface.addressing is Addressing.SLAAC:
+            cidrs = one_line(", ".join(device.addresses), MAX_MESSAGE)
+            made.append(Condition(SLAAC_READY, true=True, reason=SLAAC_READY, message=cidrs))
     else:
         made = [Condition(READY, true=True, reason=RDMA_ONLY_READY, message=text)]
     if device.rdma:
@@ -243,23 +252,28 @@ def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ..
 
 
 def _bad(
-    wanted: AllocatedDevice, device: AttachedDevice | None, outlook: _Outlook
+    allocated: AllocatedDevice, device: AttachedDevice | None, outlook: _Outlook
 ) -> tuple[Condition, ...]:
-    stays = wanted.share_id and wanted.config.interface.child is None
+    stays = allocated.share_id and allocated.config.interface.child is None
     types = [READY]
-    types += [NETWORK_READY] if wanted.device.key.name and not stays else []
-    types += [RDMA_READY] if wanted.device.rdma_devices and not _shares_rdma(wanted, device) else []
+    types += [NETWORK_READY] if allocated.device.key.name and not stays else []
+    types += [SLAAC_READY] if allocated.config.interface.addressing is Addressing.SLAAC else []
+    types += (
+        [RDMA_READY]
+        if allocated.device.rdma_devices and not _shares_rdma(allocated, device)
+        else []
+    )
     reason, text = outlook.reason or PENDING, one_line(outlook.message, MAX_MESSAGE)
     return tuple(Condition(kind, true=False, reason=reason, message=text) for kind in types)
 
 
-def _shares_rdma(wanted: AllocatedDevice, device: AttachedDevice | None) -> bool:
+def _shares_rdma(allocated: AllocatedDevice, device: AttachedDevice | None) -> bool:
     """Return whether its RDMA devices stay on the host, so that no condition reports them in the
     pod.
 
     The mode of the node is known from the plugin's record, if there is one.
     """
-    stays = wanted.share_id or wanted.config.interface.child is not None
+    stays = allocated.share_id or allocated.config.interface.child is not None
     return bool(stays or (device is not None and SHARED_MODE_WARNING in device.warnings))
 
 

@@ -25,7 +25,7 @@ from dranet_nri.model import ObjectRef
 
 
 @dataclass(slots=True)
-class _Known:
+class _Claim:
     """A claim with a record.
 
     Attributes:
@@ -60,27 +60,27 @@ class StatusController:
         self._state = state
         self._timing = timing
         self._writer = ClaimWriter(api, node, notify, timing)
-        self._poster = EventRecorder(api, node, notify, timing)
-        self._alarm = Wakeup(timing)
-        self._known: dict[str, _Known] = {}
+        self._recorder = EventRecorder(api, node, notify, timing)
+        self._wakeup = Wakeup(timing)
+        self._claims: dict[str, _Claim] = {}
         self._delays = WorkQueue[str]()  # claim UIDs to check again
         self._superseded: dict[str, PodSuperseded] = {}  # claim UID → pods that never get it
 
-    def tell(self, notice: PrepareNotice) -> None:
+    def notify(self, notice: PrepareNotice) -> None:
         """Post notices of Prepare that users should read."""
         self.event(*of_notice(notice, self._timing.wall()))
         if isinstance(notice, ClaimPrepared) and notice.document:
             self._writer.observed(notice.claim, notice.document)
         if isinstance(notice, PodSuperseded):
             self._superseded[notice.claim.uid] = notice
-            known = self._known.get(notice.claim.uid)
-            if known is not None:
-                self._judge(known)
-                self._alarm.wake()
+            entry = self._claims.get(notice.claim.uid)
+            if entry is not None:
+                self._judge(entry)
+                self._wakeup.wake()
 
     def event(self, *occurrences: EventSpec) -> None:
         """Post what happened."""
-        self._poster.add(occurrences)
+        self._recorder.add(occurrences)
 
     async def run(self) -> None:
         """Report until cancelled.
@@ -92,49 +92,49 @@ class StatusController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._writer.run(), name="status: claims")
-                tasks.create_task(self._poster.run(), name="status: events")
+                tasks.create_task(self._recorder.run(), name="status: events")
                 tasks.create_task(self._recheck(), name="status: delays")
-                await follow(self._state, tuple(self._known), self._changed, self._timing)
+                await follow(self._state, tuple(self._claims), self._changed, self._timing)
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
 
-    def _changed(self, standings: Mapping[str, ClaimRecords]) -> None:
-        for uid, claim_records in standings.items():
+    def _changed(self, changed: Mapping[str, ClaimRecords]) -> None:
+        for uid, claim_records in changed.items():
             record = claim_records.allocation or claim_records.attachment
-            known = self._known.get(uid)
-            if record is not None and known is None:
-                known = self._known[uid] = _Known(record.claim, claim_records)
-            if known is None:
+            entry = self._claims.get(uid)
+            if record is not None and entry is None:
+                entry = self._claims[uid] = _Claim(record.claim, claim_records)
+            if entry is None:
                 continue
-            known.claim_records = claim_records
-            self._judge(known)
+            entry.claim_records = claim_records
+            self._judge(entry)
             if record is None:
-                del self._known[uid]
+                del self._claims[uid]
                 self._superseded.pop(uid, None)
-        self._alarm.wake()
+        self._wakeup.wake()
 
-    def _judge(self, known: _Known) -> None:
-        now, claim_records = self._timing.clock(), self._with_waiting(known)
-        known.passing_since = min(known.passing_since, now) if claim_records.is_passing else inf
+    def _judge(self, entry: _Claim) -> None:
+        now, claim_records = self._timing.clock(), self._with_waiting(entry)
+        entry.passing_since = min(entry.passing_since, now) if claim_records.is_passing else inf
         found = status_update(
-            claim_records, max(0.0, now - known.passing_since), self._timing.wall()
+            claim_records, max(0.0, now - entry.passing_since), self._timing.wall()
         )
-        self._delays.set(known.claim.uid, known.passing_since + found.again_s)
-        self._poster.add(found.occurrences)
+        self._delays.set(entry.claim.uid, entry.passing_since + found.again_s)
+        self._recorder.add(found.occurrences)
         if found.devices is not None:
-            self._writer.enqueue(known.claim, found.devices, found.delay_s)
+            self._writer.enqueue(entry.claim, found.devices, found.delay_s)
 
-    def _with_waiting(self, known: _Known) -> ClaimRecords:
+    def _with_waiting(self, entry: _Claim) -> ClaimRecords:
         """Add the pods that never get the claim, while it is recorded for the reported pod."""
         superseded, allocation = (
-            self._superseded.get(known.claim.uid),
-            known.claim_records.allocation,
+            self._superseded.get(entry.claim.uid),
+            entry.claim_records.allocation,
         )
         if superseded is None or allocation is None or allocation.pod.uid != superseded.pod.uid:
-            return known.claim_records
-        return replace(known.claim_records, waiting=superseded.waiting)
+            return entry.claim_records
+        return replace(entry.claim_records, waiting=superseded.waiting)
 
     async def _recheck(self) -> None:
         while True:
-            await self._alarm.until(lambda: self._delays.due)
-            self._judge(self._known[self._delays.take()])
+            await self._wakeup.until(lambda: self._delays.due)
+            self._judge(self._claims[self._delays.take()])

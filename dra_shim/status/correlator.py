@@ -56,7 +56,7 @@ class EventCorrelator:
 
     overflow: Callable[[], None]
     _waiting: OrderedDict[Key, PendingEvent] = field(default_factory=OrderedDict)
-    _told: OrderedDict[Key, int] = field(default_factory=OrderedDict)
+    _last_at: OrderedDict[Key, int] = field(default_factory=OrderedDict)
     _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
 
     def add(self, occurrence: EventSpec) -> bool:
@@ -64,8 +64,8 @@ class EventCorrelator:
         subject = occurrence.subject
         if not (subject.namespace and subject.name):
             return False  # not an object of a cluster
-        told = self._told.get(occurrence.key)
-        if told is not None and (occurrence.once or occurrence.at <= told):
+        last_at = self._last_at.get(occurrence.key)
+        if last_at is not None and (occurrence.once or occurrence.at <= last_at):
             return False
         before = self._waiting.get(occurrence.key)
         if before is None and len(self._waiting) >= MAX_WAITING:
@@ -75,7 +75,7 @@ class EventCorrelator:
             self._waiting[occurrence.key] = PendingEvent(occurrence)
         else:
             before.occurrence, before.count = occurrence, before.count + 1
-        _remember(self._told, occurrence.key, occurrence.at)
+        _remember(self._last_at, occurrence.key, occurrence.at)
         return True
 
     def take(self, now: float) -> PendingEvent | None:
@@ -115,8 +115,8 @@ class EventCorrelator:
         return bucket
 
 
-def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > MAX_KNOWN:
-        known.popitem(last=False)
+def _remember(entries: OrderedDict[K, V], key: K, value: V) -> None:
+    entries[key] = value
+    entries.move_to_end(key)
+    if len(entries) > MAX_KNOWN:
+        entries.popitem(last=False)

@@ -22,13 +22,13 @@ Changed = Callable[[Mapping[str, ClaimRecords]], None]
 
 
 async def follow(
-    state: StatePaths, known: Iterable[str], changed: Changed, timing: LoopClock = REAL
+    state: StatePaths, claim_uids: Iterable[str], changed: Changed, timing: LoopClock = REAL
 ) -> NoReturn:
     """Report the records of all claims, then those of claims whose records change.
 
     Args:
         state: locations of the records.
-        known: UIDs of claims that are reported first too, recorded or not.
+        claim_uids: UIDs of claims that are reported first too, recorded or not.
         changed: called with the claim UID; must not raise.
         timing: clock and timers.
 
@@ -36,18 +36,18 @@ async def follow(
         StateError: inotify is not available.
         OSError: a directory cannot be read.
     """
-    alarm = Wakeup(timing)
+    wakeup = Wakeup(timing)
     with NodeRecords(state.allocations, state.attachments) as records, ExitStack() as stack:
         for fileno in records.filenos():
-            stack.enter_context(closing(DeferredReader(fileno, alarm.wake)))
-        touched = records.claim_uids().union(known)
+            stack.enter_context(closing(DeferredReader(fileno, wakeup.wake)))
+        touched = records.claim_uids().union(claim_uids)
         while True:
-            standings = {
+            claim_records = {
                 uid: ClaimRecords(records.allocations.get(uid), records.attachments.get(uid))
                 for uid in sorted(touched)
                 if not records.is_broken(uid)
             }
-            if standings:
-                changed(standings)
-            await alarm.wait(RETRY_S if records.unread else inf)
+            if claim_records:
+                changed(claim_records)
+            await wakeup.wait(RETRY_S if records.unread else inf)
             touched = records.refresh()

@@ -48,8 +48,8 @@ class EventRecorder:
         self._node = node
         self._notify = notify
         self._clock = timing.clock
-        self._alarm = Wakeup(timing)
-        self._backlog = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
+        self._wakeup = Wakeup(timing)
+        self._correlator = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, timing.random)
         self._pause_until = -inf
         self._lost: set[str] = set()  # reported reasons, since one was posted
@@ -57,24 +57,24 @@ class EventRecorder:
     def add(self, occurrences: Iterable[EventSpec]) -> None:
         """Queue events; a repeated one is not queued again."""
         for event in occurrences:
-            if self._backlog.add(event):
-                self._alarm.wake()
+            if self._correlator.add(event):
+                self._wakeup.wake()
 
     async def run(self) -> NoReturn:
         """Post until cancelled."""
         while True:
-            await self._alarm.until(self._due)
-            waiting = self._backlog.take(self._clock())
+            await self._wakeup.until(self._due)
+            waiting = self._correlator.take(self._clock())
             if waiting is None:
                 continue
             try:
                 await self._report(waiting)
             except BaseException:
-                self._backlog.put_back(waiting)  # the next run continues with it
+                self._correlator.put_back(waiting)  # the next run continues with it
                 raise
 
     def _due(self) -> float:
-        return max(self._backlog.due(self._clock()), self._pause_until)
+        return max(self._correlator.due(self._clock()), self._pause_until)
 
     async def _report(self, waiting: PendingEvent) -> None:
         try:
@@ -102,7 +102,7 @@ class EventRecorder:
     def _again(self, waiting: PendingEvent, error: ApiError) -> None:
         waiting.tries += 1
         if waiting.tries < MAX_TRIES:
-            self._backlog.put_back(waiting)
+            self._correlator.put_back(waiting)
         else:
             self._lose(f"tried {waiting.tries} times: {error}")
 
@@ -113,11 +113,11 @@ class EventRecorder:
         try:
             await self._api.create(EVENT, event, space)
         except ConflictError:
-            told: Object | None = await self._api.get(EVENT, name_of(event), space)
-            told = counted(told or {}, what, count)
-            if told is None:
+            posted: Object | None = await self._api.get(EVENT, name_of(event), space)
+            posted = counted(posted or {}, what, count)
+            if posted is None:
                 return
-            await self._api.replace(EVENT, told, space)
+            await self._api.replace(EVENT, posted, space)
         self._notify(notices.EventPosted(name_of(event), what.reason, count))
 
     async def _api_version(self, what: EventSpec) -> str:

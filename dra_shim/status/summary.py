@@ -69,17 +69,17 @@ def status_update(claim_records: ClaimRecords, age_s: float, now_s: float) -> St
         now_s: Unix seconds.
     """
     allocation, attachment = claim_records.allocation, claim_records.attachment
-    told = of_attachment(attachment, now_s) if attachment else ()
-    told = tuple(event for event in told if now_s - event.at < NEWS_S)
+    events = of_attachment(attachment, now_s) if attachment else ()
+    events = tuple(event for event in events if now_s - event.at < NEWS_S)
     if allocation is None:
-        return StatusUpdate((), told, DEPARTURE_S)
+        return StatusUpdate((), events, DEPARTURE_S)
     if claim_records.is_passing:
         if age_s < SLOW_S:
-            return StatusUpdate(None, told, again_s=SLOW_S)
+            return StatusUpdate(None, events, again_s=SLOW_S)
         if attachment is None or attachment.phase is not Phase.DETACHING:
-            told = (*told, *of_delay(allocation, attachment, now_s))
+            events = (*events, *of_delay(allocation, attachment, now_s))
     ended = attachment is not None and attachment.phase is Phase.HOME
     delay_s = DEPARTURE_S if ended else GATHER_S
     return StatusUpdate(
-        device_statuses(allocation, attachment, claim_records.waiting), told, delay_s
+        device_statuses(allocation, attachment, claim_records.waiting), events, delay_s
     )

@@ -60,7 +60,9 @@ def check_collectives(
         yield failed("collectives", "no-collective", where, "", _message(done))
         return
     backend, rates = result
-    speeds = [_speed_of(worker, seen) for worker, seen in zip(workers, facts, strict=True)]
+    speeds = [
+        _speed_of(worker, worker_facts) for worker, worker_facts in zip(workers, facts, strict=True)
+    ]
     for name in COLLECTIVE_KEYS:
         bar = bars.of_collective(name, min(speeds), nccl=backend == "nccl")
         unit = BARS[name][0]

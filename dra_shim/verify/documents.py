@@ -88,13 +88,13 @@ def namespace_document(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def template_document(wanted: PodRequirements) -> Document:
+def template_document(requirements: PodRequirements) -> Document:
     """Return the template of the claims."""
-    nic: Document = {"deviceClassName": wanted.device_class}
-    nic |= {"count": wanted.nics} if wanted.nics else {"allocationMode": "All"}
+    nic: Document = {"deviceClassName": requirements.device_class}
+    nic |= {"count": requirements.nics} if requirements.nics else {"allocationMode": "All"}
     requests: list[Document] = [{"name": "nic", "exactly": nic}]
-    if wanted.gpus:
-        gpu = {"deviceClassName": wanted.gpu_class, "count": wanted.gpus}
+    if requirements.gpus:
+        gpu = {"deviceClassName": requirements.gpu_class, "count": requirements.gpus}
         requests.append({"name": "gpu", "exactly": gpu})
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -112,16 +112,16 @@ def program_document(program: str) -> Document:
     }  # fmt: skip
 
 
-def pod_document(name: str, node: str, wanted: PodRequirements) -> Document:
+def pod_document(name: str, node: str, requirements: PodRequirements) -> Document:
     """Return a pod on a node; the scheduler places it, because it allocates the claim."""
-    spec: Document = deepcopy(wanted.base.get("spec") or {})
+    spec: Document = deepcopy(requirements.base.get("spec") or {})
     (container,) = spec.get("containers") or [{}]
-    volumes = _VOLUMES if wanted.program else ()
+    volumes = _VOLUMES if requirements.program else ()
     affinity = _affinity_of(node)
     spec |= {
         "affinity": {**spec.get("affinity", {}), "nodeAffinity": affinity},
         "automountServiceAccountToken": False,
-        "containers": [_container(container, wanted)],
+        "containers": [_container(container, requirements)],
         "resourceClaims": [
             *spec.get("resourceClaims", ()),
             {"name": CLAIM, "resourceClaimTemplateName": CLAIM},
@@ -131,7 +131,7 @@ def pod_document(name: str, node: str, wanted: PodRequirements) -> Document:
         "tolerations": [{"operator": "Exists"}],
         "volumes": [*spec.get("volumes", ()), *(volume for volume, _ in volumes)],
     }
-    base = wanted.base.get("metadata") or {}
+    base = requirements.base.get("metadata") or {}
     labels = {**base.get("labels", {}), "app.kubernetes.io/name": "dranet-verify"}
     metadata = {"name": name, "labels": labels, "annotations": base.get("annotations", {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -144,16 +144,16 @@ def _affinity_of(node: str) -> Document:
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
 
 
-def _container(base: Document, wanted: PodRequirements) -> Document:
+def _container(base: Document, requirements: PodRequirements) -> Document:
     """Return the container, with what its base has besides."""
-    volumes = _VOLUMES if wanted.program else ()
+    volumes = _VOLUMES if requirements.program else ()
     security = base.get("securityContext", {})
     added = security.get("capabilities", {}).get("add", ())
     resources = base.get("resources", {})
     return {
         **base,
         "name": "verify",
-        "image": wanted.image or base["image"],
+        "image": requirements.image or base["image"],
         "command": ["sh", "-c", START],
         # ping needs NET_RAW; tools that set no limit of their own keep that of the runtime.
         "securityContext": {**security, "capabilities": {"add": sorted({*added, "NET_RAW"})}},
@@ -183,13 +183,13 @@ def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Wor
         claim: of the pod.
         slices: all of the cluster.
     """
-    known = dict(_devices(slices))
+    by_device = dict(_devices(slices))
     status = claim.get("status", {})
     results = status.get("allocation", {}).get("devices", {}).get("results", [])
     states = {_key(state): state for state in status.get("devices", [])}
     nics, gpu_numa_nodes = [], []
     for result in results:
-        attributes = known.get(_key(result), {})
+        attributes = by_device.get(_key(result), {})
         if result["driver"] == DRIVER_NAME:
             nics.append(_nic(result["device"], attributes, states.get(_key(result), {})))
         elif (node := attributes.get("resource.kubernetes.io/numaNode")) is not None:

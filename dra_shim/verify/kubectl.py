@@ -14,6 +14,7 @@ from dra_shim.verify.types import CommandResult
 from dranet_nri.errors import DranetError
 
 LIMIT_S = 60.0
+NO_KUBECTL = "kubectl is not on the PATH: install it"
 
 
 class KubectlError(DranetError):
@@ -63,9 +64,20 @@ class Kubectl:
         words = ("delete", "namespace", name, "--ignore-not-found", f"--timeout={limit_s:.0f}s")
         self._checked(*words, limit_s=limit_s + 10)
 
-    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
-        """Run a command in a pod; 124 is the exit status of one that reached the limit."""
-        return self._run("exec", pod, "--", *command, limit_s=limit_s)
+    def start_shell(self, pod: str) -> subprocess.Popen[bytes]:
+        """Start a shell in a pod, with unbuffered pipes for its input and its outputs.
+
+        Raises:
+            KubectlError: there is no kubectl.
+        """
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(  # noqa: S603 - kubectl, and the name of a pod
+                [*self._command, "exec", "--stdin", pod, "--", "sh"],
+                bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise KubectlError(NO_KUBECTL) from None
 
     def _checked(self, *words: str, stdin: str = "", limit_s: float = LIMIT_S) -> str:
         done = self._run(*words, stdin=stdin, limit_s=limit_s)
@@ -81,7 +93,7 @@ class Kubectl:
                 check=False, timeout=limit_s, start_new_session=True,
             )  # fmt: skip
         except FileNotFoundError:
-            raise KubectlError("kubectl is not on the PATH: install it") from None
+            raise KubectlError(NO_KUBECTL) from None
         except subprocess.TimeoutExpired:
             return CommandResult(124, "", f"no answer within {limit_s:.0f} s")
         return CommandResult(done.returncode, done.stdout, done.stderr)

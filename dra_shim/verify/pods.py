@@ -31,7 +31,7 @@ def running_pods(
     kubectl: Kubectl,
     namespace: str,
     nodes: Sequence[str],
-    wanted: PodRequirements,
+    requirements: PodRequirements,
     limit_s: float,
     progress: Callable[[str], None],
 ) -> Iterator[list[WorkerPod]]:
@@ -41,7 +41,7 @@ def running_pods(
         kubectl: access to the cluster, in the namespace.
         namespace: which is created and deleted.
         nodes: a node that is named twice has two pods.
-        wanted: what a pod is.
+        requirements: what a pod is.
         limit_s: seconds for all pods to become ready.
         progress: takes a line for a person.
 
@@ -50,9 +50,11 @@ def running_pods(
     """
     try:
         kubectl.create([namespace_document(namespace)])
-        pods = [pod_document(f"verify-{index}", node, wanted) for index, node in enumerate(nodes)]
-        programs = [program_document(wanted.program)] if wanted.program else []
-        kubectl.create([template_document(wanted), *programs, *pods])
+        pods = [
+            pod_document(f"verify-{index}", node, requirements) for index, node in enumerate(nodes)
+        ]
+        programs = [program_document(requirements.program)] if requirements.program else []
+        kubectl.create([template_document(requirements), *programs, *pods])
         yield _ready_workers(kubectl, len(nodes), limit_s, progress)
     finally:
         progress("deleting the pods and their claims")

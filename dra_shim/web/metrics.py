@@ -230,59 +230,64 @@ class NodeCounts:
 
     def __init__(self) -> None:
         """Start at 0."""
-        self._ailing: set[str] = set()
-        self._seen = 0
+        self._unhealthy: set[str] = set()
+        self._device_count = 0
         self._devices = Gauge(
             "dra_shim_devices", "Devices that the node offers, by health.", ("health",)
         )
-        self._looks = Counter(
+        self._scan_faults = Counter(
             "dra_shim_look_troubles_total",
             "Scans of the node with a fault, by fault.",
             ("result",),
             [("failed",), ("stuck",), ("untold",)],
         )
-        self._deaf = Counter(
+        self._lost_sources = Counter(
             "dra_shim_event_sources_lost_total",
             "Failed sources of kernel events.",
             ("source",),
             [],
         )
-        self._parts = Counter(
+        self._worker_failures = Counter(
             "dra_shim_part_failures_total",
             "Failed workers of the shim, which were restarted.",
             ("part",),
             [],
         )
-        self.families = (self._devices, self._looks, self._deaf, self._parts)
+        self.families = (
+            self._devices,
+            self._scan_faults,
+            self._lost_sources,
+            self._worker_failures,
+        )
 
     def on_node(self, notice: discovery.Notice) -> None:
         """Count changes of the node's devices."""
         match notice:
             case discovery.DevicesChanged():
-                self._seen = notice.devices
-                self._ailing -= {name for name, _ in notice.withdrawn}
+                self._device_count = notice.devices
+                self._unhealthy -= {name for name, _ in notice.withdrawn}
             case discovery.DevicesExcluded():
                 pass  # excluded hardware is not an error
             case discovery.DeviceUnhealthy():
-                self._ailing.add(notice.device)
+                self._unhealthy.add(notice.device)
             case discovery.DeviceRecovered():
-                self._ailing.discard(notice.device)
+                self._unhealthy.discard(notice.device)
             case discovery.ScanFailed():
-                self._looks.add("failed")
+                self._scan_faults.add("failed")
             case discovery.ScanHung():
-                self._looks.add("stuck")
+                self._scan_faults.add("stuck")
             case discovery.EventSourceLost():
-                self._deaf.add(notice.source)
+                self._lost_sources.add(notice.source)
             case discovery.TcxFileUnreadable():
-                self._looks.add("untold")
+                self._scan_faults.add("untold")
             case _:
                 assert_never(notice)
-        ailing = len(self._ailing)
-        self._devices.set_all({("well",): self._seen - ailing, ("ailing",): ailing})
+        unhealthy = len(self._unhealthy)
+        self._devices.set_all({("well",): self._device_count - unhealthy, ("ailing",): unhealthy})
 
-    def on_part(self, notice: WorkerFailed) -> None:
+    def on_worker_failure(self, notice: WorkerFailed) -> None:
         """Count a worker that failed."""
-        self._parts.add(notice.name)
+        self._worker_failures.add(notice.name)
 
 
 class Metrics:

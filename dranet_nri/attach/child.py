@@ -59,7 +59,7 @@ class ExpectedChild:
 def expect_child(
     session: Session,
     claim_uid: str,
-    wanted: AllocatedDevice,
+    allocated: AllocatedDevice,
     link: ChildConfig,
     device: AttachedDevice,
     options: RdmaOptions,
@@ -69,7 +69,7 @@ def expect_child(
     Args:
         session: of the pod.
         claim_uid: UID of its claim.
-        wanted: the allocated device.
+        allocated: the allocated device.
         link: the child requested by the claim.
         device: its record; an existing child has the recorded alias.
         options: RDMA options of the operator.
@@ -79,36 +79,36 @@ def expect_child(
             port's table, or the node is not in the RDMA mode that the operator requires.
         KernelError: the kernel could not be read.
     """
-    parent = _parent(session, wanted, device, link)
-    alias = device.child or alias_of(claim_uid, wanted.device.name, wanted.share_id)
+    parent = _parent(session, allocated, device, link)
+    alias = device.child or alias_of(claim_uid, allocated.device.name, allocated.share_id)
     if isinstance(link, IpoibConfig):
-        link = replace(link, pkey=_pkey(session, wanted, link))
-    network = replace(child_network(wanted.config, link, parent), rate=wanted.bandwidth)
+        link = replace(link, pkey=_pkey(session, allocated, link))
+    network = replace(child_network(allocated.config, link, parent), rate=allocated.bandwidth)
     observed = session.child(alias)
     record = replace(
         device,
         child=alias,
-        made_by=wanted.config.interface,
+        made_by=allocated.config.interface,
         pod_name=network.name,
         home=False,
     )
-    if wanted.device.rdma_devices:
-        rdma = session.rdma(RdmaIdentity(wanted.device.key, wanted.device.rdma_devices))
+    if allocated.device.rdma_devices:
+        rdma = session.rdma(RdmaIdentity(allocated.device.key, allocated.device.rdma_devices))
         if rdma.mode is RdmaMode.SHARED:
-            record = with_rdma(wanted, record, rdma, options)
+            record = with_rdma(allocated, record, rdma, options)
             observed = replace(observed, rdma=rdma)
         else:
-            require_mode(wanted.device.name, rdma.mode, options.mode)
+            require_mode(allocated.device.name, rdma.mode, options.mode)
             record = replace(record, warnings=(IP_ONLY_WARNING,))
     return ExpectedChild(record, observed, network, Child(alias, parent.link, link))
 
 
-def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
+def _pkey(session: Session, allocated: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
     """Return the claimed partition key, None for the parent's."""
     if ipoib.pkey is None:
         return None
-    rdma_device = _rdma_name(session, wanted.device)
-    port = (wanted.device.key.port or 0) + 1  # ib_ipoib's dev_port starts at 0
+    rdma_device = _rdma_name(session, allocated.device)
+    port = (allocated.device.key.port or 0) + 1  # ib_ipoib's dev_port starts at 0
     return choose_pkey(ipoib, session.pkeys(rdma_device, port), f"{rdma_device} port {port}")
 
 
@@ -120,12 +120,12 @@ def _rdma_name(session: Session, device: Device) -> str:
 
 
 def _parent(
-    session: Session, wanted: AllocatedDevice, device: AttachedDevice, link: ChildConfig
+    session: Session, allocated: AllocatedDevice, device: AttachedDevice, link: ChildConfig
 ) -> LinkState:
-    key, name = wanted.device.key, wanted.device.name
+    key, name = allocated.device.key, allocated.device.name
     observed = session.observe(key, "", device_identity(device)) if key.name else Observed()
     if observed.unclear:
-        raise RefusedError(why_unclear(wanted.device, observed.unclear))
+        raise RefusedError(why_unclear(allocated.device, observed.unclear))
     state = observed.host
     if state is None:
         missing = "load ib_ipoib" if isinstance(link, IpoibConfig) else "load its driver"
@@ -174,15 +174,17 @@ class OrphanSchedule:
         self._due = self.clock() + PERIOD_S
 
 
-def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
+def remove_orphans(
+    kernel: Kernel, aliases_in_use: Callable[[], Collection[str]]
+) -> tuple[str, ...]:
     """Delete orphaned child links on the host.
 
     The kernel returns them to the host some time after a pod's namespace ends.
 
     Args:
         kernel: the node's.
-        known: returns the aliases that belong to a pod. Called after the scan: a link is recorded
-            before it is created.
+        aliases_in_use: returns the aliases that belong to a pod. Called after the scan: a link is
+            recorded before it is created.
 
     Returns:
         The aliases of the deleted links.
@@ -194,7 +196,7 @@ def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tupl
     session = kernel.session(None)
     try:
         made = session.children()
-        kept = known() if made else ()
+        kept = aliases_in_use() if made else ()
         orphans = [child for child in made if child[0] not in kept]
         for _, index in orphans:
             session.apply(DelLink(Ns.HOST, index))

@@ -153,7 +153,7 @@ class AttachController:
             try:
                 check_not_owned(pod, claims, self.attachments.all(), self.live)
                 refuse_unlike_children(claims, self.attachments.all())
-                check_no_corrupt_owner(claims, self.attachments.in_the_way(), self.allocation)
+                check_no_corrupt_owner(claims, self.attachments.blocking(), self.allocation)
                 check_not_virtual_machine(pod, claims, self.vm_handlers)
                 netns = own_netns(pod, self.kernel)
                 await self._supersede(pod, claims)
@@ -359,11 +359,11 @@ class AttachController:
             KernelError: the kernel refused.
         """
 
-        def known() -> set[str]:
+        def aliases_in_use() -> set[str]:
             records = self.attachments.all()
             return {device.child for record in records for device in record.devices}
 
-        gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, known))
+        gone = await self.watchdog.done(lambda: remove_orphans(self.kernel, aliases_in_use))
         self.orphans.looked()
         if gone:
             self.log.warning("orphaned links deleted", aliases=gone)

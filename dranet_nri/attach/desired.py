@@ -59,7 +59,7 @@ class DesiredDevice:
 
     Attributes:
         claim_uid: UID of its claim.
-        wanted: the allocated device.
+        allocated: the allocated device.
         record: its record, with snapshot and names in the pod.
         observed: its current location.
         network: desired configuration in the pod; None without a net device, or for a shared
@@ -70,7 +70,7 @@ class DesiredDevice:
     """
 
     claim_uid: str
-    wanted: AllocatedDevice
+    allocated: AllocatedDevice
     record: AttachedDevice
     observed: Observed
     network: PodNetwork | None = None
@@ -96,10 +96,10 @@ class DesiredDevice:
         record, network = self.record, self.network
         if network and network.is_dynamic and not self.is_settled:
             network = replace(network, routes=(), rules=())
-        wanted = AttachTarget(
+        allocated = AttachTarget(
             network, record.snapshot, record.rdma, record.rdma_name, child=self.child
         )
-        return make_plan(wanted, self.observed)
+        return make_plan(allocated, self.observed)
 
     def observed_again(self, session: Session) -> "DesiredDevice":
         """Return the target with a new observation."""
@@ -131,13 +131,13 @@ class DesiredDevice:
         link = session.pod_link(self.network.name) if self.network else None
         rdma = self.observed.rdma
         if link and not self.child and rdma.mode is RdmaMode.SHARED:
-            known = rdma_identity(self.record, Observed(pod=LinkState(link)))
-            rdma = shared_after_move(session, known, rdma.host, sleep)
+            identity = rdma_identity(self.record, Observed(pod=LinkState(link)))
+            rdma = shared_after_move(session, identity, rdma.host, sleep)
         record = replace(
             self.record, warnings=(*self.record.warnings, *self._warnings(refused, options))
         )
-        record = with_files(session, record, self.wanted.config, rdma, options)
-        require_verbs(record, self.wanted.config, options)
+        record = with_files(session, record, self.allocated.config, rdma, options)
+        require_verbs(record, self.allocated.config, options)
         record = warned(record)
         if self.network is None or link is None:
             return record
@@ -151,8 +151,8 @@ class DesiredDevice:
 
     def _addresses(self, refused: Refused) -> tuple[str, ...]:
         lacking = {op.address for op, _ in refused if isinstance(op, AddAddress)}
-        wanted = self.network.addresses if self.network else ()
-        static = (address.cidr for address in wanted if address not in lacking)
+        addresses = self.network.addresses if self.network else ()
+        static = (address.cidr for address in addresses if address not in lacking)
         return (*static, *self.given)
 
     def _warnings(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
@@ -163,9 +163,9 @@ class DesiredDevice:
             yield f"{NETWORK}{text}"
         for lost in self._disabled():
             yield f"{NETWORK}not given back to the host: {lost}; what attached it must do it again"
-        is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
+        is_roce = self.allocated.device.attribute("dra.net/rdmaProtocol") == "roce"
         has_rdma = not self.child or IP_ONLY_WARNING not in self.record.warnings
-        needs_gid = is_roce and has_rdma and char_kinds(self.wanted.config, options.kinds)
+        needs_gid = is_roce and has_rdma and char_kinds(self.allocated.config, options.kinds)
         addresses = map(ip_interface, self._addresses(refused))
         if needs_gid and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
@@ -174,7 +174,7 @@ class DesiredDevice:
         """Yield what disableEbpfPrograms takes off for good."""
         if self.network is None or not self.network.disable_ebpf:
             return
-        if filters := self.wanted.device.attribute("dra.net/tcFilterNames"):
+        if filters := self.allocated.device.attribute("dra.net/tcFilterNames"):
             yield f"tc filters {filters}"
         snapshot = self.record.snapshot
         held = [program.id for program in snapshot.tcx or () if program.link] if snapshot else []
@@ -187,13 +187,13 @@ def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
     return tuple(device for device in allocation.devices if not device.admin_access)
 
 
-def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
+def carried(allocated: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
     """Return a record of the device or share; an unrestored one keeps its recorded facts."""
-    fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
+    fresh = AttachedDevice(allocated.request, allocated.device, share_id=allocated.share_id)
     for device in before.devices if before else ():
-        if device.identity == wanted.identity and not device.home:
-            known = replace(device, shared_rdma=(), warnings=(), lease=None)
-            return replace(known, request=wanted.request, device=wanted.device)
+        if device.identity == allocated.identity and not device.home:
+            carried_over = replace(device, shared_rdma=(), warnings=(), lease=None)
+            return replace(carried_over, request=allocated.request, device=allocated.device)
     return fresh
 
 
@@ -238,13 +238,13 @@ def resolve(
     targets = tuple(
         _target(
             session,
-            DesiredDevice(record.claim.uid, wanted, device, Observed()),
+            DesiredDevice(record.claim.uid, allocated, device, Observed()),
             now_s,
             options,
             host_scan,
         )
         for record, allocation in zip(records, allocations, strict=True)
-        for device, wanted in zip(record.devices, moved(allocation), strict=True)
+        for device, allocated in zip(record.devices, moved(allocation), strict=True)
     )
     _require_distinct("interface", [target.network.name for target in targets if target.network])
     rdma = {
@@ -254,7 +254,7 @@ def resolve(
         for link in target.record.rdma
     }
     _require_distinct("rdma", [name for _, name in rdma])
-    return _beside_each_other(session, targets, beside)
+    return _compatible_on_parent(session, targets, beside)
 
 
 def _require_distinct(kind: str, names: list[str]) -> None:
@@ -267,18 +267,18 @@ def _require_distinct(kind: str, names: list[str]) -> None:
         )
 
 
-def _beside_each_other(
+def _compatible_on_parent(
     session: Session, targets: tuple[DesiredDevice, ...], beside: tuple[Attachment, ...]
 ) -> tuple[DesiredDevice, ...]:
     """Return the targets without routes that conflict with each other or with the pod's devices."""
-    seen = [target.observed for target in targets]
-    seen += (
+    observations = [target.observed for target in targets]
+    observations += (
         observe(session, device) for record in beside for device in record.devices if device.touched
     )
     networks = [target.network or PodNetwork("") for target in targets]
     if not any(network.routes for network in networks):
         return targets
-    there = [observed.pod for observed in seen]
+    there = [observed.pod for observed in observations]
     taken = session.pod_slots({state.link.index for state in there if state})
     placed = separate_routes(networks, [state.routes if state else () for state in there], taken)
     return tuple(
@@ -290,17 +290,19 @@ def _beside_each_other(
 def _target(
     session: Session, target: DesiredDevice, now_s: int, options: RdmaOptions, host_scan: HostScan
 ) -> DesiredDevice:
-    wanted, device = target.wanted, target.record
+    allocated, device = target.allocated, target.record
     key = device.device.key
-    _require_possible(wanted)
+    _require_possible(allocated)
     device = replace(
         device,
-        pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
+        pod_name=(device.pod_name or allocated.config.interface.name or key.name)
+        if key.name
+        else "",
     )
-    child = wanted.config.interface.child
+    child = allocated.config.interface.child
     if child is not None:
-        made = expect_child(session, target.claim_uid, wanted, child, device, options)
-        host_scan.require_publishable(wanted.device, made.child.parent.index, stays=True)
+        made = expect_child(session, target.claim_uid, allocated, child, device, options)
+        host_scan.require_publishable(allocated.device, made.child.parent.index, stays=True)
         return replace(
             target,
             record=made.record,
@@ -308,53 +310,54 @@ def _target(
             network=made.network,
             child=made.child,
         )
-    named = replace(device, rdma_name=wanted.config.rdma.name or "")
-    observed = observe(session, named, wanted.config.ethtool.groups)
+    named = replace(device, rdma_name=allocated.config.rdma.name or "")
+    observed = observe(session, named, allocated.config.ethtool.groups)
     if observed.unclear:
         raise RefusedError(why_unclear(device.device, observed.unclear))
     if observed.pod is None and not waits_for_name(observed.host, device.snapshot):
         here = observed.host.link.index if observed.host else None
-        host_scan.require_publishable(wanted.device, here)
+        host_scan.require_publishable(allocated.device, here)
     # A device on the host gets a new ifindex in the pod.
     device = replace(device, pod_index=observed.pod.link.index if observed.pod else 0)
     network = None
-    if not key.name or wanted.share_id:
+    if not key.name or allocated.share_id:
         device = replace(device, pod_name="")
     else:
         snapshot = device.snapshot
         if snapshot is None:
-            _require_features(wanted, observed.host)
-            snapshot = _snapshot(session, wanted, observed)
+            _require_features(allocated, observed.host)
+            snapshot = _snapshot(session, allocated, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
-        require_lasting(wanted.device, observed)
-        network = pod_network(wanted.config, snapshot)
+        require_lasting(allocated.device, observed)
+        network = pod_network(allocated.config, snapshot)
         device = replace(device, pod_name=network.name)
-    device = with_rdma(wanted, device, observed.rdma, options)
-    require_alone(session, wanted.device, device.rdma, observed.lost_with_rdma)
+    device = with_rdma(allocated, device, observed.rdma, options)
+    require_alone(session, allocated.device, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
 
 
-def _require_possible(wanted: AllocatedDevice) -> None:
+def _require_possible(allocated: AllocatedDevice) -> None:
     """Refuse what Prepare refuses: a record of an older version was not checked for it."""
-    name = wanted.device.name
-    if bare := why_without_interface(wanted.device):
+    name = allocated.device.name
+    if bare := why_without_interface(allocated.device):
         raise RefusedError(
             f"device {name}: when the pod's claim was prepared, it {bare}; delete"
             " the pod, so that it is prepared anew"
         )
-    if wanted.share_id and (problems := violations_for_share(wanted.config)):
+    if allocated.share_id and (problems := violations_for_share(allocated.config)):
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
 
 
-def _require_features(wanted: AllocatedDevice, host: LinkState | None) -> None:
+def _require_features(allocated: AllocatedDevice, host: LinkState | None) -> None:
     """Refuse ethtool settings if the kernel does not support them by netlink."""
-    if wanted.config.ethtool and host is not None and host.ethtool is None:
+    if allocated.config.ethtool and host is not None and host.ethtool is None:
         raise RefusedError(
-            f"device {wanted.device.name}: ethtool needs Linux 5.7 or newer on the node; remove it"
+            f"device {allocated.device.name}: ethtool needs Linux 5.7 or newer on the node;"
+            " remove it"
         )
 
 
-def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> LinkState:
+def _snapshot(session: Session, allocated: AllocatedDevice, observed: Observed) -> LinkState:
     """Return the state to restore; of sysctls, only those that a move loses.
 
     Raises:
@@ -363,9 +366,9 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
     host = observed.host
     if host is None:
         if observed.pod is not None:
-            return adopted(observed.pod, wanted)
+            return adopted(observed.pod, allocated)
         raise RefusedError(
-            f"device {wanted.device.name} ({wanted.device.key.name}) is not on the host:"
+            f"device {allocated.device.name} ({allocated.device.key.name}) is not on the host:"
             " its driver was unbound, it was unplugged, or a pod without a record has it;"
             " run dranet-nri status"
         )

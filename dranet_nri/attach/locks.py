@@ -35,23 +35,23 @@ class DeviceLocks:
         self, names: Iterable[str], long_wait: LongWait | None = None
     ) -> AsyncIterator[None]:
         """Own the locks of all names. Waiters for a device continue in order, if they can."""
-        wanted = frozenset(names)
-        if self._taken.isdisjoint(wanted):
-            self._taken.update(wanted)
+        names = frozenset(names)
+        if self._taken.isdisjoint(names):
+            self._taken.update(names)
         else:
-            await self._acquire(wanted, long_wait)
+            await self._acquire(names, long_wait)
         try:
             yield
         finally:
-            self._release(wanted)
+            self._release(names)
 
-    async def _acquire(self, wanted: frozenset[str], long_wait: LongWait | None) -> None:
+    async def _acquire(self, names: frozenset[str], long_wait: LongWait | None) -> None:
         """Return when the caller owns all locks."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
-        self._waiting[turn] = wanted
+        self._waiting[turn] = names
         timer = (
-            loop.call_later(long_wait.after_s, self._notify, wanted, long_wait)
+            loop.call_later(long_wait.after_s, self._notify, names, long_wait)
             if long_wait
             else None
         )
@@ -59,19 +59,19 @@ class DeviceLocks:
             await turn
         except asyncio.CancelledError:
             if self._waiting.pop(turn, None) is None:  # The locks are already acquired.
-                self._release(wanted)
+                self._release(names)
             raise
         finally:
             if timer:
                 timer.cancel()
 
-    def _notify(self, wanted: frozenset[str], long_wait: LongWait) -> None:
-        long_wait.notify(", ".join(sorted(wanted & self._taken)))
+    def _notify(self, names: frozenset[str], long_wait: LongWait) -> None:
+        long_wait.notify(", ".join(sorted(names & self._taken)))
 
     def _release(self, names: frozenset[str]) -> None:
         self._taken.difference_update(names)
-        for turn, wanted in tuple(self._waiting.items()):
-            if not turn.cancelled() and self._taken.isdisjoint(wanted):
-                self._taken.update(wanted)
+        for turn, pending in tuple(self._waiting.items()):
+            if not turn.cancelled() and self._taken.isdisjoint(pending):
+                self._taken.update(pending)
                 del self._waiting[turn]
                 turn.set_result(None)

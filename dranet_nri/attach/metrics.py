@@ -46,13 +46,13 @@ class HookMetrics:
             "dranet_nri_hook_deadline_misses_total",
             "Hooks that were answered at their deadline with unfinished work.",
             ("method",),
-            _each(HOOKS),
+            _single_label(HOOKS),
         )
         self._refusals = Counter(
             "dranet_nri_refusals_total",
             "Hooks in which a pod or container was refused its devices.",
             ("reason",),
-            _each(REASONS),
+            _single_label(REASONS),
         )
         self._connects = Counter(
             "dranet_nri_connects_total", "Connections that the runtime registered and synchronized."
@@ -111,19 +111,19 @@ class WorkMetrics:
             "dranet_nri_attach_duration_seconds",
             "Attaches of a pod's claims, including the wait for device locks.",
             ("result",),
-            _each(("attached", "refused", "failed")),
+            _single_label(("attached", "refused", "failed")),
         )
         self._detaches = Histogram(
             "dranet_nri_detach_duration_seconds",
             "Restores of a claim's devices; away: not all are restored, retried.",
             ("result",),
-            _each(("home", "away", "failed")),
+            _single_label(("home", "away", "failed")),
         )
         self._gates = Counter(
             "dranet_nri_gate_openings_total",
             "Attempts to open a claim's gate (CDI spec).",
             ("result",),
-            _each(("opened", "failed")),
+            _single_label(("opened", "failed")),
         )
         self._lost = Counter(
             "dranet_nri_claims_lost_total",
@@ -133,7 +133,7 @@ class WorkMetrics:
             "dranet_nri_repair_rounds_total",
             "Reconcile rounds; pending: repairs are left.",
             ("result",),
-            _each(("settled", "pending", "failed")),
+            _single_label(("settled", "pending", "failed")),
         )
         self._abandoned = Counter(
             "dranet_nri_stuck_threads_total",
@@ -280,6 +280,6 @@ class PluginMetrics:
         return exposition(family for part in parts for family in part.families())
 
 
-def _each(values: Iterable[str]) -> tuple[Values, ...]:
+def _single_label(values: Iterable[str]) -> tuple[Values, ...]:
     """Return the values of a single label."""
     return tuple((value,) for value in values)

@@ -35,10 +35,10 @@ def observe(
     if device.child:
         observed = session.child(device.child)
     else:
-        known = device_identity(device)
+        identity = device_identity(device)
         observed = Observed()
         if key.name:
-            observed = session.observe(key, device.pod_name, known, bare=bare)
+            observed = session.observe(key, device.pod_name, identity, bare=bare)
         before = device.snapshot and device.snapshot.ethtool
         groups = frozenset(groups) | (before.groups if before else frozenset())
         observed = replace(

@@ -86,30 +86,32 @@ class RdmaOptions:
 
 
 def with_rdma(
-    wanted: AllocatedDevice, device: AttachedDevice, observed: ObservedRdma, options: RdmaOptions
+    allocated: AllocatedDevice, device: AttachedDevice, observed: ObservedRdma, options: RdmaOptions
 ) -> AttachedDevice:
     """Return the device's record with the RDMA devices that move with it.
 
     Raises:
         RefusedError: they cannot be attached as claimed; the text has the remedy.
     """
-    if not wanted.device.rdma_devices:
+    if not allocated.device.rdma_devices:
         return device
-    name = wanted.device.name
+    name = allocated.device.name
     require_mode(name, observed.mode, options.mode)
-    problems = violations_for_mode(wanted.config, observed.mode)
+    problems = violations_for_mode(allocated.config, observed.mode)
     if problems:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
-    before = _known(device.rdma, observed) or adopted_rdma(observed.pod, wanted.device)
+    before = _recorded_devices(device.rdma, observed) or adopted_rdma(
+        observed.pod, allocated.device
+    )
     if not before:
         raise RefusedError(
-            f"device {name}: its RDMA device {', '.join(wanted.device.rdma_devices)} is not on the"
-            " host: its driver is being reloaded, or another pod has it, through another port"
+            f"device {name}: its RDMA device {', '.join(allocated.device.rdma_devices)} is not on"
+            " the host: its driver is being reloaded, or another pod has it, through another port"
             " or without a record; run dranet-nri status"
         )
     if observed.mode is RdmaMode.SHARED:
-        return replace(device, rdma=(), warnings=_of_shared(wanted, options))
-    if wanted.share_id:
+        return replace(device, rdma=(), warnings=_of_shared(allocated, options))
+    if allocated.share_id:
         raise RefusedError(
             f"device {name} is shared by several pods, and RDMA devices of this node belong to one"
             " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
@@ -122,18 +124,21 @@ def with_rdma(
             f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
             " or boot the node with 'options ib_core netns_mode=1' in modprobe.d"
         )
-    return replace(device, rdma=before, rdma_name=wanted.config.rdma.name or "", home=False)
+    return replace(device, rdma=before, rdma_name=allocated.config.rdma.name or "", home=False)
 
 
-def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
+def _of_shared(allocated: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
     """Return the warnings about RDMA devices that stay on the host.
 
     rdma_cm resolves addresses in its user's namespace (cma_validate_port,
     drivers/infiniband/core/cma.c), which has a child link, but not the link of a shared device.
     """
-    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.child
-    no_address = left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds)
-    warnings = {NO_ADDRESS_WARNING: no_address, NO_LIMIT_WARNING: bool(wanted.bandwidth)}
+    left = (
+        bool(allocated.share_id and allocated.device.key.name)
+        and not allocated.config.interface.child
+    )
+    no_address = left and CharKind.RDMA_CM in char_kinds(allocated.config, options.kinds)
+    warnings = {NO_ADDRESS_WARNING: no_address, NO_LIMIT_WARNING: bool(allocated.bandwidth)}
     return SHARED_MODE_WARNING, *(text for text, applies in warnings.items() if applies)
 
 
@@ -204,7 +209,7 @@ def require_lasting(device: Device, observed: Observed) -> None:
 
 def shared_after_move(
     session: Session,
-    known: RdmaIdentity,
+    identity: RdmaIdentity,
     before: tuple[RdmaLink, ...],
     sleep: Callable[[float], None],
 ) -> ObservedRdma:
@@ -214,19 +219,19 @@ def shared_after_move(
 
     Args:
         session: of the pod.
-        known: their identity, with the NIC in the pod.
+        identity: their identity, with the NIC in the pod.
         before: those on the host before the move.
         sleep: waits that many seconds.
 
     Raises:
         KernelError: one is missing, or the kernel could not be read.
     """
-    now = session.rdma(known)
+    now = session.rdma(identity)
     for _ in range(round(MADE_ANEW_S / _LOOK_S)):
         if len(now.host) >= len(before):
             return now
         sleep(_LOOK_S)
-        now = session.rdma(known)
+        now = session.rdma(identity)
     gone = ", ".join(link.name for link in before if find_same(link, now.host) is None)
     raise KernelError(
         f"look for RDMA device {gone}",
@@ -239,13 +244,13 @@ def shared_after_move(
 
 def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
     """Return the IPoIB interfaces on the host of a device published without an interface."""
-    seen = session.observe(device.key, "", bare=True)
-    own = seen.host.link if seen.host is not None else None
+    observation = session.observe(device.key, "", bare=True)
+    own = observation.host.link if observation.host is not None else None
     here = (own.name,) if own is not None and own.arphrd == ARPHRD_INFINIBAND else ()
-    return (*here, *seen.lost_with_rdma, *seen.unclear)
+    return (*here, *observation.lost_with_rdma, *observation.unclear)
 
 
-def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+def _recorded_devices(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
     """Return the recorded RDMA devices that still exist, and new ones on the host.
 
     One of two may be in the pod already while a driver recreates the other.

@@ -120,20 +120,20 @@ class Reconciler:
         allocation = self.allocations.reader.get(record.claim.uid)
         return lives and (allocation is None or self.attacher.gate.is_open(allocation))
 
-    async def _reconcile_one(self, seen: Attachment) -> None:
-        record = self.attacher.attachments.get(seen.claim.uid)
+    async def _reconcile_one(self, listed: Attachment) -> None:
+        record = self.attacher.attachments.get(listed.claim.uid)
         if record is None:
             return
         uid = record.claim.uid
         if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not record.is_away):
             if self.allocations.reader.is_missing(uid):
                 self.attacher.attachments.remove(uid)
-        elif not self.is_wanted(record):
+        elif not self.is_desired(record):
             await self.attacher.detach(record)
         elif record.phase is Phase.ATTACHED:
             await self.attacher.verify(record, self.allocations.reader.get(uid))
 
-    def is_wanted(self, record: Attachment) -> bool:
+    def is_desired(self, record: Attachment) -> bool:
         """Whether the sandbox is live: its namespace exists, and a synchronized runtime lists it.
 
         Without an allocation, attached devices stay, and a partial attach is undone.

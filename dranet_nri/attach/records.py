@@ -20,14 +20,14 @@ class AttachmentRecords:
         with self._guard:
             self._store.put(attachment)
 
-    def swap(self, seen: Attachment | None, attachment: Attachment) -> bool:
-        """Replace the claim's record if it still equals `seen` (None: no record).
+    def swap(self, expected: Attachment | None, attachment: Attachment) -> bool:
+        """Replace the claim's record if it still equals `expected` (None: no record).
 
         Returns:
             Whether it was replaced. False: another thread wrote a newer one.
         """
         with self._guard:
-            if self._store.get(attachment.claim.uid) != seen:
+            if self._store.get(attachment.claim.uid) != expected:
                 return False
             self._store.put(attachment)
             return True
@@ -42,7 +42,7 @@ class AttachmentRecords:
         with self._guard:
             return self._store.records()
 
-    def in_the_way(self) -> tuple[CorruptSummary, ...]:
+    def blocking(self) -> tuple[CorruptSummary, ...]:
         """Return the unusable records that are not quarantined, from the current files.
 
         Raises:
@@ -50,9 +50,7 @@ class AttachmentRecords:
         """
         with self._guard:
             self._store.refresh()
-            return tuple(
-                damage for damage in of_attachments(self._store) if damage.broken.in_the_way
-            )
+            return tuple(damage for damage in of_attachments(self._store) if damage.broken.blocking)
 
     def remove(self, claim_uid: str) -> None:
         """Remove the claim's record; see RecordStore.remove."""

@@ -49,10 +49,10 @@ class LeaseRenewer:
             OutdatedError: the sandbox ended meanwhile.
             OSError: the result could not be recorded.
         """
-        attacher, seen = self.attacher, self.attacher.attachments.get(claim_uid)
-        if seen is None:
+        attacher, listed = self.attacher, self.attacher.attachments.get(claim_uid)
+        if listed is None:
             return None
-        async with attacher.locks.of(device.device.name for device in seen.devices):
+        async with attacher.locks.of(device.device.name for device in listed.devices):
             record = attacher.attachments.get(claim_uid)
             if record is None or record.phase is not Phase.ATTACHED:
                 return None

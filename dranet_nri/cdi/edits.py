@@ -89,7 +89,7 @@ def _rlimits(
 
 
 def rdma_warnings(
-    given: tuple[AttachedDevice, ...], container: Container, wanted: int | None
+    given: tuple[AttachedDevice, ...], container: Container, memlock: int | None
 ) -> Iterator[str]:
     """Yield reasons why a container may not be able to use its RDMA device.
 
@@ -100,10 +100,10 @@ def rdma_warnings(
     Args:
         given: devices of the container.
         container: as reported by NRI.
-        wanted: RLIMIT_MEMLOCK in bytes of the operator, None for any.
+        memlock: RLIMIT_MEMLOCK in bytes of the operator, None for any.
     """
     chars, limit = device_files(given), container.memlock
-    if chars and wanted is not None and limit is not None and limit < wanted:
+    if chars and memlock is not None and limit is not None and limit < memlock:
         yield (
             f"its soft RLIMIT_MEMLOCK is {limit} bytes, by the runtime's defaults (CRI-O:"
             " default_ulimits; containerd: base_runtime_spec) or another plugin: registering memory"

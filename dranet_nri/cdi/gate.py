@@ -97,8 +97,8 @@ class Gate:
         """
         with suppress(FileNotFoundError):  # a directory is created with its first file
             remove_staged(self.fs, self.cdi_dir, prefix=_PREFIX)
-        known = {path.name for path in self.metadata_dir.glob("*")}
-        for claim_uid in sorted((known | set(self.claims())) - set(attached)):
+        recorded = {path.name for path in self.metadata_dir.glob("*")}
+        for claim_uid in sorted((recorded | set(self.claims())) - set(attached)):
             self.close(claim_uid)
         for directory in self.metadata_dir.glob("*/*/"):
             remove_staged(self.fs, directory)

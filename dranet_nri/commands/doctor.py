@@ -62,7 +62,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--nri-socket", type=Path, default=NRI_SOCKET, help="runtime's NRI socket")
     parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
-    parser.add_argument("--no-probe", action="store_true", help="open no RDMA device")
+    parser.add_argument("--no-probe", action="store_true", help="do not open RDMA devices")
     add_output_flag(parser)
 
 
@@ -77,61 +77,61 @@ def main(args: argparse.Namespace) -> int:
     places = HostPaths(
         args.sysfs, args.proc, args.dev, args.containerd_config, args.crio_config, args.nri_socket
     )
-    seen = read_diagnostics(rdma, places)
+    host = read_diagnostics(rdma, places)
     found = [
-        *runtime_findings(seen, args.nri_socket, heartbeat.plugin_health(args.run_dir)),
-        *findings(rdma, seen),
+        *runtime_findings(host, args.nri_socket, heartbeat.plugin_health(args.run_dir)),
+        *findings(rdma, host),
         *azure_findings(facts.azure),
         *name_findings(facts.functions),
     ]
     probed: list[VerbsDevice | VerbsFailure] = []
     if rdma and not args.no_probe:
-        probed, opened = verbs_of(rdma, seen, probe if is_installed() else None)
+        probed, opened = verbs_of(rdma, host, probe if is_installed() else None)
         found += opened
     return show_findings(args.output, found, verbs=[fields_of(device) for device in probed])
 
 
 def runtime_findings(
-    seen: HostDiagnostics, socket: Path, health: PluginHealth
+    host: HostDiagnostics, socket: Path, health: PluginHealth
 ) -> Iterator[Finding]:
     """Yield findings about the plugin's connection, and without one about NRI.
 
     Args:
-        seen: the facts.
+        host: the facts.
         socket: where the runtime's NRI socket should be.
         health: health of the plugin.
     """
     for line in health.troubles:
-        yield Finding("plugin", Severity.BAD, f"{line}; its log says more")
+        yield Finding("plugin", Severity.BAD, f"{line}; see its log")
     for line in health.remarks:
         yield Finding("plugin", Severity.WARNING, line)
     if not health.troubles:
         yield Finding("plugin", Severity.OK, "at work, and connected to the runtime")
         return
-    if seen.crio and seen.crio.error:
-        yield Finding("CRI-O", Severity.NOTE, f"its settings are unreadable: {seen.crio.error}")
-    yield _nri(seen, socket)
+    if host.crio and host.crio.error:
+        yield Finding("CRI-O", Severity.NOTE, f"its settings are unreadable: {host.crio.error}")
+    yield _nri(host, socket)
 
 
-def findings(rdma: Sequence[RdmaDeviceFacts], seen: HostDiagnostics) -> Iterator[Finding]:
+def findings(rdma: Sequence[RdmaDeviceFacts], host: HostDiagnostics) -> Iterator[Finding]:
     """Yield the findings that do not open a device.
 
     Args:
         rdma: the RDMA devices on the host.
-        seen: the other facts.
+        host: the other facts.
     """
-    yield _mode(rdma, seen.mode)
+    yield _mode(rdma, host.mode)
     for device in rdma:
         yield from _device(device)
-        yield from _files(device, seen)
-    yield from _unlinked(seen)
+        yield from _files(device, host)
+    yield from _unlinked(host)
     if rdma:
-        yield _memlock(seen.memlock)
+        yield _memlock(host.memlock)
     if any(port.link_layer == "InfiniBand" for device in rdma for port in device.ports):
-        yield _same_host(seen.kernel)
-    if seen.nvidia:
-        yield _gpu_direct(seen)
-    yield _cdi_read_elsewhere(seen) or _cdi(seen.containerd)
+        yield _same_host(host.kernel)
+    if host.nvidia:
+        yield _gpu_direct(host)
+    yield _cdi_read_elsewhere(host) or _cdi(host.containerd)
 
 
 def name_findings(functions: Sequence[PciFunction]) -> Iterator[Finding]:
@@ -150,20 +150,19 @@ def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
     if host is None:
         return
     if placements(host):
-        text = "the GPUs tell which NIC is beside them, and on which NUMA node"
+        text = "NUMA nodes and GPUs of the NICs are derived from the PCI domains of the GPUs"
         yield Finding("Azure", Severity.OK, text)
     else:
         text = (
-            "nothing tells on which NUMA node a NIC is, and which GPUs are beside it: give "
-            "dra-shim and dranet-nri inventory the VM's size with --azure-size, if it is an ND of "
-            "v4 or v5"
+            "NUMA node and GPUs of the NICs are unknown: if the VM is an ND of v4 or v5, set "
+            "--azure-size of dra-shim and 'dranet-nri inventory' to its size"
         )
         yield Finding("Azure", Severity.NOTE, text)
 
 
 def verbs_of(
     rdma: Sequence[RdmaDeviceFacts],
-    seen: HostDiagnostics,
+    host: HostDiagnostics,
     open_device: Callable[[str], VerbsDevice | VerbsFailure] | None,
 ) -> tuple[list[VerbsDevice | VerbsFailure], list[Finding]]:
     """Return the facts of opened devices, and the findings about them.
@@ -172,10 +171,10 @@ def verbs_of(
 
     Args:
         rdma: the RDMA devices on the host.
-        seen: the facts.
+        host: the facts.
         open_device: opens a device by its name; None without pyverbs.
     """
-    if seen.own_dev:
+    if host.own_dev:
         text = "not asked: this container has a /dev of its own, without the host's device files"
         return [], [Finding("verbs", Severity.NOTE, text)]
     probed = [open_device(device.name) for device in rdma] if open_device else []
@@ -235,22 +234,22 @@ def _device(device: RdmaDeviceFacts) -> Iterator[Finding]:
         yield Finding(f"{device.name} port {port.number}", grade, ", ".join(filter(None, words)))
 
 
-def _files(device: RdmaDeviceFacts, seen: HostDiagnostics) -> Iterator[Finding]:
-    has = (seen.files or {}).get(device.name, frozenset())
+def _files(device: RdmaDeviceFacts, host: HostDiagnostics) -> Iterator[Finding]:
+    has = (host.files or {}).get(device.name, frozenset())
     for kind, module, grade, need in _KINDS:
         if kind not in has and not (kind == "umad" and device.protocol not in {"ib", "roce"}):
             yield Finding(device.name, grade, f"has no {kind} file, {need}: modprobe {module}")
 
 
-def _unlinked(seen: HostDiagnostics) -> Iterator[Finding]:
-    if seen.unlinked and seen.own_dev:
+def _unlinked(host: HostDiagnostics) -> Iterator[Finding]:
+    if host.unlinked and host.own_dev:
         text = (
-            "this container has a /dev of its own, so nothing tells whether the host's has the "
-            f"kernel's {len(seen.unlinked)} files; on the host: ls /dev/infiniband"
+            "this container has a /dev of its own, so it is unknown whether the host's has the "
+            f"kernel's {len(host.unlinked)} files; on the host: ls /dev/infiniband"
         )
         yield Finding("/dev/infiniband", Severity.NOTE, text)
         return
-    for path in seen.unlinked:
+    for path in host.unlinked:
         yield Finding(path, Severity.BAD, "the kernel has it and /dev has not: udev makes it")
 
 
@@ -267,39 +266,39 @@ def _same_host(kernel: tuple[int, int]) -> Finding:
     return Finding("IPoIB", Severity.OK, "pods of one host reach each other")
 
 
-def _gpu_direct(seen: HostDiagnostics) -> Finding:
+def _gpu_direct(host: HostDiagnostics) -> Finding:
     subject = "GPUDirect RDMA"
-    loaded = sorted(_PEERMEM & seen.modules)
+    loaded = sorted(_PEERMEM & host.modules)
     if loaded:
         return Finding(subject, Severity.OK, f"{loaded[0]} is loaded")
-    if "Open Kernel Module" in seen.nvidia and seen.kernel >= DMA_BUF:
+    if "Open Kernel Module" in host.nvidia and host.kernel >= DMA_BUF:
         text = "by dma-buf: the GPU driver is open and the kernel new enough; the library must too"
         return Finding(subject, Severity.OK, text)
     text = "GPU memory is out of the NICs' reach: modprobe nvidia-peermem, after the RDMA drivers"
     return Finding(subject, Severity.WARNING, text)
 
 
-def _nri(seen: HostDiagnostics, socket: Path) -> Finding:
+def _nri(host: HostDiagnostics, socket: Path) -> Finding:
     """Return whether NRI is available to a plugin that is not connected."""
     subject = "NRI"
-    if seen.containerd and seen.containerd.nri is False:
+    if host.containerd and host.containerd.nri is False:
         text = f"containerd's settings switch it off; set {CONTAINERD_NRI}"
         return Finding(subject, Severity.BAD, text)
-    if seen.crio and seen.crio.nri is False:
+    if host.crio and host.crio.nri is False:
         return Finding(subject, Severity.BAD, f"CRI-O's settings switch it off; set {CRIO_NRI}")
-    match seen.nri:
+    match host.nri:
         case True:
             return Finding(subject, Severity.OK, f"on: the runtime's socket {socket} is there")
         case None:
             return Finding(subject, Severity.NOTE, f"{socket} can't be looked at; are you root?")
         case False:
-            return Finding(subject, Severity.BAD, f"no socket {socket}: {_no_socket(seen, socket)}")
+            return Finding(subject, Severity.BAD, f"no socket {socket}: {_no_socket(host, socket)}")
         case _:
-            assert_never(seen.nri)
+            assert_never(host.nri)
 
 
-def _no_socket(seen: HostDiagnostics, socket: Path) -> str:
-    file, crio = seen.containerd, seen.crio
+def _no_socket(host: HostDiagnostics, socket: Path) -> str:
+    file, crio = host.containerd, host.crio
     if file and file.nri_socket and _below_run(file.nri_socket) != _below_run(str(socket)):
         return (
             f"containerd's settings put it at {file.nri_socket}; give that to the plugin "
@@ -315,11 +314,11 @@ def _below_run(path: str) -> str:
     return path.removeprefix("/var") if path.startswith("/var/run/") else path
 
 
-def _cdi_read_elsewhere(seen: HostDiagnostics) -> Finding | None:
+def _cdi_read_elsewhere(host: HostDiagnostics) -> Finding | None:
     """Return a finding if the runtime does not read the plugin's CDI directory, else None."""
     configured = {
-        "containerd": seen.containerd.cdi_dirs if seen.containerd else None,
-        "CRI-O": seen.crio.cdi_dirs if seen.crio else None,
+        "containerd": host.containerd.cdi_dirs if host.containerd else None,
+        "CRI-O": host.crio.cdi_dirs if host.crio else None,
     }
     for runtime, dirs in configured.items():
         if dirs is not None and not CDI_DIRS & {directory.rstrip("/") for directory in dirs}:
@@ -348,7 +347,7 @@ def _cdi(file: ContainerdFile | None) -> Finding:
             return Finding(subject, Severity.BAD, f"containerd's settings switch it off; {off}")
         case None, 3:
             return Finding(
-                subject, Severity.OK, "on, unless a file that the settings import says no"
+                subject, Severity.OK, "on, unless a file that the settings import disables it"
             )
         case _:
             return Finding(subject, Severity.WARNING, f"off if this is containerd 1.7; {off}")

@@ -21,14 +21,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ready",
         action="store_true",
-        help="also check that it is registered at the runtime, for readiness probes",
+        help="also check that the plugin is registered at the runtime, for readiness probes",
     )
     parser.add_argument(
         "--max-age",
         type=float,
         default=heartbeat.MOST_S,
         metavar="SECONDS",
-        help="how old the heartbeat may be (default: %(default)g)",
+        help="highest age of the heartbeat (default: %(default)g)",
     )
 
 

@@ -30,8 +30,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_output_flag(parser)
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
-        help="what Azure calls this VM's size, which tells the NUMA nodes of its NICs and the GPUs "
-        "beside them; without it the GPUs tell, where there are any",
+        help="Azure VM size of this node, which determines NUMA nodes and GPUs of NICs; without "
+        "the flag, they are derived from the GPUs, if the VM has any",
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
         )
         warnings = _warnings(attachments)
         corrupt_records = node.corrupt()
-    broken = [corrupt for corrupt in corrupt_records if corrupt.broken.in_the_way]
+    broken = [corrupt for corrupt in corrupt_records if corrupt.broken.blocking]
     document = {
         "devices": [dict(zip(_FIELDS, row, strict=True)) for row in rows],
         "warnings": warnings,

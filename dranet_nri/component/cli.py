@@ -215,12 +215,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text, default = action.help or "", action.default
-        known = isinstance(default, str | int | float | Path) and default not in (
+        shows_default = isinstance(default, str | int | float | Path) and default not in (
             "",
             False,
             argparse.SUPPRESS,
         )
-        if not known or not action.option_strings or "(default" in text:
+        if not shows_default or not action.option_strings or "(default" in text:
             return text
         return f"{text} (default: %(default)s)"
 

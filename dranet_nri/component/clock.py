@@ -44,9 +44,9 @@ class Wakeup:
 
     async def until(self, due: Callable[[], float]) -> None:
         """Return at the due time (inf: never); `due` is called again at each wake-up."""
-        while (left_s := due() - self._clock()) > 0:
+        while (remaining_s := due() - self._clock()) > 0:
             self._woken.clear()
-            await self._wake_or(left_s)
+            await self._wake_or(remaining_s)
 
     async def wait(self, longest_s: float) -> None:
         """Return after a wake-up or longest_s seconds; inf waits for a wake-up only."""

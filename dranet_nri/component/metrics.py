@@ -49,7 +49,7 @@ class Counter(MetricFamily):
     """A value that only grows."""
 
     def __init__(
-        self, name: str, text: str, labels: Values = (), known: Iterable[Values] = ((),)
+        self, name: str, text: str, labels: Values = (), initial: Iterable[Values] = ((),)
     ) -> None:
         """Count from 0.
 
@@ -57,10 +57,10 @@ class Counter(MetricFamily):
             name: ends in _total by convention.
             text: one sentence of help.
             labels: label names.
-            known: label values that exist from the start.
+            initial: label values that exist from the start.
         """
         super().__init__(name, "counter", text, labels)
-        self._counts: dict[Values, float] = dict.fromkeys(_of(labels, known), 0)
+        self._counts: dict[Values, float] = dict.fromkeys(_of(labels, initial), 0)
 
     def add(self, *values: str, by: float = 1) -> None:
         """Add to the series with these label values."""
@@ -101,7 +101,7 @@ class Histogram(MetricFamily):
         name: str,
         text: str,
         labels: Values = (),
-        known: Iterable[Values] = ((),),
+        initial: Iterable[Values] = ((),),
         bounds: Sequence[float] = SECONDS,
     ) -> None:
         """Start at 0; arguments as for Counter, and the ascending upper bounds of the buckets."""
@@ -109,7 +109,7 @@ class Histogram(MetricFamily):
         self._bounds = (*bounds, inf)
         self._counts: dict[Values, list[int]] = {}
         self._sums: dict[Values, float] = {}
-        for values in _of(labels, known):
+        for values in _of(labels, initial):
             self._begin(values)
 
     def observe(self, value: float, *values: str) -> None:
@@ -139,9 +139,9 @@ def exposition(families: Iterable[MetricFamily]) -> str:
     return "".join(family.text() for family in families)
 
 
-def _of(labels: Values, known: Iterable[Values]) -> tuple[Values, ...]:
+def _of(labels: Values, initial: Iterable[Values]) -> tuple[Values, ...]:
     """Return the known values with one entry per label; the default is for no labels."""
-    return tuple(values for values in known if len(values) == len(labels))
+    return tuple(values for values in initial if len(values) == len(labels))
 
 
 def _line(name: str, labels: Values, values: Values, value: float) -> str:

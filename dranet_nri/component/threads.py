@@ -1,7 +1,8 @@
-"""Threads for work that may hang: no job waits for a thread that another one has.
+"""Threads for work that may hang. A hung job never delays another job.
 
-A thread that ends its job waits for the next one: to start a thread for each costs a hook 0.2 ms.
-One that hangs is not among those that wait, and a job that finds none gets a new thread.
+Rules:
+1. An idle thread is reused: starting one for each job would cost a hook 0.2 ms.
+2. A job without an idle thread gets a new thread. A thread with a hung job is not idle.
 """
 
 import asyncio
@@ -14,27 +15,27 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-KEPT: Final = 2  # threads that wait; more jobs at once are rare
+KEPT: Final = 2  # idle threads; more jobs at the same time are rare
 
 
 class _Job(Generic[T]):
-    """Work, and what comes of it for the event loop that made the job.
+    """Work of a thread, with a future for its result.
 
     Attributes:
-        future: of that loop.
+        future: belongs to the event loop that created the job.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
-        """Prepare, on the event loop."""
+        """Create the job, on the event loop."""
         self._work = work
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self._loop.create_future()
 
     def result(self) -> Callable[[], None]:
-        """Do the work; return what settles the future, for the loop."""
+        """Do the work; return the callback that completes the future on the loop."""
         try:
             return partial(self.future.set_result, self._work())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
+        except BaseException as error:  # noqa: BLE001 - every error is passed to the caller
             return partial(self.future.set_exception, error)
 
     def notify(self, settle: Callable[[], None]) -> None:
@@ -42,7 +43,7 @@ class _Job(Generic[T]):
         try:
             self._loop.call_soon_threadsafe(self._settle, settle)
         except RuntimeError:
-            return  # The loop is closed: the process is on its way out.
+            return  # the loop is closed: the process ends
 
     def _settle(self, settle: Callable[[], None]) -> None:
         if not self.future.done():
@@ -50,17 +51,17 @@ class _Job(Generic[T]):
 
 
 class _Thread(threading.Thread):
-    """A thread for one job after the other.
+    """A thread that runs jobs one after another.
 
     Attributes:
         step: the current step of its job.
-        loop: of its jobs.
+        loop: event loop of its jobs.
     """
 
     step: object = ""
 
     def __init__(self) -> None:
-        """Prepare; it never keeps the process from exiting."""
+        """Create a daemon thread: it does not block the exit of the process."""
         super().__init__(name="kernel work", daemon=True)
         self.loop = asyncio.get_running_loop()
         self._jobs = SimpleQueue[_Job[Any] | None]()
@@ -71,40 +72,40 @@ class _Thread(threading.Thread):
         self._jobs.put(job)
 
     def end(self) -> None:
-        """End it; it has no job."""
+        """End an idle thread."""
         self._jobs.put(None)
 
     def run(self) -> None:
-        """Do jobs until there are enough threads that wait."""
+        """Run jobs until there are enough idle threads."""
         while self._is_kept(self._jobs.get()):
             pass
 
     def _is_kept(self, job: _Job[Any] | None) -> bool:
-        """Do a job; return whether the thread waits for the next one.
+        """Run a job; return whether the thread waits for the next one.
 
-        It waits before its caller is notified: the next job of that caller finds it.
+        It becomes idle before the caller is notified, so that the caller's next job can use it.
         """
         if job is None:
             return False
         settle = job.result()
-        kept = len(_waiting) < KEPT
+        kept = len(_idle) < KEPT
         if kept:
-            _waiting.append(self)
+            _idle.append(self)
         job.notify(settle)
         return kept
 
 
-_waiting: Final[list[_Thread]] = []
+_idle: Final[list[_Thread]] = []
 
 
 def _free_thread() -> _Thread:
-    """Return a thread without a job; one of another loop ends.
+    """Return an idle thread of this loop. Idle threads of other loops are ended.
 
-    A thread is in the network namespace of the thread that started it. Two loops of a process, as
-    in tests, may be in two.
+    A thread has the network namespace of the thread that started it, and two event loops of one
+    process, as in tests, may have different ones.
     """
-    while _waiting:
-        thread = _waiting.pop()
+    while _idle:
+        thread = _idle.pop()
         if thread.loop is asyncio.get_running_loop():
             return thread
         thread.end()
@@ -133,13 +134,13 @@ def set_step(step: object) -> None:
 
 
 async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = None) -> T:
-    """Run work on a thread that has no other work meanwhile, and return its result.
+    """Run work on a thread of its own, and return the result.
 
     The thread of a cancelled caller continues until its work ends, and does not block the exit of
     the process. A pool of a fixed size would lose each thread that hangs in the kernel.
 
     Raises:
-        RuntimeError: there can be no thread.
+        RuntimeError: no thread can be started.
     """
     job = _Job(work)
     worker = _free_thread()

@@ -29,7 +29,7 @@ def read_addressing(node: Node, fields: Fields) -> Addressing | None:
     word = given(fields, "addressing", lambda found: found.word(tuple(Addressing)))
     dhcp = given(fields, "dhcp", Node.boolean)
     if dhcp and "addressing" in fields:
-        node.complain("dhcp and addressing say the same; keep addressing")
+        node.report("dhcp and addressing say the same; keep addressing")
     chosen = Addressing.DHCP if dhcp else Addressing(word) if word else None
     kind = fields["type"].value if "type" in fields else PASSTHROUGH
     match chosen:
@@ -45,19 +45,19 @@ def read_addressing(node: Node, fields: Fields) -> Addressing | None:
 def _check_unnumbered(node: Node, fields: Fields, kind: object) -> None:
     if kind == PASSTHROUGH:
         rule = "Unnumbered is only possible with a child, as type IPVLAN; use addresses: []"
-        fields["addressing"].complain(rule)
+        fields["addressing"].report(rule)
     if "addresses" in fields:
-        node.complain("Unnumbered together with addresses is not possible; keep one")
+        node.report("Unnumbered together with addresses is not possible; keep one")
 
 
 def _check_dhcp(node: Node, fields: Fields, kind: object) -> None:
     given_as = "addressing" if "addressing" in fields else "dhcp"
     if "ipoib" in fields:
-        fields[given_as].complain("DHCP needs Ethernet, and ipoib makes InfiniBand; use Static")
+        fields[given_as].report("DHCP needs Ethernet, and ipoib makes InfiniBand; use Static")
     if kind == IPVLAN:
-        fields[given_as].complain("DHCP is not possible with type IPVLAN; use Static")
+        fields[given_as].report("DHCP is not possible with type IPVLAN; use Static")
     if "addresses" in fields:
-        node.complain("DHCP together with addresses is not possible; keep one")
+        node.report("DHCP together with addresses is not possible; keep one")
 
 
 def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
@@ -65,24 +65,24 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
     values = {name: found.value for name, found in fields.items()}
     addresses = values.get("addresses")
     if isinstance(addresses, list) and any(":" in str(address) for address in addresses):
-        node.complain("SLAAC together with IPv6 addresses is not possible; keep one")
+        node.report("SLAAC together with IPv6 addresses is not possible; keep one")
     if values.get("acceptRA") == 0:
-        fields["acceptRA"].complain("SLAAC needs router advertisements; remove it, or use 2")
+        fields["acceptRA"].report("SLAAC needs router advertisements; remove it, or use 2")
     if values.get("disableIPv6") is True:
-        fields["disableIPv6"].complain("SLAAC needs IPv6; remove one")
+        fields["disableIPv6"].report("SLAAC needs IPv6; remove one")
     mode = values.get("addrGenMode")
     if mode == AddressMode.NONE:
         rule = "SLAAC needs a link-local address to solicit routers; use random or eui64"
-        fields["addrGenMode"].complain(rule)
+        fields["addrGenMode"].report(rule)
     if mode == AddressMode.EUI64 and kind == IPVLAN:
         rule = "with type IPVLAN it gives the parent's own addresses; use random"
-        fields["addrGenMode"].complain(rule)
+        fields["addrGenMode"].report(rule)
     mtu = values.get("mtu")
     if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
-        fields["mtu"].complain(f"SLAAC needs {_MIN_MTU_IPV6} or more; raise it, or remove one")
+        fields["mtu"].report(f"SLAAC needs {_MIN_MTU_IPV6} or more; raise it, or remove one")
     block = values.get("ipvlan")
     if isinstance(block, dict) and block.get("mode") in {"L3", "L3S"}:
-        fields["ipvlan"].complain("SLAAC needs mode L2; the others receive no advertisements")
+        fields["ipvlan"].report("SLAAC needs mode L2; the others receive no advertisements")
 
 
 def unreachable_gateways(

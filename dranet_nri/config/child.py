@@ -43,12 +43,12 @@ def read_children(fields: Fields) -> Children:
     kind = given(fields, "type", lambda found: found.word(TYPES)) or PASSTHROUGH
     if kind == IPVLAN and "hardwareAddr" in fields:
         rule = "not possible with type IPVLAN, which has the address of its parent; remove it"
-        fields["hardwareAddr"].complain(rule)
+        fields["hardwareAddr"].report(rule)
     if kind == VLAN and "vlan" not in fields:
-        fields["type"].complain("needs vlan.id; add it")
+        fields["type"].report("needs vlan.id; add it")
     for name, owner in BLOCKS.items():
         if name in fields and kind != owner:
-            fields[name].complain(f"only possible with type {owner}; set it, or remove this")
+            fields[name].report(f"only possible with type {owner}; set it, or remove this")
     ipvlan = given(fields, "ipvlan", _ipvlan) or IpvlanConfig()
     macvlan = given(fields, "macvlan", _macvlan) or MacvlanConfig()
     vlan = given(fields, "vlan", _vlan)
@@ -94,7 +94,7 @@ def _macvlan(node: Node) -> MacvlanConfig:
 def _vlan(node: Node) -> VlanConfig | None:
     fields = without_blank(node.fields(VLAN_FIELDS), "protocol")
     if "id" not in fields:
-        node.complain("needs id; add it")
+        node.report("needs id; add it")
     number = given(fields, "id", lambda found: found.integer(1, _MAX_VLAN))
     word = given(fields, "protocol", lambda found: found.word(tuple(VlanProtocol)))
     return VlanConfig(number or 1, VlanProtocol(word or VlanProtocol.CUSTOMER))

@@ -49,7 +49,9 @@ def clashes(devices: Sequence[SameConfig]) -> tuple[str, ...]:
     users: dict[tuple[str, str], list[SameConfig]] = {}
     paths: dict[tuple[str, str], str] = {}
     for device in devices:
-        for key, path in {(_space(path), value): path for path, value in _wanted(device)}.items():
+        for key, path in {
+            (_space(path), value): path for path, value in _exclusive_values(device)
+        }.items():
             paths.setdefault(key, path)
             users.setdefault(key, []).append(device)
     return tuple(
@@ -69,7 +71,7 @@ def _title(devices: SameConfig) -> str:
     return f"every device of {devices.title}" if devices.several else devices.title
 
 
-def _wanted(devices: SameConfig) -> Iterator[tuple[str, str]]:
+def _exclusive_values(devices: SameConfig) -> Iterator[tuple[str, str]]:
     interface = devices.config.interface
     name = interface.name or devices.ifname
     if name:

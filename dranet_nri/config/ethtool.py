@@ -86,14 +86,14 @@ def _rss(node: Node) -> RssConfig | None:
     equal = given(fields, "equal", lambda found: found.integer(1, MAX_QUEUES))
     weights = given(fields, "weights", _weights)
     if len(fields) == len(RSS_FIELDS):
-        fields["weights"].complain("not possible with equal; remove one")
+        fields["weights"].report("not possible with equal; remove one")
     return RssConfig(equal or 0, weights or ()) if equal or weights else None
 
 
 def _weights(node: Node) -> tuple[int, ...] | None:
     shares = [item.integer(0, INT32[1]) for item in node.items(MAX_QUEUES)]
     if not any(shares):
-        node.complain("needs a share above 0; add one, or remove weights")
+        node.report("needs a share above 0; add one, or remove weights")
         return None
     return tuple(share or 0 for share in shares)
 
@@ -108,7 +108,7 @@ def _flags(fields: Fields, group: str) -> dict[str, bool]:
     for name, node in fields[group].entries().items() if group in fields else ():
         state = node.boolean()
         if not name or not name.isascii() or not name.isprintable() or len(name) > MAX_NAME:
-            node.complain(f"its name must have 1 to {MAX_NAME} printable ASCII characters")
+            node.report(f"its name must have 1 to {MAX_NAME} printable ASCII characters")
         elif state is not None:
             found[name] = state
     return found
@@ -121,4 +121,4 @@ def _check_aliases(node: Node, features: dict[str, bool]) -> None:
         pattern = FEATURE_ALIASES.get(name, name)
         other = first_name.setdefault(pattern, name)
         if features[other] is not state:
-            node.complain(f"{other} and {name} are the same feature; keep one")
+            node.report(f"{other} and {name} are the same feature; keep one")

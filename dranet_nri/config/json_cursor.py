@@ -48,9 +48,9 @@ def show(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
-def did_you_mean(word: str, known: Collection[str]) -> str:
+def did_you_mean(word: str, allowed: Collection[str]) -> str:
     """Return ' (did you mean "x"?)' for the closest known word, or ''."""
-    by_lower = {name.lower(): name for name in known}
+    by_lower = {name.lower(): name for name in allowed}
     close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f' (did you mean "{by_lower[close[0]]}"?)' if close else ""
 
@@ -95,7 +95,7 @@ class Node:
     findings: Violations
     position: tuple[int, ...] = ()
 
-    def complain(self, rule: str) -> None:
+    def report(self, rule: str) -> None:
         """Add a violation of this value."""
         line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
         self.findings.add(self.position, line)
@@ -106,21 +106,21 @@ class Node:
         path = f"{self.path}.{step}" if self.path else step
         return Node(value, path, self.findings, (*self.position, order))
 
-    def fields(self, known: Collection[str], refused: Collection[str] = ()) -> dict[str, "Node"]:
+    def fields(self, allowed: Collection[str], refused: Collection[str] = ()) -> dict[str, "Node"]:
         """Return the present fields by name; report unknown and repeated ones.
 
         Args:
-            known: allowed names, listed in the violation of an unknown name.
+            allowed: allowed names, listed in the violation of an unknown name.
             refused: names that are also returned, for their own violation, and not listed.
         """
         found: dict[str, Node] = {}
         for name, node in self.entries().items():
-            if name not in known and name not in refused:
+            if name not in allowed and name not in refused:
                 if self.findings.newer:
                     continue
-                listed = ", ".join(sorted(known))
-                hint = did_you_mean(name, known)
-                node.complain(f"unknown field{hint}; remove it or use one of: {listed}")
+                listed = ", ".join(sorted(allowed))
+                hint = did_you_mean(name, allowed)
+                node.report(f"unknown field{hint}; remove it or use one of: {listed}")
             elif node.value is not None:
                 found[name] = node
         return found
@@ -128,26 +128,26 @@ class Node:
     def entries(self) -> dict[str, "Node"]:
         """Return all entries of an object; report repeated ones."""
         if not isinstance(self.value, Mapping):
-            self.complain("must be an object with named fields")
+            self.report("must be an object with named fields")
             return {}
         found: dict[str, Node] = {}
         for order, (name, value) in enumerate(self.value.items()):
             if not isinstance(name, str):
-                self.complain(f"field name {show(name)} must be a string; put it in quotes")
+                self.report(f"field name {show(name)} must be a string; put it in quotes")
                 continue
             found[name] = self.child(name, value, order)
         if isinstance(self.value, JsonObject):
             for name in self.value.repeated:
-                found[name].complain("given more than once; keep one")
+                found[name].report("given more than once; keep one")
         return found
 
     def items(self, most: int | None = None) -> list["Node"]:
         """Return the elements of a list; report other values, and a list longer than `most`."""
         if not isinstance(self.value, list | tuple):
-            self.complain("must be a list")
+            self.report("must be a list")
             return []
         if most is not None and len(self.value) > most:
-            self.complain(f"has {len(self.value)} entries; at most {most} are allowed")
+            self.report(f"has {len(self.value)} entries; at most {most} are allowed")
         return [
             Node(value, f"{self.path}[{index}]", self.findings, (*self.position, index))
             for index, value in enumerate(self.value)
@@ -157,7 +157,7 @@ class Node:
         """Return a string; report other values and return None."""
         if isinstance(self.value, str):
             return self.value
-        self.complain("must be a string; put it in quotes")
+        self.report("must be a string; put it in quotes")
         return None
 
     def word(self, allowed: Collection[str], refused: Collection[str] = ()) -> str | None:
@@ -171,24 +171,24 @@ class Node:
         if text is None or text in allowed or text in refused:
             return text
         listed = f"{'one of ' if len(allowed) > 1 else ''}{', '.join(allowed)}"
-        self.complain(f"must be {listed}{did_you_mean(text, allowed)}")
+        self.report(f"must be {listed}{did_you_mean(text, allowed)}")
         return None
 
     def boolean(self) -> bool | None:
         """Return a boolean; report other values and return None."""
         if isinstance(self.value, bool):
             return self.value
-        self.complain("must be true or false, without quotes")
+        self.report("must be true or false, without quotes")
         return None
 
     def integer(self, low: int, high: int, rule: str = "") -> int | None:
         """Return an integer of low..high; report other values (with `rule`) and return None."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
-            self.complain("must be a whole number, without quotes or a fraction")
+            self.report("must be a whole number, without quotes or a fraction")
             return None
         if low <= self.value <= high:
             return self.value
-        self.complain(rule or f"must be {low} to {high}")
+        self.report(rule or f"must be {low} to {high}")
         return None
 
     def parsed(self, parser: Callable[[str], T]) -> T | None:
@@ -199,7 +199,7 @@ class Node:
         try:
             return parser(text)
         except InvalidValueError as error:
-            self.complain(str(error))
+            self.report(str(error))
             return None
 
 

@@ -57,15 +57,15 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
     mode = given(fields, "addrGenMode", lambda found: found.word(tuple(AddressMode)))
     mtu = fields["mtu"].value if "mtu" in fields else None
     if "acceptRA" in fields and isinstance(mtu, int) and mtu < _MIN_MTU_RA:
-        fields["acceptRA"].complain(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
+        fields["acceptRA"].report(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
     disabled = given(fields, "disableIPv6", Node.boolean)
     if disabled and numbers["acceptRA"]:
-        fields["acceptRA"].complain("not possible with disableIPv6; remove one")
+        fields["acceptRA"].report("not possible with disableIPv6; remove one")
     vrf = given(fields, "vrf", _vrf)
     if has_rules and "vrf" in fields:
-        fields["vrf"].complain("rules together with vrf are not possible; remove one")
+        fields["vrf"].report("rules together with vrf are not possible; remove one")
     if vrf is not None and "name" in fields and fields["name"].value == vrf.name:
-        fields["vrf"].complain("has the name of the interface; choose another name")
+        fields["vrf"].report("has the name of the interface; choose another name")
     return LinkFields(
         numbers,
         given(fields, "altnames", _altnames),
@@ -80,7 +80,7 @@ def _altnames(node: Node) -> tuple[str, ...]:
     for item in node.items():
         name = item.parsed(parse_ifname)
         if name in found:
-            item.complain("given twice; keep one")
+            item.report("given twice; keep one")
         elif name is not None:
             found.append(name)
     return tuple(found)
@@ -90,12 +90,12 @@ def _vrf(node: Node) -> VrfConfig | None:
     fields = node.fields(VRF_FIELDS)
     table = given(fields, "table", lambda found: found.integer(1, _MAX_U32))
     if table in _RESERVED_TABLES:
-        fields["table"].complain("253, 254 and 255 belong to the system; choose another")
+        fields["table"].report("253, 254 and 255 belong to the system; choose another")
     if "name" not in fields:
-        node.complain("needs name; add it")
+        node.report("needs name; add it")
         return None
     if fields["name"].value == "":
-        fields["name"].complain("must not be empty")
+        fields["name"].report("must not be empty")
         return None
     name = fields["name"].parsed(parse_ifname)
     return VrfConfig(name, table or table_of(name)) if name else None

@@ -90,7 +90,7 @@ def parse_network_config(document: object, path: str = "") -> NetworkConfig:
     return config
 
 
-def _each(fields: Fields, name: str, read: Callable[[Node], T]) -> tuple[T, ...]:
+def _items(fields: Fields, name: str, read: Callable[[Node], T]) -> tuple[T, ...]:
     return tuple(map(read, fields[name].items())) if name in fields else ()
 
 
@@ -99,7 +99,7 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
     value = node.integer(allowed[0], allowed[-1], rule)
     if value is None or value in allowed:
         return value
-    node.complain(rule)
+    node.report(rule)
     return None
 
 
@@ -112,19 +112,19 @@ def _network(node: Node) -> NetworkConfig:
     if ethtool and interface.child is not None:
         kind = interface.child.kind
         rule = f"not possible with interface.type {kind}, whose parent other pods use; remove it"
-        fields[ETHTOOL].complain(rule)
-    routes = _each(fields, "routes", partial(_route, own=_hosts(interface)))
+        fields[ETHTOOL].report(rule)
+    routes = _items(fields, "routes", partial(_route, own=_hosts(interface)))
     if interface.addresses is not None and "profile" not in fields:
         for index in unreachable_gateways(routes, interface):
-            fields["routes"].items()[index].complain(
+            fields["routes"].items()[index].report(
                 "gateway is in no network of interface.addresses; correct it, or add a route to it "
                 f"with scope {_SCOPE_LINK}"
             )
     return NetworkConfig(
         interface=interface,
         routes=routes,
-        rules=_each(fields, "rules", _rule),
-        neighbors=_each(fields, "neighbors", _neighbour),
+        rules=_items(fields, "rules", _rule),
+        neighbors=_items(fields, "neighbors", _neighbour),
         rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),
         ethtool=ethtool,
         profile=given(fields, "profile", _profile) or "",
@@ -134,7 +134,7 @@ def _network(node: Node) -> NetworkConfig:
 def _profile(node: Node) -> str | None:
     text = node.text()
     if text is not None and len(text) > MAX_PROFILE:
-        node.complain(f"longer than {MAX_PROFILE} characters; shorten it")
+        node.report(f"longer than {MAX_PROFILE} characters; shorten it")
     return text
 
 
@@ -180,13 +180,13 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     )
     if config.disable_ebpf and config.child is not None:
         rule = f"not possible with type {config.child.kind}, whose parent other pods use; remove it"
-        fields["disableEbpfPrograms"].complain(rule)
+        fields["disableEbpfPrograms"].report(rule)
     ipv6 = any(":" in cidr for cidr in config.addresses or ())
     if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:
         rule = f"IPv6 addresses need {_MIN_MTU_IPV6} or more; raise it, or remove them"
-        fields["mtu"].complain(rule)
+        fields["mtu"].report(rule)
     if ipv6 and config.disable_ipv6:
-        fields["disableIPv6"].complain("IPv6 addresses need IPv6; remove one")
+        fields["disableIPv6"].report("IPv6 addresses need IPv6; remove one")
     return config
 
 
@@ -206,9 +206,9 @@ def _check_once(node: Node, cidr: str, before: list[str]) -> None:
     """Report a repeated address; for IPv6 also with another prefix length."""
     address = cidr.partition("/")[0]
     if cidr in before:
-        node.complain("given twice; keep one")
+        node.report("given twice; keep one")
     elif ":" in cidr and address in {other.partition("/")[0] for other in before}:
-        node.complain("given with another prefix length before; keep one of the two")
+        node.report("given with another prefix length before; keep one of the two")
 
 
 def _hosts(interface: InterfaceConfig) -> frozenset[str]:
@@ -231,13 +231,13 @@ def _route(node: Node, own: frozenset[str]) -> RouteConfig:
     gateway = given(fields, "gateway", partial(_address_of, parser=parse_gateway, version=version))
     source = given(fields, "source", partial(_address_of, parser=parse_source, version=version))
     if "gateway" not in fields and scope == _SCOPE_UNIVERSE:
-        node.complain(f"needs gateway, or scope {_SCOPE_LINK} if reached without one")
+        node.report(f"needs gateway, or scope {_SCOPE_LINK} if reached without one")
     if isinstance(gateway, IPv4Address) and int(gateway) and scope == _SCOPE_LINK:
         # fib_check_nh, net/ipv4/fib_semantics.c: a gateway is never in scope link.
-        fields["gateway"].complain(f"not possible with scope {_SCOPE_LINK} (link); remove one")
+        fields["gateway"].report(f"not possible with scope {_SCOPE_LINK} (link); remove one")
     if isinstance(gateway, IPv6Address) and str(gateway) in own:
         # ip6_validate_gw, net/ipv6/route.c; IPv4 accepts it.
-        fields["gateway"].complain("is the NIC's own address; write the router's")
+        fields["gateway"].report("is the NIC's own address; write the router's")
     if gateway and not int(gateway):
         scope = _SCOPE_LINK
     return RouteConfig(
@@ -255,7 +255,7 @@ def _rule(node: Node) -> RuleConfig:
     source = _network_of(fields, "source")
     destination = _network_of(fields, "destination")
     if source and destination and source.version != destination.version:
-        fields["destination"].complain(
+        fields["destination"].report(
             f"is IPv{destination.version} but source is IPv{source.version}; use one family"
         )
     priority = given(fields, "priority", lambda found: found.integer(0, _MAX_PRIORITY))
@@ -270,7 +270,7 @@ def _rule(node: Node) -> RuleConfig:
 def _neighbour(node: Node) -> NeighbourConfig:
     # dranet's published documentation calls the field ipAddress.
     if isinstance(node.value, Mapping) and "ipAddress" in node.value:
-        node.complain("the address of a neighbor is called destination; rename ipAddress")
+        node.report("the address of a neighbor is called destination; rename ipAddress")
     fields = node.fields((*NEIGHBOUR_FIELDS, "ipAddress"))
     destination = _required(node, fields, "destination", parse_address)
     mac = _required(node, fields, "hardwareAddr", parse_mac)
@@ -280,10 +280,10 @@ def _neighbour(node: Node) -> NeighbourConfig:
 def _required(node: Node, fields: Fields, name: str, parser: Callable[[str], T]) -> T | None:
     found = fields.get(name)
     if found is None:
-        node.complain(f"needs {name}; add it")
+        node.report(f"needs {name}; add it")
         return None
     if found.value == "":
-        found.complain("must not be empty")
+        found.report("must not be empty")
         return None
     return found.parsed(parser)
 
@@ -292,7 +292,7 @@ def _address_of(node: Node, parser: Callable[[str], IpAddress], version: int) ->
     """Return an address; report one whose family is not `version` (0: any)."""
     address = node.parsed(parser)
     if address and version not in {0, address.version}:
-        node.complain(f"is IPv{address.version} but destination is IPv{version}; use one family")
+        node.report(f"is IPv{address.version} but destination is IPv{version}; use one family")
     return address
 
 

@@ -46,7 +46,7 @@ def read_policy(node: Node) -> ClaimPolicy:
     """Return the policy of the block."""
     fields = without_blank(node.fields(POLICY_FIELDS), "name")
     if "name" not in fields:
-        node.complain("needs name; add it")
+        node.report("needs name; add it")
     return ClaimPolicy(
         given(fields, "name", Node.text) or "",
         given(fields, "fields", lambda found: tuple(filter(None, map(_field, found.items())))),
@@ -96,13 +96,13 @@ def policy_violations(
 
 def _field(node: Node) -> str | None:
     name = node.text()
-    known = _known()
-    if name is not None and name not in known and not name.startswith(_FEATURES):
-        node.complain(f"no field of a claim{did_you_mean(name, known)}; correct it")
+    claim_fields = _claim_fields()
+    if name is not None and name not in claim_fields and not name.startswith(_FEATURES):
+        node.report(f"no field of a claim{did_you_mean(name, claim_fields)}; correct it")
     return name
 
 
-def _known() -> frozenset[str]:
+def _claim_fields() -> frozenset[str]:
     """Return the path of each field that a policy can name."""
     names = {"profile", *TOP_FIELDS}
     for top, fields in TOP_FIELDS.items():

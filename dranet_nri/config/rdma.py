@@ -40,7 +40,7 @@ def _char_kinds(node: Node) -> tuple[CharKind, ...]:
     for item in node.items():
         word = item.word(tuple(CharKind))
         if word in found:
-            item.complain("given twice; keep one")
+            item.report("given twice; keep one")
         elif word is not None:
             found.append(CharKind(word))
     return tuple(found)
@@ -48,15 +48,15 @@ def _char_kinds(node: Node) -> tuple[CharKind, ...]:
 
 def read_ipoib(fields: Fields) -> IpoibConfig | None:
     """Return the IPoIB child in the fields of `interface`, None without one."""
-    wanted = "type" in fields and fields["type"].value == IPOIB
+    is_ipoib = "type" in fields and fields["type"].value == IPOIB
     block = given(fields, "ipoib", _ipoib)
-    if not wanted:
+    if not is_ipoib:
         if block is not None:
-            fields["ipoib"].complain(f"only possible with type {IPOIB}; set it, or remove this")
+            fields["ipoib"].report(f"only possible with type {IPOIB}; set it, or remove this")
         return None
     if "hardwareAddr" in fields:
         rule = f"not possible with type {IPOIB}: the kernel makes the address from the port's GUID"
-        fields["hardwareAddr"].complain(f"{rule}; remove it")
+        fields["hardwareAddr"].report(f"{rule}; remove it")
     ipoib = block or IpoibConfig()
     if "mtu" in fields:
         _check_mtu(fields["mtu"], ipoib.mode)
@@ -76,10 +76,10 @@ def _pkey(node: Node) -> int | None:
     if isinstance(value, str) and _PKEY.fullmatch(value):
         value = int(value, 16)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_PKEY:
-        node.complain(f'must be a P_Key such as "0x8001", 1 to 65535, or "{TENANT}"')
+        node.report(f'must be a P_Key such as "0x8001", 1 to 65535, or "{TENANT}"')
         return None
     if not value & _PARTITION:
-        node.complain("names no partition; write the P_Key of one")
+        node.report("names no partition; write the P_Key of one")
         return None
     return value | _FULL  # as the kernel does: IPoIB requires full membership
 
@@ -88,9 +88,7 @@ def _check_mtu(node: Node, mode: IpoibMode) -> None:
     low, high = IPOIB_MTU[mode]
     if isinstance(node.value, int) and not low <= node.value <= high:
         other = "" if mode is IpoibMode.CONNECTED else f", or use mode {IpoibMode.CONNECTED}"
-        node.complain(
-            f"must be {low} to {high} with type {IPOIB} in {mode} mode; correct it{other}"
-        )
+        node.report(f"must be {low} to {high} with type {IPOIB} in {mode} mode; correct it{other}")
 
 
 def pkey_word(pkey: int) -> str:
@@ -115,18 +113,18 @@ def choose_pkey(ipoib: IpoibConfig, table: Sequence[int], port: str) -> int | No
     """
     if ipoib.pkey is None:
         return None
-    wanted = f'pkey "{TENANT}"' if ipoib.pkey == TENANT_PKEY else f"pkey {pkey_word(ipoib.pkey)}"
+    requested = f'pkey "{TENANT}"' if ipoib.pkey == TENANT_PKEY else f"pkey {pkey_word(ipoib.pkey)}"
     keys = [key for key in table if key & _PARTITION]
     listed = ", ".join(map(pkey_word, keys))
     if not keys:
         raise RefusedError(
-            f"{wanted}: the table of {port} is empty; is a subnet manager running on its fabric?"
+            f"{requested}: the table of {port} is empty; is a subnet manager running on its fabric?"
         )
     if ipoib.pkey == TENANT_PKEY:
-        return _tenant(keys, f"{wanted}: the table of {port} has", listed)
+        return _tenant(keys, f"{requested}: the table of {port} has", listed)
     if all(key & _PARTITION != ipoib.pkey & _PARTITION for key in keys):
         raise RefusedError(
-            f"{wanted} is not in the table of {port}: {listed}; use one of these, "
+            f"{requested} is not in the table of {port}: {listed}; use one of these, "
             "or let the subnet manager add the port to the partition"
         )
     return ipoib.pkey

@@ -22,7 +22,7 @@ class LeaseLoop:
 
     renewer: LeaseRenewer
     _queue: WorkQueue[str] = field(default_factory=WorkQueue)
-    _rung: asyncio.Event = field(default_factory=asyncio.Event)
+    _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note(self, record: Attachment) -> None:
         """Note the leases of a claim that was attached."""
@@ -41,14 +41,16 @@ class LeaseLoop:
 
     def _set(self, claim_uid: str, at: float) -> None:
         self._queue.set(claim_uid, at)
-        self._rung.set()
+        self._wakeup.set()
 
     async def _due(self) -> None:
         """Wait until a claim is due."""
-        while (left_s := self._queue.due - self._now()) > 0:
-            self._rung.clear()
+        while (remaining_s := self._queue.due - self._now()) > 0:
+            self._wakeup.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), left_s if left_s < inf else None)
+                await asyncio.wait_for(
+                    self._wakeup.wait(), remaining_s if remaining_s < inf else None
+                )
 
     def _now(self) -> int:
         return self.renewer.attacher.clock.boot()

@@ -169,7 +169,7 @@ class NriDaemon:
         )
         read = partial(plugin.attacher.watchdog.done, privileged.read_privileged_facts)
         tcx_writer = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, read)
-        leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted))
+        leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
         events = DeviceEvents()

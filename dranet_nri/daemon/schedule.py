@@ -48,7 +48,7 @@ class ReconcileSchedule:
         self._event = self._began is not None
         self.request_soon()
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Return the seconds until the next round; below 0 if it is late."""
         return self._due - self.clock()
 
@@ -58,10 +58,10 @@ class ReconcileSchedule:
 
     async def wait(self) -> None:
         """Return when a reconcile is due."""
-        while (left_s := self.left_s()) > 0:
+        while (remaining_s := self.remaining_s()) > 0:
             self._requested.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._requested.wait(), left_s)
+                await asyncio.wait_for(self._requested.wait(), remaining_s)
         self.begin()
 
     def begin(self) -> None:

@@ -38,7 +38,7 @@ def node_name(override: str = "", environ: Mapping[str, str] = os.environ) -> st
 
 @functools.lru_cache(maxsize=4)
 def pci_names(
-    wanted: frozenset[PciIds], paths: tuple[Path, ...] = PCI_IDS
+    ids: frozenset[PciIds], paths: tuple[Path, ...] = PCI_IDS
 ) -> Mapping[PciIds, tuple[str, str]]:
     """Return (vendor id, device id) -> names, "unknown" for an unlisted device.
 
@@ -46,24 +46,24 @@ def pci_names(
     are absent, and so are all without a database.
 
     Args:
-        wanted: ids to look up.
+        ids: ids to look up.
         paths: candidates for the database; the first readable one is used.
     """
     for path in paths:
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                return dict(_lookup(wanted, lines))
+                return dict(_lookup(ids, lines))
         except OSError:
             continue
     return {}
 
 
 def _lookup(
-    wanted: frozenset[PciIds], lines: Iterator[str]
+    ids: frozenset[PciIds], lines: Iterator[str]
 ) -> Iterator[tuple[PciIds, tuple[str, str]]]:
     """Yield the names of wanted ids; a vendor starts a line, its devices follow a tab."""
     devices: dict[str, set[str]] = {}
-    for vendor, device in wanted:
+    for vendor, device in ids:
         devices.setdefault(vendor, set()).add(device)
     vendor, vendor_name = "", ""
     for line in lines:

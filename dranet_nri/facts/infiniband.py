@@ -116,8 +116,8 @@ def reread_rdma_devices(
     """
     with DirFd(sysfs / "class/infiniband") as folder:
         read = (
-            _device(folder, known.name, netlink_facts) if known.name in names else known
-            for known in before
+            _device(folder, device.name, netlink_facts) if device.name in names else device
+            for device in before
         )
         return tuple(device for device in read if device)
 

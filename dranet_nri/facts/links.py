@@ -60,7 +60,7 @@ def links(netlink: RtnetlinkSocket) -> tuple[HostLink, ...]:
         KernelError: the dump failed.
     """
     found = map(_host_link, dump_links(netlink, "the host"))
-    return tuple(sorted(found, key=lambda seen: seen.link.index))
+    return tuple(sorted(found, key=lambda dumped: dumped.link.index))
 
 
 def link(netlink: RtnetlinkSocket, index: int) -> HostLink:
@@ -105,17 +105,17 @@ def _filters(netlink: RtnetlinkSocket, index: int) -> Iterator[str]:
                 yield name
 
 
-def _host_link(seen: DumpedLink) -> HostLink:
+def _host_link(dumped: DumpedLink) -> HostLink:
     try:
         return HostLink(
-            _readable(link_from(seen)),
-            text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
-            u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-            tunnel_source(seen),
+            _readable(link_from(dumped)),
+            text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
+            u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+            tunnel_source(dumped),
         )
     except KernelError as error:
-        bus, parent = seen.parent
-        link = Link(seen.index, seen.name, bus=bus, parent=parent)
+        bus, parent = dumped.parent
+        link = Link(dumped.index, dumped.name, bus=bus, parent=parent)
         return HostLink(_readable(link), unreadable=str(error))
 
 

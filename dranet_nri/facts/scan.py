@@ -82,24 +82,24 @@ class LinkCache:
         privileged_facts: those that need privilege to read.
     """
 
-    seen: dict[int, links.HostLink] = field(default_factory=dict)
+    by_index: dict[int, links.HostLink] = field(default_factory=dict)
     addresses: dict[int, tuple[Address, ...]] = field(default_factory=dict)
     filters: dict[int, tuple[str, ...]] = field(default_factory=dict)
     privileged_facts: PrivilegedFacts = field(default_factory=PrivilegedFacts)
 
     def read(self, netlink: RtnetlinkSocket, index: int) -> None:
         """Read a link again; remove one that is gone."""
-        for known in (self.seen, self.addresses, self.filters):
-            known.pop(index, None)
+        for cache in (self.by_index, self.addresses, self.filters):
+            cache.pop(index, None)
         try:
-            seen = links.link(netlink, index)
+            read_link = links.link(netlink, index)
             self.addresses |= addresses(netlink, index)
             self.filters[index] = links.tc_filters_of(netlink, index)
         except KernelError as error:
             if not error.already_gone and error.code not in TOO_LARGE:
                 raise
         else:
-            self.seen[index] = seen
+            self.by_index[index] = read_link
 
     def privileged_of(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return a link's privileged facts: TCX programs, and kinds of links over it elsewhere."""
@@ -109,7 +109,7 @@ class LinkCache:
 
     def above(self, indexes: Collection[int]) -> set[int]:
         """Return the links whose lower link is one of these."""
-        return {index for index, read in self.seen.items() if read.link.lower in indexes}
+        return {index for index, read in self.by_index.items() if read.link.lower in indexes}
 
 
 @dataclass(slots=True)
@@ -143,15 +143,15 @@ class Scanner:
         """
         self._sysfs = sysfs_root
         self._size = parse_vm_size(azure_size)
-        self._heard: deque[Invalidated] = deque()
-        self._seen: _LastScan | None = None
+        self._invalidated: deque[Invalidated] = deque()
+        self._last_scan: _LastScan | None = None
 
     def invalidate(self, events: Iterable[Event]) -> bool:
         """Record what the next scan must read; return whether that is anything. Thread-safe."""
         touched = invalidated_by(events)
         if touched == NOTHING:
             return False
-        self._heard.append(touched)
+        self._invalidated.append(touched)
         return True
 
     def scan(self, *, whole: bool, privileged_facts: PrivilegedFacts | None = None) -> HostFacts:
@@ -165,48 +165,48 @@ class Scanner:
             KernelError: a netlink dump failed.
         """
         touched = NOTHING
-        while self._heard:
-            touched |= self._heard.popleft()
-        seen, self._seen = self._seen, None
-        if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
-            seen = self._everything(privileged_facts or PrivilegedFacts())
+        while self._invalidated:
+            touched |= self._invalidated.popleft()
+        last, self._last_scan = self._last_scan, None
+        if whole or last is None or touched.everything or len(touched.links) > MANY_LINKS:
+            last = self._everything(privileged_facts or PrivilegedFacts())
         else:
-            seen.links.privileged_facts = privileged_facts or PrivilegedFacts()
-            seen.facts = self._again(seen, touched)
-        self._seen = seen
-        return seen.facts
+            last.links.privileged_facts = privileged_facts or PrivilegedFacts()
+            last.facts = self._again(last, touched)
+        self._last_scan = last
+        return last.facts
 
     def _everything(self, privileged_facts: PrivilegedFacts) -> _LastScan:
         with closing(open_here()) as netlink:
-            seen = links.links(netlink)
+            read_links = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
             routes, rules = default_routes(netlink), policy_routes(netlink)
         rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
-        known = LinkCache(
-            {read.link.index: read for read in seen}, owned, filters, privileged_facts
+        cache = LinkCache(
+            {read.link.index: read for read in read_links}, owned, filters, privileged_facts
         )
-        facts = host_facts(self._sysfs, known, routes, rdma_netlink=rdma_netlink)
+        facts = host_facts(self._sysfs, cache, routes, rdma_netlink=rdma_netlink)
         facts = replace(facts, policy_routes=rules, azure=azure.azure_host(self._sysfs, self._size))
-        return _LastScan(facts, known, rdma_netlink)
+        return _LastScan(facts, cache, rdma_netlink)
 
-    def _again(self, seen: _LastScan, touched: Invalidated) -> HostFacts:
-        before = seen.facts
-        indexes = touched.links | seen.links.above(touched.links)
-        concerned = [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
+    def _again(self, last: _LastScan, touched: Invalidated) -> HostFacts:
+        before, cached = last.facts, last.links.by_index
+        indexes = touched.links | last.links.above(touched.links)
+        concerned = [cached[index].link for index in indexes if index in cached]
         legs = {leg for route in before.default_routes for leg in route.links}
         routes, rules = before.default_routes, before.policy_routes
         legs.update(*(rule.links for rule in rules))
         with closing(open_here()) as netlink:
             for index in indexes:
-                seen.links.read(netlink, index)
+                last.links.read(netlink, index)
             if touched.routes or indexes & legs:  # IPv4 sends no event for routes lost with a link
                 routes, rules = default_routes(netlink), policy_routes(netlink)
-        concerned += [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
+        concerned += [cached[index].link for index in indexes if index in cached]
         facts = replace(
             before,
-            netdevs=tuple(self._netdevs(before.netdevs, seen.links, indexes)),
-            rdma=self._rdma(seen, concerned, everything=touched.rdma),
+            netdevs=tuple(self._netdevs(before.netdevs, last.links, indexes)),
+            rdma=self._rdma(last, concerned, everything=touched.rdma),
             all_rdma=infiniband.are_all_visible(self._sysfs),
             default_routes=routes,
             policy_routes=rules,
@@ -224,37 +224,38 @@ class Scanner:
     def _netdevs(
         self, before: Iterable[NetDevice], now: LinkCache, indexes: Collection[int]
     ) -> Iterator[NetDevice]:
-        known = {device.link.index: device for device in before}
+        previous = {device.link.index: device for device in before}
         with DirFd(self._sysfs) as folder:
-            for index in sorted(now.seen):
-                same = index in known and index not in indexes
-                if same and _privileged(known[index]) == now.privileged_of(index):
-                    yield known[index]
+            for index in sorted(now.by_index):
+                same = index in previous and index not in indexes
+                if same and _privileged(previous[index]) == now.privileged_of(index):
+                    yield previous[index]
                     continue
-                place = sysfs.net_parent(folder, now.seen[index].link)
+                place = sysfs.net_parent(folder, now.by_index[index].link)
                 read = _net_device(now, index, place)
-                yield known[index] if known.get(index) == read else read
+                yield previous[index] if previous.get(index) == read else read
 
     def _rdma(
-        self, seen: _LastScan, concerned: Sequence[Link], *, everything: bool
+        self, last: _LastScan, concerned: Sequence[Link], *, everything: bool
     ) -> tuple[RdmaDeviceFacts, ...]:
         """Return the RDMA devices; those with invalidated ports or links are read again."""
-        before = seen.facts.rdma
+        before = last.facts.rdma
         if everything:
-            seen.rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
-            return _reused(infiniband.rdma_devices(self._sysfs, seen.rdma_netlink), before)
+            last.rdma_netlink = infiniband.read_netlink_facts(self._sysfs)
+            return _reused(infiniband.rdma_devices(self._sysfs, last.rdma_netlink), before)
         names = {device.name for device in before if _is_of(device, concerned)}
         if not names:
             return before
-        seen.rdma_netlink = infiniband.reread_netlink_facts(seen.rdma_netlink, names)
+        last.rdma_netlink = infiniband.reread_netlink_facts(last.rdma_netlink, names)
         return _reused(
-            infiniband.reread_rdma_devices(self._sysfs, before, names, seen.rdma_netlink), before
+            infiniband.reread_rdma_devices(self._sysfs, before, names, last.rdma_netlink),
+            before,
         )
 
 
 def host_facts(
     sysfs_root: Path,
-    seen: LinkCache,
+    cache: LinkCache,
     routes: tuple[DefaultRoute, ...],
     *,
     rdma_netlink: infiniband.RdmaNetlinkFacts | None = None,
@@ -263,7 +264,7 @@ def host_facts(
 
     Args:
         sysfs_root: where sysfs is mounted.
-        seen: every link of the namespace.
+        cache: every link of the namespace.
         routes: the default routes.
         rdma_netlink: netlink facts of RDMA devices, None without.
     """
@@ -271,8 +272,8 @@ def host_facts(
     functions = _functions(sysfs_root, rdma)
     with DirFd(sysfs_root) as folder:
         netdevs = tuple(
-            _net_device(seen, index, sysfs.net_parent(folder, read.link))
-            for index, read in seen.seen.items()
+            _net_device(cache, index, sysfs.net_parent(folder, read.link))
+            for index, read in cache.by_index.items()
         )
     near = sysfs.numa_near(sysfs_root)
     others = _besides(sysfs_root, functions)
@@ -314,29 +315,29 @@ def _is_of(device: RdmaDeviceFacts, concerned: Sequence[Link]) -> bool:
 
 def _reused(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
     """Return what was read, with the previous objects for equal values."""
-    known = {item: item for item in before}
-    return tuple(known.get(item, item) for item in read)
+    previous = {item: item for item in before}
+    return tuple(previous.get(item, item) for item in read)
 
 
 def _privileged(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return device.tcx_programs, device.above_elsewhere
 
 
-def _net_device(known: LinkCache, index: int, place: sysfs.NetParent) -> NetDevice:
-    seen = known.seen[index]
-    programs, above = known.privileged_of(index)
+def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevice:
+    host_link = cache.by_index[index]
+    programs, above = cache.privileged_of(index)
     return NetDevice(
-        link=replace(seen.link, bus=place.bus, parent=place.parent),
-        addresses=known.addresses.get(index, ()),
+        link=replace(host_link.link, bus=place.bus, parent=place.parent),
+        addresses=cache.addresses.get(index, ()),
         pci=place.pci,
         virtual=place.virtual,
         dev_port=place.dev_port,
-        port_name=seen.port_name,
+        port_name=host_link.port_name,
         speed_mbps=place.speed_mbps,
-        pinned=seen.pinned,
-        tunnel_source=seen.tunnel_source,
-        unreadable=seen.unreadable,
-        tc_filters=known.filters.get(index, ()),
+        pinned=host_link.pinned,
+        tunnel_source=host_link.tunnel_source,
+        unreadable=host_link.unreadable,
+        tc_filters=cache.filters.get(index, ()),
         tcx_programs=programs,
         above_elsewhere=above,
     )

@@ -61,12 +61,12 @@ def pci_functions(
         also: addresses of functions of any class.
         names: looks up ids in the PCI ID database.
     """
-    wanted = frozenset(also)
+    extra = frozenset(also)
     with DirFd(sysfs / "bus/pci/devices") as folder:
         chosen: list[tuple[str, re.Match[str]]] = []
         for address in folder.names():
             modalias = _MODALIAS.fullmatch(folder.text(f"{address}/modalias"))
-            if modalias and (int(modalias["base"], 16) == _NETWORK or address in wanted):
+            if modalias and (int(modalias["base"], 16) == _NETWORK or address in extra):
                 chosen.append((address, modalias))
         words = names(frozenset(_ids(modalias) for _, modalias in chosen))
         return tuple(

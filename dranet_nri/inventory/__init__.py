@@ -16,11 +16,11 @@ from dranet_nri.inventory.host_facts import (
     RdmaDeviceFacts,
     RdmaPortFacts,
 )
-from dranet_nri.inventory.known import merge_known, with_parents
 from dranet_nri.inventory.memo import Memo
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.rdma_owner import own_rdma
+from dranet_nri.inventory.recorded import merge_recorded, with_parents
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
     "Uplinks",
     "hazards",
     "inventory_from_facts",
-    "merge_known",
+    "merge_recorded",
     "near_nodes",
     "own_rdma",
     "parent_hazards",

@@ -74,7 +74,7 @@ def parse_vm_size(text: str) -> str:
     if text and not size:
         raise InvalidValueError(
             f"--azure-size {text[:40]!r}: the PCIe layout of this VM size is not known; must be of"
-            f" {', '.join(_BY_SIZE)}; without it the GPUs tell, where there are any"
+            f" {', '.join(_BY_SIZE)}; without the flag, the layout is derived from the GPUs"
         )
     return size
 
@@ -91,8 +91,8 @@ def placements(host: AzureHost | None) -> Mapping[str, Placement]:
     if host is None:
         return _NOTHING
     by_size = _BY_SIZE.get(_CANONICAL.get(host.vm_size.lower(), ""))
-    seen = (table for table in (_ND_V4, _ND_V5) if _gpus(table) == host.gpu_domains)
-    return by_size or next(seen, _NOTHING)
+    matching = (table for table in (_ND_V4, _ND_V5) if _gpus(table) == host.gpu_domains)
+    return by_size or next(matching, _NOTHING)
 
 
 def _gpus(table: _Table) -> frozenset[str]:

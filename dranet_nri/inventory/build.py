@@ -222,8 +222,8 @@ def _placed(facts: HostFacts) -> HostFacts:
         placement = table.get(function.address[:4])
         if placement is None or function.numa_node >= 0:
             return function
-        known = placement.numa_node < facts.numa_nodes
-        return replace(function, numa_node=placement.numa_node) if known else function
+        is_node = placement.numa_node < facts.numa_nodes
+        return replace(function, numa_node=placement.numa_node) if is_node else function
 
     return replace(facts, functions=tuple(map(placed, facts.functions))) if table else facts
 
@@ -319,7 +319,7 @@ def _device(
     name: str,
     netdev: NetDevice | None,
     function: PciFunction | None,
-    known: tuple[tuple[RdmaDeviceFacts, ...], Placement | None, int],
+    context: tuple[tuple[RdmaDeviceFacts, ...], Placement | None, int],
 ) -> Device:
     """Return one device.
 
@@ -327,9 +327,9 @@ def _device(
         name: its name.
         netdev: its net device, None if not on the host.
         function: its PCI function, None without one.
-        known: its RDMA devices, its placement, and the number of NUMA nodes.
+        context: its RDMA devices, its placement, and the number of NUMA nodes.
     """
-    rdma, placement, numa_nodes = known
+    rdma, placement, numa_nodes = context
     attributes: dict[str, AttributeValue] = {}
     ifname, dev_port = (netdev.link.name, netdev.dev_port) if netdev else ("", 0)
     if netdev:

@@ -297,13 +297,13 @@ def hazards_without_netdev(facts: HostFacts) -> dict[str, str]:
 
 
 def _reachable(links: dict[int, Link], root: int, step: _Neighbours) -> list[int]:
-    seen = {root}
+    visited = {root}
     pending = [root]
     found: list[int] = []
     while pending:
         for index in step(links[pending.pop()]):
-            if index in links and index not in seen:
-                seen.add(index)
+            if index in links and index not in visited:
+                visited.add(index)
                 pending.append(index)
                 found.append(index)
     return found

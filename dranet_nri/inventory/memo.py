@@ -34,8 +34,8 @@ class Memo:
             inputs: its inputs.
             compute: the computation.
         """
-        known = self._before.get(key)
-        if known is None or len(known[0]) != len(inputs) or not all(map(is_, known[0], inputs)):
-            known = (inputs, compute())
-        self._now[key] = known
-        return cast("T", known[1])
+        entry = self._before.get(key)
+        if entry is None or len(entry[0]) != len(inputs) or not all(map(is_, entry[0], inputs)):
+            entry = (inputs, compute())
+        self._now[key] = entry
+        return cast("T", entry[1])

@@ -44,8 +44,8 @@ class Uplinks:
         """Return ifindex -> reason for the links that are uplinks."""
         return {
             link.index: reason
-            for known, reason in (*self.reached, *self.routed)
-            for link in _of(known, links)
+            for uplink, reason in (*self.reached, *self.routed)
+            for link in _of(uplink, links)
         }
 
 
@@ -99,11 +99,11 @@ def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tupl
             yield netdev.link, f"it has the Node's address {hit}"
 
 
-def _of(known: Link, links: Sequence[Link]) -> Sequence[Link]:
+def _of(uplink: Link, links: Sequence[Link]) -> Sequence[Link]:
     """Return the current link, or its possible replacements."""
-    return [link for link in links if link.index == known.index] or [
+    return [link for link in links if link.index == uplink.index] or [
         link
         for link in links
-        if link.name == known.name
-        or (link.parent and (link.bus, link.parent) == (known.bus, known.parent))
+        if link.name == uplink.name
+        or (link.parent and (link.bus, link.parent) == (uplink.bus, uplink.parent))
     ]

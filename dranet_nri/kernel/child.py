@@ -149,7 +149,7 @@ def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observe
     """
     here, there = _child_in(host, alias), _child_in(pod, alias)
     links = pod.links() if pod else ()
-    taken = {name for seen in links for name in (seen.name, *seen.altnames)}
+    taken = {name for dumped in links for name in (dumped.name, *dumped.altnames)}
     return Observed(
         host=_state(host, here),
         pod=_state(pod, there),

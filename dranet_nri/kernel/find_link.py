@@ -43,7 +43,7 @@ def find_link(
     pod_name: str,
     host: Sequence[Link],
     pod: Sequence[Link],
-    known: DeviceIdentity | None = None,
+    identity: DeviceIdentity | None = None,
 ) -> LinkLocation:
     """Return the location of a device's link.
 
@@ -52,34 +52,38 @@ def find_link(
         pod_name: its name in the pod, "" if unknown.
         host: all links of the host's namespace, with bus, parent and port.
         pod: all links of the pod's namespace, empty without one.
-        known: its recorded identity, None without one.
+        identity: its recorded identity, None without one.
     """
     if key.parent:
         return _hardware(
-            key, pod_name, host, pod, known or DeviceIdentity(0, "", frozenset(), port=key.port)
+            key, pod_name, host, pod, identity or DeviceIdentity(0, "", frozenset(), port=key.port)
         )
-    if known is None:
+    if identity is None:
         return LinkLocation(_named(host, key.name), _named(pod, pod_name))
-    location = _virtual(_on_host(key, host, known), _named(pod, pod_name), pod, known)
-    return location if location != LinkLocation() else _renamed(host, known)
+    location = _virtual(_on_host(key, host, identity), _named(pod, pod_name), pod, identity)
+    return location if location != LinkLocation() else _renamed(host, identity)
 
 
 def _hardware(
-    key: DeviceKey, pod_name: str, host: Sequence[Link], pod: Sequence[Link], known: DeviceIdentity
+    key: DeviceKey,
+    pod_name: str,
+    host: Sequence[Link],
+    pod: Sequence[Link],
+    identity: DeviceIdentity,
 ) -> LinkLocation:
     names = {Ns.HOST: key.name, Ns.POD: pod_name}
-    below = [*_ports(Ns.HOST, host, key, known), *_ports(Ns.POD, pod, key, known)]
+    below = [*_ports(Ns.HOST, host, key, identity), *_ports(Ns.POD, pod, key, identity)]
     possible = [
         (ns, link)
         for ns, link in below
-        if not known.is_another_port(link)
-        and not (ns is Ns.POD and known.is_another_in_pod(link, pod_name))
+        if not identity.is_another_port(link)
+        and not (ns is Ns.POD and identity.is_another_in_pod(link, pod_name))
     ]
     criteria: tuple[Callable[[Ns, Link], bool], ...] = (
-        lambda ns, link: ns is Ns.POD and known.is_there(link),
-        lambda _, link: known.has_perm_mac(link),
-        lambda _, link: known.has_mac(link),
-        lambda _, link: known.has_guid(link),
+        lambda ns, link: ns is Ns.POD and identity.is_there(link),
+        lambda _, link: identity.has_perm_mac(link),
+        lambda _, link: identity.has_mac(link),
+        lambda _, link: identity.has_guid(link),
         lambda ns, link: link.name == names[ns],
     )
     for matches in criteria:
@@ -90,7 +94,7 @@ def _hardware(
     return LinkLocation(places.get(Ns.HOST), places.get(Ns.POD))
 
 
-def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: DeviceIdentity) -> list[Place]:
+def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, identity: DeviceIdentity) -> list[Place]:
     """Return the links of the parent device, without upper links of another one of them.
 
     If the device itself is such an upper link, only those are returned on the host.
@@ -98,25 +102,25 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: DeviceIdentity)
     below = [link for link in links if (link.bus, link.parent) == (key.bus, key.parent)]
     indexes = {link.index for link in below}
     children = [link for link in below if link.lower in indexes]
-    if known.child and ns is Ns.HOST:
+    if identity.child and ns is Ns.HOST:
         below = children
-    elif not known.child:
-        own = key.name if known.child is None else ""
+    elif not identity.child:
+        own = key.name if identity.child is None else ""
         below = [link for link in below if link not in children or link.name == own]
     if ns is Ns.HOST:
         return [(ns, link) for link in below if not is_ours_on_host(link)]
-    return [(ns, link) for link in below if not is_ours(link) or known.is_there(link)]
+    return [(ns, link) for link in below if not is_ours(link) or identity.is_there(link)]
 
 
-def _on_host(key: DeviceKey, host: Sequence[Link], known: DeviceIdentity) -> tuple[Link, ...]:
+def _on_host(key: DeviceKey, host: Sequence[Link], identity: DeviceIdentity) -> tuple[Link, ...]:
     """Return the links on the host that match a virtual device, by name or temporary name."""
     named = _named(host, key.name)
-    waiting = (link for link in host if link is not named and known.waits_as(link))
-    return (*((named,) if named and known.is_it(named) else ()), *waiting)
+    waiting = (link for link in host if link is not named and identity.waits_as(link))
+    return (*((named,) if named and identity.is_same(named) else ()), *waiting)
 
 
 def _virtual(
-    on_host: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: DeviceIdentity
+    on_host: tuple[Link, ...], there: Link | None, pod: Sequence[Link], identity: DeviceIdentity
 ) -> LinkLocation:
     """Return the location of a virtual device with a recorded identity.
 
@@ -124,27 +128,27 @@ def _virtual(
         on_host: matching links on the host; several are unclear.
         there: the link with its name in the pod.
         pod: all links of the pod.
-        known: its recorded identity.
+        identity: its recorded identity.
     """
-    proven = next((link for link in pod if known.is_there(link)), None)
+    proven = next((link for link in pod if identity.is_there(link)), None)
     if proven is not None:
         return LinkLocation(pod=proven)
     if len(on_host) > 1:
         return LinkLocation(unclear=tuple(_place_text(Ns.HOST, link) for link in on_host))
     here = on_host[0] if on_host else None
-    there = there if there and known.is_named(there) else None
-    alike = [link for link in pod if known.looks_like(link)] or known.may_be(pod)
-    if there is None and len(alike) == 1 and known.has_mac(alike[0]):
+    there = there if there and identity.is_named(there) else None
+    alike = [link for link in pod if identity.looks_like(link)] or identity.may_be(pod)
+    if there is None and len(alike) == 1 and identity.has_mac(alike[0]):
         there = alike[0]
     if here or there:
         return LinkLocation(here, there)
     return LinkLocation(unclear=tuple(_place_text(Ns.POD, link) for link in alike))
 
 
-def _renamed(host: Sequence[Link], known: DeviceIdentity) -> LinkLocation:
+def _renamed(host: Sequence[Link], identity: DeviceIdentity) -> LinkLocation:
     """Return the location of a virtual device that another daemon renamed on the host."""
-    alike = [link for link in host if known.looks_like(link)]
-    if len(alike) == 1 and known.has_index(alike[0]):
+    alike = [link for link in host if identity.looks_like(link)]
+    if len(alike) == 1 and identity.has_index(alike[0]):
         return LinkLocation(host=alike[0])
     return LinkLocation(unclear=tuple(_place_text(Ns.HOST, link) for link in alike))
 

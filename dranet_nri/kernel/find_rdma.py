@@ -21,7 +21,7 @@ from dranet_nri.linux.rdma import types
 from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
 from dranet_nri.plan.identity import RdmaIdentity
 
-Seen = Sequence[types.RdmaDevice]
+Devices = Sequence[types.RdmaDevice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,21 @@ class VisibleRdma:
     """
 
     mode: RdmaMode
-    host: Seen
-    pod: Seen
+    host: Devices
+    pod: Devices
     parents: Mapping[str, tuple[str, str]]
-    netdevs: Callable[[Ns, Seen], Mapping[int, frozenset[int]]]
+    netdevs: Callable[[Ns, Devices], Mapping[int, frozenset[int]]]
 
 
-def find_rdma(shown: VisibleRdma, known: RdmaIdentity) -> ObservedRdma:
+def find_rdma(shown: VisibleRdma, identity: RdmaIdentity) -> ObservedRdma:
     """Return the location of the RDMA devices.
 
     Raises:
         KernelError: ports could not be read.
     """
-    here = _on_host(shown, known)
+    here = _on_host(shown, identity)
     names = {device.name for device in here}
-    there = _in_pod(shown, known, nowhere_else=not here)
+    there = _in_pod(shown, identity, nowhere_else=not here)
     return ObservedRdma(
         mode=shown.mode,
         host=tuple(map(_link, here)),
@@ -60,16 +60,18 @@ def find_rdma(shown: VisibleRdma, known: RdmaIdentity) -> ObservedRdma:
         taken_host_names=frozenset(device.name for device in shown.host if device not in here),
         taken_pod_names=frozenset(device.name for device in shown.pod if device not in there),
         sub_devices=tuple(device.name for device in shown.host if device.parent in names),
-        software=tuple(name for name, (_, it) in shown.parents.items() if name in names and not it),
+        software=tuple(
+            name for name, (_, parent) in shown.parents.items() if name in names and not parent
+        ),
     )
 
 
-def _on_host(shown: VisibleRdma, known: RdmaIdentity) -> Seen:
+def _on_host(shown: VisibleRdma, identity: RdmaIdentity) -> Devices:
     whole = {device.name: device for device in shown.host if not device.parent}
     placed = [RdmaDeviceFacts(name, *shown.parents.get(name, ("", ""))) for name in whole]
 
-    places = [(Ns.HOST, known.host_netdev)]
-    places += [(Ns.POD, known.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
+    places = [(Ns.HOST, identity.host_netdev)]
+    places += [(Ns.POD, identity.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
 
     def naming(asked: Sequence[RdmaDeviceFacts]) -> set[str]:
         devices = [whole[device.name] for device in asked]
@@ -80,30 +82,30 @@ def _on_host(shown: VisibleRdma, known: RdmaIdentity) -> Seen:
             for device in _having(shown, ns, devices, netdev)
         }
 
-    own = {device.name for device in own_rdma(known.key, placed, naming)}
+    own = {device.name for device in own_rdma(identity.key, placed, naming)}
     own = own or {
-        device.name for device in placed if not device.parent and device.name in known.names
+        device.name for device in placed if not device.parent and device.name in identity.names
     }
     return [
-        device for name, device in whole.items() if name in own or known.has_left(_link(device))
+        device for name, device in whole.items() if name in own or identity.has_left(_link(device))
     ]
 
 
-def _having(shown: VisibleRdma, ns: Ns, devices: Seen, netdev: int) -> Seen:
+def _having(shown: VisibleRdma, ns: Ns, devices: Devices, netdev: int) -> Devices:
     netdevs = shown.netdevs(ns, devices)
     return [device for device in devices if netdev in netdevs.get(device.index, ())]
 
 
-def _in_pod(shown: VisibleRdma, known: RdmaIdentity, *, nowhere_else: bool) -> Seen:
+def _in_pod(shown: VisibleRdma, identity: RdmaIdentity, *, nowhere_else: bool) -> Devices:
     whole = [device for device in shown.pod if not device.parent]
-    if known.before or not (whole and nowhere_else):
-        return [device for device in whole if known.has_left(_link(device))]
+    if identity.before or not (whole and nowhere_else):
+        return [device for device in whole if identity.has_left(_link(device))]
     netdevs = shown.netdevs(Ns.POD, whole)
-    called = {*known.names, known.pod_name}
+    called = {*identity.names, identity.pod_name}
 
     def is_its(device: types.RdmaDevice) -> bool:
         indexes = netdevs.get(device.index)
-        return known.pod_netdev in indexes if indexes else device.name in called
+        return identity.pod_netdev in indexes if indexes else device.name in called
 
     return [device for device in whole if is_its(device)]
 

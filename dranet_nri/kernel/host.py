@@ -28,7 +28,7 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
         KernelError: a dump failed.
     """
     links = host.links()
-    has_parents = any(seen.parent[1] for seen in links)
+    has_parents = any(dumped.parent[1] for dumped in links)
     parents = {} if has_parents else sysfs_parents(sys_root, links)
     return HostFacts(
         netdevs=tuple(_net_devices(host, parents)),
@@ -40,16 +40,16 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
 def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
     owned = addresses(host.netlink)
     elsewhere = above_elsewhere(host.netlink, host.fd)
-    for seen in host.links():
-        bus, parent = parents.get(seen.name, ("", ""))
+    for dumped in host.links():
+        bus, parent = parents.get(dumped.name, ("", ""))
         try:
             yield NetDevice(
-                outline(seen, bus, parent),
-                owned.get(seen.index, ()),
-                port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
-                pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-                above_elsewhere=elsewhere.get(seen.index, ()),
-                tunnel_source=tunnel_source(seen),
+                outline(dumped, bus, parent),
+                owned.get(dumped.index, ()),
+                port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
+                pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+                above_elsewhere=elsewhere.get(dumped.index, ()),
+                tunnel_source=tunnel_source(dumped),
             )
         except KernelError as error:
-            yield NetDevice(Link(seen.index, seen.name), unreadable=str(error))
+            yield NetDevice(Link(dumped.index, dumped.name), unreadable=str(error))

@@ -118,11 +118,11 @@ class Namespace:
         Sysctls are those that a move resets on the host, and those that a claim can set in a pod.
         """
         links = self.links()
-        names = {seen.index: seen.name for seen in links}
+        names = {other.index: other.name for other in links}
         addresses = dump_addresses(self.netlink, self.ns, link.index, link.name)
         dumped, unrestorable = dump_routes(self.netlink, self.ns, link.index, names)
         routes = without_implied(dumped, addresses)
-        specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
+        specs = (other.attrs.get(IFLA_AF_SPEC, b"") for other in links if other.index == link.index)
         sysctls = sysctl.reset_by_move(next(specs, b""))
         if self.ns is Ns.HOST:
             sysctls = self._with_files(link.name, sysctls)
@@ -139,7 +139,7 @@ class Namespace:
 
     def taken_slots(self, but: Collection[int]) -> dict[Slot, str]:
         """Return the slots of a pod's routes, except routes of these links."""
-        names = {seen.index: seen.name for seen in self.links()}
+        names = {other.index: other.name for other in self.links()}
         return taken_slots(self.netlink, but, names, MOST_IN_POD)
 
     def _with_files(self, name: str, sysctls: tuple[Sysctl, ...]) -> tuple[Sysctl, ...]:
@@ -195,7 +195,7 @@ class Namespace:
         vrf.add(self.netlink, what, op)
         run_inside(self.fd, lambda: vrf.accept_all(self._proc_root, what))
 
-    def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
+    def set_sysctl(self, what: str, name: str, desired: Sysctl) -> None:
         """Write one sysctl of the link of that name."""
         proc_root = self._proc_root
-        run_inside(self.fd, lambda: sysctl.write_value(proc_root, what, name, wanted))
+        run_inside(self.fd, lambda: sysctl.write_value(proc_root, what, name, desired))

@@ -34,7 +34,7 @@ def observe(
     key: DeviceKey,
     pod_name: str,
     sys_root: str,
-    known: DeviceIdentity | None = None,
+    identity: DeviceIdentity | None = None,
     *,
     bare: bool = False,
 ) -> Observed:
@@ -44,21 +44,21 @@ def observe(
         KernelError: a dump failed.
     """
     on_host = host.links()
-    in_pod = _in_pod(pod, known) if bare else pod.links() if pod is not None else ()
+    in_pod = _in_pod(pod, identity) if bare else pod.links() if pod is not None else ()
     host_parents: Parents = {}
     pod_parents: Parents = {}
-    if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
+    if key.parent and not any(dumped.parent[1] for dumped in (*on_host, *in_pod)):
         # Before Linux 5.14 netlink has no parents. The pod's sysfs is not available.
         host_parents = sysfs_parents(sys_root, on_host)
-        own = own_names(_all(in_pod), pod_name, known)
+        own = own_names(_all(in_pod), pod_name, identity)
         pod_parents = dict.fromkeys(own, (key.bus, key.parent))
-    virtual = known is not None and not key.parent
+    virtual = identity is not None and not key.parent
     located = find_link(
         key,
         pod_name,
-        _numbered(_candidates(on_host, key, key.name, host_parents, known), sys_root),
-        _all(in_pod) if virtual else _candidates(in_pod, key, pod_name, pod_parents, known),
-        known,
+        _numbered(_candidates(on_host, key, key.name, host_parents, identity), sys_root),
+        _all(in_pod) if virtual else _candidates(in_pod, key, pod_name, pod_parents, identity),
+        identity,
     )
     here, there = located.host, located.pod
     return Observed(
@@ -73,16 +73,16 @@ def observe(
     )
 
 
-def _in_pod(pod: Namespace | None, known: DeviceIdentity | None) -> tuple[DumpedLink, ...]:
+def _in_pod(pod: Namespace | None, identity: DeviceIdentity | None) -> tuple[DumpedLink, ...]:
     """Return the pod's links; above the limit, only the one with the device's ifindex."""
     if pod is None:
         return ()
     try:
         return pod.links()
     except KernelError as error:
-        if error.code != E2BIG or known is None or not known.pod_index:
+        if error.code != E2BIG or identity is None or not identity.pod_index:
             raise
-        return pod.link_at(known.pod_index)
+        return pod.link_at(identity.pod_index)
 
 
 def _candidates(
@@ -90,40 +90,40 @@ def _candidates(
     key: DeviceKey,
     name: str,
     parents: Parents,
-    known: DeviceIdentity | None,
+    identity: DeviceIdentity | None,
 ) -> tuple[Link, ...]:
     """Return the links that may be the device, fully decoded; others, maybe hundreds, are not."""
-    macs = known.macs if known else frozenset[str]()
+    macs = identity.macs if identity else frozenset[str]()
     possible = (
-        seen
-        for seen in links
+        dumped
+        for dumped in links
         if (
             not key.parent
             and (
-                seen.name == name
-                or is_spare(seen.name)
-                or seen.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs  # a daemon may rename it
+                dumped.name == name
+                or is_spare(dumped.name)
+                or dumped.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs  # a daemon may rename it
             )
         )
         or (
             key.parent
-            and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]}
-            and not is_representor(text(seen.attrs.get(IFLA_PHYS_PORT_NAME)))
+            and key.parent in {dumped.parent[1], parents.get(dumped.name, ("", ""))[1]}
+            and not is_representor(text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)))
         )
     )
     return tuple(links_from(possible, parents))
 
 
-def own_names(links: Sequence[Link], name: str, known: DeviceIdentity | None) -> set[str]:
+def own_names(links: Sequence[Link], name: str, identity: DeviceIdentity | None) -> set[str]:
     """Return the names of links in the pod that may be the device, without known parents.
 
     By its ifindex there; else its name, and InfiniBand links with its GUID, because the kernel
     chooses the name of a recreated link.
     """
-    known = known or DeviceIdentity(0, "", frozenset())
-    index = known.pod_index
+    identity = identity or DeviceIdentity(0, "", frozenset())
+    index = identity.pod_index
     named = {link.name for link in links if index and link.index == index}
-    return named or {name, *(link.name for link in links if known.has_guid(link))}
+    return named or {name, *(link.name for link in links if identity.has_guid(link))}
 
 
 def _numbered(links: tuple[Link, ...], sys_root: str) -> tuple[Link, ...]:
@@ -142,7 +142,9 @@ def _dev_port(sys_root: str, name: str) -> int | None:
 
 
 def _infiniband(links: tuple[DumpedLink, ...], parents: Parents) -> tuple[Link, ...]:
-    return tuple(links_from((seen for seen in links if seen.arphrd == ARPHRD_INFINIBAND), parents))
+    return tuple(
+        links_from((dumped for dumped in links if dumped.arphrd == ARPHRD_INFINIBAND), parents)
+    )
 
 
 def _all(links: tuple[DumpedLink, ...]) -> tuple[Link, ...]:
@@ -155,17 +157,17 @@ def _state(space: Namespace | None, link: Link | None) -> LinkState | None:
 
 
 def _taken(links: tuple[DumpedLink, ...], own: Link | None) -> frozenset[str]:
-    others = (seen for seen in links if own is None or seen.index != own.index)
-    return frozenset(name for seen in others for name in (seen.name, *seen.altnames))
+    others = (dumped for dumped in links if own is None or dumped.index != own.index)
+    return frozenset(name for dumped in others for name in (dumped.name, *dumped.altnames))
 
 
 def sysfs_parents(sys_root: str, links: tuple[DumpedLink, ...]) -> Parents:
     """Return the parents of the host's links from sysfs, for Linux before 5.14."""
     parents: dict[str, tuple[str, str]] = {}
-    for seen in links:
-        device = Path(sys_root, "class/net", seen.name, "device")
+    for dumped in links:
+        device = Path(sys_root, "class/net", dumped.name, "device")
         try:
-            parents[seen.name] = (device / "subsystem").readlink().name, device.readlink().name
+            parents[dumped.name] = (device / "subsystem").readlink().name, device.readlink().name
         except OSError:
             continue
     return parents

@@ -26,13 +26,13 @@ from dranet_nri.plan.identity import RdmaIdentity
 T = TypeVar("T")
 
 
-def observe(host: int, pod: int | None, sys_root: str, known: RdmaIdentity) -> ObservedRdma:
+def observe(host: int, pod: int | None, sys_root: str, identity: RdmaIdentity) -> ObservedRdma:
     """Return the location of a device's RDMA devices.
 
     Args:
         host, pod: descriptors of the namespaces; pod may be None.
         sys_root: a sysfs of the host's namespace.
-        known: their recorded identity.
+        identity: their recorded identity.
 
     Raises:
         KernelError: a dump failed.
@@ -56,7 +56,7 @@ def observe(host: int, pod: int | None, sys_root: str, known: RdmaIdentity) -> O
     folder = Path(sys_root, "class/infiniband")
     places = [folder / device.name for device in on_host]
     parents = {place.name: _parent(place) for place in places if place.exists()}
-    return find_rdma(VisibleRdma(mode, on_host, in_pod, parents, netdevs), known)
+    return find_rdma(VisibleRdma(mode, on_host, in_pod, parents, netdevs), identity)
 
 
 def char_devices(

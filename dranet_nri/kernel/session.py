@@ -199,7 +199,7 @@ class NetlinkSession:
         self,
         key: DeviceKey,
         pod_name: str,
-        known: DeviceIdentity | None = None,
+        identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
     ) -> Observed:
@@ -207,7 +207,7 @@ class NetlinkSession:
         set_step(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
-        return observe(host, pod, key, pod_name, self._sys_root, known, bare=bare)
+        return observe(host, pod, key, pod_name, self._sys_root, identity, bare=bare)
 
     def pod_link(self, name: str) -> Link:
         """Return the current state of the pod's link of that name."""
@@ -248,11 +248,11 @@ class NetlinkSession:
         """Return a link's TCX programs; None before Linux 6.6, or without the privilege."""
         return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
 
-    def rdma(self, known: RdmaIdentity) -> ObservedRdma:
+    def rdma(self, identity: RdmaIdentity) -> ObservedRdma:
         """Return the location of a device's RDMA devices."""
-        host = self._space(Ns.HOST, f"observe RDMA devices of {known.key.parent or known.key.name}")
-        pod = self._spaces.get(Ns.POD)
-        return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, known)
+        key, pod = identity.key, self._spaces.get(Ns.POD)
+        host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
+        return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, identity)
 
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]

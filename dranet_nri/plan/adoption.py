@@ -15,18 +15,18 @@ from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.routes.comparison import same_route
 
 
-def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
+def adopted(pod: LinkState, allocated: AllocatedDevice) -> LinkState:
     """Return the state to restore on the host.
 
     Args:
         pod: its state in the pod.
-        wanted: its allocation.
+        allocated: its allocation.
     """
-    given = pod_network(wanted.config, LinkState(link=pod.link))
-    mtu, mac = (wanted.device.attribute(f"dra.net/{name}") for name in ("mtu", "mac"))
+    given = pod_network(allocated.config, LinkState(link=pod.link))
+    mtu, mac = (allocated.device.attribute(f"dra.net/{name}") for name in ("mtu", "mac"))
     link = replace(
         pod.link,
-        name=wanted.device.key.name,
+        name=allocated.device.key.name,
         mtu=mtu if isinstance(mtu, int) else pod.link.mtu,
         mac=mac if isinstance(mac, str) else pod.link.mac,
         xdp=(),

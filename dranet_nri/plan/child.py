@@ -99,19 +99,19 @@ def remove_child(observed: Observed) -> Plan:
     return tuple(DelLink(ns, state.link.index) for ns, state in there if state is not None)
 
 
-def why_not_beside(wanted: ChildConfig, other: ChildConfig) -> str:
+def why_not_beside(child: ChildConfig, other: ChildConfig) -> str:
     """Return why two children of one parent are incompatible, "" if they are not.
 
     All IPVLAN children of a parent have one mode (ipvlan_set_port_mode,
     drivers/net/ipvlan/ipvlan_main.c). IPVLAN and MACVLAN both register the parent's rx handler
     (netdev_rx_handler_register). A VLAN id is unique per parent over all namespaces.
     """
-    match wanted, other:
-        case IpvlanConfig(), IpvlanConfig() if wanted != other:
+    match child, other:
+        case IpvlanConfig(), IpvlanConfig() if child != other:
             return f"its IPVLAN children have {other}; use the same in interface.ipvlan"
         case (IpvlanConfig(), MacvlanConfig()) | (MacvlanConfig(), IpvlanConfig()):
             return f"it has a child of type {other.kind}; use the same in interface.type"
-        case VlanConfig(), VlanConfig() if wanted == other:
+        case VlanConfig(), VlanConfig() if child == other:
             return f"its VLAN {other.id} is another pod's; use another interface.vlan.id"
         case _:
             return ""

@@ -25,27 +25,27 @@ def settings_of(link: Link) -> LinkSettings:
     )
 
 
-def difference(wanted: LinkSettings, link: Link) -> LinkSettings:
-    """Return the settings in which the link differs from `wanted`."""
+def difference(desired: LinkSettings, link: Link) -> LinkSettings:
+    """Return the settings in which the link differs from `desired`."""
     return LinkSettings(
-        mtu=_unless_equal(wanted.mtu, link.mtu),
-        mac=None if wanted.mac is None or wanted.mac == link.mac else wanted.mac,
-        txqlen=_unless_equal(wanted.txqlen, link.txqlen),
-        alias=None if wanted.alias is None or wanted.alias == link.alias else wanted.alias,
+        mtu=_unless_equal(desired.mtu, link.mtu),
+        mac=None if desired.mac is None or desired.mac == link.mac else desired.mac,
+        txqlen=_unless_equal(desired.txqlen, link.txqlen),
+        alias=None if desired.alias is None or desired.alias == link.alias else desired.alias,
         sizes=OffloadSizes(
-            gso=_unless_equal(wanted.sizes.gso, link.sizes.gso),
-            gro=_unless_equal(wanted.sizes.gro, link.sizes.gro),
-            gso_ipv4=_unless_equal(wanted.sizes.gso_ipv4, link.sizes.gso_ipv4),
-            gro_ipv4=_unless_equal(wanted.sizes.gro_ipv4, link.sizes.gro_ipv4),
+            gso=_unless_equal(desired.sizes.gso, link.sizes.gso),
+            gro=_unless_equal(desired.sizes.gro, link.sizes.gro),
+            gso_ipv4=_unless_equal(desired.sizes.gso_ipv4, link.sizes.gso_ipv4),
+            gro_ipv4=_unless_equal(desired.sizes.gro_ipv4, link.sizes.gro_ipv4),
         ),
-        flags=_unless_equal(wanted.flags, link.flags),
-        group=_unless_equal(wanted.group, link.group),
-        ipoib=None if wanted.ipoib == link.ipoib else wanted.ipoib,
+        flags=_unless_equal(desired.flags, link.flags),
+        group=_unless_equal(desired.group, link.group),
+        ipoib=None if desired.ipoib == link.ipoib else desired.ipoib,
     )
 
 
-def _unless_equal(wanted: int | None, now: int | None) -> int | None:
-    return None if wanted == now else wanted
+def _unless_equal(desired: int | None, now: int | None) -> int | None:
+    return None if desired == now else desired
 
 
 def link_with(link: Link, settings: LinkSettings) -> Link:
@@ -71,24 +71,26 @@ def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
     )
 
 
-def settle(ns: Ns, name: str, wanted: LinkSettings, now: Link) -> Plan:
+def settle(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
     """Return the operations that set what differs; the MTU and the IPoIB mode separately.
 
     In a restore, a refusal of these must not block the rest. The mode comes first, because it sets
     and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). After a
     move of the RDMA device the kernel recreates the link in datagram mode.
     """
-    missing = difference(wanted, now)
-    mtu = missing.mtu if missing.ipoib is None else wanted.mtu
+    missing = difference(desired, now)
+    mtu = missing.mtu if missing.ipoib is None else desired.mtu
     rest = replace(missing, mtu=None, ipoib=None)
     parts = (rest, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
     return tuple(SetLink(ns, name, settings) for settings in parts if settings != LinkSettings())
 
 
-def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> tuple[Address, ...]:
+def missing_addresses(
+    desired: tuple[Address, ...], now: tuple[Address, ...]
+) -> tuple[Address, ...]:
     present = {(interface_of(address.cidr), address.peer) for address in now}
     return tuple(
-        address for address in wanted if (interface_of(address.cidr), address.peer) not in present
+        address for address in desired if (interface_of(address.cidr), address.peer) not in present
     )
 
 

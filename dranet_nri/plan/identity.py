@@ -51,7 +51,7 @@ class DeviceIdentity:
     port: int | None = None
     child: bool | None = None
 
-    def is_it(self, link: Link) -> bool:
+    def is_same(self, link: Link) -> bool:
         """Whether a link on the host with its name is the virtual device, not a namesake."""
         return link.kind == self.kind and (link.index == self.index or link.mac in self.macs)
 

@@ -66,7 +66,7 @@ class Session(Protocol):
         self,
         key: DeviceKey,
         pod_name: str,
-        known: DeviceIdentity | None = None,
+        identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
     ) -> Observed:
@@ -76,7 +76,7 @@ class Session(Protocol):
             key: key of the device. A device with a parent is matched by the parent in both
                 namespaces; a virtual one by its name on the host, and by pod_name in the pod.
             pod_name: its interface name in the pod, "" if unknown.
-            known: recorded identity, which excludes namesakes and other ports, and finds a
+            identity: recorded identity, which excludes namesakes and other ports, and finds a
                 renamed device.
             bare: in the pod, read the link only, without addresses, routes and rules, of which
                 the pod may have any number.
@@ -151,7 +151,7 @@ class Session(Protocol):
             KernelError: ENODEV, there is no link of that index.
         """
 
-    def rdma(self, known: RdmaIdentity) -> ObservedRdma:
+    def rdma(self, identity: RdmaIdentity) -> ObservedRdma:
         """Return the location of a device's RDMA devices.
 
         On the host they are those that the inventory publishes for it, by the same rule.

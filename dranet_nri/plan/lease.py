@@ -52,5 +52,7 @@ def add_lease(name: str, lease: Lease, now_s: float) -> LeaseAddress:
         lease: the lease.
         now_s: seconds of CLOCK_BOOTTIME.
     """
-    left_s = FOREVER if lease.lease_s == FOREVER else max(int(lease.ends_at - now_s), GRACE_S)
-    return LeaseAddress(Ns.POD, name, Address(lease.address, valid_s=left_s, preferred_s=left_s))
+    remaining_s = FOREVER if lease.lease_s == FOREVER else max(int(lease.ends_at - now_s), GRACE_S)
+    return LeaseAddress(
+        Ns.POD, name, Address(lease.address, valid_s=remaining_s, preferred_s=remaining_s)
+    )

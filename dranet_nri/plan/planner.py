@@ -83,10 +83,10 @@ class AttachTarget:
     child: Child | None = None
 
 
-Wanted = AttachTarget | RestoreTarget
+DesiredState = AttachTarget | RestoreTarget
 
 
-def make_plan(wanted: Wanted, observed: Observed) -> Plan:
+def make_plan(desired: DesiredState, observed: Observed) -> Plan:
     """Return the operations for one device.
 
     Returns:
@@ -98,28 +98,31 @@ def make_plan(wanted: Wanted, observed: Observed) -> Plan:
         RefusedError: the desired state is not possible: a name is taken, an MTU out of range, a
             recreated link has claimed offload features, or the device is missing.
     """
-    if wanted.child:
-        return _plan_child(wanted, observed)
-    if isinstance(wanted, AttachTarget):
-        state, moves = wanted.host, plan_rdma_attach(wanted.rdma, wanted.rdma_name, observed.rdma)
-        if wanted.network is None or state is None:
+    if desired.child:
+        return _plan_child(desired, observed)
+    if isinstance(desired, AttachTarget):
+        state, moves = (
+            desired.host,
+            plan_rdma_attach(desired.rdma, desired.rdma_name, observed.rdma),
+        )
+        if desired.network is None or state is None:
             return moves
-        rest = _into_pod(wanted.network, state, _without_namesake(state.link, observed))
+        rest = _into_pod(desired.network, state, _without_namesake(state.link, observed))
         if is_cut(state, moves):
-            _require_no_ethtool(wanted.network, state.link)
+            _require_no_ethtool(desired.network, state.link)
     else:
-        state, moves = wanted.snapshot, plan_rdma_restore(wanted.rdma, observed.rdma)
-        rest = plan_restore(state, wanted.elapsed_s, observed) if state is not None else ()
+        state, moves = desired.snapshot, plan_rdma_restore(desired.rdma, observed.rdma)
+        rest = plan_restore(state, desired.elapsed_s, observed) if state is not None else ()
     return moves if is_cut(state, moves) else (*moves, *rest)
 
 
-def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
-    if isinstance(wanted, RestoreTarget) or wanted.child is None or wanted.network is None:
+def _plan_child(desired: DesiredState, observed: Observed) -> Plan:
+    if isinstance(desired, RestoreTarget) or desired.child is None or desired.network is None:
         return remove_child(observed)
     state = observed.pod or observed.host
     if state is None:
-        return make_child(wanted.network, wanted.child, observed)
-    network = wanted.network
+        return make_child(desired.network, desired.child, observed)
+    network = desired.network
     ops = _into_pod(network, state, observed)
     if network.rate in {0, observed.pod_rate}:
         return ops
@@ -150,27 +153,27 @@ def is_cut(state: LinkState | None, ops: Plan) -> bool:
     return any(isinstance(op, MoveRdma) for op in ops)
 
 
-def is_restored(wanted: RestoreTarget, observed: Observed) -> bool:
+def is_restored(desired: RestoreTarget, observed: Observed) -> bool:
     """Whether the device is on the host under its own name and nothing is left to restore."""
-    if wanted.child:
-        return not make_plan(wanted, observed)
-    if not _is_there(wanted, observed):
+    if desired.child:
+        return not make_plan(desired, observed)
+    if not _is_there(desired, observed):
         return False
-    return wanted.snapshot is None or not make_plan(wanted, observed)
+    return desired.snapshot is None or not make_plan(desired, observed)
 
 
-def is_usable(wanted: RestoreTarget, observed: Observed) -> bool:
+def is_usable(desired: RestoreTarget, observed: Observed) -> bool:
     """Whether the device is on the host with its name, settings, addresses and state.
 
     So must be its RDMA devices, with their names. Routes, rules, neighbours, altnames, sysctls or a
     master may be missing, because the host may no longer have what they need; so may the MTU and
     the mode of an IPoIB link, which the kernel may refuse.
     """
-    if wanted.child:
-        return is_restored(wanted, observed)
-    if not _is_there(wanted, observed):
+    if desired.child:
+        return is_restored(desired, observed)
+    if not _is_there(desired, observed):
         return False
-    return not any(_is_needed(op) for op in make_plan(wanted, observed))
+    return not any(_is_needed(op) for op in make_plan(desired, observed))
 
 
 def _is_needed(op: Op) -> bool:
@@ -179,11 +182,11 @@ def _is_needed(op: Op) -> bool:
     return isinstance(op, RenameLink | SetDown | SetUp | AddAddress)
 
 
-def _is_there(wanted: RestoreTarget, observed: Observed) -> bool:
+def _is_there(desired: RestoreTarget, observed: Observed) -> bool:
     """Whether the device and its RDMA devices are on the host under their own names."""
-    if why_rdma_not_restored(wanted.rdma, observed.rdma):
+    if why_rdma_not_restored(desired.rdma, observed.rdma):
         return False
-    host, before = observed.host, wanted.snapshot
+    host, before = observed.host, desired.snapshot
     return before is None or (host is not None and host.link.name == before.link.name)
 
 

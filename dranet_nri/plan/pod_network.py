@@ -243,20 +243,20 @@ def _settings(config: NetworkConfig) -> LinkSettings:
 
 def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
     interface = config.interface
-    wanted: list[Sysctl] = []
+    sysctls: list[Sysctl] = []
     if interface.disable_ipv6 is not None:
-        wanted.append(Sysctl("ipv6", "disable_ipv6", str(int(interface.disable_ipv6))))
+        sysctls.append(Sysctl("ipv6", "disable_ipv6", str(int(interface.disable_ipv6))))
     elif _claimed_ipv6(config):  # a CNI plugin may have disabled it
-        wanted.append(Sysctl("ipv6", "disable_ipv6", "0"))
+        sysctls.append(Sysctl("ipv6", "disable_ipv6", "0"))
     if interface.arp_ignore is not None:
-        wanted.append(Sysctl("ipv4", "arp_ignore", str(interface.arp_ignore)))
+        sysctls.append(Sysctl("ipv4", "arp_ignore", str(interface.arp_ignore)))
     if interface.arp_announce is not None:
-        wanted.append(Sysctl("ipv4", "arp_announce", str(interface.arp_announce)))
+        sysctls.append(Sysctl("ipv4", "arp_announce", str(interface.arp_announce)))
     if interface.forwarding is not None:
         value = str(int(interface.forwarding))
-        wanted += (Sysctl("ipv4", "forwarding", value), Sysctl("ipv6", "forwarding", value))
+        sysctls += (Sysctl("ipv4", "forwarding", value), Sysctl("ipv6", "forwarding", value))
     if interface.addr_gen_mode is not None:
-        wanted.append(Sysctl("ipv6", "addr_gen_mode", ADDRESS_MODES[interface.addr_gen_mode]))
+        sysctls.append(Sysctl("ipv6", "addr_gen_mode", ADDRESS_MODES[interface.addr_gen_mode]))
     numbers = {
         "dad_transmits": interface.dad_transmits,
         "accept_ra": interface.accept_ra,
@@ -265,12 +265,12 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
         "router_solicitation_interval": interface.router_solicitation_interval,
         "router_solicitation_max_interval": interface.router_solicitation_max_interval,
     }
-    wanted += (
+    sysctls += (
         Sysctl("ipv6", key, str(value)) for key, value in numbers.items() if value is not None
     )
     if interface.addressing is Addressing.SLAAC:
-        wanted += AUTOCONFIGURED
-    return tuple(wanted)
+        sysctls += AUTOCONFIGURED
+    return tuple(sysctls)
 
 
 def _autoconfigured(given: InterfaceConfig, *, shared: bool) -> InterfaceConfig:

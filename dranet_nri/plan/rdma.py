@@ -16,11 +16,11 @@ from dranet_nri.model import Ns, ObservedRdma, RdmaLink
 from dranet_nri.plan.ops import MoveRdma, Op, Plan, RenameRdma
 
 
-def plan_rdma_attach(wanted: tuple[RdmaLink, ...], name: str, observed: ObservedRdma) -> Plan:
+def plan_rdma_attach(links: tuple[RdmaLink, ...], name: str, observed: ObservedRdma) -> Plan:
     """Return the operations that move RDMA devices into the pod.
 
     Args:
-        wanted: the devices as observed on the host.
+        links: the devices as observed on the host.
         name: name of the only one of them in the pod, "" to keep its own.
         observed: their current location.
 
@@ -28,7 +28,7 @@ def plan_rdma_attach(wanted: tuple[RdmaLink, ...], name: str, observed: Observed
         RefusedError: one is missing, or the name is taken.
     """
     ops: list[Op] = []
-    for link in wanted:
+    for link in links:
         now = find_same(link, observed.pod)
         if now is None:
             now = find_same(link, observed.host)
@@ -104,12 +104,12 @@ def _recreated(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[Rd
     )
 
 
-def find_same(link: RdmaLink, seen: tuple[RdmaLink, ...]) -> RdmaLink | None:
-    """Return the same device among `seen`, or None; the kernel may reuse an index."""
+def find_same(link: RdmaLink, others: tuple[RdmaLink, ...]) -> RdmaLink | None:
+    """Return the same device among `others`, or None; the kernel may reuse an index."""
     return next(
         (
             device
-            for device in seen
+            for device in others
             if device.index == link.index
             and (device.node_guid == link.node_guid or device.name == link.name)
         ),

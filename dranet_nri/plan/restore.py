@@ -165,15 +165,15 @@ def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
         )
 
 
-def host_name_for(wanted: str, link: Link, taken: frozenset[str]) -> str:
+def host_name_for(own: str, link: Link, taken: frozenset[str]) -> str:
     """Return the device's own name, or a temporary one until its own is free."""
-    if wanted not in taken:
-        return wanted
+    if own not in taken:
+        return own
     spare = [link.name] if is_spare(link.name) else []
     for name in (*spare, *spare_names(link.index)):
         if name not in taken:
             return name
-    raise RefusedError(f"no free name on the host for device {wanted}; rename what took it")
+    raise RefusedError(f"no free name on the host for device {own}; rename what took it")
 
 
 def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:

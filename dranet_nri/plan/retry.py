@@ -53,7 +53,7 @@ class RestoreResult:
 
 def verify_restored(
     device: Device,
-    wanted: RestoreTarget,
+    desired: RestoreTarget,
     observed: Observed,
     failed: Sequence[tuple[Op, KernelError]],
     *,
@@ -69,7 +69,7 @@ def verify_restored(
 
     Args:
         device: the published device.
-        wanted: its desired state.
+        desired: its desired state.
         observed: its location after the attempt.
         failed: the operations that the kernel refused.
         alive: whether the pod's namespace exists.
@@ -80,28 +80,28 @@ def verify_restored(
         return RestoreResult(home=True, text=f"{subject} is no more: {GONE}")
     if observed.unclear:
         return RestoreResult(home=False, text=why_unclear(device, observed.unclear))
-    lost = why_rdma_not_restored(wanted.rdma, observed.rdma)
+    lost = why_rdma_not_restored(desired.rdma, observed.rdma)
     texts = [f"{subject}: {explained(failed[0][1], failed[0][0])}"] if failed else []
-    texts = texts or _misnamed(wanted, observed)
-    texts += [lost] if lost and (alive or present_rdma(wanted.rdma, observed.rdma)) else []
+    texts = texts or _misnamed(desired, observed)
+    texts += [lost] if lost and (alive or present_rdma(desired.rdma, observed.rdma)) else []
     if not device.key.bus:
-        wanted = replace(wanted, rdma=present_rdma(wanted.rdma, observed.rdma))
-    home = is_restored(wanted, observed)
-    usable = home or is_usable(wanted, observed)
+        desired = replace(desired, rdma=present_rdma(desired.rdma, observed.rdma))
+    home = is_restored(desired, observed)
+    usable = home or is_usable(desired, observed)
     if usable and not home:
-        texts = texts or [f"{subject}: without effect: {make_plan(wanted, observed)[0]}"]
+        texts = texts or [f"{subject}: without effect: {make_plan(desired, observed)[0]}"]
         if is_permanent(failed) or not patient:
             tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
             home, texts[-1] = True, f"{texts[-1]}; given back without it{tries}"
-    if home and wanted.snapshot and not texts:
-        absent = absent_legs(wanted.snapshot.routes, observed.taken_host_names)
+    if home and desired.snapshot and not texts:
+        absent = absent_legs(desired.snapshot.routes, observed.taken_host_names)
         texts = [f"{subject}: route {leg}, which is not on the host" for leg in absent]
     return RestoreResult(home=home, text="; ".join(texts), usable=usable)
 
 
-def _misnamed(wanted: RestoreTarget, observed: Observed) -> list[str]:
+def _misnamed(desired: RestoreTarget, observed: Observed) -> list[str]:
     """Return the message for a device on the host whose own name is taken, if so."""
-    own = wanted.snapshot.link.name if wanted.snapshot else ""
+    own = desired.snapshot.link.name if desired.snapshot else ""
     if observed.host is None or own not in observed.taken_host_names:
         return []
     return [

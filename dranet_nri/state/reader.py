@@ -5,7 +5,7 @@ Rules:
 2. A reader writes nothing: a read-only mount suffices, and the directory need not exist yet.
 3. A broken record affects only its claim. It stays in `broken`, also in quarantine, until a valid
    record replaces it: its pod may run, and its devices must not be used. An operator must act only
-   while `in_the_way`.
+   while `blocking`.
 4. A record that could not be read is read again by each refresh.
 5. Not thread-safe: one thread at a time.
 """
@@ -65,7 +65,7 @@ class CorruptRecord:
         return not self.name.startswith(f"{QUARANTINE}/")
 
     @property
-    def in_the_way(self) -> bool:
+    def blocking(self) -> bool:
         """Whether an operator must act: it is in a record's place, or unread."""
         return self.in_place or self.unread
 
@@ -186,12 +186,12 @@ class RecordReader(Generic[R]):
             self._due |= self._all_keys()
             self._all_due = False
         for key in sorted(self._due):
-            self._look_at(key)
+            self._read_again(key)
 
-    def _look_at(self, key: str) -> None:
+    def _read_again(self, key: str) -> None:
         """Read a due record; it stays due until the read succeeds."""
         before = self._broken.get(key)
-        self._look(key)
+        self._read(key)
         now = self._broken.get(key)
         if now is None or not now.unread:
             self._due.discard(key)
@@ -199,7 +199,7 @@ class RecordReader(Generic[R]):
             return  # nothing new
         self._touched.add(key)
 
-    def _look(self, key: str) -> None:
+    def _read(self, key: str) -> None:
         """Read one record again."""
         found = self._load(self._watch.directory, key, name_of(key), "")
         self._place(key, found if found is not None else self._load_quarantined(key))
@@ -247,11 +247,11 @@ class RecordReader(Generic[R]):
         return record
 
     def _broken_record(self, key: str, name: str, error: StateError, data: bytes) -> CorruptRecord:
-        known = self._records.get(key)
+        record = self._records.get(key)
         before = self._broken.get(key)
         pod_uid = (
             salvage_pod_uid(data)
-            or (known.pod.uid if known is not None else None)
+            or (record.pod.uid if record is not None else None)
             or (before.pod_uid if before is not None else None)
         )
         return CorruptRecord(name, error, pod_uid, devices=salvage_devices(data))

@@ -39,7 +39,7 @@ class RecordStore(RecordReader[R], Generic[R]):
 
     Attributes:
         sole_writer: no other process writes records here, so that memory is up to date.
-        moved_aside: claim UID → path of its last quarantined record since the store was opened.
+        quarantined: claim UID → path of its last quarantined record since the store was opened.
     """
 
     sole_writer: ClassVar[bool] = False
@@ -58,7 +58,7 @@ class RecordStore(RecordReader[R], Generic[R]):
             StateError: inotify is not available.
             OSError: the directory cannot be created, read or written.
         """
-        self.moved_aside: dict[str, Path] = {}
+        self.quarantined: dict[str, Path] = {}
         self._encode = encode
         self._fs = fs
         _make(fs, directory)
@@ -101,22 +101,22 @@ class RecordStore(RecordReader[R], Generic[R]):
                 self._move_aside(key)
             else:
                 remove(self._fs, self._directory / name_of(key))
-            super()._look(key)
+            super()._read(key)
             self._take_in(own=key)
 
-    def _look(self, key: str) -> None:
+    def _read(self, key: str) -> None:
         """Read one record again, and quarantine it if it is corrupt."""
-        known = self._records.get(key) if self.sole_writer else None
-        super()._look(key)
+        previous = self._records.get(key) if self.sole_writer else None
+        super()._read(key)
         if self._is_corrupt(key):
             with self._lock:
-                super()._look(key)  # another process may have replaced it meanwhile
+                super()._read(key)  # another process may have replaced it meanwhile
                 if self._is_corrupt(key):
                     with suppress(OSError):  # it stays in place, and put is refused
                         self._move_aside(key)
-                        if known is not None:
-                            save(self._fs, self._directory / name_of(key), self._encode(known))
-                    super()._look(key)
+                        if previous is not None:
+                            save(self._fs, self._directory / name_of(key), self._encode(previous))
+                    super()._read(key)
 
     def _is_corrupt(self, key: str) -> bool:
         broken = self._broken.get(key)
@@ -131,7 +131,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)
-        self.moved_aside[key] = target
+        self.quarantined[key] = target
         self._fs.sync_directory(shelf)
         self._fs.sync_directory(self._directory)
 

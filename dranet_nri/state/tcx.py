@@ -35,10 +35,11 @@ class PrivilegedFacts:
     above: Above = field(default_factory=dict)
 
 
-def encoded(seen: PrivilegedFacts) -> bytes:
+def encoded(facts: PrivilegedFacts) -> bytes:
     """Return the file's content."""
     tcx, above = (
-        {str(index): told[index] for index in sorted(told)} for told in (seen.programs, seen.above)
+        {str(index): by_ifindex[index] for index in sorted(by_ifindex)}
+        for by_ifindex in (facts.programs, facts.above)
     )
     return json.dumps({"version": _VERSION, "tcx": tcx, "above": above}).encode()
 

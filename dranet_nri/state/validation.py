@@ -138,7 +138,7 @@ def _pci(text: str) -> None:
         raise InvalidValueError(f"{text!r}: must be lower case")
 
 
-def _known_device(key: DeviceKey) -> None:
+def _require_device_key(key: DeviceKey) -> None:
     if not (key.parent or key.name):
         raise InvalidValueError("names neither a parent nor an interface: it could be any device")
 
@@ -156,20 +156,20 @@ def _named_claim(allocation: Allocation) -> None:
         raise InvalidValueError("claim: namespace and name must not be empty")
 
 
-def _each_device_once(allocation: Allocation) -> None:
-    seen: set[tuple[str, str, str]] = set()
+def _require_unique_devices(allocation: Allocation) -> None:
+    places: set[tuple[str, str, str]] = set()
     for item in allocation.devices:
         where = (item.pool, item.device.name, item.share_id)
         if item.admin_access:
             continue
-        if where in seen:
+        if where in places:
             raise InvalidValueError(f"devices: {item.device.name} is given twice")
-        seen.add(where)
+        places.add(where)
 
 
 def _whole_allocation(allocation: Allocation) -> None:
     _named_claim(allocation)
-    _each_device_once(allocation)
+    _require_unique_devices(allocation)
 
 
 def _of_ipv4(lease: Lease) -> None:
@@ -225,7 +225,7 @@ RULES: Final[Rules] = {
         "name": _optional(own_name),
         "pci": _optional(_pci),
         "port": _u32,
-        WHOLE: _known_device,
+        WHOLE: _require_device_key,
     },
     Device: {"name": _label, "rdma_devices": _sysfs_name},
     Consumed: {"capacity": _capacity, "amount": _between(0, MAX_I64)},

@@ -31,7 +31,7 @@ METRICS: Final = "metrics.prom"
 class ReconcileTimes(Protocol):
     """Times of reconcile rounds, see ReconcileSchedule."""
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Return the seconds until the next round; below 0 if it is late."""
 
     def at_work_s(self) -> float | None:
@@ -90,7 +90,7 @@ class TelemetryWriter:
 
     def _heartbeat(self) -> Heartbeat:
         now_s, status, at_work_s = self.boot_s(), self.status(), self.rounds.at_work_s()
-        due_s = now_s + self.rounds.left_s() if at_work_s is None else None
+        due_s = now_s + self.rounds.remaining_s() if at_work_s is None else None
         return Heartbeat(
             pid=os.getpid(),
             beat_s=now_s,
@@ -107,7 +107,7 @@ class TelemetryWriter:
             serving=self.status().synchronized,
             pending=self.plugin.reconciler.pending(),
             unusable=sum(
-                broken.in_the_way for broken in self.plugin.allocations.reader.broken.values()
+                broken.blocking for broken in self.plugin.allocations.reader.broken.values()
             ),
             hung=len(self._metrics.work.hung),
         )

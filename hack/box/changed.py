@@ -32,7 +32,7 @@ _TABLE: Final = (
     (
         "check process",
         "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml"
-        " hack/public_names.py",
+        " hack/tree_rules.py",
     ),
     ("check host vm cluster cluster-vm cluster-oldest process", "hack/box"),
     ("check vm", "hack/box/demo.py"),

@@ -1,4 +1,4 @@
-"""What a pod on a real runtime must see, in both tiers: its NICs, and the host as it was.
+"""Pods on a real runtime, in both tiers: attached NICs, and a restored host.
 
 Each tier provides the fixtures `nics` (at least eight, dressed by tests.box.nics.dress) and
 `before` (the host's state once everything has settled).
@@ -81,7 +81,7 @@ def remove(cri: Cri, pod: Pod) -> None:
 
 
 def assert_home(before: dict[str, object]) -> None:
-    """Assert that the host is as it was, once link-local addresses have settled."""
+    """Assert that the host is unchanged, once link-local addresses have settled."""
     try:
         wait_until("the host to be as it was", lambda: host_state() == before, 60)
     except TimeoutError as error:
@@ -96,7 +96,7 @@ def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.every_runtime), 8])
-def test_nics_come_with_their_addresses_and_go_home_as_they_were(
+def test_nics_are_attached_with_their_addresses_and_restored(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object], count: int
 ) -> None:
     pod, container = start_pod(cri, f"many{count}", nics[:count])
@@ -158,7 +158,7 @@ def segmentation(name: str, netns: str = "/proc/self/ns/net") -> dict[str, str]:
 
 
 @pytest.mark.every_runtime
-def test_the_container_finds_its_metadata_and_environment(
+def test_container_has_its_metadata_and_environment(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
 ) -> None:
     pod, container = start_pod(cri, "told", nics[:1])
@@ -178,7 +178,7 @@ def test_the_container_finds_its_metadata_and_environment(
 
 
 @pytest.mark.every_runtime
-def test_a_container_that_lists_a_cdi_id_twice_starts(
+def test_container_that_lists_a_cdi_id_twice_starts(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     """A kubelet that is restarted may append an id that it has (kubernetes/kubernetes#140471)."""
@@ -194,7 +194,7 @@ def test_a_container_that_lists_a_cdi_id_twice_starts(
 
 
 @pytest.mark.every_runtime
-def test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning(
+def test_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     claim = allocate("loose", nics[:1], "loose-uid", containers=())
@@ -240,7 +240,7 @@ def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
 
 
 @pytest.mark.every_runtime
-def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
+def test_container_waits_until_the_stopped_plugin_is_back(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, claim = waiting_pod(cri, "absent", nics[:1])
@@ -254,7 +254,7 @@ def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
 
 
 @pytest.mark.every_runtime
-def test_with_the_plugin_killed_in_the_hook_the_container_waits(
+def test_container_waits_after_the_plugin_was_killed_in_the_hook(
     cri: Cri,
     runtime: Runtime,
     absent: Plugin,
@@ -295,7 +295,7 @@ def bytes_waiting(pid: int) -> bool:
 
 
 @pytest.mark.every_runtime
-def test_with_the_plugin_slower_than_the_deadline_the_container_waits(
+def test_container_waits_if_the_plugin_exceeds_the_deadline(
     cri: Cri,
     runtime: Runtime,
     absent: Plugin,
@@ -316,7 +316,7 @@ def test_with_the_plugin_slower_than_the_deadline_the_container_waits(
 
 
 @pytest.mark.every_runtime
-def test_a_plugin_restart_leaves_running_pods_alone(
+def test_plugin_restart_does_not_affect_running_pods(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, container = start_pod(cri, "steady", nics[:1])
@@ -339,7 +339,7 @@ def cdi_of(claim: str) -> tuple[str, ...]:
     return tuple(f"{spec['kind']}={device['name']}" for device in spec["devices"])
 
 
-def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(
+def test_forged_record_for_an_owned_nic_is_refused_with_the_owner(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
 ) -> None:
     pod, _ = start_pod(cri, "owner", nics[:1])
@@ -360,7 +360,7 @@ def forge_record(owner: str, thief: str) -> None:
     staged.rename(directory / f"{thief}-claim-uid.json")
 
 
-def test_a_second_pod_on_the_claim_is_refused_with_the_holders_name(
+def test_second_pod_on_the_claim_is_refused_with_the_owner(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
 ) -> None:
     pod, _ = start_pod(cri, "first", nics[:1])
@@ -373,7 +373,7 @@ def test_a_second_pod_on_the_claim_is_refused_with_the_holders_name(
 
 
 @pytest.mark.every_runtime
-def test_a_host_network_pod_with_a_claim_is_refused(
+def test_host_network_pod_with_a_claim_is_refused(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     allocate("hostly", nics[:1], "hostly-uid")
@@ -386,7 +386,7 @@ def test_a_host_network_pod_with_a_claim_is_refused(
 
 
 @pytest.mark.every_runtime
-def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
+def test_runtime_restart_keeps_the_nics_of_running_pods(
     runtime: Runtime,
     cri: Cri,
     plugin: Plugin,

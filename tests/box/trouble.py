@@ -54,32 +54,32 @@ def sure_of_addresses(nics: tuple[Nic, ...]) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What `dranet-nri status` says.
+class StatusReport:
+    """Report of `dranet-nri status`.
 
     Attributes:
         states: of the claims' devices, by claim name.
-        reasons: why a claim is not as it should be, by claim name.
-        broken: what is wrong with a record that is in the way, by claim UID.
-        moved_aside: what is said of one that was moved aside, by claim UID.
+        reasons: of unhealthy claims, by claim name.
+        broken: of corrupt records in place, by claim UID.
+        quarantined: of quarantined records, by claim UID.
         code: the exit status.
     """
 
     states: dict[str, str]
     reasons: dict[str, str]
     broken: dict[str, str]
-    moved_aside: dict[str, str]
+    quarantined: dict[str, str]
     code: int
 
 
-def told() -> Told:
-    """Ask `dranet-nri status`."""
+def reported() -> StatusReport:
+    """Return the report of `dranet-nri status`."""
     done = subprocess.run(
         ("dranet-nri", "status", "--output", "json"), capture_output=True, text=True, check=False
     )
     document = json.loads(done.stdout)
     rows = [(row["claim"].partition("/")[2], row) for row in document["devices"]]
-    return Told(
+    return StatusReport(
         {name: row["state"] for name, row in rows},
         {name: row["reason"] for name, row in rows},
         document["broken"],

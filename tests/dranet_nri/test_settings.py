@@ -1,4 +1,4 @@
-"""Which RDMA device files containers get: the operator's flag."""
+"""Flags of the daemon."""
 
 import argparse
 from pathlib import Path
@@ -34,12 +34,14 @@ def parsed(*flags: str) -> Settings:
         pytest.param(("--rdma-char-devices", ""), (), id="none"),
     ],
 )
-def test_the_kinds_of_device_files(flags: tuple[str, ...], kinds: tuple[CharKind, ...]) -> None:
+def test_rdma_char_devices_flag_selects_the_kinds(
+    flags: tuple[str, ...], kinds: tuple[CharKind, ...]
+) -> None:
     assert parsed(*flags).rdma_char_devices == kinds
 
 
 @pytest.mark.parametrize("value", ["uverbs,ucm", "uverbs,", "UVERBS"])
-def test_an_unknown_kind_is_refused_with_those_there_are(value: str) -> None:
+def test_unknown_kind_is_refused_with_the_known_kinds(value: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         parsed("--rdma-char-devices", value)
 
@@ -48,21 +50,21 @@ def test_an_unknown_kind_is_refused_with_those_there_are(value: str) -> None:
     )
 
 
-def test_the_help_tells_dranets_behaviour_and_the_default() -> None:
+def test_help_text_describes_the_behaviour_of_dranet_and_the_default() -> None:
     parser = argparse.ArgumentParser()
     add_run_flags(parser)
 
     text = " ".join(parser.format_help().split())
 
-    assert "all four are dranet's behaviour (default: uverbs,rdma_cm)" in text
+    assert "dranet gives all four (default: uverbs,rdma_cm)" in text
 
 
-def test_the_sysctls_may_be_mounted_elsewhere() -> None:
+def test_proc_directory_is_configurable() -> None:
     assert parsed("--proc", "/host/proc").proc == Path("/host/proc")
     assert parsed().proc == Path("/proc")
 
 
-def test_the_addresses_of_the_node_are_those_of_the_environment(
+def test_node_addresses_are_read_from_the_environment_or_the_flag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert parsed().node_addresses == ()
@@ -73,12 +75,12 @@ def test_the_addresses_of_the_node_are_those_of_the_environment(
     assert parsed("--node-addresses", " 192.0.2.7 ,").node_addresses == ("192.0.2.7",)
 
 
-def test_what_is_no_address_of_a_node_is_refused() -> None:
+def test_invalid_node_address_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="--node-addresses 'eth0'"):
         parsed("--node-addresses", "eth0")
 
 
-def test_uplinks_and_what_is_included_are_patterns() -> None:
+def test_uplink_and_include_flags_are_patterns() -> None:
     assert (parsed().uplinks, parsed().include) == ((), ())
 
     found = parsed("--uplink-interfaces", "eth0, bond*,", "--include", "wg0", "--include", "gre?")
@@ -86,7 +88,7 @@ def test_uplinks_and_what_is_included_are_patterns() -> None:
     assert (found.uplinks, found.include) == (("eth0", "bond*"), ("wg0", "gre?"))
 
 
-def test_the_handlers_of_guests_are_patterns_and_may_be_none() -> None:
+def test_vm_runtime_handlers_are_patterns_and_may_be_empty() -> None:
     assert parsed("--vm-runtimes", "sealed, vm-*").vm_handlers == ("sealed", "vm-*")
     assert parsed("--vm-runtimes", "").vm_handlers == ()
     assert "*kata*" in parsed().vm_handlers

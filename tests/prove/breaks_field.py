@@ -33,25 +33,23 @@ FIELD: Final = (
         "partial(_put_back if beside else _put, netlink, what)",
         "partial(_put, netlink, what)",
         "tests/system/kernel/test_far_gateways.py"
-        "::test_a_route_comes_back_whose_gateway_lost_its_network",
+        "::test_route_with_an_unreachable_gateway_is_restored",
     ),
     Break(
         "the NIC of a split default route is published",
         "dranet_nri/model/network.py",
         "        if route.partial or route.metric == best[route.family]\n",
         "        if not route.partial and route.metric == best[route.family]\n",
-        "tests/dranet_nri/inventory/test_uplinks.py"
-        "::test_partial_default_routes_are_of_uplinks_beside_the_whole_one",
+        "tests/dranet_nri/inventory/test_uplinks.py::test_partial_default_routes_add_uplinks",
     ),
     Break(
         "hardware is identified by its settable address before its permanent one",
         "dranet_nri/kernel/find_link.py",
-        "        lambda _, link: known.has_perm_mac(link),\n"
-        "        lambda _, link: known.has_mac(link),\n",
-        "        lambda _, link: known.has_mac(link),\n"
-        "        lambda _, link: known.has_perm_mac(link),\n",
-        "tests/system/kernel/test_locate.py"
-        "::test_of_several_ports_it_is_the_one_that_the_record_was_made_for",
+        "        lambda _, link: identity.has_perm_mac(link),\n"
+        "        lambda _, link: identity.has_mac(link),\n",
+        "        lambda _, link: identity.has_mac(link),\n"
+        "        lambda _, link: identity.has_perm_mac(link),\n",
+        "tests/system/kernel/test_locate.py::test_recorded_port_is_found_among_several",
     ),
     Break(
         "an IPv6 route of a claim keeps its host bits",
@@ -61,92 +59,91 @@ FIELD: Final = (
         "    if address.version == 6:\n"
         "        network.network_address = address\n"
         "    return network",
-        "tests/dranet_nri/config/test_network.py::test_every_supported_field_is_read_into_its_canonical_form",
+        "tests/dranet_nri/config/test_network.py::test_every_supported_field_is_parsed_into_its_canonical_form",
     ),
     Break(
         "the deadline of a hook counts from its submission, not its arrival",
         "dranet_nri/nri/stub/dispatcher.py",
         "deadline_of(event.call, arrival)",
         "deadline_of(event.call, self._clock())",
-        "tests/dranet_nri/nri/test_connection_link.py"
-        "::test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later",
+        "tests/dranet_nri/nri/stub/test_connection_link.py::test_hook_deadline_counts_from_arrival",
     ),
     Break(
         "a device without a net device is not checked at attach",
         _GUARD,
         "        if reason:",
         "        if reason and index is not None:",
-        "tests/dranet_nri/attach/checks/test_guard.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/checks/test_guard.py::test_compromised_shim_cannot_attach_an_unpublished_device",
     ),
     Break(
         "a NIC below a tunnel of the node is published",
         _HAZARDS,
         "        or carried.get(device.link.index)\n",
         "",
-        "tests/dranet_nri/inventory/test_build.py::test_the_nic_below_a_tunnel_of_the_node_is_excluded",
+        "tests/dranet_nri/inventory/test_build.py::test_nic_below_a_tunnel_of_the_node_is_excluded",
     ),
     Break(
         "--include does not match the PCI function of a NIC",
         _HAZARDS,
         "device.link.name, device.pci, device.link.parent",
         "device.link.name, device.link.parent",
-        f"{_TEST_GUESSES}::test_a_nic_is_included_by_its_function_or_its_parent",
+        f"{_TEST_GUESSES}::test_include_matches_a_nic_by_its_function_or_its_parent",
     ),
     Break(
         "a link that cannot leave its namespace is attached",
         _HOST,
-        "pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
+        "pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
         "pinned=False",
-        f"{_TEST_HOST}::test_a_link_that_cannot_leave_its_namespace_is_pinned",
+        f"{_TEST_HOST}::test_link_with_an_immutable_namespace_is_pinned",
     ),
     Break(
         "a port of an embedded switch is attached",
         _HOST,
-        "port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME))",
+        "port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME))",
         'port_name=""',
-        f"{_TEST_HOST}::test_the_port_of_a_switch_is_named",
+        f"{_TEST_HOST}::test_port_name_of_a_switch_port_is_read",
     ),
     Break(
         "a kernel that reports no parents makes every device unknown at attach",
         _HOST,
         "parents = {} if has_parents else sysfs_parents(sys_root, links)",
         "parents: Parents = {}",
-        f"{_TEST_HOST}::test_where_the_kernel_tells_no_parent_sysfs_does",
+        f"{_TEST_HOST}::test_parent_is_read_from_sysfs_if_the_kernel_does_not_report_it",
     ),
     Break(
         "a failure to list TCX programs is taken for none",
         _PRIVILEGED,
         "if error.code != EPERM:",
         "if False:",
-        f"{_TEST_PRIVILEGED}::test_another_failure_is_not_taken_for_no_programs",
+        f"{_TEST_PRIVILEGED}::test_other_error_on_programs_is_raised",
     ),
     Break(
         "a plugin without a capability reports no TCX programs",
         _PRIVILEGED,
         "return PrivilegedFacts(bpf.tcx_names(), _above())",
         "return read_allowed_facts()",
-        f"{_TEST_PRIVILEGED}::test_the_plugin_takes_no_refusal_for_no_programs",
+        f"{_TEST_PRIVILEGED}::test_plugin_raises_eperm_on_programs",
     ),
     Break(
         "two devices of a pod get one route with one metric",
         "dranet_nri/plan/routes/conflicts.py",
         "        places.given.add(place)\n",
         "",
-        f"{_TEST_BESIDE}::test_a_later_device_gets_the_next_metric",
+        f"{_TEST_BESIDE}::test_later_device_gets_the_next_metric",
     ),
     Break(
         "the connected route of an address has no metric of the address",
         "dranet_nri/plan/routes/comparison.py",
         "address.metric or (IP6",
         "(IP6",
-        f"{_TEST_BESIDE}::test_the_route_of_an_address_has_the_metric_of_the_address",
+        f"{_TEST_BESIDE}::test_implied_route_has_the_metric_of_its_address",
     ),
     Break(
         "a deprecated address of the host becomes permanent in the pod",
         "dranet_nri/plan/inherit.py",
         'return "it is deprecated" if address.preferred_s == 0 else ""',
         'return ""',
-        "tests/dranet_nri/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+        "tests/dranet_nri/plan/test_network.py::test_temporary_addresses_are_omitted_with_a_warning",
     ),
     Break(
         "the devices of a claim return in the order of their attach",
@@ -154,15 +151,14 @@ FIELD: Final = (
         "for device in devices[::-1]]",
         "for device in devices][::-1]",
         "tests/dranet_nri/attach/execution/test_executor_detach.py"
-        "::test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach",
+        "::test_devices_of_a_claim_are_detached_in_reverse_order_of_attach",
     ),
     Break(
         "of a link with many altnames a part is read",
         "dranet_nri/linux/netlink/socket.py",
         "    return sock.recv(max(length, BUFFER_LEN))\n",
         "    return sock.recv(min(length, BUFFER_LEN))\n",
-        "tests/system/kernel/test_large_links.py"
-        "::test_a_link_with_all_the_names_that_linux_lets_it_have_is_read",
+        "tests/system/kernel/test_large_links.py::test_link_with_the_maximum_of_altnames_is_read",
     ),
     Break(
         "the CDI id of a prepared claim changes with the boot",
@@ -197,11 +193,11 @@ FIELD: Final = (
     Break(
         "a virtual NIC that a daemon renames as it returns is reported as gone",
         "dranet_nri/kernel/observe.py",
-        '                or seen.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
+        '                or dumped.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
         "  # a daemon may rename it\n",
         "",
         "tests/system/kernel/test_grabbed.py"
-        "::test_c20_a_nic_that_a_daemon_acts_on_at_once_is_restored",
+        "::test_c20_nic_changed_by_a_daemon_at_its_return_is_restored",
     ),
     *REPORTED,
 )

@@ -42,10 +42,10 @@ CASES: Final = (
         "02 rails with routes of one destination and metric",
         "every route is back, and every NIC is free at once",
         (
-            f"{_KERNEL}/test_equal_routes.py::test_the_nics_of_one_claim_get_their_routes_back",
-            f"{_KERNEL}/test_equal_routes.py::test_the_nics_of_two_pods_get_their_routes_back",
+            f"{_KERNEL}/test_equal_routes.py::test_routes_of_the_nics_of_one_claim_are_restored",
+            f"{_KERNEL}/test_equal_routes.py::test_routes_of_the_nics_of_two_pods_are_restored",
             f"{_KERNEL}/test_equal_routes.py"
-            "::test_a_route_that_equals_the_uplinks_comes_back_behind_it",
+            "::test_route_equal_to_that_of_the_uplink_is_restored_behind_it",
         ),
     ),
     Case(
@@ -53,8 +53,8 @@ CASES: Final = (
         "inherited IPv6 is left out with a warning, claimed IPv6 is switched on",
         (
             f"{_KERNEL}/test_inherited.py"
-            "::test_without_ipv6_in_the_pod_that_of_the_host_is_left_out_and_told",
-            f"{_KERNEL}/test_inherited.py::test_claimed_ipv6_is_switched_on_for_the_link_alone",
+            "::test_ipv6_of_the_host_is_omitted_with_a_warning_in_a_pod_without_ipv6",
+            f"{_KERNEL}/test_inherited.py::test_claimed_ipv6_is_enabled_on_the_link_only",
         ),
     ),
     Case(
@@ -62,8 +62,8 @@ CASES: Final = (
         "it gets the next metric, with a warning; routes[].metric is kept",
         (
             f"{_KERNEL}/test_taken_routes.py"
-            "::test_claimed_default_routes_stand_by_and_the_cnis_is_used",
-            f"{_KERNEL}/test_taken_routes.py::test_the_metric_of_a_claim_is_kept",
+            "::test_claimed_default_route_has_a_higher_metric_than_that_of_the_cni",
+            f"{_KERNEL}/test_taken_routes.py::test_claimed_metric_is_kept",
         ),
     ),
     Case(
@@ -71,8 +71,8 @@ CASES: Final = (
         "it is withheld; --include offers it",
         (
             f"{_PLUGIN}/inventory/test_guesses.py"
-            "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
-            f"{_KERNEL}/test_policy.py::test_a_rule_is_told_with_the_links_of_its_table",
+            "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
+            f"{_KERNEL}/test_policy.py::test_policy_rule_is_read_with_the_links_of_its_table",
         ),
     ),
     Case(
@@ -80,18 +80,18 @@ CASES: Final = (
         "rails are offered, or the reason names --uplink-interfaces",
         (
             f"{_PLUGIN}/inventory/test_uplinks.py"
-            "::test_a_route_that_a_router_advertised_counts_where_nothing_else_tells",
+            "::test_advertised_default_route_counts_only_without_other_evidence",
             f"{_PLUGIN}/inventory/test_uplinks.py"
-            "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
+            "::test_advertised_default_route_is_ignored_beside_the_node_address",
             f"{_PLUGIN}/inventory/test_uplinks.py"
-            "::test_an_advertised_uplink_says_how_to_name_others",
+            "::test_reason_of_an_advertised_uplink_names_the_flag",
         ),
     ),
     Case(
         "07 one name or address for a count",
         "validate, allocate and Prepare refuse it",
         (
-            f"{_PLUGIN}/config/test_clashes.py::test_what_one_device_can_have_is_for_one_device",
+            f"{_PLUGIN}/config/test_clashes.py::test_value_for_one_device_conflicts_on_several_devices",
             f"{_SHIM}/commands/test_allocate.py"
             "::test_interface_name_for_several_devices_is_refused_and_explained",
             f"{_SHIM}/commands/test_allocate.py"
@@ -128,7 +128,9 @@ CASES: Final = (
     Case(
         "14 a RoCE NIC without an address in the pod",
         "a warning: it has no routable GID",
-        (f"{_PLUGIN}/attach/test_rdma_files.py::test_roce_without_a_routed_gid_is_told",),
+        (
+            f"{_PLUGIN}/attach/test_rdma_files.py::test_roce_without_a_routable_gid_is_reported_as_a_warning",
+        ),
     ),
     Case(
         "15 --move-ib-interfaces=false",
@@ -148,25 +150,24 @@ CASES: Final = (
         "a warning in the pod; the route is whole on the host again",
         (
             f"{_KERNEL}/test_inherited.py"
-            "::test_a_multipath_route_over_several_nics_of_a_pod_is_told",
+            "::test_multipath_route_over_several_nics_of_a_pod_is_reported",
             f"{_KERNEL}/test_equal_routes.py"
-            "::test_a_multipath_route_over_two_nics_of_a_claim_is_whole_again",
+            "::test_multipath_route_over_two_nics_of_a_claim_is_restored",
             f"{_KERNEL}/test_equal_routes.py"
-            "::test_an_ipv6_multipath_route_gets_its_leg_back_while_another_one_is_away",
+            "::test_ipv6_multipath_route_gets_its_nexthop_back_while_another_is_missing",
         ),
     ),
     Case(
         "19 no PCI ID database",
         "doctor warns, and says what to install",
-        (f"{_PLUGIN}/commands/test_doctor.py::test_names_that_no_database_tells_are_warned_of",),
+        (f"{_PLUGIN}/commands/test_doctor.py::test_missing_pci_id_database_is_reported",),
     ),
     Case(
         "20 interface.acceptRA",
         "0 to 2 are taken and set in the pod",
         (
             f"{_PLUGIN}/config/test_network.py",
-            f"{_KERNEL}/test_inherited.py"
-            "::test_router_advertisements_are_accepted_as_the_claim_says",
+            f"{_KERNEL}/test_inherited.py::test_accept_ra_is_set_as_claimed",
         ),
     ),
     Case(
@@ -174,39 +175,39 @@ CASES: Final = (
         "the NIC is withheld with the reason",
         (
             f"{_PLUGIN}/inventory/test_exclusions.py"
-            "::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+            "::test_nic_whose_move_would_disconnect_other_links_is_excluded",
             f"{_PLUGIN}/inventory/test_exclusions.py"
-            "::test_what_carries_a_link_of_another_namespace_says_so",
-            f"{_KERNEL}/test_elsewhere.py::test_links_that_were_made_in_pods_are_told",
+            "::test_nic_below_a_link_of_another_namespace_is_excluded",
+            f"{_KERNEL}/test_elsewhere.py::test_upper_links_created_in_pods_are_reported",
         ),
     ),
     Case(
         "c03 addresses, routes and rules of every kind",
         "they arrive as what they are, and come home whole",
         (
-            f"{_KERNEL}/test_inherited.py::test_addresses_arrive_as_what_they_are",
-            f"{_KERNEL}/test_home.py::test_routes_come_home_with_all_that_they_had",
+            f"{_KERNEL}/test_inherited.py::test_inherited_addresses_keep_their_flags_and_peers",
+            f"{_KERNEL}/test_home.py::test_routes_are_restored_with_all_attributes",
         ),
     ),
     Case(
         "c05 subnet addresses of IPv6",
         "no route is there twice; every connected route comes home",
-        (f"{_KERNEL}/test_home.py::test_every_address_comes_home_with_its_connected_route",),
+        (f"{_KERNEL}/test_home.py::test_every_address_is_restored_with_its_connected_route",),
     ),
     Case(
         "c07 a NIC in a namespace that a process keeps",
         "the reason says how to find the namespace",
         (
             f"{_PLUGIN}/attach/execution/test_executor_detach.py"
-            "::test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look",
+            "::test_c07_lost_virtual_device_is_reported_with_the_command_that_finds_it",
         ),
     ),
     Case(
         "c09 dumps of a namespace that changes",
         "a dump is repeated after growing pauses, within a bound of time",
         (
-            f"{_KERNEL}/test_rtnetlink.py::test_a_dump_is_repeated_after_pauses_that_grow",
-            f"{_KERNEL}/test_rtnetlink.py::test_a_dump_that_is_interrupted_for_ever_is_an_error",
+            f"{_KERNEL}/test_rtnetlink.py::test_interrupted_dump_is_repeated_with_growing_delays",
+            f"{_KERNEL}/test_rtnetlink.py::test_permanently_interrupted_dump_is_an_error",
         ),
     ),
     Case(
@@ -214,8 +215,8 @@ CASES: Final = (
         "inherited IPv6 is left out with a warning, claimed IPv6 is refused",
         (
             f"{_PLUGIN}/plan/test_network_mtu.py"
-            "::test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told",
-            f"{_PLUGIN}/plan/test_network_mtu.py::test_ipv6_that_a_small_mtu_takes_away_is_refused",
+            "::test_inherited_ipv6_address_below_the_minimum_mtu_is_omitted_with_a_warning",
+            f"{_PLUGIN}/plan/test_network_mtu.py::test_ipv6_configuration_below_the_minimum_mtu_is_refused",
         ),
     ),
     Case(
@@ -228,25 +229,22 @@ CASES: Final = (
         "it comes home",
         (
             f"{_KERNEL}/test_home.py"
-            "::test_a_link_local_address_comes_home_where_the_kernel_makes_none",
+            "::test_link_local_address_is_restored_if_the_kernel_generates_none",
         ),
     ),
     Case(
         "c18 496 alternative names",
         "the NIC comes home, and no other link is hidden",
         (
-            f"{_KERNEL}/test_large_links.py::test_a_device_comes_home_whatever_names_its_pod_gave",
+            f"{_KERNEL}/test_large_links.py::test_device_is_restored_with_any_altnames_from_its_pod",
             f"{_KERNEL}/test_large_links.py"
-            "::test_an_inventory_of_a_node_with_such_a_link_is_that_of_any_other",
+            "::test_inventory_is_unchanged_by_a_link_with_many_altnames",
         ),
     ),
     Case(
         "c19 an RLIMIT_MEMLOCK of the runtime's own",
         "a warning",
-        (
-            f"{_PLUGIN}/hooks/test_conformance.py"
-            "::test_a_little_memlock_of_the_runtimes_own_is_told",
-        ),
+        (f"{_PLUGIN}/hooks/test_conformance.py::test_low_memlock_limit_of_the_runtime_is_logged",),
     ),
     Case(
         "c20 a daemon that acts on the NIC at once",
@@ -256,27 +254,27 @@ CASES: Final = (
     Case(
         "c24 links that are no wires",
         "they go in and come home as they were",
-        (f"{_KERNEL}/test_home.py::test_c24_a_link_that_is_no_wire_goes_in_and_is_restored",),
+        (f"{_KERNEL}/test_home.py::test_c24_link_that_is_not_ethernet_is_attached_and_restored",),
     ),
     Case(
         "c26 one hardware address for two pods",
         "both have it, and come home with their own",
         (
             f"{_KERNEL}/test_names_in_pod.py"
-            "::test_c26_nics_of_two_pods_with_one_hardware_address_come_home_with_their_own",
+            "::test_c26_nics_with_one_claimed_address_are_restored_with_their_own",
         ),
     ),
     Case(
         "c38 a pod of a VM runtime",
         "it is refused with the remedy",
-        (f"{_PLUGIN}/hooks/test_conformance.py::test_a_pod_with_a_kernel_of_its_own_is_refused",),
+        (f"{_PLUGIN}/hooks/test_conformance.py::test_pod_with_a_vm_runtime_handler_is_refused",),
     ),
     Case(
         "c51 sysctls of the NIC",
         "all come home but those that are listed",
         (
-            f"{_KERNEL}/test_home.py::test_sysctls_that_a_move_resets_come_home",
-            f"{_KERNEL}/test_home.py::test_every_file_of_a_link_is_restored_or_listed",
+            f"{_KERNEL}/test_home.py::test_sysctls_reset_by_a_move_are_restored",
+            f"{_KERNEL}/test_home.py::test_every_sysctl_file_of_a_link_is_restored_or_listed",
         ),
     ),
     Case(
@@ -284,8 +282,8 @@ CASES: Final = (
         "it attaches and comes home",
         (
             f"{_KERNEL}/test_taken_routes.py"
-            "::test_the_documented_claim_of_dranet_attaches_and_comes_home",
-            f"{_KERNEL}/test_taken_routes.py::test_a_route_to_the_network_of_its_own_address",
+            "::test_documented_claim_of_dranet_is_attached_and_restored",
+            f"{_KERNEL}/test_taken_routes.py::test_route_to_the_network_of_its_own_address_gets_the_next_metric",
         ),
     ),
     Case(
@@ -293,13 +291,13 @@ CASES: Final = (
         "each is a device of its own, or is withheld with the reason",
         (
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_representors_and_subfunctions_do_not_take_the_functions_name",
+            "::test_representors_and_subfunctions_do_not_get_the_name_of_the_function",
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_representors_that_an_old_kernel_numbers_are_left_out",
+            "::test_representors_numbered_by_an_old_kernel_are_excluded",
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_two_ports_of_a_function_are_two_devices_whichever_is_at_home",
+            "::test_two_ports_of_a_function_keep_their_names_while_one_is_in_a_pod",
             f"{_PLUGIN}/inventory/test_build.py"
-            "::test_functions_for_userspace_or_without_driver_are_excluded",
+            "::test_functions_for_userspace_or_without_a_driver_are_excluded",
         ),
     ),
     Case(
@@ -307,14 +305,14 @@ CASES: Final = (
         "the container does not start, with the reason",
         (
             f"{_PLUGIN}/attach/test_rdma_files.py"
-            "::test_a_device_that_no_container_could_use_is_refused",
+            "::test_rdma_device_without_a_uverbs_file_is_refused",
         ),
     ),
     Case(
         "r2 two ports of one RDMA device",
         "each claim keeps its port",
         (
-            f"{_PLUGIN}/attach/execution/test_executor_ports.py::test_two_claims_of_one_pod_each_keep_their_port",
+            f"{_PLUGIN}/attach/execution/test_executor_ports.py::test_two_claims_of_one_pod_are_verified_by_their_own_port",
         ),
     ),
 )

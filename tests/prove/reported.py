@@ -12,35 +12,35 @@ REPORTED: Final = (
         "dranet_nri/attach/checks/guard.py",
         "        if reason:\n",
         "        if False:\n",
-        "tests/dranet_nri/attach/checks/test_guard.py::test_a_compromised_shim_can_take_no_unpublished_device",
+        "tests/dranet_nri/attach/checks/test_guard.py::test_compromised_shim_cannot_attach_an_unpublished_device",
     ),
     Break(
         "a route with another leg is taken for the host's",
         "dranet_nri/plan/routes/comparison.py",
         "frozenset((leg.gateway, leg.device, leg.weight) for leg in legs),",
         "frozenset((leg.device, leg.weight) for leg in legs),",
-        "tests/dranet_nri/plan/routes/test_comparison.py::test_another_route_does_not_stand_for_one",
+        "tests/dranet_nri/plan/routes/test_comparison.py::test_similar_route_does_not_count_as_the_wanted_one",
     ),
     Break(
         "an IPv6 route is restored with the legs of other devices",
         "dranet_nri/plan/routes/comparison.py",
         "            if not leg.device:\n",
         "            if True:\n",
-        "tests/dranet_nri/plan/routes/test_comparison.py::test_of_an_ipv6_route_a_device_gives_its_own_legs_back",
+        "tests/dranet_nri/plan/routes/test_comparison.py::test_device_restores_its_own_nexthops_of_an_ipv6_route",
     ),
     Break(
         "a claimed route wants the place that a route of the cluster network has",
         "dranet_nri/plan/routes/conflicts.py",
         "        place = places.next_free(slot, device)\n",
         "        place = slot\n",
-        f"{_TEST_BESIDE}::test_a_claimed_route_stands_by_where_the_pod_has_one",
+        f"{_TEST_BESIDE}::test_claimed_route_gets_a_higher_metric_than_that_of_the_pod",
     ),
     Break(
         "the connected route of a claimed address is added a second time",
         "dranet_nri/plan/routes/conflicts.py",
         "if _is_plain(route) and (slot, route.source) in with_addresses:",
         "if False:",
-        f"{_TEST_BESIDE}::test_the_route_of_its_own_address_is_there_with_that",
+        f"{_TEST_BESIDE}::test_route_implied_by_an_own_address_is_omitted",
     ),
     Break(
         "a pod starts without an address or a route that its claim asks for",
@@ -49,14 +49,14 @@ REPORTED: Final = (
         "            return what in inherited and error.code in LASTING\n",
         "        case AddAddress(address=what) | AddRoute(route=what):\n"
         "            return error.code in LASTING\n",
-        "tests/dranet_nri/plan/test_lacking.py::test_what_is_claimed_or_may_pass_fails_the_attach",
+        "tests/dranet_nri/plan/test_lacking.py::test_claimed_configuration_or_a_transient_error_fails_the_attach",
     ),
     Break(
         "an address that the host has for a while becomes permanent in the pod",
         "dranet_nri/plan/inherit.py",
         "        why = _passing(address)\n",
         '        why = ""\n',
-        "tests/dranet_nri/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+        "tests/dranet_nri/plan/test_network.py::test_temporary_addresses_are_omitted_with_a_warning",
     ),
     Break(
         "a client of the public port reads why a page failed",
@@ -70,7 +70,7 @@ REPORTED: Final = (
         _SAFETY,
         "        if elsewhere.get(lower):\n",
         "        if False:\n",
-        "tests/dranet_nri/inventory/test_exclusions.py::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+        "tests/dranet_nri/inventory/test_exclusions.py::test_nic_whose_move_would_disconnect_other_links_is_excluded",
     ),
     Break(
         "a NIC is published that policy routing uses for others' packets",
@@ -78,7 +78,7 @@ REPORTED: Final = (
         "if link.index in rule.links and",
         "if False and",
         "tests/dranet_nri/inventory/test_guesses.py"
-        "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
+        "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
     ),
     Break(
         "router advertisements make uplinks of rails beside the node's own link",
@@ -86,6 +86,6 @@ REPORTED: Final = (
         "frozenset() if firm or reached else",
         "frozenset() if firm else",
         "tests/dranet_nri/inventory/test_uplinks.py"
-        "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
+        "::test_advertised_default_route_is_ignored_beside_the_node_address",
     ),
 )

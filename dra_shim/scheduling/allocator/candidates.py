@@ -226,10 +226,12 @@ def _check(
 
 
 def _saw(offer: SliceDevice, expression: str) -> tuple[tuple[str, str], ...]:
-    return tuple((name or table, _seen(offer, table, name)) for table, name in names_in(expression))
+    return tuple(
+        (name or table, _shown_value(offer, table, name)) for table, name in names_in(expression)
+    )
 
 
-def _seen(offer: SliceDevice, table: str, name: str) -> str:
+def _shown_value(offer: SliceDevice, table: str, name: str) -> str:
     match table:
         case "driver":
             return show(offer.driver)

@@ -29,10 +29,10 @@ def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> Cap
     for capacity in offer.capacity:
         amount = _consumed(capacity, by_name.get(capacity.name))
         if amount is None or amount > capacity.value:
-            wanted = by_name.get(capacity.name, capacity.value)
+            needed = by_name.get(capacity.name, capacity.value)
             most = _most(capacity)
             return CapacityShare(
-                refusal=f"the request asks for {show_amount(wanted)} of capacity {capacity.name}, "
+                refusal=f"the request asks for {show_amount(needed)} of capacity {capacity.name}, "
                 f"the device gives at most {show_amount(most)} to one request"
             )
         amounts.append((capacity.name, amount))
@@ -41,11 +41,11 @@ def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> Cap
 
 def _lack(offer: SliceDevice, name: str) -> str:
     """Return the error for a missing capacity, "" if the device has it. Names are qualified."""
-    known = {amount.name for amount in offer.capacity}
-    if name in known:
+    names = {amount.name for amount in offer.capacity}
+    if name in names:
         return ""
     full = f"{offer.driver}/{name}"
-    remedy = f"; write {full}" if full in known else ""
+    remedy = f"; write {full}" if full in names else ""
     return f"the request asks for capacity {name}, which the device lacks{remedy}"
 
 

@@ -84,9 +84,9 @@ def _missing(candidate: Candidate, part: RequestAlternative) -> list[str]:
 
 def _device_lines(part: RequestAlternative, supply: CandidatePools) -> Iterator[str]:
     title = _title(part)
-    books = Usage(supply)
+    usage = Usage(supply)
     for candidate in part.candidates:
-        yield f"{title}: device {candidate.offer.name}: {_state(candidate, part, books)}"
+        yield f"{title}: device {candidate.offer.name}: {_state(candidate, part, usage)}"
     for name, why in supply.excluded:
         yield f"{title}: device {name}: not published: {why}"
 
@@ -132,7 +132,7 @@ def _of_shortage(part: RequestAlternative) -> str:
     return ""
 
 
-def _state(candidate: Candidate, part: RequestAlternative, books: Usage) -> str:
+def _state(candidate: Candidate, part: RequestAlternative, usage: Usage) -> str:
     if candidate.failure is not None and not candidate.holder:
         return candidate.failure.reason
     if candidate.why_not:
@@ -140,7 +140,7 @@ def _state(candidate: Candidate, part: RequestAlternative, books: Usage) -> str:
     missing = _missing(candidate, part)
     if missing:
         return f"{missing[0]}: the device has no such attribute"
-    exhausted = books.exhausted(candidate)
+    exhausted = usage.exhausted(candidate)
     if exhausted:
         return exhausted
     values = [

@@ -30,8 +30,8 @@ def _reasons(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> Iterator[st
 def _unknown_classes(request: ClaimRequest, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     for part in request.alternatives:
         if part.device_class not in classes:
-            known = ", ".join(sorted(classes)) or "none"
+            found = ", ".join(sorted(classes)) or "none"
             yield (
                 f"request {part.name}: class {part.device_class!r} is not among the given files "
-                f"(found: {known}); add the file that holds it"
+                f"(found: {found}); add the file that holds it"
             )

@@ -121,11 +121,11 @@ def _all_placed(slots: Slots) -> bool:
     """Return whether each slot can have its own token (augmenting paths)."""
     held: dict[Hashable, int] = {}
 
-    def place(slot: int, seen: set[Hashable]) -> bool:
+    def place(slot: int, visited: set[Hashable]) -> bool:
         for token in slots[slot]:
-            if token not in seen:
-                seen.add(token)
-                if token not in held or place(held[token], seen):
+            if token not in visited:
+                visited.add(token)
+                if token not in held or place(held[token], visited):
                     held[token] = slot
                     return True
         return False

@@ -129,11 +129,11 @@ def _problem(slices: Sequence[ResourceSlice], counters: Sequence[CounterValue]) 
     repeated = [name for name, number in names.items() if number > 1]
     if repeated:
         return f"{title} is invalid: device {repeated[0]} is listed twice; correct its driver"
-    known = {(counter.set, counter.name) for counter in counters}
+    defined = {(counter.set, counter.name) for counter in counters}
     for entry in slices:
         for offer in entry.offers:
             for used in offer.counters:
-                if (used.set, used.name) not in known:
+                if (used.set, used.name) not in defined:
                     return (
                         f"{title} is invalid: device {offer.name} consumes counter "
                         f"{used.set}/{used.name}, which no slice of it has; correct its driver"

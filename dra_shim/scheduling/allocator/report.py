@@ -110,7 +110,7 @@ def _device(
 def _availability(
     part: RequestAlternative, candidate: Candidate, search: Search, *, picked: bool
 ) -> Iterator[Check]:
-    taken = "" if picked else search.books.taken(part, candidate)
+    taken = "" if picked else search.usage.taken(part, candidate)
     why = candidate.holder or taken
     free = "in use does not matter" if part.request.admin_access else "free"
     yield Check("availability", _outcome(why), why or free)
@@ -134,7 +134,7 @@ def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[
             for counter in offer.counters
         ),
     ]
-    why = "" if picked else search.books.exhausted(candidate)
+    why = "" if picked else search.usage.exhausted(candidate)
     yield Check("capacity and counters", _outcome(why), why or f"needs {', '.join(needs)}")
 
 
@@ -149,7 +149,7 @@ def _constraint(
     what = f"{constraint.kind} {constraint.attribute}"
     value = candidate.offer.attribute(constraint.attribute)
     shown = "missing" if value is None else show_attribute(value)
-    why = "" if picked else search.books.conflict(part, candidate.offer, constraint)
+    why = "" if picked else search.usage.conflict(part, candidate.offer, constraint)
     text = why.removeprefix(f"{what}: ") or f"is {shown}"
     return Check(what, _outcome(why), text, ((constraint.attribute, shown),))
 

@@ -21,7 +21,7 @@ class Search:
     """One search; call `run` once.
 
     Attributes:
-        books: current usage.
+        usage: current usage.
         chosen: devices of each request; empty before a solution.
     """
 
@@ -29,7 +29,7 @@ class Search:
         """Start without allocated devices."""
         self._wants = wants
         self._tries = 0
-        self.books = Usage(supply)
+        self.usage = Usage(supply)
         self.chosen: list[list[Pick]] = [[] for _ in wants]
 
     def run(self) -> bool:
@@ -69,14 +69,14 @@ class Search:
             if option.failure is not None:
                 raise option.failure
             self._count_try()
-            self.books.take(part, option)
+            self.usage.reserve(part, option)
             self.chosen[index].append((part, option))
             if self._can_finish(index, part, position + 1) and self._fill(
                 index, part, position + 1
             ):
                 return True
             self.chosen[index].pop()
-            self.books.give_back(part, option)
+            self.usage.release(part, option)
         return False
 
     def _given_to(self, claim: int) -> int:
@@ -89,8 +89,8 @@ class Search:
     def _is_open(self, part: RequestAlternative, option: Candidate) -> bool:
         """Return whether an option can be allocated now; one with a failed selector counts."""
         if option.failure is not None:
-            return not self.books.taken(part, option)
-        return not self.books.obstacle(part, option)
+            return not self.usage.taken(part, option)
+        return not self.usage.conflicts_with(part, option)
 
     def _can_finish(self, index: int, part: RequestAlternative, start: int) -> bool:
         """Look ahead: return whether each request alone still has enough options."""

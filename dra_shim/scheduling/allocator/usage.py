@@ -48,7 +48,7 @@ class Usage:
                 if offer.id in supply.in_use or offer.id in supply.shares:
                     self._draw(offer, -1)
 
-    def obstacle(self, part: RequestAlternative, candidate: Candidate) -> str:
+    def conflicts_with(self, part: RequestAlternative, candidate: Candidate) -> str:
         """Return why an alternative cannot get a device now, "" if it can."""
         found = self.taken(part, candidate) or self.exhausted(candidate)
         for constraint in part.constraints:
@@ -103,7 +103,7 @@ class Usage:
             )
         return ""
 
-    def take(self, part: RequestAlternative, candidate: Candidate) -> None:
+    def reserve(self, part: RequestAlternative, candidate: Candidate) -> None:
         """Reserve a device without an obstacle."""
         offer = candidate.offer
         if not self._draws_already(offer):
@@ -115,7 +115,7 @@ class Usage:
             assert values, "a device without the attribute has an obstacle"
             self._compared.setdefault((part.claim, constraint), []).append(values)
 
-    def give_back(self, part: RequestAlternative, candidate: Candidate) -> None:
+    def release(self, part: RequestAlternative, candidate: Candidate) -> None:
         """Release the device that was reserved last."""
         offer = candidate.offer
         self._takers[offer.id].pop()

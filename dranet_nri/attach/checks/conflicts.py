@@ -27,7 +27,7 @@ def check_not_owned(
     Raises:
         OwnedError: a device or claim has another owner.
     """
-    wanted = {
+    claimed_devices = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
     }
     uids = {allocation.claim.uid for allocation in claims}
@@ -35,7 +35,7 @@ def check_not_owned(
         if owner.claim.uid in uids and owner.pod.uid != pod.uid:
             raise OwnedError(_owned_text(f"claim {owner.claim}", owner, live))
         for device in owner.devices:
-            claim, claimed = wanted.get(device.device.name, (None, None))
+            claim, claimed = claimed_devices.get(device.device.name, (None, None))
             if claim is None or claimed is None or owner.claim.uid == claim.claim.uid:
                 continue
             if not device.home and not (claimed.share_id and device.share_id):
@@ -59,13 +59,13 @@ def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attach
         for device in record.devices
         if device.made_by and device.touched
     ]
-    wanted = [
+    children = [
         (claim.claim, device.identity, child)
         for claim in claims
         for device, child in _children(claim)
     ]
-    there += [(claim.uid, identity, "the same pod", child) for claim, identity, child in wanted]
-    for claim, identity, child in wanted:
+    there += [(claim.uid, identity, "the same pod", child) for claim, identity, child in children]
+    for claim, identity, child in children:
         for uid, owned, owner, other in there:
             is_other = owned[0] == identity[0] and (uid, owned) != (claim.uid, identity)
             reason = why_not_beside(child, other) if is_other and other else ""
@@ -125,7 +125,7 @@ def check_no_corrupt_owner(
         UnusableRecordError: the record is of one of the claims.
         OwnedError: the record's claim may have one of their devices.
     """
-    wanted = {
+    claimed_devices = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
     }
     own = {allocation.claim.uid: allocation for allocation in claims}
@@ -134,7 +134,7 @@ def check_no_corrupt_owner(
             claim = own[corrupt.claim_uid].claim
             raise UnusableRecordError(f"claim {claim}: its attachment record {corrupt.text}")
         for name, share_id in _named(corrupt, allocation(corrupt.claim_uid)):
-            for_claim, claimed = wanted.get(name, (None, None))
+            for_claim, claimed = claimed_devices.get(name, (None, None))
             if for_claim is None or claimed is None or (claimed.share_id and share_id):
                 continue
             raise OwnedError(

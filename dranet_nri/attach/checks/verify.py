@@ -46,14 +46,14 @@ def verify_attached(
     )
     devices: list[AttachedDevice] = []
     for device in attachment.devices:
-        now = _seen_again(session, device, configs.get(device.identity), options)
+        now = _observed_again(session, device, configs.get(device.identity), options)
         if now is None:
             return None
         devices.append(now)
     return replace(attachment, devices=tuple(devices))
 
 
-def _seen_again(
+def _observed_again(
     session: Session, device: AttachedDevice, config: NetworkConfig | None, options: RdmaOptions
 ) -> AttachedDevice | None:
     observed = observe(session, device, bare=True)

@@ -69,9 +69,9 @@ class Restorer:
     ) -> RestoreResult:
         """Return whether the device is verified on the host, or why not; see verify_restored."""
         observed = observe(session, device, bare=True)
-        wanted = self._at_home(device)
+        desired = self._at_home(device)
         return verify_restored(
-            device.device, wanted, observed, failed, alive=alive, patient=patient
+            device.device, desired, observed, failed, alive=alive, patient=patient
         )
 
     def _at_home(self, device: AttachedDevice) -> RestoreTarget:
@@ -85,10 +85,10 @@ class Restorer:
         """
         release_lease(session, device)
         failed: Refused = []
-        wanted = self._at_home(device)
+        desired = self._at_home(device)
         beginnings, cut = 0, True
         while cut:
-            ops = make_plan(wanted, observe(session, device, bare=True))
+            ops = make_plan(desired, observe(session, device, bare=True))
             cut = is_cut(device.snapshot, ops)
             beginnings += cut
             if beginnings > MAX_BEGINNINGS:

@@ -64,8 +64,8 @@ class Watchdog:
         except DranetError:
             raise
         except Exception as error:
-            for seen, record in zip(before, records, strict=True):
-                self._record_fault(seen, record, described(error))
+            for stored, record in zip(before, records, strict=True):
+                self._record_fault(stored, record, described(error))
             raise
 
     async def _watched(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
@@ -104,10 +104,10 @@ class Watchdog:
             self.log.error(
                 "hung in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
             )
-            seen = self.attachments.get(record.claim.uid)
-            before = seen if seen and seen.sandbox_id == record.sandbox_id else record
+            stored = self.attachments.get(record.claim.uid)
+            before = stored if stored and stored.sandbox_id == record.sandbox_id else record
             note = replace(before, failure=self._failure(message, before.failure))
-            if self._swap(seen, note):
+            if self._swap(stored, note):
                 notes.append((before, note))
         return notes
 
@@ -120,13 +120,13 @@ class Watchdog:
 
     def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
         """Record a failure, unless the work has recorded one after `before`."""
-        seen = self.attachments.get(blank.claim.uid)
-        record = seen if seen and seen.sandbox_id == blank.sandbox_id else blank
-        known = before.failure if before else None
-        if record.failure is None or record.failure == known:
+        stored = self.attachments.get(blank.claim.uid)
+        record = stored if stored and stored.sandbox_id == blank.sandbox_id else blank
+        recorded = before.failure if before else None
+        if record.failure is None or record.failure == recorded:
             count = record.failure.count + 1 if record.failure else 1
             failure = Failure(FAULT, message_of(message), self.clock.wall(), count)
-            self._swap(seen, replace(record, failure=failure))
+            self._swap(stored, replace(record, failure=failure))
 
     def note_verified(self, claim_uid: str) -> None:
         """Clear a recorded hang or fault of a claim that is verified."""
@@ -170,14 +170,14 @@ class Watchdog:
             message = f"{trouble}: {why}; {remedy}"
             first = failure.reason if failure else reason
             failure = replace(self._failure(message, failure), reason=first)
-        known = record.failure.message if record.failure else ""
-        if known != (failure.message if failure else ""):
+        recorded = record.failure.message if record.failure else ""
+        if recorded != (failure.message if failure else ""):
             self._swap(record, replace(record, failure=failure))
 
-    def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
-        """Write the record unless it changed since `seen`; return whether it was written."""
+    def _swap(self, stored: Attachment | None, record: Attachment) -> bool:
+        """Write the record unless it changed since `stored`; return whether it was written."""
         try:
-            return self.attachments.swap(seen, record)
+            return self.attachments.swap(stored, record)
         except (DranetError, OSError) as error:
             self.log.error("failure not recorded", claim=str(record.claim), reason=str(error))
             return False

@@ -185,8 +185,8 @@ def del_address(netlink: RtnetlinkSocket, what: str, index: int, cidr: str) -> N
             raise
 
 
-def _same(wanted: Address, present: Address) -> bool:
-    return (ip_interface(wanted.cidr), wanted.peer) == (ip_interface(present.cidr), present.peer)
+def _same(desired: Address, present: Address) -> bool:
+    return (ip_interface(desired.cidr), desired.peer) == (ip_interface(present.cidr), present.peer)
 
 
 def _request(index: int, address: Address) -> bytes:

@@ -377,14 +377,14 @@ def _parts_of(
 
     Each with the ifindex of one of its links, and its legs if it is a multipath route.
     """
-    wanted = {(hop.gateway, link) for hop, link in legs}
+    desired = {(hop.gateway, link) for hop, link in legs}
     names = {link: str(link) for _, link in legs}
     found: dict[frozenset[tuple[str, int]], tuple[int, Route, Sequence[Leg]]] = {}
     for via in names if ":" not in route.destination else ():
         for other in dump_routes(netlink, what, via, names)[0]:
             through = [(hop, int(hop.device or via)) for hop in legs_of(other)]
             present = frozenset((hop.gateway, link) for hop, link in through)
-            if present < wanted and _without_legs(other) == _without_legs(route):
+            if present < desired and _without_legs(other) == _without_legs(route):
                 found[present] = via, other, through if other.nexthops else ()
     return tuple(found.values())
 

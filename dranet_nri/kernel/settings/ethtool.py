@@ -130,37 +130,37 @@ class Ethtool:
             private_flags=self._private_flags(what, index),
         )
 
-    def set_features(self, what: str, index: int, wanted: Switches, *, strict: bool) -> None:
+    def set_features(self, what: str, index: int, desired: Switches, *, strict: bool) -> None:
         """Switch features of a link.
 
         Args:
             what: name of the operation in errors.
             index: ifindex of the link.
-            wanted: features to switch on and off.
+            desired: features to switch on and off.
             strict: require that each is active or inactive afterwards: one may depend on another.
 
         Raises:
             KernelError: the kernel refused; EOPNOTSUPP: a feature did not change.
         """
-        self._set(what, FEATURES_SET, index, A_FEATURES_WANTED, wanted)
+        self._set(what, FEATURES_SET, index, A_FEATURES_WANTED, desired)
         if not strict:
             return
         active = self._state(what, index).active
         refused = Switches(
-            tuple(name for name in wanted.on if name not in active),
-            tuple(name for name in wanted.off if name in active),
+            tuple(name for name in desired.on if name not in active),
+            tuple(name for name in desired.off if name in active),
         )
         if refused:
             detail = f"the device does not take {refused}; a feature may need another one"
             raise KernelError(what, EOPNOTSUPP, detail)
 
-    def set_private_flags(self, what: str, index: int, wanted: Switches) -> None:
+    def set_private_flags(self, what: str, index: int, desired: Switches) -> None:
         """Switch private flags of the driver.
 
         Raises:
             KernelError: the driver refused.
         """
-        self._set(what, PRIVFLAGS_SET, index, A_PRIVFLAGS_FLAGS, wanted)
+        self._set(what, PRIVFLAGS_SET, index, A_PRIVFLAGS_FLAGS, desired)
 
     def set_driver(self, what: str, index: int, settings: tuple[DriverSetting, ...]) -> None:
         """Set driver settings of one group.
@@ -215,8 +215,8 @@ class Ethtool:
         names = ((text(row.get(A_STRING_VALUE)), u32(row.get(A_STRING_INDEX))) for row in rows)
         return tuple((1 << number, name) for name, number in sorted(names))
 
-    def _set(self, what: str, command: int, index: int, kind: int, wanted: Switches) -> None:
-        states = {**dict.fromkeys(wanted.on, True), **dict.fromkeys(wanted.off, False)}
+    def _set(self, what: str, command: int, index: int, kind: int, desired: Switches) -> None:
+        states = {**dict.fromkeys(desired.on, True), **dict.fromkeys(desired.off, False)}
         bits = b"".join(_bit(name, on=on) for name, on in states.items())
         bitset = attribute(A_BITSET_BITS | NESTED, bits)
         body = _GENERIC.pack(command, 1, 0) + _header(index, OMIT_REPLY)

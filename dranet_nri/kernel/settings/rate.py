@@ -79,8 +79,8 @@ _QUERY: Final = bytes(_HEADER.size)
 
 
 def _rate(body: bytes, index: int) -> int:
-    _, _, _, seen, _, parent, _ = fixed(_HEADER, body)
-    if seen != index or parent != TC_H_ROOT:
+    _, _, _, ifindex, _, parent, _ = fixed(_HEADER, body)
+    if ifindex != index or parent != TC_H_ROOT:
         return 0
     found = attributes(body, _HEADER.size)
     if text(found.get(TCA_KIND, b"")) != "tbf":

@@ -302,10 +302,10 @@ def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl,
         secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
             mode (net/ipv6/addrconf.c).
     """
-    wanted = [("ipv6", "stable_secret")] if secret else []
-    wanted += ((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys)
+    settings = [("ipv6", "stable_secret")] if secret else []
+    settings += ((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys)
     found: list[Sysctl] = []
-    for family, key in wanted:
+    for family, key in settings:
         with suppress(OSError):  # the kernel lacks it, or EIO: no secret is set
             found.append(Sysctl(family, key, _read(_path(proc_root, name, family, key))))
     return tuple(found)

@@ -220,10 +220,10 @@ def index_of(netlink: RtnetlinkSocket, what: str, name: str) -> int:
     Raises:
         KernelError: ENODEV: there is none.
     """
-    seen = find_link(netlink, what, name)
-    if seen.name != name:
-        raise KernelError(what, ENODEV, f"{name} is only an altname of {seen.name}")
-    return seen.index
+    dumped = find_link(netlink, what, name)
+    if dumped.name != name:
+        raise KernelError(what, ENODEV, f"{name} is only an altname of {dumped.name}")
+    return dumped.index
 
 
 def links_from(
@@ -235,101 +235,101 @@ def links_from(
         links: as dumped.
         parents: link name -> bus and parent, if the kernel does not report them.
     """
-    for seen in links:
+    for dumped in links:
         try:
-            yield link_from(seen, *parents.get(seen.name, ("", "")))
+            yield link_from(dumped, *parents.get(dumped.name, ("", "")))
         except KernelError as error:
             if error.code != EBADMSG:
                 raise
 
 
-def outline(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
+def outline(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
     """Return a link with its kind and its dependencies only, in a third of the time.
 
     Raises:
         KernelError: see link_from.
     """
-    attrs = seen.attrs
-    told_bus, told_parent = seen.parent
-    kind, _, lower = kind_of(seen)
+    attrs = dumped.attrs
+    own_bus, own_parent = dumped.parent
+    kind, _, lower = kind_of(dumped)
     return Link(
-        index=seen.index,
-        name=seen.name,
+        index=dumped.index,
+        name=dumped.name,
         kind=kind,
         mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=_here(seen, lower),
-        loopback=bool(seen.flags & IFF_LOOPBACK),
-        bus=told_bus or bus,
-        parent=told_parent or parent,
+        lower=_here(dumped, lower),
+        loopback=bool(dumped.flags & IFF_LOOPBACK),
+        bus=own_bus or bus,
+        parent=own_parent or parent,
     )
 
 
-def link_from(seen: DumpedLink, bus: str = "", parent: str = "") -> Link:
+def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
     """Return the fully decoded link; bus and parent are used if the kernel reports none.
 
     Raises:
         KernelError: EBADMSG: an attribute has a wrong length.
     """
-    attrs = seen.attrs
-    told_bus, told_parent = seen.parent
+    attrs = dumped.attrs
+    own_bus, own_parent = dumped.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    kind, data, lower = kind_of(seen)
+    kind, data, lower = kind_of(dumped)
     return Link(
-        index=seen.index,
-        name=seen.name,
+        index=dumped.index,
+        name=dumped.name,
         kind=kind,
-        arphrd=seen.arphrd,
+        arphrd=dumped.arphrd,
         mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
         mtu=u32(attrs.get(IFLA_MTU)),
         min_mtu=u32(attrs.get(IFLA_MIN_MTU)),
         max_mtu=u32(attrs.get(IFLA_MAX_MTU)),
-        up=bool(seen.flags & IFF_UP),
+        up=bool(dumped.flags & IFF_UP),
         carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=_here(seen, lower),
-        loopback=bool(seen.flags & IFF_LOOPBACK),
+        lower=_here(dumped, lower),
+        loopback=bool(dumped.flags & IFF_LOOPBACK),
         alias=text(attrs.get(IFLA_IFALIAS)),
-        altnames=seen.altnames,
+        altnames=dumped.altnames,
         txqlen=u32(attrs.get(IFLA_TXQLEN)),
         sizes=_sizes(attrs),
-        bus=told_bus or bus,
-        parent=told_parent or parent,
+        bus=own_bus or bus,
+        parent=own_parent or parent,
         perm_mac=attrs.get(IFLA_PERM_ADDRESS, b"").hex(":"),
-        flags=seen.flags & KEPT_FLAGS,
+        flags=dumped.flags & KEPT_FLAGS,
         group=u32(attrs.get(IFLA_GROUP)),
         xdp=_programs(attrs),
         ipoib=_ipoib(data) if kind == "ipoib" else None,
     )
 
 
-def kind_of(seen: DumpedLink) -> tuple[str, bytes, int]:
+def kind_of(dumped: DumpedLink) -> tuple[str, bytes, int]:
     """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
 
     The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
     """
-    info = attributes(seen.attrs.get(IFLA_LINKINFO, b""))
+    info = attributes(dumped.attrs.get(IFLA_LINKINFO, b""))
     kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
     if kind == "vxlan":
         return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
-    return kind, data, u32(seen.attrs.get(IFLA_LINK))
+    return kind, data, u32(dumped.attrs.get(IFLA_LINK))
 
 
-def tunnel_source(seen: DumpedLink) -> str:
+def tunnel_source(dumped: DumpedLink) -> str:
     """Return the address from which a tunnel sends, "" for any address, or for another link.
 
     Raises:
         KernelError: EBADMSG: the attribute has a wrong length.
     """
-    kind, data, _ = kind_of(seen)
+    kind, data, _ = kind_of(dumped)
     attrs = attributes(data)
     return next((address(attrs[key]) for key in _SOURCES.get(kind, ()) if key in attrs), "")
 
 
-def _here(seen: DumpedLink, lower: int) -> int:
+def _here(dumped: DumpedLink, lower: int) -> int:
     """Return the ifindex of the lower link, 0 if it is the link itself or in another namespace."""
-    return 0 if lower == seen.index or IFLA_LINK_NETNSID in seen.attrs else lower
+    return 0 if lower == dumped.index or IFLA_LINK_NETNSID in dumped.attrs else lower
 
 
 def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:

@@ -46,15 +46,15 @@ def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[s
     Raises:
         KernelError: the ids of namespaces cannot be read.
     """
-    links = [seen for number in _ids(netlink) for seen in _links(netlink, number)]
+    links = [dumped for number in _ids(netlink) for dumped in _links(netlink, number)]
     if not links:
         return {}
     own = _own_id(netlink, nsfd)  # exists as soon as a link in another namespace refers to it
     found: dict[int, set[str]] = defaultdict(set)
-    for seen in links:
+    for dumped in links:
         with suppress(KernelError):
-            kind, _, lower = kind_of(seen)
-            if lower and seen.attrs[IFLA_LINK_NETNSID] == own and kind not in BESIDE_LOWER:
+            kind, _, lower = kind_of(dumped)
+            if lower and dumped.attrs[IFLA_LINK_NETNSID] == own and kind not in BESIDE_LOWER:
                 found[lower].add(kind)
     return {index: tuple(sorted(kinds)) for index, kinds in found.items()}
 
@@ -78,4 +78,4 @@ def _links(netlink: RtnetlinkSocket, number: int) -> list[DumpedLink]:
         bodies = netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
     except KernelError:
         return []
-    return [seen for seen in map(dumped_link, bodies) if IFLA_LINK_NETNSID in seen.attrs]
+    return [dumped for dumped in map(dumped_link, bodies) if IFLA_LINK_NETNSID in dumped.attrs]

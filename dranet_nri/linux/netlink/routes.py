@@ -73,8 +73,8 @@ def _family_defaults(netlink: RtnetlinkSocket, family: int) -> Iterator[_Route]:
             return  # a table exists with its first route; IPv6 may be disabled
         raise
     for payload in payloads:
-        seen, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
-        if (seen, kind) != (family, _UNICAST) or length > PARTIAL_LENGTH:
+        route_family, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
+        if (route_family, kind) != (family, _UNICAST) or length > PARTIAL_LENGTH:
             continue
         values = attributes(payload, _ROUTE.size)
         if (u32(values.get(15)) or table) == _MAIN:

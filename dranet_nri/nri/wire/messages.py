@@ -323,18 +323,18 @@ def encode_adjustment(edits: Edits) -> nri_pb2.ContainerAdjustment:
                     source=mount.source,
                     options=mount.options,
                 )
-                for mount in _first_of_each(edits.mounts, lambda mount: mount.destination)
+                for mount in _first_by_key(edits.mounts, lambda mount: mount.destination)
             ],
             env=[
                 nri_pb2.KeyValue(key=key, value=value)
-                for key, value in _first_of_each(edits.env, lambda item: item[0])
+                for key, value in _first_by_key(edits.env, lambda item: item[0])
             ],
             rlimits=[
                 nri_pb2.POSIXRlimit(type=limit.type, hard=limit.hard, soft=limit.soft)
-                for limit in _first_of_each(edits.rlimits, lambda limit: limit.type)
+                for limit in _first_by_key(edits.rlimits, lambda limit: limit.type)
             ],
         )
-        for device in _first_of_each(edits.char_devices, lambda device: device.path):
+        for device in _first_by_key(edits.char_devices, lambda device: device.path):
             adjustment.linux.devices.append(_encode_device(device))
     except ValueError as error:
         raise InvalidValueError(f"the container's edits cannot be sent: {error}") from error
@@ -357,8 +357,8 @@ def _encode_device(device: CharDevice) -> nri_pb2.LinuxDevice:
 _Item = TypeVar("_Item")
 
 
-def _first_of_each(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[_Item]:
-    seen: dict[Hashable, _Item] = {}
+def _first_by_key(items: Iterable[_Item], key: Callable[[_Item], Hashable]) -> list[_Item]:
+    first: dict[Hashable, _Item] = {}
     for item in items:
-        seen.setdefault(key(item), item)
-    return list(seen.values())
+        first.setdefault(key(item), item)
+    return list(first.values())

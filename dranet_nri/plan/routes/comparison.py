@@ -107,10 +107,10 @@ def same_route(route: Route) -> tuple[object, ...]:
     )
 
 
-def missing_routes(wanted: Iterable[Route], now: Iterable[Route]) -> tuple[Route, ...]:
+def missing_routes(desired: Iterable[Route], now: Iterable[Route]) -> tuple[Route, ...]:
     """Return the routes that are missing in `now`."""
     present = {same_route(route) for route in now}
-    return tuple(route for route in wanted if same_route(route) not in present)
+    return tuple(route for route in desired if same_route(route) not in present)
 
 
 def lost_routes(
@@ -123,9 +123,9 @@ def lost_routes(
         now: its current routes.
         devices: names of the other links on the host.
     """
-    wanted = (part for route in before for part in _own_parts(route, devices))
+    parts = (part for route in before for part in _own_parts(route, devices))
     present = [part for route in now for part in _own_parts(route, devices)]
-    return missing_routes(wanted, present)
+    return missing_routes(parts, present)
 
 
 def _own_parts(route: Route, devices: Collection[str]) -> Iterator[Route]:

@@ -25,11 +25,11 @@ def settings_of_claim(config: EthtoolConfig, host: LinkState) -> tuple[DriverSet
     Raises:
         RefusedError: the device does not have the setting, or has a lower maximum.
     """
-    known = {setting.name: setting for setting in _state(host).settings}
+    settings = {setting.name: setting for setting in _state(host).settings}
     for setting in config.settings if host.ethtool else ():
-        found = known.get(setting.name)
+        found = settings.get(setting.name)
         if found is None:
-            listed = ", ".join(sorted(name for name in known if _same_group(name, setting)))
+            listed = ", ".join(sorted(name for name in settings if _same_group(name, setting)))
             raise RefusedError(
                 f"ethtool.{setting.name}: device {host.link.name} has no such setting; remove it"
                 f" or use one of: {listed or 'none'}"

@@ -32,13 +32,13 @@ def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
     """
     if host.ethtool is None:
         return Switches()
-    known = _names(host.ethtool.features)
-    wanted: dict[str, bool] = {}
+    supported = _names(host.ethtool.features)
+    desired: dict[str, bool] = {}
     for exact in (False, True):
         for name, on in states(config.features):
-            if (name in known) is exact:
-                wanted |= dict.fromkeys(_meant(name, known, host, on=on), on)
-    return switches(wanted)
+            if (name in supported) is exact:
+                desired |= dict.fromkeys(_meant(name, supported, host, on=on), on)
+    return switches(desired)
 
 
 def private_flags_of(config: EthtoolConfig, host: LinkState) -> Switches:
@@ -49,10 +49,10 @@ def private_flags_of(config: EthtoolConfig, host: LinkState) -> Switches:
     """
     if host.ethtool is None:
         return Switches()
-    known = _names(host.ethtool.private_flags)
+    supported = _names(host.ethtool.private_flags)
     for name, _ in states(config.private_flags):
-        if name not in known:
-            raise RefusedError(_unknown("privateFlags", "private flag", name, known, host))
+        if name not in supported:
+            raise RefusedError(_unknown("privateFlags", "private flag", name, supported, host))
     return config.private_flags
 
 
@@ -94,11 +94,11 @@ def _ops(name: str, features: Switches, private_flags: Switches, *, strict: bool
     )
 
 
-def _missing(wanted: Switches, now: Switches) -> Switches:
-    """Return the switches of the device that differ from `wanted`."""
+def _missing(desired: Switches, now: Switches) -> Switches:
+    """Return the switches of the device that differ from `desired`."""
     return Switches(
-        tuple(name for name in wanted.on if name in now.off),
-        tuple(name for name in wanted.off if name in now.on),
+        tuple(name for name in desired.on if name in now.off),
+        tuple(name for name in desired.off if name in now.on),
     )
 
 
@@ -110,15 +110,15 @@ def _names(named: Switches) -> frozenset[str]:
     return frozenset((*named.on, *named.off))
 
 
-def _meant(name: str, known: frozenset[str], host: LinkState, *, on: bool) -> tuple[str, ...]:
+def _meant(name: str, supported: frozenset[str], host: LinkState, *, on: bool) -> tuple[str, ...]:
     """Return the features to set for a name; none if an unchangeable one has the value."""
-    if name in known:
+    if name in supported:
         return (name,)
     pattern = FEATURE_ALIASES.get(name, name if name in FEATURE_ALIASES.values() else "")
-    found = tuple(feature for feature in known if fnmatchcase(feature, pattern))
+    found = tuple(feature for feature in supported if fnmatchcase(feature, pattern))
     active = any(fnmatchcase(feature, pattern) for feature in _active(host))
     if not found and (not pattern or active is not on):
-        raise RefusedError(_unknown("features", "feature", name, known, host))
+        raise RefusedError(_unknown("features", "feature", name, supported, host))
     return found
 
 
@@ -126,8 +126,8 @@ def _active(host: LinkState) -> tuple[str, ...]:
     return host.ethtool.active if host.ethtool else ()
 
 
-def _unknown(field: str, what: str, name: str, known: frozenset[str], host: LinkState) -> str:
-    listed = ", ".join(sorted(known)) or "none"
+def _unknown(field: str, what: str, name: str, supported: frozenset[str], host: LinkState) -> str:
+    listed = ", ".join(sorted(supported)) or "none"
     return (
         f"ethtool.{field}.{name}: device {host.link.name} has no such {what} that can be changed;"
         f" remove it or use one of: {listed}"

@@ -93,7 +93,7 @@ def test_several_records_are_written_in_one_transaction(state: StatePaths) -> No
             "d1": "claim default/a of pod default/train",
             "d2": "claim default/b of pod default/train",
         }
-        assert [name.name for name in transaction.known_devices()] == ["d1", "d2"]
+        assert [name.name for name in transaction.recorded_devices()] == ["d1", "d2"]
     assert names(state) == {"u1.json", "u2.json"}
 
 
@@ -247,7 +247,7 @@ def test_record_of_a_newer_version_refuses_only_its_own_claim(state: StatePaths)
         assert transaction.recorded(ObjectRef("default", "b", "u2"), POD) is None
 
     assert damage.claim_uid == "u1"
-    assert damage.broken.in_the_way
+    assert damage.broken.blocking
 
 
 def test_corrupt_record_is_quarantined_and_its_claim_can_be_allocated_again(
@@ -276,7 +276,7 @@ def test_admin_access_result_neither_reserves_its_device_nor_keeps_its_facts(
         transaction.record([watching])
 
         assert transaction.in_use().whole == {}
-        assert transaction.known_devices() == ()
+        assert transaction.recorded_devices() == ()
     assert observe(state) == ((), DeviceUsage())
 
 

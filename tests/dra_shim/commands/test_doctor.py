@@ -29,7 +29,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Ph
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.prepare.prepare_bench import attach
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.called import called
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import nic
@@ -90,7 +90,7 @@ def test_missing_node_and_foreign_slice_are_reported() -> None:
             _, node, foreign, none = await all_of(server_findings(api, NODE_1))
 
             assert (node.grade, "--hostname-override" in node.text) == (Severity.BAD, True)
-            assert (foreign.grade, "two drivers" in foreign.text) == (Severity.WARNING, True)
+            assert (foreign.grade, "second driver" in foreign.text) == (Severity.WARNING, True)
             assert (none.grade, "dranet-nri inventory" in none.text) == (Severity.WARNING, True)
 
     finish(scene())

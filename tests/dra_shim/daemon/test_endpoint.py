@@ -22,7 +22,7 @@ from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.kubeletplugin.kubelet_bench import home
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 __all__ = ["home"]
 

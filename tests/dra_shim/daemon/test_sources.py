@@ -11,7 +11,7 @@ from dra_shim.prepare import ApiUnavailableError, ClaimSource, NotYetError, PodS
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.kubeapi.client_bench import talking
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.exchange import Silence, Told
 
 pytestmark = pytest.mark.process

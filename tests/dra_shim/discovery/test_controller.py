@@ -15,7 +15,7 @@ from dranet_nri.inventory import HostFacts, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.state import tcx
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench, facts_with
 from tests.dra_shim.resourceslice.pools import function, nic
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

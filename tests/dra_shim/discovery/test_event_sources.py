@@ -16,7 +16,7 @@ from dranet_nri.facts.invalidation import Event
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import Scanner
 from dranet_nri.facts.uevents import DeviceEvent
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.sysfs import FakeSysfs
 
 pytestmark = pytest.mark.process

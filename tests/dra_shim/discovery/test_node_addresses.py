@@ -9,7 +9,7 @@ from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, NodeAddresses
 from dra_shim.discovery.schedule import FIRST_PAUSE_S
 from dra_shim.prepare import ApiUnavailableError
 from tests.dra_shim.discovery.node_bench import NODE, RESCAN_S, Bench
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.clock import FakeClock
 from tests.fakes.host import FakeAddresses
 

@@ -6,7 +6,7 @@ import pytest
 
 from dra_shim.discovery import DevicesChanged, DeviceSelection, DevicesExcluded
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

@@ -11,7 +11,7 @@ from dra_shim.discovery.reporter import DOUBT_S
 from dra_shim.discovery.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, QUIET_S
 from dranet_nri.errors import KernelError
 from tests.dra_shim.discovery.node_bench import RESCAN_S, Bench, facts_with
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

@@ -13,7 +13,7 @@ from dra_shim.kubeapi import NODE, ApiClient, UnavailableError, connect, in_clus
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dranet_nri.errors import InvalidValueError
 from tests.capability import lacking
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served
 

@@ -20,7 +20,7 @@ from dra_shim.kubeapi import (
 )
 from dra_shim.kubeapi.client import MAX_EVENT, MAX_REPLY
 from tests.dra_shim.kubeapi.client_bench import client_of, slice_document, talking
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.exchange import End, Silence, Told
 from tests.fakes.http import served
@@ -78,7 +78,7 @@ def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
     async def scene() -> None:
         async with talking(token_file=str(token)) as (server, api):
             server.tokens = {"another"}
-            with pytest.raises(RejectedError, match="does not know our token"):
+            with pytest.raises(RejectedError, match="refused the token"):
                 await api.get(NODE, "node-1")
 
     finish(scene())

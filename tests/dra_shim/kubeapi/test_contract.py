@@ -26,7 +26,7 @@ from dra_shim.kubeapi import (
     version_of,
 )
 from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject, slice_document
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

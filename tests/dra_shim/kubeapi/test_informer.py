@@ -11,7 +11,7 @@ import pytest
 from dra_shim.kubeapi import NODE, POD, ApiClient, ApiError, Informer, uid_of
 from dranet_nri.component.clock import LoopClock
 from tests.dra_shim.kubeapi.client_bench import talking
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import End, Told

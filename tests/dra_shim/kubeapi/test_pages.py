@@ -27,7 +27,7 @@ from dra_shim.kubeapi.requests import ObjectPath
 from dra_shim.kubeapi.responses import read_listing
 from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject, slice_document, talking
 from tests.dra_shim.kubeapi.test_contract import unique
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.exchange import Told
 
 pytestmark = pytest.mark.process

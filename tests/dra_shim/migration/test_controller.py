@@ -11,7 +11,7 @@ from dra_shim.migration.devices import claims_of_node
 from dra_shim.resourceslice.layout import slice_name
 from dranet_nri.model import DeviceKey, ObjectRef
 from tests.dra_shim.migration.takeover_bench import NIC, lists_claims, node, slice_of
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.cluster import POOL, claim_document, result, user
 
 pytestmark = pytest.mark.process

@@ -22,7 +22,7 @@ from dra_shim.migration.controller import (
 from dra_shim.resourceslice.layout import slice_name
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.migration.takeover_bench import NIC, Scene, lists_claims, node, slice_of
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.cluster import POOL, result
 from tests.fakes.documents import status
 from tests.fakes.exchange import Told

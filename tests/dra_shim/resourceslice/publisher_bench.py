@@ -88,7 +88,7 @@ class Bench:
         calm = 0
         while calm < 2:  # the second time nobody sleeps any more who has nothing to wait for
             await asyncio.sleep(0.002)
-            idle_s = publisher._pace.due - self.clock()
+            idle_s = publisher._schedule.due - self.clock()
             at_ease = publisher._informer.complete and idle_s > REPAIR_S
             calm = calm + 1 if at_ease else 0
 

@@ -22,7 +22,7 @@ from dra_shim.scheduling.allocator import pools_of
 from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject
 from tests.dra_shim.resourceslice.pools import PF, device, many
 from tests.dra_shim.resourceslice.publisher_bench import Bench, names_of
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 

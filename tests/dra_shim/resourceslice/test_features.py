@@ -17,7 +17,7 @@ from tests.dra_shim.resourceslice.publisher_bench import (
     publishing,
     writing,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.exchange import Asked, Silence, Told, Watching
 from tests.fakes.slice_rules import FEATURES

@@ -8,7 +8,7 @@ from dra_shim.resourceslice.controller import PROBE_S
 from dranet_nri.inventory import NUMA_NODE
 from tests.dra_shim.resourceslice.pools import device, on_node
 from tests.dra_shim.resourceslice.publisher_bench import NODE_1, ill, names_of, publishing
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.slice_rules import FEATURES
 
 pytestmark = pytest.mark.process

@@ -16,7 +16,7 @@ from tests.dra_shim.resourceslice.publisher_bench import (
     publishing,
     writing,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.exchange import Told
 
 pytestmark = pytest.mark.process

@@ -25,7 +25,7 @@ def test_nothing_is_due_while_nothing_happens(pace: SyncSchedule) -> None:
 def test_what_is_to_be_looked_at_again_is_due_then_and_once(pace: SyncSchedule) -> None:
     pace.again(500.0)
     assert pace.due == 500.0
-    pace.news(100.0)
+    pace.changed(100.0)
     assert pace.due == 100.0 + GATHER_S
 
     pace.begin()
@@ -34,19 +34,19 @@ def test_what_is_to_be_looked_at_again_is_due_then_and_once(pace: SyncSchedule) 
 
 
 def test_news_are_gathered_for_a_moment(pace: SyncSchedule) -> None:
-    pace.news(100.0)
-    pace.news(100.1)
+    pace.changed(100.0)
+    pace.changed(100.1)
 
     assert pace.due == 100.0 + GATHER_S
 
 
 def test_a_pass_takes_in_what_was_said_before_it_and_nothing_after(pace: SyncSchedule) -> None:
-    pace.news(100.0)
+    pace.changed(100.0)
     pace.drift(100.0, found=True)
     pace.begin()
     assert pace.due == inf
 
-    pace.news(101.0)
+    pace.changed(101.0)
     pace.ended(102.0, 0)
     assert pace.due == 102.0
 
@@ -55,7 +55,7 @@ def test_a_pass_takes_in_what_was_said_before_it_and_nothing_after(pace: SyncSch
 def test_each_write_buys_a_rest(pace: SyncSchedule, writes: int) -> None:
     pace.begin()
     pace.ended(100.0, writes)
-    pace.news(100.0)
+    pace.changed(100.0)
 
     assert pace.due == 100.0 + max(GATHER_S, writes * REST_S)
 
@@ -63,7 +63,7 @@ def test_each_write_buys_a_rest(pace: SyncSchedule, writes: int) -> None:
 def test_a_rest_that_is_over_delays_nothing(pace: SyncSchedule) -> None:
     pace.begin()
     pace.ended(100.0, 1)
-    pace.news(200.0)
+    pace.changed(200.0)
 
     assert pace.due == 200.0 + GATHER_S
 
@@ -84,7 +84,7 @@ def test_what_came_right_by_itself_is_not_repaired(pace: SyncSchedule) -> None:
 
 def test_news_repair_as_well(pace: SyncSchedule) -> None:
     pace.drift(100.0, found=True)
-    pace.news(101.0)
+    pace.changed(101.0)
 
     assert pace.due == 101.0 + GATHER_S
 
@@ -108,7 +108,7 @@ def test_a_refusal_is_tried_again_more_rarely_still(pace: SyncSchedule) -> None:
 def test_news_do_not_hurry_what_fails(pace: SyncSchedule) -> None:
     pace.begin()
     pace.failed(100.0, 0, lasting=True)
-    pace.news(100.0)
+    pace.changed(100.0)
     pace.drift(60.0, found=True)
 
     assert pace.due == 105.0
@@ -127,7 +127,7 @@ def test_success_forgets_the_trouble(pace: SyncSchedule) -> None:
         pace.failed(100.0, 0, lasting=False)
     pace.begin()
     pace.ended(200.0, 0)
-    pace.news(200.0)
+    pace.changed(200.0)
 
     assert pace.due == 200.0 + GATHER_S
     assert pace.failed(201.0, 0, lasting=False) == 0.5
@@ -145,7 +145,7 @@ def test_however_things_flap_there_are_12_writes_a_minute_at_most(
     now, written = 0.0, []
     for step_s, writes, fails in storm:
         now += step_s
-        pace.news(now)
+        pace.changed(now)
         pace.drift(now, found=True)
         now = max(now, pace.due)
         pace.begin()

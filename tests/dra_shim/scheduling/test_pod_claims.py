@@ -43,10 +43,10 @@ def test_claims_and_templates_become_claims_of_the_pods_namespace() -> None:
 
     claim, generated = claims_of_pod(documents, POD, [])
 
-    assert (claim.ref, claim.template, claim.known_as) == (
+    assert (claim.ref, claim.template, claim.label) == (
         ObjectRef("ml", "fast", "c1"), "", "fast",
     )  # fmt: skip
-    assert (generated.ref, generated.template, generated.known_as) == (
+    assert (generated.ref, generated.template, generated.label) == (
         ObjectRef("ml", "train-0-aligned", ""), "aligned", "aligned",
     )  # fmt: skip
 

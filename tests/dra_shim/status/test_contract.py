@@ -40,7 +40,7 @@ from tests.dra_shim.status.status_bench import (
     ref_of,
     warned,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 
@@ -286,7 +286,7 @@ def test_a_claim_that_changed_after_prepare_read_it_is_read_again(
             before = await it.claim(ref)
             gpu = [device_status("gpu-0", "gpu.example.com")]
             await apply_status(it.api, before, "gpu.example.com", gpu)
-            it.reporter.tell(ClaimPrepared(ref, own_pod(), gated=True, document=before))
+            it.reporter.notify(ClaimPrepared(ref, own_pod(), gated=True, document=before))
             it.allocations.put(given(ref, "nic-0"))
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
@@ -345,14 +345,14 @@ def test_the_same_event_again_is_counted(subject: Subject, tmp_path: Path) -> No
     async def scene() -> None:
         ref = ObjectRef("default", "fast", str(uuid4()))
         async with reporting(subject, tmp_path) as it:
-            it.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
+            it.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
             first = await it.until_said(EventPosted)
             it.clock.pass_time(60)
-            it.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
+            it.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
             await it.until_said(EventPosted, 2)
         async with reporting(subject, tmp_path) as again:
             again.clock.pass_time(120)
-            again.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
+            again.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
             last = await again.until_said(EventPosted)
 
             event: Any = await again.api.get(EVENT, last.name, "default")
@@ -372,9 +372,9 @@ def test_a_pod_without_a_gate_is_told_once(subject: Subject, tmp_path: Path) -> 
         told: list[list[str]] = []
         for _ in range(2):
             async with reporting(subject, tmp_path) as it:
-                it.reporter.tell(ClaimPrepared(ref, pod, gated=True))
-                it.reporter.tell(ClaimPrepared(ref, pod, gated=False))
-                it.reporter.tell(PrepareFailed(ref, str(uuid4())))
+                it.reporter.notify(ClaimPrepared(ref, pod, gated=True))
+                it.reporter.notify(ClaimPrepared(ref, pod, gated=False))
+                it.reporter.notify(PrepareFailed(ref, str(uuid4())))
                 while not (posted := it.said(EventPosted)) or posted[-1].reason == "ClaimNotGated":
                     await it.until_said(EventPosted, len(posted) + 1)
                 told.append([event.reason for event in posted])

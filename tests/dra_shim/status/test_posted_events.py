@@ -18,7 +18,7 @@ from tests.dra_shim.status.status_trouble import (
     refusal,
     reporting,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.exchange import Asked, Told
 
 pytestmark = pytest.mark.process
@@ -33,10 +33,10 @@ def test_an_event_waits_for_its_server(tmp_path: Path, refused: Told | None) -> 
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refused, posting, times=2)
-            it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
+            it.reporter.notify(PrepareFailed(CLAIM, "no such device"))
             for count in (1, 2):
                 trouble = await it.until_said(StatusSyncFailed, count)
-                it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
+                it.reporter.notify(PrepareFailed(CLAIM, "no such device"))
                 await it.rest(trouble.retry_s)
             posted = await it.until_said(EventPosted)
 
@@ -58,15 +58,15 @@ def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refused, in_ill, times=1000)
-            it.reporter.tell(PrepareFailed(replace(CLAIM, namespace="ill"), "one"))
-            it.reporter.tell(PrepareFailed(CLAIM, "two"))
+            it.reporter.notify(PrepareFailed(replace(CLAIM, namespace="ill"), "one"))
+            it.reporter.notify(PrepareFailed(CLAIM, "two"))
             for count in range(1, MAX_TRIES):
                 trouble = await it.until_said(StatusSyncFailed, count)
                 await it.rest(trouble.retry_s)
                 await it.until_said(EventPosted)
             lost = await it.until_said(EventLost)
             it.clock.pass_time(3600.0)
-            it.reporter.tell(PrepareFailed(CLAIM, "three"))
+            it.reporter.notify(PrepareFailed(CLAIM, "three"))
             await it.until_said(EventPosted, 2)
 
             assert lost.reason.startswith(f"tried {MAX_TRIES} times: create Event")
@@ -80,8 +80,8 @@ def test_an_event_that_makes_no_sense_to_the_server_is_lost_and_told(tmp_path: P
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refusal(422, "Invalid"), posting)
-            it.reporter.tell(PrepareFailed(CLAIM, "one"))
-            it.reporter.tell(PrepareFailed(CLAIM, "two"))
+            it.reporter.notify(PrepareFailed(CLAIM, "one"))
+            it.reporter.notify(PrepareFailed(CLAIM, "two"))
             await it.until_said(EventPosted)
 
             (lost,) = it.said(EventLost)
@@ -104,8 +104,8 @@ def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refused, posting)
-            it.reporter.tell(PrepareFailed(CLAIM, "one"))
-            it.reporter.tell(PrepareFailed(CLAIM, "two"))
+            it.reporter.notify(PrepareFailed(CLAIM, "one"))
+            it.reporter.notify(PrepareFailed(CLAIM, "two"))
             await it.until_said(EventPosted)
 
             assert [event["message"] for event in server.objects("events")] == ["two"]
@@ -117,11 +117,11 @@ def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused
 def test_an_event_that_somebody_else_counts_is_read_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
-            it.reporter.tell(PrepareFailed(CLAIM, "one"))
+            it.reporter.notify(PrepareFailed(CLAIM, "one"))
             await it.until_said(EventPosted)
             server.fail(refusal(409, "Conflict"), lambda asked: asked.method == "PUT")
             it.clock.pass_time(60.0)
-            it.reporter.tell(PrepareFailed(CLAIM, "one"))
+            it.reporter.notify(PrepareFailed(CLAIM, "one"))
             trouble = await it.until_said(StatusSyncFailed)
             await it.rest(trouble.retry_s)
             await it.until_said(EventPosted, 2)
@@ -136,7 +136,7 @@ def test_a_flood_is_25_events_and_then_one_in_five_minutes(tmp_path: Path) -> No
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             for number in range(MAX_WAITING + 5):
-                it.reporter.tell(PrepareFailed(CLAIM, str(number)))
+                it.reporter.notify(PrepareFailed(CLAIM, str(number)))
             await it.until_said(EventPosted, BURST)
             await it.clock.until_asleep(REFILL_S)
             assert len(server.objects("events")) == BURST
@@ -158,7 +158,7 @@ def test_a_restart_does_not_tell_of_a_failure_again(tmp_path: Path) -> None:
             await it.until_said(EventPosted)
         async with reporting(tmp_path, server) as (_, again):
             await server.until(lambda: any(counting(request) for request in server.asked))
-            again.reporter.tell(PrepareFailed(CLAIM, "one"))
+            again.reporter.notify(PrepareFailed(CLAIM, "one"))
             await again.until_said(EventPosted)
 
             assert [event["count"] for event in server.objects("events")] == [1, 1]

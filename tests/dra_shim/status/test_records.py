@@ -26,7 +26,7 @@ from tests.dra_shim.status.status_bench import (
     ref_of,
 )
 from tests.dra_shim.status.status_trouble import applying, prepared, reporting
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.dranet_nri.state.places import no_descriptors
 
 pytestmark = pytest.mark.process
@@ -153,7 +153,7 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
                 told = await bench.until_said(StatusApplied, 2)
 
                 assert told == StatusApplied(ref, 0)
-                assert bench.reporter._known == {}, "nothing is kept of it"
+                assert bench.reporter._claims == {}, "nothing is kept of it"
 
     finish(scene())
 
@@ -208,7 +208,7 @@ def test_a_device_for_which_a_pod_waits_in_vain_is_not_called_back(tmp_path: Pat
             await it.until_said(StatusApplied)
             seen = [await reason_of(it, ref)]
             for count, waiting in ((2, (NEXT,)), (3, ())):
-                it.reporter.tell(PodSuperseded(ref, POD, waiting))
+                it.reporter.notify(PodSuperseded(ref, POD, waiting))
                 await it.rest(DEPARTURE_S)
                 await it.until_said(StatusApplied, count)
                 seen.append(await reason_of(it, ref))
@@ -229,7 +229,7 @@ def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
             await it.clock.until_asleep(SLOW_S)
-            it.reporter.tell(PodSuperseded(ref, POD, (NEXT,)))
+            it.reporter.notify(PodSuperseded(ref, POD, (NEXT,)))
             await it.rest()
             await it.until_said(StatusApplied)
             it.clock.pass_time(2 * SLOW_S)
@@ -244,7 +244,7 @@ def test_a_pod_that_gets_the_claim_after_all_waits_in_vain_no_longer(tmp_path: P
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
-            it.reporter.tell(PodSuperseded(ref, POD, (NEXT,)))
+            it.reporter.notify(PodSuperseded(ref, POD, (NEXT,)))
             record = given(ref, "nic-0", pod=NEXT)
             it.allocations.put(record)
             it.attachments.put(attached(record))

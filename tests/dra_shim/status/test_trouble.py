@@ -30,7 +30,7 @@ from tests.dra_shim.status.status_trouble import (
     reporting,
     right_missing,
 )
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.claim_rules import DEVICE_STATUS
 from tests.fakes.exchange import Told
 
@@ -213,7 +213,7 @@ def test_a_claim_that_the_server_returned_is_not_read_again(tmp_path: Path) -> N
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
             document = await it.claim(ref)
-            it.reporter.tell(ClaimPrepared(ref, POD, gated=True, document=document))
+            it.reporter.notify(ClaimPrepared(ref, POD, gated=True, document=document))
             before = len(server.asked)
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
@@ -233,10 +233,12 @@ def test_of_the_claims_that_the_server_returned_the_newest_are_kept(tmp_path: Pa
         async with reporting(tmp_path) as (server, it):
             refs = [await prepared(it, f"nic-{number}") for number in range(2)]
             for ref in refs:
-                it.reporter.tell(ClaimPrepared(ref, POD, gated=True, document=await it.claim(ref)))
+                it.reporter.notify(
+                    ClaimPrepared(ref, POD, gated=True, document=await it.claim(ref))
+                )
             for number in range(MAX_KNOWN - 1):
                 other = replace(refs[0], uid=f"other-{number}")
-                it.reporter.tell(ClaimPrepared(other, POD, gated=True, document={"metadata": {}}))
+                it.reporter.notify(ClaimPrepared(other, POD, gated=True, document={"metadata": {}}))
             before = len(server.asked)
             for number in (1, 0):
                 it.attachments.put(attached(given(refs[number], f"nic-{number}")))

@@ -305,7 +305,7 @@ def test_what_rooms_tell_is_counted(
         case ["dra_shim", "discovery", _]:
             metrics.on_node(notice)  # type: ignore[arg-type]
         case _:
-            metrics.node.on_part(notice)  # type: ignore[arg-type]
+            metrics.node.on_worker_failure(notice)  # type: ignore[arg-type]
 
     assert Scrape(metrics.text()).value(name, **labels) == value
 

@@ -1,4 +1,4 @@
-"""IP-over-InfiniBand children on a kernel in memory: made, configured, gone."""
+"""IP-over-InfiniBand children on a kernel in memory: creation, configuration and removal."""
 
 from dataclasses import replace
 from errno import EBUSY
@@ -75,7 +75,7 @@ def detach(node: Node, record: Attachment, *, netns_alive: bool = True) -> Attac
     return node.executor.detach(record, netns_alive=netns_alive)
 
 
-def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> None:
+def test_pod_gets_a_child_and_the_parent_stays_on_the_host(node: Node) -> None:
     before = node.kernel.state("ib0")
 
     (record,) = node.attach((claim(DATA, given(IB, child_config())),))
@@ -99,7 +99,7 @@ def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> No
     assert node.kernel.state("net1", node.netns) is None
 
 
-def test_the_key_is_one_of_the_port_that_the_interface_is_of(node: Node) -> None:
+def test_pkey_is_resolved_on_the_port_of_the_interface(node: Node) -> None:
     node.kernel.rdma.pkeys["mlx5_ib0", 2] = (0x7FFF, 0x8002)
     second = replace(IB, key=replace(IB.key, port=1))
 
@@ -107,13 +107,13 @@ def test_the_key_is_one_of_the_port_that_the_interface_is_of(node: Node) -> None
 
     (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
     assert made.link == IpoibConfig(0x8002)
-    wanted = claim(STORAGE, given(second, child_config("net2")))
+    second_claim = claim(STORAGE, given(second, child_config("net2")))
     with pytest.raises(RefusedError, match="mlx5_ib0 port 2"):
-        node.executor.attach(OTHER_POD, node.add_netns("/run/netns/2"), (wanted,), {})
+        node.executor.attach(OTHER_POD, node.add_netns("/run/netns/2"), (second_claim,), {})
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
-def test_the_key_is_looked_up_by_the_name_that_the_rdma_device_has_now(
+def test_pkey_is_resolved_by_the_current_name_of_the_rdma_device(
     node: Node, mode: RdmaMode
 ) -> None:
     node.kernel.rdma.mode = mode
@@ -127,7 +127,7 @@ def test_the_key_is_looked_up_by_the_name_that_the_rdma_device_has_now(
     assert made.link == IpoibConfig(0x8002)
 
 
-def test_without_its_rdma_device_the_key_is_looked_up_by_the_published_name(node: Node) -> None:
+def test_pkey_is_resolved_by_the_published_name_without_an_rdma_device(node: Node) -> None:
     node.kernel.rdma.remove("mlx5_ib0")
     node.kernel.rdma.pkeys = {}
 
@@ -135,7 +135,7 @@ def test_without_its_rdma_device_the_key_is_looked_up_by_the_published_name(node
         node.attach((claim(DATA, given(IB, child_config())),))
 
 
-def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> None:
+def test_child_in_exclusive_mode_has_no_device_files_and_a_warning(node: Node) -> None:
     node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
 
     (record,) = node.attach((claim(DATA, given(IB, child_config())),))
@@ -145,7 +145,7 @@ def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> 
     assert "mlx5_ib0" in node.rdma()
 
 
-def test_a_mode_that_the_operator_demands_is_demanded_of_a_childs_node_too(node: Node) -> None:
+def test_required_rdma_mode_is_checked_for_a_child(node: Node) -> None:
     node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
     node.options = RdmaOptions(mode=RdmaMode.SHARED)
     node.restart()
@@ -156,7 +156,7 @@ def test_a_mode_that_the_operator_demands_is_demanded_of_a_childs_node_too(node:
     assert node.kernel.log == []
 
 
-def test_several_pods_have_children_of_one_device(node: Node) -> None:
+def test_several_pods_get_children_of_one_device(node: Node) -> None:
     other = node.add_netns("/run/netns/2")
     first = claim(DATA, shared(child_config(), "one"))
     second = claim(STORAGE, shared(child_config("net2", None, IpoibMode.CONNECTED), "two"))
@@ -188,7 +188,7 @@ def aliases(node: Node, netns: NetnsId | None = None) -> list[str]:
     return sorted(e.alias for e in node.kernel.space(netns).plain() if e.kind == "ipoib")
 
 
-def test_two_shares_of_one_claim_have_a_child_each(node: Node) -> None:
+def test_two_shares_of_one_claim_get_one_child_each(node: Node) -> None:
     allocation = two_shares()
 
     (record,) = node.attach((allocation,))
@@ -208,7 +208,7 @@ def test_two_shares_of_one_claim_have_a_child_each(node: Node) -> None:
     assert (aliases(node), aliases(node, node.netns)) == ([""], [])
 
 
-def test_of_two_shares_of_one_claim_each_one_keeps_its_own_record(node: Node) -> None:
+def test_two_shares_of_one_claim_keep_their_own_records(node: Node) -> None:
     node.kernel.fail_on(SetUp, KeyboardInterrupt("gone"), times=1)
     with pytest.raises(KeyboardInterrupt):
         node.attach((two_shares(),))
@@ -217,14 +217,14 @@ def test_of_two_shares_of_one_claim_each_one_keeps_its_own_record(node: Node) ->
 
     (record,) = node.attach((two_shares(),))
 
-    told = [(device.request, device.share_id, device.child) for device in record.devices]
-    assert told == [(device.request, device.share_id, device.child) for device in first.devices]
+    recorded = [(device.request, device.share_id, device.child) for device in record.devices]
+    assert recorded == [(device.request, device.share_id, device.child) for device in first.devices]
     assert addresses(node, "net1", node.netns) == addresses(node, "net2", node.netns)
     assert len(aliases(node, node.netns)) == 2
     assert aliases(node) == [""]
 
 
-def test_the_child_of_a_share_is_found_by_the_alias_that_its_record_has(node: Node) -> None:
+def test_child_of_a_share_is_found_by_the_recorded_alias(node: Node) -> None:
     """Earlier versions left the share out of it."""
     allocation = claim(DATA, shared(child_config(), "5e0f"))
     (record,) = node.attach((allocation,))
@@ -242,7 +242,7 @@ def test_the_child_of_a_share_is_found_by_the_alias_that_its_record_has(node: No
     assert aliases(node, node.netns) == []
 
 
-def test_a_child_that_is_not_deleted_is_the_only_one_of_the_claim_that_is_away(node: Node) -> None:
+def test_undeleted_child_is_the_only_device_of_the_claim_not_returned(node: Node) -> None:
     (alone,) = node.attach((claim(DATA, two_shares().devices[0]),))
     first = len(node.kernel.log)
     detach(node, alone)
@@ -262,7 +262,9 @@ def test_a_child_that_is_not_deleted_is_the_only_one_of_the_claim_that_is_away(n
         pytest.param(0, None, id="the tenant's"),
     ],
 )
-def test_the_key_is_looked_up_in_the_ports_table(node: Node, pkey: int, words: str | None) -> None:
+def test_pkey_is_checked_against_the_table_of_the_port(
+    node: Node, pkey: int, words: str | None
+) -> None:
     claims = (claim(DATA, given(IB, child_config(pkey=pkey))),)
     if words is None:
         node.attach(claims)
@@ -275,7 +277,7 @@ def test_the_key_is_looked_up_in_the_ports_table(node: Node, pkey: int, words: s
     assert node.kernel.log == []
 
 
-def test_an_ethernet_parent_is_refused_with_a_remedy(node: Node) -> None:
+def test_ethernet_parent_is_refused_with_the_remedy(node: Node) -> None:
     node.kernel.remove_link("ib0")
     node.kernel.add_link("ib0", parent=PARENT)
 
@@ -283,7 +285,7 @@ def test_an_ethernet_parent_is_refused_with_a_remedy(node: Node) -> None:
         node.attach((claim(DATA, given(IB, child_config())),))
 
 
-def test_a_parent_that_is_not_there_is_refused_with_a_remedy(node: Node) -> None:
+def test_missing_parent_is_refused_with_the_remedy(node: Node) -> None:
     node.kernel.remove_link("ib0")
 
     with pytest.raises(RefusedError, match="is not on the host; load ib_ipoib"):
@@ -292,7 +294,7 @@ def test_a_parent_that_is_not_there_is_refused_with_a_remedy(node: Node) -> None
 
 @pytest.mark.parametrize("kind", [AddChild, MoveLink, AddAddress, SetUp])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "done, then an error"])
-def test_whatever_fails_no_child_is_left(
+def test_failed_operation_leaves_no_child(
     node: Node,
     kind: type[Op],
     done: bool,  # noqa: FBT001
@@ -310,7 +312,7 @@ def test_whatever_fails_no_child_is_left(
     assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
 
 
-def test_a_child_that_came_home_with_a_dead_namespace_is_deleted(node: Node) -> None:
+def test_child_returned_from_a_dead_namespace_is_deleted(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(IB, child_config())),))
     node.kernel.destroy_netns(node.netns)
     assert node.kernel.state("net1") is not None
@@ -320,7 +322,7 @@ def test_a_child_that_came_home_with_a_dead_namespace_is_deleted(node: Node) -> 
     assert node.kernel.state("net1") is None
 
 
-def test_a_child_that_comes_home_late_is_a_stray_and_others_are_not(node: Node) -> None:
+def test_child_returned_late_is_an_orphan_and_other_links_are_not(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(IB, child_config())),))
     alias = record.devices[0].child
     node.kernel.destroy_netns(node.netns)
@@ -334,7 +336,7 @@ def test_a_child_that_comes_home_late_is_a_stray_and_others_are_not(node: Node) 
     assert node.kernel.open_sessions == 0
 
 
-def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
+def test_child_of_a_crashed_attach_is_used_by_the_next_attach(
     node: Node,
 ) -> None:
     claims = (claim(DATA, given(IB, child_config())),)
@@ -351,7 +353,7 @@ def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
     assert len([op for op in node.kernel.log if isinstance(op, AddChild)]) == 0
 
 
-def test_orphans_are_looked_for_while_there_was_a_child_just_now_else_sometimes(node: Node) -> None:
+def test_orphan_scan_is_due_while_children_exist_and_otherwise_periodically(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(IB, child_config())),))
     now = 1000.0
     schedule = OrphanSchedule(lambda: now)
@@ -368,6 +370,6 @@ def test_orphans_are_looked_for_while_there_was_a_child_just_now_else_sometimes(
     assert schedule.is_due((record,))
     now += WATCHED_S - 1.0
     schedule.looked()
-    assert due(), "its pod is gone, the link may come"
+    assert due(), "the pod is gone, the link may return"
     now += 1.0
     assert not due()

@@ -53,14 +53,14 @@ def server(node: Node) -> FakeDhcpServer:
 
 
 def assert_released(server: FakeDhcpServer) -> None:
-    """Check that the lease was given back, by one frame to the server."""
+    """Check that the lease was released by one frame to the server."""
     message, target, mac = server.got[-1]
     assert message.kind is DhcpMessageType.RELEASE
     assert (message.client, target, mac) == ("10.77.0.50", "10.77.0.1", SERVER_MAC)
     assert server.opened == 0
 
 
-def test_a_lease_gives_address_routes_and_mtu_and_is_recorded(
+def test_lease_sets_address_routes_and_mtu_and_is_recorded(
     node: Node, server: FakeDhcpServer
 ) -> None:
     server.gives = replace(server.gives, mtu=1400, routers=("10.77.0.254",))
@@ -83,7 +83,9 @@ def test_a_lease_gives_address_routes_and_mtu_and_is_recorded(
     node.assert_home()
 
 
-def test_a_route_that_another_device_has_is_left_out(node: Node, server: FakeDhcpServer) -> None:
+def test_lease_route_of_another_device_is_omitted_with_a_warning(
+    node: Node, server: FakeDhcpServer
+) -> None:
     server.gives = replace(server.gives, routers=("10.77.0.254",))
     node.kernel.space(node.netns).named("arrange", "eth0").link = replace(
         node.kernel.space(node.netns).named("arrange", "eth0").link, up=True
@@ -99,7 +101,7 @@ def test_a_route_that_another_device_has_is_left_out(node: Node, server: FakeDhc
     assert not [op for op in node.kernel.log if isinstance(op, AddRoute)]
 
 
-def test_without_a_server_the_attach_fails_and_is_undone(
+def test_attach_without_a_dhcp_server_fails_and_is_undone(
     node: Node, server: FakeDhcpServer
 ) -> None:
     server.silent = True
@@ -116,7 +118,7 @@ def test_without_a_server_the_attach_fails_and_is_undone(
     node.assert_home()
 
 
-def test_a_lease_is_given_back_when_another_device_has_none(
+def test_lease_is_released_when_another_device_gets_none(
     node: Node, server: FakeDhcpServer
 ) -> None:
     second = replace(LEASED, interface=replace(LEASED.interface, name="net2"))
@@ -129,7 +131,7 @@ def test_a_lease_is_given_back_when_another_device_has_none(
     node.assert_home()
 
 
-def test_a_lease_is_given_back_when_a_later_step_fails(node: Node, server: FakeDhcpServer) -> None:
+def test_lease_is_released_when_a_later_step_fails(node: Node, server: FakeDhcpServer) -> None:
     config = replace(LEASED, routes=(RouteConfig("10.90.0.0/16", "10.99.0.2"),))
 
     with pytest.raises(AttachError, match=r"add route 10\.90\.0\.0/16"):
@@ -139,7 +141,7 @@ def test_a_lease_is_given_back_when_a_later_step_fails(node: Node, server: FakeD
     node.assert_home()
 
 
-def test_the_wait_ends_with_the_sandbox(node: Node, server: FakeDhcpServer) -> None:
+def test_wait_for_a_lease_ends_with_the_sandbox(node: Node, server: FakeDhcpServer) -> None:
     server.silent = True
 
     with pytest.raises(AttachError, match="the sandbox was stopped while a DHCP server"):
@@ -149,7 +151,7 @@ def test_the_wait_ends_with_the_sandbox(node: Node, server: FakeDhcpServer) -> N
     node.assert_home()
 
 
-def test_a_link_that_is_not_ethernet_is_refused(node: Node, server: FakeDhcpServer) -> None:
+def test_dhcp_on_a_link_that_is_not_ethernet_is_refused(node: Node, server: FakeDhcpServer) -> None:
     entry = node.kernel.space().named("arrange", "eth2")
     entry.link = replace(entry.link, arphrd=ARPHRD_INFINIBAND + 1)
 
@@ -159,7 +161,7 @@ def test_a_link_that_is_not_ethernet_is_refused(node: Node, server: FakeDhcpServ
     assert server.got == []
 
 
-def test_a_release_that_fails_keeps_no_device_in_a_pod(node: Node, server: FakeDhcpServer) -> None:
+def test_failed_release_does_not_prevent_the_detach(node: Node, server: FakeDhcpServer) -> None:
     attached(node, of(LEASED))
     server.fails = KernelError("send", EPERM)
 
@@ -170,9 +172,7 @@ def test_a_release_that_fails_keeps_no_device_in_a_pod(node: Node, server: FakeD
     node.assert_home()
 
 
-def test_a_namespace_that_is_gone_takes_the_lease_with_it(
-    node: Node, server: FakeDhcpServer
-) -> None:
+def test_lease_of_a_removed_namespace_is_not_released(node: Node, server: FakeDhcpServer) -> None:
     attached(node, of(LEASED))
     node.kernel.remove_netns(node.netns)
 
@@ -182,7 +182,7 @@ def test_a_namespace_that_is_gone_takes_the_lease_with_it(
     assert server.opened == 0
 
 
-def test_the_next_attach_acquires_another_lease(node: Node, server: FakeDhcpServer) -> None:
+def test_next_attach_acquires_a_new_lease(node: Node, server: FakeDhcpServer) -> None:
     record = attached(node, of(LEASED))
     node.detach()
     server.gives = replace(server.gives, yours="10.77.0.51")

@@ -1,4 +1,4 @@
-"""Locks of several devices: all at once or none, and nobody keeps what he can't use yet."""
+"""Locks of several devices: all at once or none, first in, first out."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,8 +10,8 @@ from dranet_nri.attach.locks import DeviceLocks
 pytestmark = pytest.mark.process
 
 
-def played(scene: Callable[[DeviceLocks], Coroutine[object, object, None]]) -> None:
-    """Play a scene with locks of its own; it has ended when nothing can go on any more."""
+def run_scenario(scene: Callable[[DeviceLocks], Coroutine[object, object, None]]) -> None:
+    """Run a scenario with new locks until no task can proceed."""
 
     async def work() -> None:
         async with asyncio.timeout(30):
@@ -21,10 +21,10 @@ def played(scene: Callable[[DeviceLocks], Coroutine[object, object, None]]) -> N
 
 
 class Job:
-    """Work on devices, which ends when it is told to."""
+    """Work on devices that ends on request."""
 
     def __init__(self, locks: DeviceLocks, *names: str) -> None:
-        """Begin it, and return once it has what it needs, or waits."""
+        """Start the job, and return once it holds its devices or waits."""
         self.begun = asyncio.Event()
         self.end = asyncio.Event()
         self.task = asyncio.create_task(self._work(locks, names))
@@ -35,7 +35,7 @@ class Job:
             await self.end.wait()
 
     def works(self) -> bool:
-        """Whether it has what it needs."""
+        """Whether the job holds its devices."""
         return self.begun.is_set()
 
     async def ended(self) -> None:
@@ -44,92 +44,92 @@ class Job:
         await self.task
 
 
-async def settle() -> None:
-    """Let everything come as far as it does."""
+async def run_ready_tasks() -> None:
+    """Run the loop until no task can proceed."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-def test_who_waits_for_one_device_keeps_no_other() -> None:
+def test_waiting_job_holds_no_other_device() -> None:
     async def scene(locks: DeviceLocks) -> None:
         first = Job(locks, "b")
-        await settle()
+        await run_ready_tasks()
         both = Job(locks, "a", "b")
-        await settle()
+        await run_ready_tasks()
         other = Job(locks, "a")
-        await settle()
+        await run_ready_tasks()
         assert (first.works(), both.works(), other.works()) == (True, False, True)
 
         await first.ended()
-        await settle()
+        await run_ready_tasks()
         assert not both.works(), "the other one has a by now"
         await other.ended()
-        await settle()
+        await run_ready_tasks()
         assert both.works()
         await both.ended()
 
-    played(scene)
+    run_scenario(scene)
 
 
-def test_a_device_goes_to_who_waits_longest() -> None:
+def test_device_is_locked_by_the_longest_waiting_job() -> None:
     async def scene(locks: DeviceLocks) -> None:
         jobs = []
         for _ in range(3):
             jobs.append(Job(locks, "a"))
-            await settle()
+            await run_ready_tasks()
         for number, job in enumerate(jobs):
-            await settle()
+            await run_ready_tasks()
             assert [job.works() for job in jobs] == [position <= number for position in range(3)]
             await job.ended()
 
-    played(scene)
+    run_scenario(scene)
 
 
-def test_who_gives_up_waiting_or_fails_keeps_nothing() -> None:
+def test_cancelled_or_failed_job_holds_no_lock() -> None:
     async def scene(locks: DeviceLocks) -> None:
         first = Job(locks, "a")
-        await settle()
+        await run_ready_tasks()
         given_up, last = Job(locks, "a", "b"), Job(locks, "a")
-        await settle()
+        await run_ready_tasks()
         given_up.task.cancel()
-        await settle()
+        await run_ready_tasks()
         first.task.cancel()
-        await settle()
+        await run_ready_tasks()
         assert (given_up.works(), last.works()) == (False, True)
         await last.ended()
 
-    played(scene)
+    run_scenario(scene)
 
 
-def test_who_is_cancelled_when_it_is_his_turn_passes_it_on() -> None:
+def test_job_cancelled_on_its_turn_passes_the_lock_on() -> None:
     async def scene(locks: DeviceLocks) -> None:
         async with locks.of(("a",)):
-            unlucky, last = Job(locks, "a"), Job(locks, "a")
-            await settle()
-        unlucky.task.cancel()
-        await settle()
-        assert (unlucky.works(), last.works()) == (False, True)
+            cancelled, last = Job(locks, "a"), Job(locks, "a")
+            await run_ready_tasks()
+        cancelled.task.cancel()
+        await run_ready_tasks()
+        assert (cancelled.works(), last.works()) == (False, True)
         await last.ended()
 
-    played(scene)
+    run_scenario(scene)
 
 
-def test_who_was_cancelled_a_moment_ago_is_passed_over() -> None:
+def test_cancelled_waiter_is_skipped() -> None:
     async def scene(locks: DeviceLocks) -> None:
         async with locks.of(("a",)):
             gone, last = Job(locks, "a"), Job(locks, "a")
-            await settle()
+            await run_ready_tasks()
             gone.task.cancel()
-        await settle()
+        await run_ready_tasks()
         assert (gone.works(), last.works()) == (False, True)
         await last.ended()
 
-    played(scene)
+    run_scenario(scene)
 
 
-def test_no_names_wait_for_nothing() -> None:
+def test_empty_set_of_names_is_locked_at_once() -> None:
     async def scene(locks: DeviceLocks) -> None:
         async with locks.of(()), locks.of(("a",)), locks.of(()):
             pass
 
-    played(scene)
+    run_scenario(scene)

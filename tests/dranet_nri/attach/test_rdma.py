@@ -66,22 +66,22 @@ def shared(node: Node) -> Node:
         (RdmaMode.EXCLUSIVE, RdmaMode.SHARED, "is exclusive, but the kernel is in shared mode"),
     ],
 )
-def test_a_machine_in_another_mode_than_demanded_is_refused_with_the_remedy(
+def test_rdma_mode_other_than_the_required_one_is_refused_with_the_remedy(
     node: Node, demanded: RdmaMode, mode: RdmaMode, words: str
 ) -> None:
     node.kernel.rdma.mode = mode
     node.options = RdmaOptions(demanded)
     node.restart()
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert f"device nic-2: --rdma-mode {words}" in said
-    assert f"netns_mode={int(demanded is RdmaMode.SHARED)}'" in said
-    assert "--rdma-mode=auto" in said
+    assert f"device nic-2: --rdma-mode {words}" in message
+    assert f"netns_mode={int(demanded is RdmaMode.SHARED)}'" in message
+    assert "--rdma-mode=auto" in message
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
-def test_a_machine_in_the_mode_that_is_demanded_is_used(node: Node, mode: RdmaMode) -> None:
+def test_required_rdma_mode_is_accepted(node: Node, mode: RdmaMode) -> None:
     node.kernel.rdma.mode = mode
     node.options = RdmaOptions(mode)
     node.restart()
@@ -89,7 +89,7 @@ def test_a_machine_in_the_mode_that_is_demanded_is_used(node: Node, mode: RdmaMo
     assert attached(node, given(pci(2))).char_devices
 
 
-def test_a_kernel_that_lost_rdma_is_refused(node: Node) -> None:
+def test_kernel_without_rdma_is_refused(node: Node) -> None:
     node.kernel.rdma.mode = None
 
     assert refusal(node, given(pci(2))) == (
@@ -97,7 +97,7 @@ def test_a_kernel_that_lost_rdma_is_refused(node: Node) -> None:
     )
 
 
-def test_a_device_without_rdma_asks_for_none(node: Node) -> None:
+def test_device_without_rdma_does_not_require_rdma(node: Node) -> None:
     node.kernel.rdma.mode = None
 
     record = attached(node, given(replace(pci(2), rdma_devices=())))
@@ -105,7 +105,7 @@ def test_a_device_without_rdma_asks_for_none(node: Node) -> None:
     assert (record.rdma, record.char_devices, record.warnings) == ((), (), ())
 
 
-def test_the_mode_is_read_anew_for_every_pod(node: Node) -> None:
+def test_rdma_mode_is_read_for_every_pod(node: Node) -> None:
     node.attach()
     node.detach()
     node.kernel.rdma.mode = RdmaMode.SHARED
@@ -118,7 +118,9 @@ def test_the_mode_is_read_anew_for_every_pod(node: Node) -> None:
 # --------------------------------------------------------------------------- shared
 
 
-def test_shared_devices_stay_and_their_files_go_with_a_warning(shared: Node) -> None:
+def test_shared_rdma_device_stays_on_the_host_and_its_files_are_given_with_a_warning(
+    shared: Node,
+) -> None:
     record = attached(shared, given(pci(2)))
 
     assert kinds_of(shared.kernel.log) == [MoveLink], "the net device moves as ever"
@@ -129,7 +131,7 @@ def test_shared_devices_stay_and_their_files_go_with_a_warning(shared: Node) -> 
     shared.assert_home()
 
 
-def test_a_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> None:
+def test_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -> None:
     record = attached(shared, given(RDMA_ONLY))
 
     assert shared.kernel.log == []
@@ -139,11 +141,11 @@ def test_a_shared_rdma_device_without_an_interface_moves_nothing(shared: Node) -
     assert shared.journal.phases() == {DATA: Phase.HOME}
 
 
-def test_a_name_for_a_shared_device_is_refused(shared: Node) -> None:
+def test_rdma_name_of_a_shared_device_is_refused(shared: Node) -> None:
     assert 'rdma.name: "hca0": not possible while' in refusal(shared, given(pci(2), NAMED))
 
 
-def test_a_share_of_a_device_keeps_all_of_it_on_the_host(shared: Node) -> None:
+def test_share_of_a_device_moves_nothing(shared: Node) -> None:
     record = attached(shared, replace(given(pci(2)), share_id="5e0f"))
 
     assert shared.kernel.log == []
@@ -154,9 +156,9 @@ def test_a_share_of_a_device_keeps_all_of_it_on_the_host(shared: Node) -> None:
 @pytest.mark.parametrize(
     ("kinds", "warned"),
     [(None, True), ((CharKind.RDMA_CM,), True), ((CharKind.UVERBS,), False)],
-    ids=["default", "asked for", "not wanted"],
+    ids=["default", "requested", "disabled"],
 )
-def test_a_share_tells_that_rdma_cm_finds_nothing_where_no_interface_is(
+def test_share_without_an_interface_warns_about_rdma_cm(
     shared: Node, kinds: tuple[CharKind, ...] | None, *, warned: bool
 ) -> None:
     config = NetworkConfig(rdma=RdmaConfig(char_devices=kinds))
@@ -167,29 +169,29 @@ def test_a_share_tells_that_rdma_cm_finds_nothing_where_no_interface_is(
     assert SHARED_MODE_WARNING in record.warnings
 
 
-def test_a_share_with_parameters_that_nobody_applies_is_refused(shared: Node) -> None:
+def test_interface_parameters_of_a_share_are_refused(shared: Node) -> None:
     config = NetworkConfig(InterfaceConfig(mtu=4000))
 
-    said = refusal(shared, replace(given(pci(2), config), share_id="5e0f"))
+    message = refusal(shared, replace(given(pci(2), config), share_id="5e0f"))
 
-    assert "device nic-2: interface.mtu: 4000: not possible on a share of a device" in said
+    assert "device nic-2: interface.mtu: 4000: not possible on a share of a device" in message
     assert attached(shared, given(pci(2), config)).mtu == 4000
 
 
-def test_a_share_of_what_has_no_interface_is_told_nothing_of_addresses(shared: Node) -> None:
+def test_share_of_a_device_without_an_interface_has_no_address_warning(shared: Node) -> None:
     record = attached(shared, replace(given(RDMA_ONLY), share_id="5e0f"))
 
     assert record.warnings == (SHARED_MODE_WARNING,)
 
 
-def test_a_share_is_refused_where_rdma_devices_belong_to_one_pod(node: Node) -> None:
-    said = refusal(node, replace(given(RDMA_ONLY), share_id="5e0f"))
+def test_share_in_exclusive_mode_is_refused(node: Node) -> None:
+    message = refusal(node, replace(given(RDMA_ONLY), share_id="5e0f"))
 
-    assert "device efa is shared by several pods" in said
-    assert "netns_mode=1" in said
+    assert "device efa is shared by several pods" in message
+    assert "netns_mode=1" in message
 
 
-def test_a_device_that_its_sub_device_holds_is_not_moved_until_that_is_deleted(node: Node) -> None:
+def test_device_with_a_sub_device_is_refused_until_the_sub_device_is_deleted(node: Node) -> None:
     devices = node.kernel.rdma.devices
     whole = next(device for device in devices if device.link.name == "mlx5_2")
     link = replace(whole.link, index=99, name="smi0")
@@ -201,7 +203,7 @@ def test_a_device_that_its_sub_device_holds_is_not_moved_until_that_is_deleted(n
     assert [rdma.name for rdma in attached(node, given(pci(2))).rdma] == ["mlx5_2"]
 
 
-def test_a_sub_device_minds_nobody_where_devices_stay(shared: Node) -> None:
+def test_sub_device_is_ignored_in_shared_mode(shared: Node) -> None:
     devices = shared.kernel.rdma.devices
     whole = next(device for device in devices if device.link.name == "mlx5_2")
     link = replace(whole.link, index=99, name="smi0")
@@ -224,21 +226,23 @@ def fabric() -> Node:
     return node
 
 
-def test_a_device_whose_move_costs_the_host_a_child_is_refused_with_the_remedy(
+def test_device_with_an_ipoib_child_on_the_host_is_refused_with_the_remedy(
     fabric: Node,
 ) -> None:
-    said = refusal(fabric, fabric.claims[0].devices[0])
+    message = refusal(fabric, fabric.claims[0].devices[0])
 
-    assert "device nic-5: the host loses ibs5.8001 when RDMA device mlx5_5 moves into a pod" in said
-    assert "ip link delete" in said
-    assert "'options ib_core netns_mode=1'" in said
+    assert (
+        "device nic-5: the host loses ibs5.8001 when RDMA device mlx5_5 moves into a pod" in message
+    )
+    assert "ip link delete" in message
+    assert "'options ib_core netns_mode=1'" in message
     assert fabric.kernel.state("ibs5.8001") is not None
 
     fabric.kernel.remove_link("ibs5.8001")
     assert attached(fabric, fabric.claims[0].devices[0]).rdma
 
 
-def test_a_child_on_the_host_keeps_no_pod_from_a_device_that_is_shared(fabric: Node) -> None:
+def test_ipoib_child_on_the_host_is_ignored_in_shared_mode(fabric: Node) -> None:
     fabric.kernel.rdma.mode = RdmaMode.SHARED
 
     attached(fabric, given(fabric.claims[0].devices[0].device))
@@ -246,7 +250,7 @@ def test_a_child_on_the_host_keeps_no_pod_from_a_device_that_is_shared(fabric: N
     assert fabric.kernel.state("ibs5.8001") is not None
 
 
-def test_a_device_without_rdma_of_its_own_leaves_the_child_where_it_is(fabric: Node) -> None:
+def test_ipoib_child_is_kept_when_the_device_has_no_rdma(fabric: Node) -> None:
     device = replace(fabric.claims[0].devices[0].device, rdma_devices=())
 
     attached(fabric, given(device))
@@ -255,20 +259,21 @@ def test_a_device_without_rdma_of_its_own_leaves_the_child_where_it_is(fabric: N
 
 
 @pytest.mark.parametrize("names", [("ib9",), ("ib9", "ib9p1")], ids=["one port", "two ports"])
-def test_an_interface_that_came_after_the_claim_was_prepared_is_not_destroyed(
+def test_interface_created_after_prepare_is_refused_and_kept(
     node: Node, names: tuple[str, ...]
 ) -> None:
     for name in names:
         link = Link(0, name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, up=True)
         node.kernel.add_link(name, parent=RDMA_ONLY.key.parent, link=link)
 
-    said = refusal(node, given(RDMA_ONLY))
+    message = refusal(node, given(RDMA_ONLY))
 
     assert (
-        f"would destroy interface {', '.join(names)}, which is not part of what was claimed" in said
+        f"would destroy interface {', '.join(names)}, which is not part of what was claimed"
+        in message
     )
-    assert "options ib_core netns_mode=1" in said
-    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in said
+    assert "options ib_core netns_mode=1" in message
+    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in message
     assert all(node.kernel.state(name) for name in names)
 
     node.kernel.rdma.mode = RdmaMode.SHARED
@@ -276,13 +281,13 @@ def test_an_interface_that_came_after_the_claim_was_prepared_is_not_destroyed(
     assert all(node.kernel.state(name) for name in names)
 
 
-def test_another_kind_of_interface_keeps_no_pod_from_a_device_that_has_none(node: Node) -> None:
+def test_ethernet_interface_is_ignored_for_an_rdma_only_device(node: Node) -> None:
     node.kernel.add_link("eth9", parent=RDMA_ONLY.key.parent)
 
     assert attached(node, given(RDMA_ONLY)).rdma
 
 
-def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
+def test_ipoib_link_is_read_again_after_the_move_of_its_rdma_device() -> None:
     node = FabricNode()
     before = node.kernel.state("ibs5")
     assert before is not None
@@ -298,7 +303,7 @@ def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
     node.assert_home()
 
 
-def test_an_ipoib_link_is_found_in_the_pod_where_the_kernel_tells_no_parents() -> None:
+def test_ipoib_link_is_found_in_the_pod_without_parent_information() -> None:
     node = FabricNode()
     node.kernel.tells_parents = False
     node.kernel.add_link("ib0", node.netns, kind="ipoib", parent="0000:66:00.0")
@@ -311,7 +316,7 @@ def test_an_ipoib_link_is_found_in_the_pod_where_the_kernel_tells_no_parents() -
     node.assert_home()
 
 
-def test_an_ipoib_link_has_the_mtu_of_the_claim_in_the_mode_of_the_host() -> None:
+def test_ipoib_link_has_the_mtu_of_the_claim_and_the_mode_of_the_host() -> None:
     node = FabricNode()
     given_mtu = InterfaceConfig(name="net1", mtu=9000)
 
@@ -321,10 +326,10 @@ def test_an_ipoib_link_has_the_mtu_of_the_claim_in_the_mode_of_the_host() -> Non
     assert (record.mac, record.mtu) == (GID_MAC, 9000)
 
 
-def test_the_record_tells_the_mtu_that_the_kernel_gave_an_ipoib_link_and_not_the_hosts() -> None:
+def test_record_has_the_mtu_that_the_kernel_gave_the_ipoib_link() -> None:
     node = FabricNode()
     entry = node.kernel.space().named("arrange", "ibs5")
-    entry.link = replace(entry.link, ipoib=None)  # so that nobody dares to set the host's MTU
+    entry.link = replace(entry.link, ipoib=None)  # so that the MTU of the host is not set
 
     record = attached(node, *node.claims[0].devices)
 
@@ -332,20 +337,20 @@ def test_the_record_tells_the_mtu_that_the_kernel_gave_an_ipoib_link_and_not_the
     assert (record.snapshot.link.mtu, record.mtu) == (65520, 2044)
 
 
-def test_an_mtu_above_the_mode_of_the_host_is_refused_before_anything_moves() -> None:
+def test_mtu_above_the_limit_of_the_ipoib_mode_is_refused_before_any_move() -> None:
     node = FabricNode()
     entry = node.kernel.space().named("arrange", "ibs5")
     entry.link = replace(entry.link, ipoib=IpoibState(connected=False), mtu=2044)
     node.start = node.host()
     given_mtu = NetworkConfig(InterfaceConfig(mtu=9000))
 
-    said = refusal(node, given(node.claims[0].devices[0].device, given_mtu))
+    message = refusal(node, given(node.claims[0].devices[0].device, given_mtu))
 
-    assert "interface.mtu 9000 is above what device ibs5 can do in datagram mode" in said
-    assert "put ibs5 into connected mode on the host" in said
+    assert "interface.mtu 9000 is above what device ibs5 can do in datagram mode" in message
+    assert "put ibs5 into connected mode on the host" in message
 
 
-def test_an_ipoib_link_is_restored_at_once_where_its_rdma_device_moves_at_the_second_try() -> None:
+def test_ipoib_link_is_restored_after_the_second_move_attempt() -> None:
     node = FabricNode()
     attached(node, *node.claims[0].devices)
     node.kernel.fail_on(MoveRdma, EBUSY, times=1)
@@ -357,7 +362,7 @@ def test_an_ipoib_link_is_restored_at_once_where_its_rdma_device_moves_at_the_se
     node.assert_home()
 
 
-def test_an_rdma_device_that_does_not_move_is_tried_twice_in_a_pass() -> None:
+def test_move_of_an_rdma_device_is_tried_twice_in_a_pass() -> None:
     node = FabricNode()
     attached(node, *node.claims[0].devices)
     node.kernel.fail_on(MoveRdma, EBUSY, times=2)

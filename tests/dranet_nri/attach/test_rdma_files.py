@@ -1,4 +1,4 @@
-"""Device files of RDMA devices: which of them containers get, and how they follow the kernel."""
+"""Device files of RDMA devices: selection for containers, and updates from the kernel."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def node() -> Node:
 # --------------------------------------------------------------------------- which
 
 
-def test_a_claim_chooses_its_files_and_the_operator_for_the_rest(node: Node) -> None:
+def test_device_files_are_chosen_by_the_claim_or_else_by_the_operator(node: Node) -> None:
     node.kernel.rdma.kinds = ("uverbs", "umad", "issm", "rdma_cm")
     node.options = RdmaOptions(kinds=(CharKind.UMAD,))
     node.restart()
@@ -59,7 +59,7 @@ def test_a_claim_chooses_its_files_and_the_operator_for_the_rest(node: Node) -> 
     ]
 
 
-def test_a_claim_that_wants_no_files_gets_none_and_no_warning(node: Node) -> None:
+def test_claim_with_an_empty_list_of_files_gets_none_and_no_warning(node: Node) -> None:
     node.kernel.rdma.kinds = ()
 
     record = attached(node, given(pci(2), NetworkConfig(rdma=RdmaConfig(char_devices=()))))
@@ -68,7 +68,7 @@ def test_a_claim_that_wants_no_files_gets_none_and_no_warning(node: Node) -> Non
     assert record.rdma, "it moves all the same"
 
 
-def test_kinds_that_the_node_lacks_are_told_with_their_module(node: Node) -> None:
+def test_missing_file_kinds_are_reported_with_the_kernel_module(node: Node) -> None:
     node.kernel.rdma.kinds = ("uverbs",)
 
     record = attached(node, given(pci(2)))
@@ -81,7 +81,7 @@ def test_kinds_that_the_node_lacks_are_told_with_their_module(node: Node) -> Non
 
 @pytest.mark.parametrize("mode", RdmaMode)
 @pytest.mark.parametrize("kinds", [(), ("rdma_cm",), ("umad", "rdma_cm")])
-def test_a_device_that_no_container_could_use_is_refused(
+def test_rdma_device_without_a_uverbs_file_is_refused(
     node: Node, mode: RdmaMode, kinds: tuple[str, ...]
 ) -> None:
     node.kernel.rdma.mode, node.kernel.rdma.kinds = mode, kinds
@@ -89,23 +89,23 @@ def test_a_device_that_no_container_could_use_is_refused(
 
     with pytest.raises(AttachError) as caught:
         attached(node, given(pci(2)))
-    said = str(caught.value)
+    message = str(caught.value)
 
-    assert "RDMA device mlx5_2 has no uverbs file" in said
-    assert "load module ib_uverbs on the node" in said
-    assert (node.host(), node.rdma()) == before, "it is undone"
+    assert "RDMA device mlx5_2 has no uverbs file" in message
+    assert "load module ib_uverbs on the node" in message
+    assert (node.host(), node.rdma()) == before, "the attach is undone"
 
 
-def test_who_wants_no_uverbs_gets_what_there_is(node: Node) -> None:
+def test_claim_without_uverbs_gets_the_available_files(node: Node) -> None:
     node.kernel.rdma.kinds = ("umad",)
-    wanted = NetworkConfig(rdma=RdmaConfig(char_devices=(CharKind.UMAD,)))
+    config = NetworkConfig(rdma=RdmaConfig(char_devices=(CharKind.UMAD,)))
 
-    record = attached(node, given(pci(2), wanted))
+    record = attached(node, given(pci(2), config))
 
     assert [file.path for file in record.char_devices] == ["/dev/infiniband/umad2"]
 
 
-def test_a_device_with_two_rdma_devices_has_the_files_of_both_once(node: Node) -> None:
+def test_device_with_two_rdma_devices_gets_the_files_of_both_once(node: Node) -> None:
     node.kernel.add_rdma("mlx5_20", parent="0000:02:00.0")
 
     record = attached(node, given(DUAL))
@@ -122,36 +122,36 @@ def test_a_device_with_two_rdma_devices_has_the_files_of_both_once(node: Node) -
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
-def test_other_numbers_are_recorded(node: Node, mode: RdmaMode) -> None:
+def test_changed_device_numbers_are_recorded(node: Node, mode: RdmaMode) -> None:
     node.kernel.rdma.mode = mode
     data, _ = node.attach()
     for device in node.kernel.rdma.devices:
         device.slot += 10
 
-    seen = node.executor.verify(data, CLAIMS[0])
+    verified = node.executor.verify(data, CLAIMS[0])
 
-    assert seen == node.journal.records[DATA]
-    files = [[file.minor for file in device.char_devices] for device in seen.devices]
+    assert verified == node.journal.records[DATA]
+    files = [[file.minor for file in device.char_devices] for device in verified.devices]
     assert files == [[122, 203], [122, 204]]
-    assert seen.devices[0].warnings == data.devices[0].warnings
+    assert verified.devices[0].warnings == data.devices[0].warnings
     written = len(node.journal.history)
-    assert node.executor.verify(seen, CLAIMS[0]) == seen
+    assert node.executor.verify(verified, CLAIMS[0]) == verified
     assert len(node.journal.history) == written
 
 
-def test_a_module_that_was_loaded_late_ends_the_warning(node: Node) -> None:
+def test_module_loaded_later_removes_the_warning(node: Node) -> None:
     node.kernel.rdma.kinds = ("uverbs",)
     attached(node, given(pci(2)))
     node.kernel.rdma.kinds = ("uverbs", "rdma_cm")
 
-    seen = node.executor.verify(node.journal.records[DATA], claim(DATA, given(pci(2))))
+    verified = node.executor.verify(node.journal.records[DATA], claim(DATA, given(pci(2))))
 
-    assert seen is not None
-    assert seen.devices[0].warnings == ()
-    assert RDMA_CM in seen.devices[0].char_devices
+    assert verified is not None
+    assert verified.devices[0].warnings == ()
+    assert RDMA_CM in verified.devices[0].char_devices
 
 
-def test_without_an_allocation_files_stay_as_they_are(node: Node) -> None:
+def test_device_files_are_kept_without_an_allocation(node: Node) -> None:
     data, _ = node.attach()
     node.kernel.rdma.devices[1].slot += 10
 
@@ -159,7 +159,7 @@ def test_without_an_allocation_files_stay_as_they_are(node: Node) -> None:
 
 
 @pytest.mark.parametrize("later", [RdmaMode.EXCLUSIVE, None])
-def test_a_shared_device_is_missed_once_nobody_can_tell_its_files(
+def test_shared_device_without_resolvable_files_fails_the_verification(
     node: Node, later: RdmaMode | None
 ) -> None:
     node.kernel.rdma.mode = RdmaMode.SHARED
@@ -176,7 +176,7 @@ def test_a_shared_device_is_missed_once_nobody_can_tell_its_files(
     assert node.executor.verify(before, None) == before, "a claim that was released stays"
 
 
-def test_a_device_that_left_its_pod_is_noticed(node: Node) -> None:
+def test_verify_detects_an_rdma_device_that_left_the_pod(node: Node) -> None:
     attached(node, given(RDMA_ONLY))
     before = node.journal.records[DATA]
     node.kernel.rdma.remove("mlx5_9")
@@ -198,7 +198,7 @@ def tied() -> Node:
     return node
 
 
-def test_a_device_that_its_driver_makes_anew_as_the_nic_moves_gives_the_files_it_has_then(
+def test_rdma_device_recreated_by_the_nic_move_gives_its_new_files(
     tied: Node,
 ) -> None:
     slept: list[float] = []
@@ -219,7 +219,7 @@ def test_a_device_that_its_driver_makes_anew_as_the_nic_moves_gives_the_files_it
     assert record.warnings == (SHARED_MODE_WARNING,)
 
 
-def test_a_device_that_ends_as_the_nic_moves_is_missed_for_a_second(tied: Node) -> None:
+def test_rdma_device_removed_by_the_nic_move_fails_the_attach_after_a_second(tied: Node) -> None:
     slept: list[float] = []
     tied.clock.asleep = slept.append
     tied.rdma_at_start -= {"mlx5_2"}
@@ -234,7 +234,7 @@ def test_a_device_that_ends_as_the_nic_moves_is_missed_for_a_second(tied: Node) 
     tied.assert_home()
 
 
-def test_nothing_is_waited_for_where_all_that_is_shared_is_there(tied: Node) -> None:
+def test_attach_does_not_wait_while_all_shared_devices_are_present(tied: Node) -> None:
     slept: list[float] = []
     tied.clock.asleep = slept.append
     share = replace(given(pci(2)), share_id="5e0f")
@@ -246,7 +246,7 @@ def test_nothing_is_waited_for_where_all_that_is_shared_is_there(tied: Node) -> 
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside hardware's"])
-def test_a_nic_whose_software_device_would_be_lost_is_refused_before_it_moves(
+def test_nic_with_a_software_rdma_device_is_refused_before_the_move(
     tied: Node, *, beside: bool
 ) -> None:
     if not beside:
@@ -255,15 +255,17 @@ def test_a_nic_whose_software_device_would_be_lost_is_refused_before_it_moves(
     published = replace(pci(2), rdma_devices=("rxe0",))
     tied.rdma_at_start = tied.rdma()
 
-    said = refusal(tied, given(published))
+    message = refusal(tied, given(published))
 
-    assert "RDMA device rxe0 is software (soft-RoCE, siw), and would be lost for good when" in said
-    assert "interface eth2 goes to the pod; let pods share the device (dra-shim run" in said
+    assert (
+        "RDMA device rxe0 is software (soft-RoCE, siw), and would be lost for good when" in message
+    )
+    assert "interface eth2 goes to the pod; let pods share the device (dra-shim run" in message
     (record,) = tied.attach((claim(DATA, replace(given(published), share_id="5e0f")),))
     assert "rxe0" in record.devices[0].shared_rdma
 
 
-def test_a_nic_that_is_in_the_pod_takes_no_software_device_along(tied: Node) -> None:
+def test_software_rdma_device_created_in_the_pod_does_not_refuse_the_nic(tied: Node) -> None:
     tied.kernel.fail_on(AddAddress, KeyboardInterrupt("gone"), times=1)
     tied.kernel.rdma.remove("mlx5_2")
     with pytest.raises(KeyboardInterrupt):
@@ -292,21 +294,21 @@ LINK_LOCAL = ("169.254.7.7/16", "fe80::7/64")
         pytest.param(pci(2), (), False, id="InfiniBand"),
     ],
 )
-def test_roce_without_a_routed_gid_is_told(
+def test_roce_without_a_routable_gid_is_reported_as_a_warning(
     node: Node, device: Device, addresses: tuple[str, ...] | None, *, warned: bool
 ) -> None:
     config = NetworkConfig(InterfaceConfig(addresses=addresses))
 
     record = attached(node, given(device, config))
 
-    told = f"{NETWORK}{NO_GID_WARNING}"
-    assert (told in record.warnings) == warned
-    seen = node.executor.verify(node.journal.records[DATA], claim(DATA, given(device, config)))
-    assert seen is not None
-    assert (told in seen.devices[0].warnings) == warned
+    warning = f"{NETWORK}{NO_GID_WARNING}"
+    assert (warning in record.warnings) == warned
+    verified = node.executor.verify(node.journal.records[DATA], claim(DATA, given(device, config)))
+    assert verified is not None
+    assert (warning in verified.devices[0].warnings) == warned
 
 
-def test_roce_without_files_needs_no_gid(node: Node) -> None:
+def test_roce_without_device_files_has_no_gid_warning(node: Node) -> None:
     config = NetworkConfig(InterfaceConfig(addresses=()), rdma=RdmaConfig(char_devices=()))
 
     assert attached(node, given(ROCE, config)).warnings == ()

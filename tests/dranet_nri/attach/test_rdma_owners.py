@@ -1,4 +1,4 @@
-"""Whose RDMA devices move: a subfunction's, eRDMA's, and those of a pod nobody remembers."""
+"""Ownership of RDMA devices: subfunctions, eRDMA, and pods without a record."""
 
 from dataclasses import replace
 
@@ -62,8 +62,8 @@ def in_pod(node: Node) -> set[str]:
     return node.rdma(node.netns)
 
 
-def forgotten(node: Node, *, called: str = "") -> None:
-    """Lose every record, and let the pod give its only RDMA device another name."""
+def lose_records(node: Node, *, called: str = "") -> None:
+    """Remove every record, and rename the only RDMA device of the pod."""
     node.journal.records.clear()
     for device in node.kernel.rdma.devices:
         if called and device.netns == node.netns:
@@ -74,7 +74,7 @@ def forgotten(node: Node, *, called: str = "") -> None:
 @pytest.mark.parametrize(
     ("device", "names"), [(SUBFUNCTION, {"mlx5_88"}), (ERDMA, {"erdma_0"})], ids=["SF", "eRDMA"]
 )
-def test_its_rdma_device_alone_goes_with_a_nic_and_comes_home(
+def test_only_the_rdma_device_of_the_nic_is_moved_and_restored(
     node: Node, device: Device, names: set[str]
 ) -> None:
     record = attached(node, given(device))
@@ -88,7 +88,7 @@ def test_its_rdma_device_alone_goes_with_a_nic_and_comes_home(
 
 
 @pytest.mark.parametrize("device", [SUBFUNCTION, ERDMA], ids=["SF", "eRDMA"])
-def test_the_pod_gets_the_files_of_its_rdma_device_alone_where_all_share(
+def test_pod_gets_only_the_files_of_its_rdma_device_in_shared_mode(
     node: Node, device: Device
 ) -> None:
     node.kernel.rdma.mode = RdmaMode.SHARED
@@ -109,9 +109,9 @@ def test_the_pod_gets_the_files_of_its_rdma_device_alone_where_all_share(
 
 
 @pytest.mark.parametrize("called", ["", "mine"])
-def test_an_rdma_device_that_nobody_remembers_is_told_by_its_nic(node: Node, called: str) -> None:
+def test_rdma_device_without_a_record_is_identified_by_its_nic(node: Node, called: str) -> None:
     attached(node, given(pci(1)))
-    forgotten(node, called=called)
+    lose_records(node, called=called)
 
     record = attached(node, given(pci(1)))
 
@@ -121,12 +121,12 @@ def test_an_rdma_device_that_nobody_remembers_is_told_by_its_nic(node: Node, cal
     assert node.rdma() == node.rdma_at_start
 
 
-def test_an_infiniband_device_that_nobody_remembers_is_told_by_its_claims_name() -> None:
+def test_infiniband_device_without_a_record_is_identified_by_the_claim_name() -> None:
     node = FabricNode()
     (device, *_) = node.claims[0].devices
     assert device.config == IB_CONFIG
     attached(node, device)
-    forgotten(node)
+    lose_records(node)
 
     record = attached(node, device)
 
@@ -138,11 +138,11 @@ def test_an_infiniband_device_that_nobody_remembers_is_told_by_its_claims_name()
     assert node.kernel.state("ibs5") is not None
 
 
-def test_an_infiniband_device_that_its_pod_renamed_is_not_guessed() -> None:
+def test_infiniband_device_renamed_by_the_pod_is_not_adopted() -> None:
     node = FabricNode()
     (device, *_) = node.claims[0].devices
     attached(node, device)
-    forgotten(node, called="mine")
+    lose_records(node, called="mine")
 
     with pytest.raises(RefusedError, match="RDMA device mlx5_5 is not on the host"):
         attached(node, device)
@@ -150,9 +150,9 @@ def test_an_infiniband_device_that_its_pod_renamed_is_not_guessed() -> None:
     assert in_pod(node) == {"mine"}
 
 
-def test_what_the_pod_made_on_its_nic_and_what_another_claim_has_stays_there(node: Node) -> None:
+def test_rdma_devices_of_the_pod_and_of_another_claim_stay_in_the_pod(node: Node) -> None:
     attached(node, given(pci(1)), given(pci(2)))
-    forgotten(node)
+    lose_records(node)
     made = node.kernel.add_rdma("rxe0", nic=pci(1).key.parent)
     made.netns = node.netns
 
@@ -163,17 +163,17 @@ def test_what_the_pod_made_on_its_nic_and_what_another_claim_has_stays_there(nod
     assert in_pod(node) == {"mlx5_2", "rxe0"}
 
 
-def test_a_device_of_another_guid_is_another_one(node: Node) -> None:
+def test_rdma_device_with_another_guid_is_refused(node: Node) -> None:
     published = replace(pci(1), attributes=(("dra.net/nodeGUID", "0c42:a103:0065:5a1e"),))
     attached(node, given(published))
-    forgotten(node)
+    lose_records(node)
 
     with pytest.raises(RefusedError, match="RDMA device mlx5_1 is not on the host"):
         attached(node, given(published))
 
 
 @pytest.mark.parametrize("config", [RENAMED, NetworkConfig()], ids=["renamed", "as it is"])
-def test_a_nic_with_rdma_whose_record_is_unusable_is_adopted_from_its_pod(
+def test_nic_with_rdma_and_a_corrupt_record_is_adopted_from_the_pod(
     plugin_node: PluginNode, config: NetworkConfig
 ) -> None:
     node = plugin_node

@@ -1,4 +1,4 @@
-"""RDMA devices on their way home: made anew meanwhile, renamed, out of namespaces that die."""
+"""Restore of RDMA devices: recreated, renamed, and returned from dying namespaces."""
 
 from dataclasses import replace
 from errno import EBUSY, EINVAL
@@ -54,36 +54,36 @@ def node() -> Node:
 
 
 def reload_driver(node: Node, *names: str) -> None:
-    """Take the RDMA devices of mlx5_2's function away and make them anew, on the host."""
+    """Remove the RDMA devices of mlx5_2's function and recreate them on the host."""
     for name in names:
         node.kernel.rdma.remove(name)
     for name in names:
         node.kernel.add_rdma(name, parent="0000:02:00.0")
 
 
-def outwait(node: Node) -> None:
-    """Try more often than a route that the host does not take is tried."""
+def exceed_restore_limit(node: Node) -> None:
+    """Detach more often than the limit of restore tries."""
     for _ in range(MAX_RESTORE_TRIES + 2):
         node.retry()
     assert node.journal.phases() == {DATA: Phase.DETACHING}
 
 
-# --------------------------------------------------------------------------- made anew
+# --------------------------------------------------------------------------- recreated
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
-def test_a_device_that_its_driver_took_away_is_refused(node: Node, mode: RdmaMode) -> None:
+def test_rdma_device_removed_by_its_driver_is_refused(node: Node, mode: RdmaMode) -> None:
     node.kernel.rdma.mode = mode
     node.kernel.rdma.remove("mlx5_2")
     node.rdma_at_start = node.rdma()
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: its RDMA device mlx5_2 is not on the host: its driver is being" in said
-    assert "dranet-nri status" in said
+    assert "device nic-2: its RDMA device mlx5_2 is not on the host: its driver is being" in message
+    assert "dranet-nri status" in message
 
 
-def test_a_device_made_anew_between_two_attempts_is_the_one_that_moves(node: Node) -> None:
+def test_rdma_device_recreated_between_two_attempts_is_moved(node: Node) -> None:
     node.kernel.fail_on(AddAddress, Crash(), times=1)
     with pytest.raises(Crash):
         attached(node, given(pci(2)))
@@ -99,7 +99,7 @@ def test_a_device_made_anew_between_two_attempts_is_the_one_that_moves(node: Nod
     node.assert_home()
 
 
-def test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other_is_made_anew(
+def test_recreated_rdma_device_does_not_hide_the_one_in_the_pod(
     node: Node,
 ) -> None:
     node.kernel.add_rdma("mlx5_20", parent="0000:02:00.0")
@@ -118,7 +118,7 @@ def test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other_is_ma
     node.assert_home()
 
 
-def test_a_device_made_anew_while_it_was_away_counts_as_home(node: Node) -> None:
+def test_rdma_device_recreated_on_the_host_counts_as_restored(node: Node) -> None:
     attached(node, given(pci(2)))
     reload_driver(node, "mlx5_2")
 
@@ -128,7 +128,7 @@ def test_a_device_made_anew_while_it_was_away_counts_as_home(node: Node) -> None
     node.assert_home()
 
 
-def test_a_device_that_was_taken_away_while_it_was_away_is_waited_for(node: Node) -> None:
+def test_rdma_device_removed_during_the_pod_is_reported_until_it_is_back(node: Node) -> None:
     attached(node, given(pci(2)))
     node.kernel.rdma.remove("mlx5_2")
 
@@ -136,7 +136,7 @@ def test_a_device_that_was_taken_away_while_it_was_away_is_waited_for(node: Node
 
     assert node.journal.phases() == {DATA: Phase.DETACHING}
     assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
-    outwait(node)
+    exceed_restore_limit(node)
     assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
     node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0")
     node.detach()
@@ -147,7 +147,7 @@ def test_a_device_that_was_taken_away_while_it_was_away_is_waited_for(node: Node
 # --------------------------------------------------------------------------- names
 
 
-def test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home(node: Node) -> None:
+def test_rdma_name_of_the_pod_is_removed_before_the_move_to_the_host(node: Node) -> None:
     record = attached(node, given(pci(2), NAMED))
 
     assert node.rdma(node.netns) == {"hca0"}
@@ -158,16 +158,16 @@ def test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home(node: 
     node.assert_home()
 
 
-def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) -> None:
+def test_taken_rdma_device_name_is_reported_until_the_name_is_free(node: Node) -> None:
     attached(node, given(pci(2), NAMED))
     node.kernel.add_rdma("mlx5_2", parent="0000:44:00.0")
 
     node.detach()
 
-    assert node.rdma() >= {"hca0", "mlx5_2"}, "it is on the host all the same"
+    assert node.rdma() >= {"hca0", "mlx5_2"}, "the device is on the host"
     assert node.journal.phases() == {DATA: Phase.DETACHING}
     assert failure_of(node).message.startswith("RDMA device mlx5_2 is called hca0: its name is ta")
-    outwait(node)
+    exceed_restore_limit(node)
     assert "is called hca0" in failure_of(node).message
     node.kernel.rdma.remove("mlx5_2")
     node.detach()
@@ -178,7 +178,7 @@ def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) ->
 # --------------------------------------------------------------------------- IP over InfiniBand
 
 
-def test_a_mode_and_mtu_that_the_kernel_no_longer_takes_keep_no_device_for_ever() -> None:
+def test_ipoib_mode_and_mtu_rejected_by_the_kernel_are_given_up_after_ten_tries() -> None:
     node = FabricNode()
     attached(node, *node.claims[0].devices)
     node.kernel.fail_on(SetLink, EINVAL)
@@ -190,8 +190,8 @@ def test_a_mode_and_mtu_that_the_kernel_no_longer_takes_keep_no_device_for_ever(
     node.retry()
 
     assert node.journal.phases() == {DATA: Phase.HOME}
-    said = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
-    assert said in failure_of(node).message
+    message = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
+    assert message in failure_of(node).message
     assert failure_of(node).message.endswith("given back without it after 10 tries")
     state = node.kernel.state("ibs5")
     assert state is not None
@@ -231,7 +231,7 @@ class RailsNode(Node):
             self.kernel.add_rdma(f"mlx5_{5 + number}", parent=parent, guid=guid)
 
     def attach_rails(self) -> tuple[NetnsId, NetnsId]:
-        """Attach each to its pod, the first one's first; return the namespaces."""
+        """Attach each interface to its pod in order; return the namespaces."""
         pods = self.netns, self.add_netns("/run/netns/2")
         for number, netns in enumerate(pods):
             pod = replace(POD, sandbox_id=f"sandbox-{number}", uid=f"uid-{number}")
@@ -243,32 +243,32 @@ class RailsNode(Node):
         return {e.name for e in self.kernel.space().plain() if e.arphrd == ARPHRD_INFINIBAND}
 
 
-def outlive(node: Node) -> None:
-    """Try three times to bring home what was in namespaces that are no more."""
+def detach_after_lost_namespaces(node: Node) -> None:
+    """Detach three times from namespaces that no longer exist."""
     for _ in range(3):
         node.clock.now += 60
         node.detach(netns_alive=False)
 
 
-def test_interfaces_that_came_home_under_each_others_names_get_their_own() -> None:
+def test_interfaces_returned_under_swapped_names_get_their_own_names() -> None:
     node = RailsNode()
     pods = node.attach_rails()
-    for netns in reversed(pods):  # no plugin ran: the kernel made both anew, ib1's device first
+    for netns in reversed(pods):  # no plugin ran: the kernel recreated both, ib1's device first
         node.kernel.destroy_netns(netns)
 
-    outlive(node)
+    detach_after_lost_namespaces(node)
 
     assert set(node.journal.phases().values()) == {Phase.HOME}
     node.assert_home()
 
 
-def test_pods_that_end_at_once_give_each_others_names_back() -> None:
+def test_concurrent_detaches_restore_swapped_names() -> None:
     node = RailsNode()
     node.attach_rails()
     remade, others = node.kernel.rdma.remade, [node.journal.records["claim-0"]]
 
     def made_first(parent: str, source: NetnsId, target: NetnsId) -> None:
-        """Let the other claim come home on its thread before this one is renamed."""
+        """Restore the other claim on its thread before this one is renamed."""
         remade(parent, source, target)
         while others:
             node.executor.detach(others.pop(), netns_alive=True)
@@ -282,7 +282,7 @@ def test_pods_that_end_at_once_give_each_others_names_back() -> None:
     node.assert_home()
 
 
-def test_a_name_that_somebody_elses_interface_has_is_not_taken_back() -> None:
+def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     node = RailsNode()
     pods = node.attach_rails()
     other = Link(0, "", "ipoib", ARPHRD_INFINIBAND, f"{GID_MAC[:-1]}f", up=True)
@@ -290,17 +290,17 @@ def test_a_name_that_somebody_elses_interface_has_is_not_taken_back() -> None:
     for netns in pods:
         node.kernel.destroy_netns(netns)
 
-    outlive(node)
+    detach_after_lost_namespaces(node)
 
     assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.HOME}
     assert stranger in node.kernel.space().plain()
     spare = node.rails() - {"ib0", "ib1"}
     assert len(spare) == 1
     node.kernel.log.clear()
-    outlive(node)
-    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "it waits"
+    detach_after_lost_namespaces(node)
+    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "the plan is empty"
     node.kernel.remove_link("ib0")
-    outlive(node)
+    detach_after_lost_namespaces(node)
     assert set(node.journal.phases().values()) == {Phase.HOME}
     node.assert_home()
 
@@ -309,12 +309,12 @@ def test_a_name_that_somebody_elses_interface_has_is_not_taken_back() -> None:
 
 
 @pytest.mark.parametrize("make", [Node, FabricNode], ids=["ethernet", "fabric"])
-def test_what_a_dying_namespace_holds_is_home_once_the_kernel_returned_it(
+def test_devices_of_a_dying_namespace_are_restored_after_the_kernel_returns_them(
     make: type[Node],
 ) -> None:
     node = make()
     node.attach()
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
     node.detach(netns_alive=False)
 
@@ -328,7 +328,7 @@ def test_what_a_dying_namespace_holds_is_home_once_the_kernel_returned_it(
     node.assert_home()
 
 
-def test_a_device_that_does_not_move_home_keeps_its_record(node: Node) -> None:
+def test_rdma_device_that_cannot_be_moved_keeps_its_record(node: Node) -> None:
     attached(node, given(RDMA_ONLY))
     node.kernel.fail_on(MoveRdma, EBUSY)
 
@@ -342,7 +342,7 @@ def test_a_device_that_does_not_move_home_keeps_its_record(node: Node) -> None:
     node.assert_home()
 
 
-def test_a_driver_that_cannot_move_its_device_says_so_before_the_nic_moved(node: Node) -> None:
+def test_immovable_rdma_device_is_reported_before_the_nic_is_moved(node: Node) -> None:
     node.kernel.rdma.remove("mlx5_2")
     node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0", movable=False)
 

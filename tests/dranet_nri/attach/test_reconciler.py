@@ -1,4 +1,4 @@
-"""Rounds of repair: what they bring about, and what they leave alone."""
+"""Reconcile passes: repairs, and state that stays unchanged."""
 
 from dataclasses import replace
 from errno import EBUSY, EMFILE
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.process
 __all__ = ["node"]
 
 
-def test_what_cannot_be_repaired_keeps_nothing_else_from_repair(node: Node) -> None:
+def test_failed_repair_does_not_prevent_other_repairs(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -44,7 +44,7 @@ def test_what_cannot_be_repaired_keeps_nothing_else_from_repair(node: Node) -> N
     assert not stray.exists()
 
 
-def test_a_claim_that_was_given_another_nic_gets_that_one(node: Node) -> None:
+def test_claim_with_a_changed_nic_gets_the_new_nic(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -60,7 +60,7 @@ def test_a_claim_that_was_given_another_nic_gets_that_one(node: Node) -> None:
     )
 
 
-def test_a_gate_is_not_opened_for_a_nic_that_the_claim_was_given_instead(node: Node) -> None:
+def test_gate_stays_closed_while_the_former_nic_is_in_the_pod(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -73,7 +73,7 @@ def test_a_gate_is_not_opened_for_a_nic_that_the_claim_was_given_instead(node: N
     assert node.in_pod(1, pod)
 
 
-def test_a_record_and_a_gate_of_other_devices_are_not_mixed(node: Node) -> None:
+def test_gate_does_not_combine_a_record_with_another_allocation(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -86,7 +86,7 @@ def test_a_record_and_a_gate_of_other_devices_are_not_mixed(node: Node) -> None:
     assert "nic2" not in node.gate.spec_path(claim.claim.uid).read_text()
 
 
-def test_a_nic_that_vanished_costs_the_pods_other_claim_nothing(node: Node) -> None:
+def test_vanished_nic_does_not_affect_the_other_claim_of_the_pod(node: Node) -> None:
     pod = node.pod("web")
     first = node.allocate(pod, 1, claim="first")
     second = node.allocate(pod, 2, claim="second")
@@ -106,7 +106,7 @@ def test_a_nic_that_vanished_costs_the_pods_other_claim_nothing(node: Node) -> N
     assert node.gate_open(first)
 
 
-def test_a_half_done_attach_goes_home_when_its_claim_is_released(node: Node) -> None:
+def test_partial_attach_is_restored_when_the_claim_is_released(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.disk.room = 1
@@ -123,7 +123,7 @@ def test_a_half_done_attach_goes_home_when_its_claim_is_released(node: Node) -> 
     assert not node.kernel.held
 
 
-def test_after_a_restart_a_namespace_is_held_though_its_claim_is_released(node: Node) -> None:
+def test_namespace_of_a_released_claim_is_held_after_a_restart(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -135,7 +135,7 @@ def test_after_a_restart_a_namespace_is_held_though_its_claim_is_released(node: 
     assert node.kernel.held == {node.netns(pod)}
 
 
-def test_a_sandbox_that_stopped_while_others_were_repaired_is_not_attached(node: Node) -> None:
+def test_sandbox_stopped_during_a_reconcile_is_not_attached(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
 
@@ -149,7 +149,7 @@ def test_a_sandbox_that_stopped_while_others_were_repaired_is_not_attached(node:
     assert node.phase(claim) is None
 
 
-def test_a_record_that_a_hook_saw_first_still_rings_the_bell(node: Node) -> None:
+def test_record_first_read_by_a_hook_schedules_a_reconcile(node: Node) -> None:
     node.allocate(node.pod("web"), 1)
 
     node.plugin.is_unclaimed(node.pod("plain"))
@@ -168,7 +168,7 @@ def virtual(node: Node, pod: Pod) -> Allocation:
     return allocation
 
 
-def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Node) -> None:
+def test_virtual_nic_that_cannot_be_restored_keeps_its_namespace_alive(node: Node) -> None:
     pod = node.pod("web")
     virtual(node, pod)
     node.run_pod(pod)
@@ -180,14 +180,14 @@ def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Nod
 
     node.reconcile()
 
-    assert node.kernel.alive(netns), "it would die with its namespace"
+    assert node.kernel.alive(netns), "it would be deleted with its namespace"
     node.kernel.heal()
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
     assert not node.kernel.held
 
 
-def test_hardware_that_does_not_come_home_takes_no_virtual_nic_of_its_pod_with_it(
+def test_hardware_that_cannot_be_restored_does_not_delete_a_virtual_nic(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -202,7 +202,7 @@ def test_hardware_that_does_not_come_home_takes_no_virtual_nic_of_its_pod_with_i
 
     node.reconcile()
 
-    assert node.kernel.alive(netns), "the virtual one would die with it"
+    assert node.kernel.alive(netns), "the virtual NIC would be deleted with it"
     node.kernel.heal()
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
@@ -210,7 +210,7 @@ def test_hardware_that_does_not_come_home_takes_no_virtual_nic_of_its_pod_with_i
     assert not node.kernel.held
 
 
-def test_a_virtual_nic_that_was_deleted_in_its_pod_holds_no_namespace(node: Node) -> None:
+def test_virtual_nic_deleted_in_its_pod_holds_no_namespace(node: Node) -> None:
     pod = node.pod("web")
     claim = virtual(node, pod)
     node.run_pod(pod)
@@ -227,7 +227,7 @@ def test_a_virtual_nic_that_was_deleted_in_its_pod_holds_no_namespace(node: Node
     assert not node.kernel.held
 
 
-def test_what_took_a_virtual_nics_name_is_not_taken_for_it_when_its_namespace_died(
+def test_foreign_link_with_the_name_of_a_lost_virtual_nic_is_unchanged(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -243,7 +243,7 @@ def test_what_took_a_virtual_nics_name_is_not_taken_for_it_when_its_namespace_di
     assert node.kernel.state("dummy0") == foreign
 
 
-def test_a_nic_found_in_its_pod_without_a_record_comes_home_without_what_the_claim_gave_it(
+def test_adopted_nic_is_restored_without_the_addresses_of_the_claim(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -262,7 +262,7 @@ def test_a_nic_found_in_its_pod_without_a_record_comes_home_without_what_the_cla
     assert state.addresses == ()
 
 
-def test_a_record_that_is_damaged_while_we_run_is_written_anew(node: Node) -> None:
+def test_record_corrupted_at_run_time_is_rewritten(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -280,7 +280,7 @@ def test_a_record_that_is_damaged_while_we_run_is_written_anew(node: Node) -> No
     assert (path.parent / "quarantine" / f"{path.name}.1").read_text() == "{"
 
 
-def test_an_allocation_from_before_the_node_was_booted_is_refused(node: Node) -> None:
+def test_allocation_of_an_earlier_boot_is_refused(node: Node) -> None:
     pod = node.pod("web")
     node.allocations.put(replace(node.allocate(pod, 1), boot_id="before"))
 
@@ -290,7 +290,7 @@ def test_an_allocation_from_before_the_node_was_booted_is_refused(node: Node) ->
     assert node.at_home(1)
 
 
-def test_what_a_sweep_learns_of_a_nic_in_its_pod_is_recorded_without_a_word(
+def test_state_learned_by_a_reconcile_is_recorded_without_a_log_entry(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = node.pod("web")
@@ -308,7 +308,7 @@ def test_what_a_sweep_learns_of_a_nic_in_its_pod_is_recorded_without_a_word(
     assert "changed" not in "".join(capsys.readouterr())
 
 
-def test_a_surprise_in_a_look_at_a_pod_is_forgotten_when_the_next_one_finds_it_well(
+def test_internal_error_of_a_verification_is_cleared_by_the_next_success(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -326,7 +326,7 @@ def test_a_surprise_in_a_look_at_a_pod_is_forgotten_when_the_next_one_finds_it_w
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_what_a_plugin_that_ended_said_of_a_stuck_thread_goes_with_the_next_look(
+def test_hung_thread_of_an_earlier_plugin_is_cleared_by_the_next_reconcile(
     node: Node, *, ended: bool
 ) -> None:
     pod = node.pod("web")

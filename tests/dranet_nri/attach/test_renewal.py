@@ -1,4 +1,4 @@
-"""Extension of leases, with the plugin's parts on the kernel in memory."""
+"""Renewal of leases, with the plugin on a kernel in memory."""
 
 import asyncio
 from collections.abc import Iterator
@@ -52,10 +52,10 @@ class Leased:
         return self.record.devices[0].lease
 
     def renew(self, at_s: int) -> Attachment | None:
-        """Run what is due so many seconds after the attach."""
+        """Run the renewal that is due at the given seconds after the attach."""
         self.node.clock.seconds = 1000 + at_s
         plugin = self.node.plugin
-        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted).renew(CLAIM))
+        return asyncio.run(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired).renew(CLAIM))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def leased(tmp_path: Path) -> Iterator[Leased]:
     made.node.close()
 
 
-def test_a_lease_is_extended_and_the_record_says_so(leased: Leased) -> None:
+def test_renewed_lease_is_recorded(leased: Leased) -> None:
     before = leased.record
 
     record = leased.renew(1800)
@@ -82,12 +82,12 @@ def test_a_lease_is_extended_and_the_record_says_so(leased: Leased) -> None:
     assert leased.server.opened == 0
 
 
-def test_nothing_is_asked_before_it_is_due(leased: Leased) -> None:
+def test_renewal_sends_nothing_before_it_is_due(leased: Leased) -> None:
     assert leased.renew(1799) == leased.record
     assert leased.server.got == []
 
 
-def test_a_server_that_does_not_answer_changes_nothing(leased: Leased) -> None:
+def test_renewal_without_an_answer_changes_nothing(leased: Leased) -> None:
     before, leased.server.silent = leased.record, True
 
     assert leased.renew(3200) == before
@@ -95,7 +95,7 @@ def test_a_server_that_does_not_answer_changes_nothing(leased: Leased) -> None:
     assert {target for _, target, _ in leased.server.got} == {"255.255.255.255"}
 
 
-def test_a_lease_that_ended_closes_the_gate_and_is_acquired_anew(leased: Leased) -> None:
+def test_expired_lease_closes_the_gate_and_is_acquired_again(leased: Leased) -> None:
     leased.server.silent = True
 
     lost = leased.renew(3600)
@@ -120,7 +120,7 @@ def test_a_lease_that_ended_closes_the_gate_and_is_acquired_anew(leased: Leased)
     assert leased.node.gate.is_open(allocation)
 
 
-def test_a_pod_keeps_its_nic_while_no_server_is_there(leased: Leased) -> None:
+def test_pod_keeps_its_nic_without_a_dhcp_server(leased: Leased) -> None:
     leased.server.silent = True
     leased.renew(3600)
 
@@ -134,7 +134,7 @@ def test_a_pod_keeps_its_nic_while_no_server_is_there(leased: Leased) -> None:
     assert state.link.up
 
 
-def test_a_refused_lease_is_lost(leased: Leased) -> None:
+def test_rejected_renewal_drops_the_lease(leased: Leased) -> None:
     leased.server.refuses = True
 
     lost = leased.renew(1800)
@@ -144,7 +144,7 @@ def test_a_refused_lease_is_lost(leased: Leased) -> None:
     assert "withdrew 10.77.0.50/24" in lost.failure.message
 
 
-def test_a_claim_that_is_not_attached_is_left_alone(leased: Leased) -> None:
+def test_renewal_ignores_a_claim_that_is_not_attached(leased: Leased) -> None:
     leased.node.stop_pod(leased.pod)
     leased.server.got.clear()
 
@@ -154,7 +154,7 @@ def test_a_claim_that_is_not_attached_is_left_alone(leased: Leased) -> None:
     assert leased.server.got == []
 
 
-def test_a_namespace_that_is_gone_is_left_to_the_detach(leased: Leased) -> None:
+def test_renewal_ignores_a_removed_namespace(leased: Leased) -> None:
     netns = leased.node.netns(leased.pod)
     leased.node.kernel.release(netns)
     leased.node.kernel.remove_netns(netns)
@@ -162,7 +162,7 @@ def test_a_namespace_that_is_gone_is_left_to_the_detach(leased: Leased) -> None:
     assert leased.renew(1800) is None
 
 
-def test_an_exchange_ends_with_the_sandbox(leased: Leased) -> None:
+def test_renewal_ends_with_the_sandbox(leased: Leased) -> None:
     leased.server.silent = True
     leased.node.plugin.reconciler.synchronized = True
     leased.node.plugin.attacher.live.remove(leased.pod.sandbox_id)
@@ -173,7 +173,7 @@ def test_an_exchange_ends_with_the_sandbox(leased: Leased) -> None:
     assert leased.server.opened == 0
 
 
-def test_an_error_of_the_kernel_leaves_the_record(leased: Leased) -> None:
+def test_kernel_error_in_a_renewal_keeps_the_record(leased: Leased) -> None:
     before, leased.server.fails = leased.record, KernelError("send", EIO)
 
     with pytest.raises(KernelError):
@@ -183,7 +183,7 @@ def test_an_error_of_the_kernel_leaves_the_record(leased: Leased) -> None:
     assert leased.server.opened == 0
 
 
-def test_after_a_restart_the_lease_is_extended_and_given_back(leased: Leased) -> None:
+def test_lease_is_renewed_and_released_after_a_restart(leased: Leased) -> None:
     leased.node.restart()
 
     assert leased.renew(1800)

@@ -1,4 +1,4 @@
-"""Which CDI ids there are, which containers get what, and what NRI then sends."""
+"""CDI ids, their assignment to containers, and the remaining edits sent through NRI."""
 
 from dataclasses import replace
 
@@ -37,21 +37,21 @@ from tests.dranet_nri.cdi.examples import (
 # --------------------------------------------------------------------------- CDI ids
 
 
-def test_a_cdi_id_says_whose_it_is_and_ends_in_the_nonce() -> None:
+def test_cdi_id_contains_the_claim_and_ends_with_the_nonce() -> None:
     assert cdi_id(CLAIM, "data", "c0ffee") == "dra.net/nic=training_two-nics_data_c0ffee"
 
 
-def test_another_nonce_makes_another_id() -> None:
+def test_cdi_name_depends_on_the_nonce() -> None:
     assert cdi_name(CLAIM, "data", "c0ffee") != cdi_name(CLAIM, "data", "decaf")
 
 
-def test_characters_that_cdi_does_not_know_become_dashes() -> None:
+def test_characters_invalid_in_cdi_names_become_dashes() -> None:
     name = cdi_name(ObjectRef("a", "b.c:d/é", "u"), "r", "n")
 
     assert name == "a_b.c-d--_r_n"
 
 
-def test_every_request_that_moves_a_device_has_an_id_and_admin_access_has_none() -> None:
+def test_request_with_devices_has_a_cdi_id_and_admin_access_has_none() -> None:
     twice = AllocatedDevice("data", "node-a", WATCHED)
     allocation = replace(ALLOCATION, devices=(*ALLOCATION.devices, twice))
 
@@ -86,20 +86,20 @@ LISTS = (
         pytest.param("other", (), id="lists nothing while others do"),
     ],
 )
-def test_a_container_gets_the_requests_that_it_lists(
+def test_container_gets_the_requests_that_it_lists(
     container: str, requests: tuple[str, ...]
 ) -> None:
     assert listed(replace(ALLOCATION, containers=LISTS), container) == requests
 
 
-def test_where_no_container_lists_the_claim_all_get_it() -> None:
+def test_claim_that_no_container_lists_is_given_to_all_containers() -> None:
     assert listed(ALLOCATION, "anything") == ("data", "storage")
 
 
 # --------------------------------------------------------------------------- edits
 
 
-def test_a_container_gets_mounts_devices_names_and_locked_memory() -> None:
+def test_container_gets_mounts_device_files_variables_and_locked_memory() -> None:
     assert given_to(APP) == Edits(
         mounts=tuple(
             Mount(
@@ -120,7 +120,7 @@ def test_a_container_gets_mounts_devices_names_and_locked_memory() -> None:
     )
 
 
-def test_a_container_that_lists_one_request_gets_nothing_of_the_other() -> None:
+def test_container_that_lists_one_request_gets_nothing_of_the_other() -> None:
     allocation = replace(ALLOCATION, containers=(ContainerClaim("app", "storage"),))
 
     given = given_to(APP, allocation)
@@ -132,13 +132,13 @@ def test_a_container_that_lists_one_request_gets_nothing_of_the_other() -> None:
     assert (given.char_devices, given.rlimits) == ((), ())
 
 
-def test_a_container_that_lists_nothing_gets_nothing() -> None:
+def test_container_that_lists_no_request_gets_nothing() -> None:
     allocation = replace(ALLOCATION, containers=(ContainerClaim("other"),))
 
     assert given_to(APP, allocation) == Edits()
 
 
-def test_what_the_request_shows_already_is_not_sent_again() -> None:
+def test_edits_already_present_in_the_container_are_not_sent_again() -> None:
     everything = given_to(APP)
     shown = replace(
         APP,
@@ -159,7 +159,7 @@ def test_what_the_request_shows_already_is_not_sent_again() -> None:
         pytest.param({"env": ("DRA_NET_TWO_NICS_DATA_IFNAMES=mine",)}, "env", id="a variable"),
     ],
 )
-def test_what_the_request_shows_in_part_is_completed(
+def test_partly_present_edits_are_completed(
     shown: dict[str, tuple[str, ...]], missing: str
 ) -> None:
     given = given_to(replace(APP, **shown))  # type: ignore[arg-type]  # one field each
@@ -189,23 +189,23 @@ def test_what_the_request_shows_in_part_is_completed(
         ),
     ],
 )
-def test_locked_memory(
+def test_memlock_limit_depends_on_the_options_and_the_container(
     container: Container, options: EditOptions, rlimits: tuple[Rlimit, ...]
 ) -> None:
     assert given_to(container, options=options).rlimits == rlimits
 
 
-def test_a_container_without_rdma_devices_keeps_its_limit() -> None:
+def test_container_without_rdma_devices_keeps_its_memlock_limit() -> None:
     devices = tuple(replace(device, char_devices=()) for device in ATTACHMENT.devices)
 
     assert given_to(APP, attachment=replace(ATTACHMENT, devices=devices)).rlimits == ()
 
 
-def test_variables_are_an_operators_choice() -> None:
+def test_environment_variables_can_be_disabled_by_the_operator() -> None:
     assert given_to(APP, options=EditOptions(environment=False)).env == ()
 
 
-def test_variables_of_a_template_pod_carry_the_name_in_the_pods_spec() -> None:
+def test_variables_of_a_template_claim_use_its_name_in_the_pod_spec() -> None:
     names = [name for name, _ in given_to(APP, TEMPLATE).env]
 
     assert names == [
@@ -227,7 +227,7 @@ def test_variables_join_the_devices_of_a_request() -> None:
     )
 
 
-def test_a_device_without_an_interface_names_its_rdma_device_only() -> None:
+def test_variables_of_a_device_without_an_interface_name_only_the_rdma_device() -> None:
     assert given_to(APP, attachment=RDMA_ONLY).env[0] == (
         "DRA_NET_TWO_NICS_DATA_RDMA_DEVICES",
         "mlx5_0",
@@ -241,16 +241,16 @@ def test_a_device_without_an_interface_names_its_rdma_device_only() -> None:
         pytest.param({"shared_rdma": ("mlx5_9",)}, id="it has where it stays"),
     ],
 )
-def test_an_rdma_device_made_anew_has_the_name_of_now(now: dict[str, object]) -> None:
-    anew = replace(ATTACHMENT.devices[0], **now)  # type: ignore[arg-type]
+def test_variable_of_a_recreated_rdma_device_has_its_current_name(now: dict[str, object]) -> None:
+    recreated = replace(ATTACHMENT.devices[0], **now)  # type: ignore[arg-type]
 
-    assert given_to(APP, attachment=replace(ATTACHMENT, devices=(anew,))).env == (
+    assert given_to(APP, attachment=replace(ATTACHMENT, devices=(recreated,))).env == (
         ("DRA_NET_TWO_NICS_DATA_IFNAMES", "net1"),
         ("DRA_NET_TWO_NICS_DATA_RDMA_DEVICES", "mlx5_9"),
     )
 
 
-def test_a_renamed_rdma_device_has_its_name_of_the_pod() -> None:
+def test_variable_of_a_renamed_rdma_device_has_its_name_in_the_pod() -> None:
     renamed = replace(ATTACHMENT.devices[0], rdma_name="hca0")
 
     assert given_to(APP, attachment=replace(ATTACHMENT, devices=(renamed,))).env == (
@@ -263,7 +263,7 @@ def test_a_renamed_rdma_device_has_its_name_of_the_pod() -> None:
     ("files", "names"),
     [pytest.param((), [], id="no file"), pytest.param((RDMA_CM,), ["mlx5_0"], id="shared mode")],
 )
-def test_a_child_has_the_name_of_the_rdma_device_only_with_its_files(
+def test_variable_of_a_child_names_the_rdma_device_only_with_device_files(
     files: tuple[CharDevice, ...], names: list[str]
 ) -> None:
     child = replace(ATTACHMENT.devices[0], child="dra.net/uid/nic", char_devices=files)
@@ -273,7 +273,7 @@ def test_a_child_has_the_name_of_the_rdma_device_only_with_its_files(
     assert [value for name, value in env if name.endswith("RDMA_DEVICES")] == names
 
 
-def test_device_files_are_for_users_who_are_not_root_unless_the_record_says_otherwise() -> None:
+def test_device_file_mode_is_0666_unless_recorded_otherwise() -> None:
     files = (UVERBS0, replace(UVERBS0, path="/dev/infiniband/umad0", mode=0o600, uid=1, gid=2))
     attachment = replace(ATTACHMENT, devices=(replace(ATTACHMENT.devices[0], char_devices=files),))
 
@@ -285,7 +285,7 @@ def test_device_files_are_for_users_who_are_not_root_unless_the_record_says_othe
     ]
 
 
-def test_a_device_file_of_two_devices_is_given_once() -> None:
+def test_device_file_of_two_devices_is_given_once() -> None:
     devices = tuple(replace(device, char_devices=(RDMA_CM,)) for device in ATTACHMENT.devices)
 
     given = given_to(APP, attachment=replace(ATTACHMENT, devices=devices))
@@ -296,7 +296,7 @@ def test_a_device_file_of_two_devices_is_given_once() -> None:
 # --------------------------------------------------------- several claims of one container
 
 
-def test_a_container_of_two_claims_gets_what_both_give() -> None:
+def test_container_with_two_claims_gets_the_edits_of_both() -> None:
     one = Edits((Mount("/a", "/run/a"),), (UVERBS0,), (("A", "net1"),), (Rlimit("MEMLOCK", 8, 8),))
     other = Edits((Mount("/b", "/run/b"),), (RDMA_CM,), (("B", "net2"),), (Rlimit("NOFILE", 4, 4),))
 
@@ -308,7 +308,7 @@ def test_a_container_of_two_claims_gets_what_both_give() -> None:
     )
 
 
-def test_a_file_or_limit_of_two_claims_is_given_once_as_the_first_has_it() -> None:
+def test_file_or_limit_of_two_claims_is_given_once_as_in_the_first() -> None:
     one = Edits(char_devices=(RDMA_CM,), rlimits=(Rlimit("MEMLOCK", 8, 8),))
     other = Edits(char_devices=(replace(RDMA_CM, mode=0o600),), rlimits=(Rlimit("MEMLOCK", 4, 4),))
 
@@ -322,29 +322,29 @@ UMAD0 = replace(UVERBS0, path="/dev/infiniband/umad0")
 
 
 @pytest.mark.parametrize(
-    ("char", "container", "wanted", "warnings"),
+    ("char", "container", "desired", "warnings"),
     [
         pytest.param(UVERBS0, RUNTIMES_LIMIT, 1 << 30, ["8388608 bytes"], id="a lower limit"),
         pytest.param(UVERBS0, RUNTIMES_LIMIT, 8 << 20, [], id="the limit that is wanted"),
-        pytest.param(UVERBS0, RUNTIMES_LIMIT, None, [], id="the operator wants none"),
+        pytest.param(UVERBS0, RUNTIMES_LIMIT, None, [], id="disabled by the operator"),
         pytest.param(UVERBS0, APP, 1 << 30, [], id="the runtime sets none"),
         pytest.param(UMAD0, replace(APP, own_users=True), None, ["umad0"], id="own users"),
         pytest.param(UMAD0, APP, None, [], id="the node's users"),
         pytest.param(UVERBS0, replace(APP, own_users=True), None, [], id="a file for all users"),
     ],
 )
-def test_warnings_say_why_rdma_may_fail_in_a_container(
-    char: CharDevice, container: Container, wanted: int | None, warnings: list[str]
+def test_warnings_explain_why_rdma_may_fail_in_a_container(
+    char: CharDevice, container: Container, desired: int | None, warnings: list[str]
 ) -> None:
     device = replace(ATTACHMENT.devices[0], char_devices=(char,))
 
-    found = list(rdma_warnings((device,), container, wanted))
+    found = list(rdma_warnings((device,), container, desired))
 
     assert len(found) == len(warnings)
     assert all(part in warning for part, warning in zip(warnings, found, strict=True))
 
 
-def test_a_container_without_rdma_files_has_no_warning() -> None:
+def test_container_without_rdma_files_has_no_warning() -> None:
     device = replace(ATTACHMENT.devices[0], char_devices=())
 
     assert list(rdma_warnings((device,), RUNTIMES_LIMIT, 1 << 30)) == []

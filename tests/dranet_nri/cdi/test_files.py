@@ -95,11 +95,11 @@ SPEC = {
 # --------------------------------------------------------------------------- CDI specs
 
 
-def test_the_cdi_spec_opens_the_gate_of_every_request() -> None:
+def test_cdi_spec_contains_the_devices_of_every_request() -> None:
     assert spec_of() == SPEC
 
 
-def test_the_spec_names_the_devices_that_the_ids_ask_for() -> None:
+def test_cdi_spec_names_the_devices_of_the_cdi_ids() -> None:
     spec = spec_of(TEMPLATE)
 
     devices = spec["devices"]
@@ -109,7 +109,7 @@ def test_the_spec_names_the_devices_that_the_ids_ask_for() -> None:
     ]
 
 
-def test_the_spec_gives_what_nri_gives_and_nri_then_sends_only_the_limit() -> None:
+def test_cdi_spec_covers_all_edits_except_the_memlock_limit() -> None:
     edits_of = [device["containerEdits"] for device in spec_of()["devices"]]  # type: ignore[attr-defined]
     shown = replace(
         APP,
@@ -125,13 +125,13 @@ def test_the_spec_gives_what_nri_gives_and_nri_then_sends_only_the_limit() -> No
     assert given_to(shown) == Edits(rlimits=given_to(APP).rlimits)
 
 
-def test_a_spec_without_variables_has_no_empty_list() -> None:
+def test_cdi_spec_without_variables_has_no_env_field() -> None:
     spec = spec_of(options=EditOptions(environment=False))
 
     assert "env" not in spec["devices"][0]["containerEdits"]  # type: ignore[index]
 
 
-def test_the_netns_of_a_template_pod_is_below_its_name_in_the_pods_spec() -> None:
+def test_netns_mount_of_a_template_claim_uses_its_name_in_the_pod_spec() -> None:
     mounts = spec_of(TEMPLATE)["devices"][0]["containerEdits"]["mounts"]  # type: ignore[index]
 
     assert mounts[1]["containerPath"] == "/var/run/dra.net/nics.of-pod/data/netns"
@@ -140,7 +140,7 @@ def test_the_netns_of_a_template_pod_is_below_its_name_in_the_pods_spec() -> Non
 # --------------------------------------------------------------------------- metadata
 
 
-def test_metadata_paths_tell_claims_from_templates() -> None:
+def test_metadata_paths_of_claims_and_templates_differ() -> None:
     root = "/var/run/kubernetes.io/dra-device-attributes"
 
     assert metadata_destination(ALLOCATION, "data") == (
@@ -151,7 +151,7 @@ def test_metadata_paths_tell_claims_from_templates() -> None:
     )
 
 
-def test_metadata_is_a_stream_of_one_object_a_version_newest_first() -> None:
+def test_metadata_has_one_object_per_version_newest_first() -> None:
     objects = [json.loads(line) for line in metadata(TEMPLATE, ATTACHMENT, "data").splitlines()]
 
     versions = [document.pop("apiVersion") for document in objects]
@@ -192,7 +192,7 @@ def test_metadata_is_a_stream_of_one_object_a_version_newest_first() -> None:
     }
 
 
-def test_metadata_names_the_alternative_that_got_the_device_and_its_path_does_not() -> None:
+def test_metadata_names_the_allocated_subrequest_and_its_path_does_not() -> None:
     data, storage, look = ALLOCATION.devices
     either = replace(ALLOCATION, devices=(replace(data, subrequest="fast"), storage, look))
 
@@ -206,7 +206,7 @@ def test_metadata_names_the_alternative_that_got_the_device_and_its_path_does_no
     assert given_to(APP, either) == given_to(APP)
 
 
-def test_metadata_of_devices_of_several_alternatives_tells_them_apart() -> None:
+def test_metadata_of_several_subrequests_distinguishes_their_devices() -> None:
     data, storage, _ = ALLOCATION.devices
     fast = replace(data, subrequest="fast")
     slow = replace(storage, request="data", subrequest="slow")
@@ -225,7 +225,7 @@ def test_metadata_of_devices_of_several_alternatives_tells_them_apart() -> None:
     ]
 
 
-def test_metadata_of_a_direct_claim_names_no_pod_claim() -> None:
+def test_metadata_of_a_direct_claim_has_no_pod_claim_name() -> None:
     first = json.loads(metadata(ALLOCATION, ATTACHMENT, "storage").splitlines()[0])
 
     assert "podClaimName" not in first
@@ -255,7 +255,7 @@ def test_metadata_of_a_device_without_an_interface_has_no_network_data() -> None
         pytest.param((DIRECTORY,), (), id="the directory"),
     ],
 )
-def test_carried_claims_are_read_from_all_metadata_mounts(
+def test_claims_of_a_container_are_read_from_its_metadata_mounts(
     sources: tuple[str, ...], uids: tuple[str, ...]
 ) -> None:
     mounts = (Mount("/etc/hosts", "/etc/hosts"), *(Mount(source, "/x") for source in sources))
@@ -263,7 +263,7 @@ def test_carried_claims_are_read_from_all_metadata_mounts(
     assert carried_claims(replace(APP, mounts=mounts), DIRECTORY) == uids
 
 
-def test_the_namespaces_that_a_container_carries_are_those_of_its_cdi_files() -> None:
+def test_namespaces_of_a_container_are_read_from_its_cdi_mounts() -> None:
     spec = json.dumps(spec_of())
     ours = "/var/run/dra.net/two-nics/data/netns"
     mounts = (Mount("/etc/hosts", "/etc/hosts"), Mount("/run/netns/cni-1", ours))

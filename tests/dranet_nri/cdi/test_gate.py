@@ -1,4 +1,4 @@
-"""The gate's files: their order, their modes, and what any failure leaves behind."""
+"""Files of the gate: order, modes, and state after any failure."""
 
 import json
 import stat
@@ -56,7 +56,7 @@ OPTIONS = EditOptions()
 
 @dataclass
 class RecordingFs(KernelFileSystem):
-    """The real thing; remembers which targets changed, in order."""
+    """The real file system; records the changed targets in order."""
 
     changes: list[str] = field(default_factory=list)
 
@@ -90,7 +90,7 @@ def files_in(root: Path) -> dict[str, bytes]:
 
 
 def content(attachment: Attachment) -> dict[str, bytes]:
-    """Return what an open gate holds, by path below the root that the mounts then name."""
+    """Return the files of an open gate, by path below the root of the mounts."""
     return {
         f"metadata/{UID}/{request}/metadata.json": metadata(ALLOCATION, attachment, request)
         for request in ("nic-1", "nic-2")
@@ -101,7 +101,7 @@ def spec(root: Path, attachment: Attachment) -> bytes:
     return cdi_spec(ALLOCATION, attachment, str(root / "metadata"), OPTIONS)
 
 
-def test_an_open_gate_is_a_spec_that_resolves_the_ids_and_the_files_that_it_mounts(
+def test_open_gate_has_a_spec_with_all_ids_and_existing_mounted_files(
     tmp_path: Path,
 ) -> None:
     gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -118,7 +118,7 @@ def test_an_open_gate_is_a_spec_that_resolves_the_ids_and_the_files_that_it_moun
     }
 
 
-def test_opening_writes_the_spec_last(tmp_path: Path) -> None:
+def test_open_writes_the_spec_last(tmp_path: Path) -> None:
     fs = RecordingFs()
 
     gate_in(tmp_path, fs).open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -130,7 +130,7 @@ def test_opening_writes_the_spec_last(tmp_path: Path) -> None:
     ]
 
 
-def test_closing_removes_the_spec_first_and_leaves_nothing(tmp_path: Path) -> None:
+def test_close_removes_the_spec_first_and_leaves_no_files(tmp_path: Path) -> None:
     fs = RecordingFs()
     gate = gate_in(tmp_path, fs)
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -143,7 +143,7 @@ def test_closing_removes_the_spec_first_and_leaves_nothing(tmp_path: Path) -> No
     assert not (tmp_path / "metadata" / UID).exists()
 
 
-def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
+def test_close_of_a_closed_gate_succeeds(tmp_path: Path) -> None:
     gate = gate_in(tmp_path, KernelFileSystem())
 
     gate.close(UID)
@@ -151,7 +151,7 @@ def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
     assert files_in(tmp_path) == {}
 
 
-def test_a_start_clears_what_a_crash_left_half_written_and_touches_nobody_elses(
+def test_startup_removes_staged_files_of_the_gate_and_keeps_foreign_files(
     tmp_path: Path,
 ) -> None:
     gate = gate_in(tmp_path, KernelFileSystem())
@@ -166,7 +166,7 @@ def test_a_start_clears_what_a_crash_left_half_written_and_touches_nobody_elses(
     assert files_in(tmp_path) == {**whole, "cdi/.other.com-gpu.json.new": b"half"}
 
 
-def test_a_start_closes_the_gates_of_claims_that_nobody_has(tmp_path: Path) -> None:
+def test_startup_closes_the_gates_of_unknown_claims(tmp_path: Path) -> None:
     gate = gate_in(tmp_path, KernelFileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
@@ -181,13 +181,13 @@ def test_a_start_closes_the_gates_of_claims_that_nobody_has(tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "metadata").iterdir()] == [UID]
 
 
-def test_a_start_on_a_fresh_node_has_nothing_to_clear(tmp_path: Path) -> None:
+def test_startup_on_a_new_node_removes_nothing(tmp_path: Path) -> None:
     gate_in(tmp_path, KernelFileSystem()).clear(())
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_opening_an_open_gate_rewrites_nothing(tmp_path: Path) -> None:
+def test_open_of_an_open_gate_writes_nothing(tmp_path: Path) -> None:
     fs = RecordingFs()
     gate = gate_in(tmp_path, fs)
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -198,7 +198,7 @@ def test_opening_an_open_gate_rewrites_nothing(tmp_path: Path) -> None:
     assert fs.changes == []
 
 
-def test_opening_an_open_gate_rewrites_only_what_changed(tmp_path: Path) -> None:
+def test_open_of_an_open_gate_writes_only_changed_files(tmp_path: Path) -> None:
     fs = RecordingFs()
     gate = gate_in(tmp_path, fs)
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -210,7 +210,7 @@ def test_opening_an_open_gate_rewrites_only_what_changed(tmp_path: Path) -> None
     assert (tmp_path / "cdi" / f"dra.net-{UID}.json").read_bytes() == spec(tmp_path, RENAMED)
 
 
-def test_containers_and_the_runtime_can_read_every_file(tmp_path: Path) -> None:
+def test_gate_files_are_readable_by_all(tmp_path: Path) -> None:
     gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
 
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in files_in(tmp_path)}
@@ -218,7 +218,7 @@ def test_containers_and_the_runtime_can_read_every_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [FailingFs, DeadFs], ids=["a call fails", "the process dies"])
-def test_whichever_call_fails_an_open_spec_never_names_what_is_not_there(
+def test_failed_open_never_leaves_a_spec_with_missing_files(
     tmp_path: Path, kind: type[FailingFs]
 ) -> None:
     for n in count(1):
@@ -229,7 +229,7 @@ def test_whichever_call_fails_an_open_spec_never_names_what_is_not_there(
         except OSError:
             found = {name: data for name, data in files_in(root).items() if not _is_staged(name)}
             opened = f"cdi/dra.net-{UID}.json" in found
-            assert not opened, "the gate opens with the last change"
+            assert not opened, "the last change opens the gate"
             assert found.items() <= content(ATTACHMENT).items(), "each file is whole or absent"
         gate = gate_in(root, KernelFileSystem())
         gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -241,7 +241,7 @@ def test_whichever_call_fails_an_open_spec_never_names_what_is_not_there(
     assert n == 10, "three calls for each of three files failed in turn"
 
 
-def test_whichever_call_fails_a_rewrite_leaves_the_old_spec_or_the_new(tmp_path: Path) -> None:
+def test_failed_rewrite_leaves_the_old_or_the_new_spec(tmp_path: Path) -> None:
     for n in count(1):
         root = tmp_path / str(n)
         gate_in(root, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -258,7 +258,7 @@ def test_whichever_call_fails_a_rewrite_leaves_the_old_spec_or_the_new(tmp_path:
     assert files_in(tmp_path / "7")[f"cdi/dra.net-{UID}.json"] == spec(tmp_path / "7", RENAMED)
 
 
-def test_a_spec_that_cannot_be_removed_keeps_the_files_that_it_mounts(tmp_path: Path) -> None:
+def test_failed_removal_of_a_spec_keeps_its_mounted_files(tmp_path: Path) -> None:
     gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
     before = files_in(tmp_path)
 
@@ -268,7 +268,7 @@ def test_a_spec_that_cannot_be_removed_keeps_the_files_that_it_mounts(tmp_path: 
     assert files_in(tmp_path) == before
 
 
-def test_open_gates_are_listed_and_other_files_are_not(tmp_path: Path) -> None:
+def test_list_of_open_gates_ignores_foreign_files(tmp_path: Path) -> None:
     gate = gate_in(tmp_path, KernelFileSystem())
     assert gate.claims() == ()
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
@@ -280,7 +280,7 @@ def test_open_gates_are_listed_and_other_files_are_not(tmp_path: Path) -> None:
     assert gate.claims() == ("0a", UID)
 
 
-def test_a_claim_that_only_looks_has_no_gate_and_no_spec_that_runtimes_would_refuse(
+def test_claim_with_only_admin_access_has_no_gate_and_no_spec(
     tmp_path: Path,
 ) -> None:
     only_looks = tuple(replace(device, admin_access=True) for device in ALLOCATION.devices)

@@ -1,4 +1,4 @@
-"""What `doctor` concludes, and what it reads."""
+"""Findings and diagnostics of `doctor`."""
 
 import json
 import resource
@@ -47,18 +47,18 @@ def graded(subject: str, seen: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
     return f"{found.grade} {found.text}"
 
 
-def test_a_healthy_node_has_nothing_to_complain_of() -> None:
+def test_healthy_node_has_no_bad_findings() -> None:
     assert lines(list(findings((HCA,), WELL))) == [
         "ok RDMA mode: exclusive: an RDMA device moves into the pod, and no other pod sees it",
         "ok mlx5_0 port 1: ib, ACTIVE, LinkUp, 400 Gb/sec (4X NDR)",
         "note locked memory: unlimited for this process; RDMA containers get theirs from the "
         "plugin's --memlock",
         "ok IPoIB: pods of one host reach each other",
-        "ok CDI: on, unless a file that the settings import says no",
+        "ok CDI: on, unless a file that the settings import disables it",
     ]
 
 
-def test_a_node_without_rdma_devices_is_told_little() -> None:
+def test_node_without_rdma_devices_has_only_mode_and_cdi_findings() -> None:
     found = list(findings((), HostDiagnostics()))
 
     assert [finding.subject for finding in found] == ["RDMA mode", "CDI"]
@@ -69,11 +69,11 @@ def test_a_node_without_rdma_devices_is_told_little() -> None:
     ("mode", "beginning"),
     [(RdmaMode.SHARED, "ok shared: every pod sees"), (None, "warning the kernel has no RDMA net")],
 )
-def test_the_mode_is_explained(mode: RdmaMode | None, beginning: str) -> None:
+def test_rdma_mode_is_explained(mode: RdmaMode | None, beginning: str) -> None:
     assert graded("RDMA mode", replace(WELL, mode=mode)).startswith(beginning)
 
 
-def test_each_missing_file_names_the_module_that_makes_it() -> None:
+def test_missing_device_file_is_reported_with_its_kernel_module() -> None:
     found = findings((HCA,), replace(WELL, files={}))
 
     assert [line for line in lines(list(found)) if "modprobe" in line] == [
@@ -84,24 +84,26 @@ def test_each_missing_file_names_the_module_that_makes_it() -> None:
     ]
 
 
-def test_a_device_without_management_agent_misses_no_umad_file() -> None:
+def test_missing_umad_file_is_ignored_on_a_device_without_a_management_agent() -> None:
     efa = RdmaDeviceFacts("efa_0")
-    seen = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
+    observed = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
 
-    assert not [finding for finding in findings((efa,), seen) if finding.subject == "efa_0"]
-
-
-def test_a_file_that_is_not_in_dev_is_bad() -> None:
-    seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",))
-
-    assert graded("/dev/infiniband/uverbs0", seen).startswith("bad the kernel has it")
+    assert not [finding for finding in findings((efa,), observed) if finding.subject == "efa_0"]
 
 
-def test_nobody_knows_the_hosts_files_from_within_a_containers_own_dev() -> None:
-    seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
+def test_device_file_missing_in_dev_is_bad() -> None:
+    observed = replace(WELL, unlinked=("/dev/infiniband/uverbs0",))
 
-    assert graded("/dev/infiniband", seen).startswith("note this container has a /dev of its own")
-    assert not [finding for finding in findings((HCA,), seen) if "uverbs0" in finding.subject]
+    assert graded("/dev/infiniband/uverbs0", observed).startswith("bad the kernel has it")
+
+
+def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_dev() -> None:
+    observed = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
+
+    assert graded("/dev/infiniband", observed).startswith(
+        "note this container has a /dev of its own"
+    )
+    assert not [finding for finding in findings((HCA,), observed) if "uverbs0" in finding.subject]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_nobody_knows_the_hosts_files_from_within_a_containers_own_dev() -> None
     ],
     ids=["host", "container", "the host's on top", "another place", "garbage", "nothing"],
 )
-def test_whose_dev_it_is_stands_among_the_mounts(tmp_path: Path, mounts: str, whose: str) -> None:
+def test_owner_of_dev_is_read_from_the_mount_table(tmp_path: Path, mounts: str, whose: str) -> None:
     places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
     if mounts:
         (places.proc / "self").mkdir(parents=True)
@@ -125,7 +127,7 @@ def test_whose_dev_it_is_stands_among_the_mounts(tmp_path: Path, mounts: str, wh
     assert read_diagnostics((), places).own_dev is (whose == "container")
 
 
-def test_a_port_that_is_down_and_a_blank_guid_are_warnings() -> None:
+def test_port_down_and_blank_guid_are_warnings() -> None:
     down = replace(PORT, state="DOWN", phys_state="Polling", rate="")
     blank = replace(HCA, node_guid="0000:0000:0000:0000", ports=(down, RdmaPortFacts(2)))
 
@@ -140,7 +142,7 @@ def test_a_port_that_is_down_and_a_blank_guid_are_warnings() -> None:
     ]
 
 
-def test_ipoib_between_pods_of_one_host_needs_a_newer_kernel_than_5_7() -> None:
+def test_ipoib_between_pods_of_one_host_requires_linux_5_8() -> None:
     assert graded("IPoIB", replace(WELL, kernel=(5, 7))).startswith("warning before Linux 5.8")
     assert graded("IPoIB", replace(WELL, kernel=(5, 8))).startswith("ok")
 
@@ -154,12 +156,12 @@ def test_ipoib_between_pods_of_one_host_needs_a_newer_kernel_than_5_7() -> None:
         (CLOSED, {"nvidia"}, (6, 18), "warning GPU memory is out of"),
     ],
 )
-def test_how_nics_reach_gpu_memory(
+def test_gpudirect_rdma_path_is_reported(
     nvidia: str, modules: set[str], kernel: tuple[int, int], beginning: str
 ) -> None:
-    seen = replace(WELL, nvidia=nvidia, modules=frozenset(modules), kernel=kernel)
+    observed = replace(WELL, nvidia=nvidia, modules=frozenset(modules), kernel=kernel)
 
-    assert graded("GPUDirect RDMA", seen).startswith(beginning)
+    assert graded("GPUDirect RDMA", observed).startswith(beginning)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +176,7 @@ def test_how_nics_reach_gpu_memory(
         (ContainerdFile(), "warning off if this is containerd 1.7"),
     ],
 )
-def test_what_containerds_settings_mean_for_the_gate(
-    file: ContainerdFile | None, beginning: str
-) -> None:
+def test_containerd_cdi_settings_are_reported(file: ContainerdFile | None, beginning: str) -> None:
     assert graded("CDI", replace(WELL, containerd=file)).startswith(beginning)
 
 
@@ -191,7 +191,7 @@ def test_what_containerds_settings_mean_for_the_gate(
         (None, ("/var/run/cdi",), "ok"),
     ],
 )
-def test_a_runtime_that_reads_specs_elsewhere_is_named(
+def test_runtime_with_other_cdi_directories_is_reported(
     containerd: tuple[str, ...] | None, crio: tuple[str, ...] | None, beginning: str
 ) -> None:
     file, files = ContainerdFile(3, cdi=True, cdi_dirs=containerd), CrioFiles(cdi_dirs=crio)
@@ -203,11 +203,11 @@ def test_a_runtime_that_reads_specs_elsewhere_is_named(
     ("text", "version"),
     [("6.18.2-amd64", (6, 18)), ("5.15", (5, 15)), ("next", (0, 0))],
 )
-def test_a_kernel_release_is_two_numbers(text: str, version: tuple[int, int]) -> None:
+def test_kernel_release_is_parsed_into_two_numbers(text: str, version: tuple[int, int]) -> None:
     assert release(text) == version
 
 
-def test_the_host_is_looked_at_through_the_given_places(tmp_path: Path) -> None:
+def test_host_diagnostics_are_read_below_the_given_paths(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path / "sys")
     host.char_device("infiniband_verbs", "uverbs0", "231:192", "mlx5_0")
     host.char_device("misc", "rdma_cm", "10:121")
@@ -219,14 +219,14 @@ def test_the_host_is_looked_at_through_the_given_places(tmp_path: Path) -> None:
 
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
-    seen = read_diagnostics((HCA,), places)
+    observed = read_diagnostics((HCA,), places)
 
-    assert seen.files == {"mlx5_0": frozenset({"uverbs", "rdma_cm"})}
-    assert seen.unlinked == ("/dev/infiniband/rdma_cm",)
-    assert seen.modules == {"nvidia_peermem"}
-    assert seen.nvidia == OPEN
-    assert seen.memlock == (None if limit == resource.RLIM_INFINITY else limit)
-    assert seen.containerd is None
+    assert observed.files == {"mlx5_0": frozenset({"uverbs", "rdma_cm"})}
+    assert observed.unlinked == ("/dev/infiniband/rdma_cm",)
+    assert observed.modules == {"nvidia_peermem"}
+    assert observed.nvidia == OPEN
+    assert observed.memlock == (None if limit == resource.RLIM_INFINITY else limit)
+    assert observed.containerd is None
 
 
 DEVICE = VerbsDevice(
@@ -242,7 +242,7 @@ DEVICE = VerbsDevice(
 )
 
 
-def test_an_opened_device_tells_its_limits_and_one_that_fails_why() -> None:
+def test_opened_device_is_reported_with_its_limits_and_a_failed_one_with_its_error() -> None:
     silent = replace(DEVICE, name="rxe0", max_mr_size=2**64 - 1, atomic="")
     silent = replace(silent, on_demand_paging=None, ports=())
 
@@ -256,7 +256,7 @@ def test_an_opened_device_tells_its_limits_and_one_that_fails_why() -> None:
     ]
 
 
-def test_without_pyverbs_the_report_says_so() -> None:
+def test_missing_pyverbs_is_reported() -> None:
     (found,) = verbs_findings((), installed=False)
 
     assert lines([found]) == [
@@ -269,24 +269,26 @@ V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "00
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "message"),
     [
         (None, []),
-        (AzureHost(V5_GPUS), ["ok Azure: the GPUs tell which NIC is beside them"]),
-        (AzureHost(), ["note Azure: nothing tells on which NUMA node a NIC is"]),
+        (AzureHost(V5_GPUS), ["ok Azure: NUMA nodes and GPUs of the NICs are derived"]),
+        (AzureHost(), ["note Azure: NUMA node and GPUs of the NICs are unknown"]),
     ],
     ids=["elsewhere", "with-gpus", "without"],
 )
-def test_azure_s_topology_is_known_by_the_gpus_or_has_to_be_told(
-    host: AzureHost | None, said: list[str]
+def test_azure_topology_is_derived_from_the_gpus_or_requires_a_flag(
+    host: AzureHost | None, message: list[str]
 ) -> None:
     found = lines(list(azure_findings(host)))
 
-    assert [line[: len(beginning)] for line, beginning in zip(found, said, strict=True)] == said
+    assert [
+        line[: len(beginning)] for line, beginning in zip(found, message, strict=True)
+    ] == message
     assert all("--azure-size" in line for line in found if line.startswith("note"))
 
 
-def test_names_that_no_database_tells_are_warned_of() -> None:
+def test_missing_pci_id_database_is_reported() -> None:
     known, unknown = (
         PciFunction(address, "igb", vendor_name=name)
         for address, name in (("0000:01:00.0", "Intel Corporation"), ("0000:02:00.0", "unknown"))
@@ -300,7 +302,7 @@ def test_names_that_no_database_tells_are_warned_of() -> None:
     assert list(name_findings([])) == []
 
 
-def test_people_get_lines_and_a_bad_finding_the_exit_code(
+def test_table_output_has_one_line_per_finding_and_a_bad_finding_fails_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = list(findings((HCA,), replace(WELL, unlinked=("/dev/infiniband/uverbs0",))))
@@ -311,7 +313,7 @@ def test_people_get_lines_and_a_bad_finding_the_exit_code(
     assert show_findings("table", found[:2]) == 0
 
 
-def test_scripts_get_findings_and_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_findings_and_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
     found = list(verbs_findings((DEVICE,), installed=True))
 
     show_findings("json", found, verbs=[fields_of(DEVICE)])

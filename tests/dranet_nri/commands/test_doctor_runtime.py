@@ -1,4 +1,4 @@
-"""What `doctor` says of plugin and runtime, and what it leaves alone in a container."""
+"""Findings of `doctor` on plugin and runtime, and its limits inside a container."""
 
 import json
 import socket
@@ -27,7 +27,7 @@ HCA = RdmaDeviceFacts("mlx5_0")
 
 
 def nri(seen: HostDiagnostics) -> Finding:
-    """Return what is said of NRI while the plugin has no connection."""
+    """Return the finding on NRI while the plugin has no connection."""
     (found,) = (
         finding for finding in runtime_findings(seen, SOCKET, AWAY) if finding.subject == "NRI"
     )
@@ -37,7 +37,7 @@ def nri(seen: HostDiagnostics) -> Finding:
 # --------------------------------------------------------------------------- plugin, NRI
 
 
-def test_a_plugin_at_work_shows_that_nri_is_on() -> None:
+def test_connected_plugin_proves_that_nri_is_enabled() -> None:
     off = HostDiagnostics(containerd=ContainerdFile(2, nri=False), nri=False)
 
     assert list(runtime_findings(off, SOCKET, PluginHealth())) == [
@@ -52,14 +52,14 @@ def test_a_plugin_at_work_shows_that_nri_is_on() -> None:
         PluginHealth(("no heartbeat",)),
     ],
 )
-def test_a_plugin_that_is_dead_is_bad_and_asked_nothing_more(verdict: PluginHealth) -> None:
+def test_plugin_without_a_heartbeat_is_bad_without_further_findings(verdict: PluginHealth) -> None:
     plugin, runtime = runtime_findings(HostDiagnostics(nri=True), SOCKET, verdict)
 
-    assert plugin == Finding("plugin", Severity.BAD, "no heartbeat; its log says more")
+    assert plugin == Finding("plugin", Severity.BAD, "no heartbeat; see its log")
     assert runtime == Finding("NRI", Severity.OK, f"on: the runtime's socket {SOCKET} is there")
 
 
-def test_a_thread_in_the_kernel_is_a_warning() -> None:
+def test_hung_thread_is_a_warning() -> None:
     stuck, well = runtime_findings(
         HostDiagnostics(), SOCKET, PluginHealth(remarks=("hung in the kernel",))
     )
@@ -70,17 +70,17 @@ def test_a_thread_in_the_kernel_is_a_warning() -> None:
 
 @pytest.mark.parametrize("left", [True, False], ids=["stale", "absent"])
 @pytest.mark.parametrize(
-    ("seen", "remedy"),
+    ("observed", "remedy"),
     [
         (HostDiagnostics(containerd=ContainerdFile(2, nri=False)), CONTAINERD_NRI),
         (HostDiagnostics(crio=CrioFiles(nri=False)), CRIO_NRI),
     ],
     ids=["containerd", "crio"],
 )
-def test_settings_that_switch_nri_off_are_named_with_the_line_that_helps(
-    seen: HostDiagnostics, remedy: str, *, left: bool
+def test_settings_that_disable_nri_are_reported_with_the_remedy(
+    observed: HostDiagnostics, remedy: str, *, left: bool
 ) -> None:
-    found = nri(HostDiagnostics(containerd=seen.containerd, crio=seen.crio, nri=left))
+    found = nri(HostDiagnostics(containerd=observed.containerd, crio=observed.crio, nri=left))
 
     assert found.grade is Severity.BAD
     assert "settings switch it off" in found.text
@@ -98,7 +98,7 @@ def test_settings_that_switch_nri_off_are_named_with_the_line_that_helps(
     ],
     ids=["unknown", "containerd", "crio", "both", "unreadable"],
 )
-def test_without_a_socket_each_runtime_that_may_be_there_has_its_line(
+def test_missing_nri_socket_is_reported_with_a_remedy_per_runtime(
     containerd: ContainerdFile | None, crio: CrioFiles | None, remedies: set[str]
 ) -> None:
     found = nri(HostDiagnostics(containerd=containerd, crio=crio, nri=False))
@@ -108,7 +108,7 @@ def test_without_a_socket_each_runtime_that_may_be_there_has_its_line(
 
 
 @pytest.mark.parametrize("path", ["/run/containerd/nri.sock", "/var/lib/nri.sock"])
-def test_a_socket_that_the_settings_put_elsewhere_is_named(path: str) -> None:
+def test_nri_socket_at_another_configured_path_is_reported(path: str) -> None:
     found = nri(HostDiagnostics(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
 
     assert (found.grade, f"put it at {path}" in found.text) == (Severity.BAD, True)
@@ -116,71 +116,71 @@ def test_a_socket_that_the_settings_put_elsewhere_is_named(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/run/nri/nri.sock", "/var/run/nri/nri.sock"])
-def test_run_and_var_run_are_one_place(path: str) -> None:
+def test_run_and_var_run_are_the_same_directory(path: str) -> None:
     found = nri(HostDiagnostics(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
 
     assert CONTAINERD_NRI in found.text
 
 
-def test_what_cannot_be_seen_is_a_note() -> None:
-    seen = HostDiagnostics(crio=CrioFiles(error="line 1"))
+def test_unreadable_state_is_a_note() -> None:
+    observed = HostDiagnostics(crio=CrioFiles(error="line 1"))
 
-    _, settings, found = runtime_findings(seen, SOCKET, AWAY)
+    _, settings, found = runtime_findings(observed, SOCKET, AWAY)
 
     assert settings == Finding("CRI-O", Severity.NOTE, "its settings are unreadable: line 1")
     assert found == Finding("NRI", Severity.NOTE, f"{SOCKET} can't be looked at; are you root?")
 
 
-def test_a_socket_is_told_from_a_file_and_from_nothing(tmp_path: Path) -> None:
+def test_socket_is_distinguished_from_a_file_and_a_missing_path(tmp_path: Path) -> None:
     paths = {name: tmp_path / name for name in ("socket", "file", "none")}
     paths["below"] = paths["file"] / "x"
     paths["long"] = tmp_path / ("x" * 256)
     paths["file"].touch()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(paths["socket"]))
-        seen = {
+        observed = {
             name: read_diagnostics((), HostPaths(tmp_path, nri=path)).nri
             for name, path in paths.items()
         }
 
-    assert seen == {"socket": True, "file": False, "none": False, "below": False, "long": None}
+    assert observed == {"socket": True, "file": False, "none": False, "below": False, "long": None}
 
 
 # --------------------------------------------------------------------------- RDMA devices
 
 
-def asked() -> tuple[list[str], Callable[[str], VerbsDevice | VerbsFailure]]:
-    """Return a list that fills with the devices that are opened, and what opens them and fails."""
+def recording_probe() -> tuple[list[str], Callable[[str], VerbsDevice | VerbsFailure]]:
+    """Return a list of the opened devices, and a failing probe that appends to it."""
     opened: list[str] = []
 
-    def ask(name: str) -> VerbsFailure:
+    def probe(name: str) -> VerbsFailure:
         opened.append(name)
         return VerbsFailure(name, "Failed to get devices list")
 
-    return opened, ask
+    return opened, probe
 
 
-def test_no_device_is_opened_where_dev_is_a_containers_own() -> None:
-    opened, ask = asked()
+def test_device_is_not_opened_inside_a_container_with_its_own_dev() -> None:
+    opened, probe = recording_probe()
 
-    probed, (found,) = verbs_of((HCA,), HostDiagnostics(own_dev=True), ask)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(own_dev=True), probe)
 
     assert (opened, probed) == ([], [])
     assert found.grade is Severity.NOTE
     assert "this container has a /dev of its own" in found.text
 
 
-def test_devices_are_opened_on_the_host() -> None:
-    opened, ask = asked()
+def test_device_is_opened_on_the_host() -> None:
+    opened, probe = recording_probe()
 
-    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), ask)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), probe)
 
     assert opened == ["mlx5_0"]
     assert probed == [VerbsFailure("mlx5_0", "Failed to get devices list")]
     assert found.grade is Severity.BAD
 
 
-def test_without_pyverbs_none_can_be_opened() -> None:
+def test_device_is_not_opened_without_pyverbs() -> None:
     probed, (found,) = verbs_of((HCA,), HostDiagnostics(), None)
 
     assert probed == []
@@ -203,23 +203,23 @@ def places(tmp_path: Path) -> tuple[str, ...]:
 
 
 def report(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, str]]:
-    """Run the command; return its status, and what it says by subject."""
+    """Run the command; return its status, and its findings by subject."""
     code = main(["doctor", "--output", "json", *flags])
     found = json.loads(capsys.readouterr().out)["findings"]
     return code, {finding["subject"]: f"{finding['grade']} {finding['text']}" for finding in found}
 
 
-def test_the_verb_reports_on_a_node_without_rdma(
+def test_command_reports_a_node_without_rdma(
     places: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = report(capsys, *places)
+    code, output = report(capsys, *places)
 
     assert code == 0
-    assert said["plugin"].startswith("ok")
-    assert "no RDMA device here" in said["RDMA mode"]
+    assert output["plugin"].startswith("ok")
+    assert "no RDMA device here" in output["RDMA mode"]
 
 
-def test_the_verb_names_nri_that_is_off_and_a_plugin_that_waits_for_it(
+def test_command_reports_disabled_nri_and_a_disconnected_plugin(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path / "run", serving=False, trouble="nri.sock: No such file")
@@ -227,14 +227,14 @@ def test_the_verb_names_nri_that_is_off_and_a_plugin_that_waits_for_it(
         "version = 2\n[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n"
     )
 
-    code, said = report(capsys, *places)
+    code, output = report(capsys, *places)
 
     assert code == 1
-    assert said["plugin"].startswith("bad not served by the runtime: nri.sock: No such file")
-    assert said["NRI"].startswith("bad containerd's settings switch it off; set disable = false")
+    assert output["plugin"].startswith("bad not served by the runtime: nri.sock: No such file")
+    assert output["NRI"].startswith("bad containerd's settings switch it off; set disable = false")
 
 
-def test_the_verb_reads_crios_settings_and_finds_the_socket(
+def test_command_reads_the_crio_settings_and_finds_the_socket(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path / "run", beat_s=ago(40), stuck=(HungCall(ago(60), "a/b", "move link eth1"),))
@@ -249,12 +249,12 @@ def test_the_verb_reads_crios_settings_and_finds_the_socket(
     assert (code, off["NRI"].startswith("bad CRI-O's settings switch it off")) == (1, True)
 
 
-def test_the_verb_knows_an_azure_machine_by_its_asset_tag(
+def test_command_detects_an_azure_machine_by_its_asset_tag(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = FakeSysfs(tmp_path / "sys")
     host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
 
-    _, said = report(capsys, *places)
+    _, output = report(capsys, *places)
 
-    assert said["Azure"].startswith("note nothing tells")
+    assert output["Azure"].startswith("note NUMA node and GPUs")

@@ -1,4 +1,4 @@
-"""What the probe says of a heartbeat, be it well, old, of another boot, or none."""
+"""Probe results for a heartbeat that is fresh, stale, of another boot, or missing."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def probed(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[
     return status, capsys.readouterr().out.rstrip("\n")
 
 
-def test_a_plugin_that_is_well_passes_both_probes(
+def test_healthy_plugin_passes_both_probes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path)
@@ -28,19 +28,19 @@ def test_a_plugin_that_is_well_passes_both_probes(
     assert probed(tmp_path, capsys, "--ready") == (0, "ok")
 
 
-def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
+def test_stale_heartbeat_fails_with_its_age(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, beat_s=ago(40))
 
-    status, said = probed(tmp_path, capsys)
+    status, output = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
+    assert output == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
     assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
 
 
-def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
+def test_disconnected_plugin_is_alive_and_not_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, serving=False, trouble="/run/nri.sock: No such file")
@@ -52,19 +52,19 @@ def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
     )
 
 
-def test_a_plugin_that_nobody_answered_yet_is_not_ready(
+def test_plugin_without_an_answer_from_the_runtime_is_not_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, serving=False)
 
-    status, said = probed(tmp_path, capsys, "--ready")
+    status, output = probed(tmp_path, capsys, "--ready")
 
     assert status == 1
-    assert "not answered yet" in said
+    assert "not answered yet" in output
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "output"),
     [
         ({"round_began_s": 700.0, "round_due_s": None}, "has been at work for 700 s"),
         ({"round_due_s": 700.0}, "a round of repairs is 700 s late"),
@@ -72,21 +72,21 @@ def test_a_plugin_that_nobody_answered_yet_is_not_ready(
     ],
     ids=["hangs", "late", "boot"],
 )
-def test_what_a_restart_may_help_fails_the_probe(
+def test_state_that_a_restart_can_repair_fails_the_liveness_probe(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     changed: dict[str, float | None],
-    said: str,
+    output: str,
 ) -> None:
     beat(tmp_path, **{name: s if s is None else ago(s) for name, s in changed.items()})
 
     status, line = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said in line
+    assert output in line
 
 
-def test_a_stuck_thread_is_told_and_fails_no_probe(
+def test_hung_thread_is_reported_and_passes_the_probe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
@@ -97,23 +97,23 @@ def test_a_stuck_thread_is_told_and_fails_no_probe(
     )
 
 
-def test_a_stuck_thread_of_no_claim_is_told_without_one(
+def test_hung_thread_without_a_claim_is_reported_without_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(tmp_path, stuck=(HungCall(ago(312), "", "ask for TCX programs"),))
 
-    status, said = probed(tmp_path, capsys)
+    status, output = probed(tmp_path, capsys)
 
-    assert (status, said) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
+    assert (status, output) == (0, "ok; hung in the kernel for 312 s: ask for TCX programs")
 
 
-def test_no_heartbeat_at_all_is_said_with_the_place(
+def test_missing_heartbeat_is_reported_with_the_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, said = probed(tmp_path, capsys)
+    status, output = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said.startswith(f"no heartbeat in {tmp_path}: not started")
+    assert output.startswith(f"no heartbeat in {tmp_path}: not started")
 
 
 WELL = {"version": 1, "pid": 1, "beat_s": 1.5, "serving": True, "trouble": "", "stuck": []}
@@ -121,7 +121,7 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("", "not a heartbeat"),
         ("[]", "not a heartbeat"),
@@ -134,20 +134,20 @@ NO_ROUND = {"round_began_s": None, "round_due_s": None}
         (json.dumps({**WELL, **NO_ROUND, "stuck": [{"since_s": 1}]}), "not a heartbeat"),
     ],
 )
-def test_what_is_no_heartbeat_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+def test_invalid_heartbeat_file_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, output: str
 ) -> None:
     (tmp_path / heartbeat.NAME).write_text(text)
 
     status, line = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said in line
+    assert output in line
     assert "\n" not in line
 
 
 @pytest.mark.parametrize("age", ["0", "-1", "nan"])
-def test_an_age_must_be_above_0(
+def test_max_age_must_be_above_0(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], age: str
 ) -> None:
     assert main(["healthz", "--run-dir", str(tmp_path), f"--max-age={age}"]) == 1

@@ -53,7 +53,7 @@ HCA = RdmaDeviceFacts(
 )  # fmt: skip
 
 
-def test_people_get_a_table_and_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_output_has_devices_and_exclusion_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     assert print_inventory("table", FULL) == 0
 
     assert capsys.readouterr().out == (
@@ -68,13 +68,13 @@ def test_people_get_a_table_and_the_reasons(capsys: pytest.CaptureFixture[str]) 
     )
 
 
-def test_an_empty_inventory_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_inventory_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     print_inventory("table", Inventory())
 
     assert capsys.readouterr().out == "No device can be given to pods.\n"
 
 
-def test_scripts_get_every_attribute_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_every_attribute(capsys: pytest.CaptureFixture[str]) -> None:
     print_inventory("json", FULL)
 
     document = json.loads(capsys.readouterr().out)
@@ -84,7 +84,7 @@ def test_scripts_get_every_attribute_as_json(capsys: pytest.CaptureFixture[str])
     assert document["excluded"][0] == {"name": "lo", "reason": "loopback"}
 
 
-def test_people_get_the_ports_of_rdma_devices_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_output_has_the_ports_of_rdma_devices(capsys: pytest.CaptureFixture[str]) -> None:
     print_inventory(
         "table", Inventory(), (RdmaDeviceFacts("efa_0", ports=(RdmaPortFacts(1),)), HCA)
     )
@@ -103,7 +103,7 @@ def test_people_get_the_ports_of_rdma_devices_too(capsys: pytest.CaptureFixture[
     )
 
 
-def test_scripts_get_every_fact_of_an_rdma_device(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_every_fact_of_an_rdma_device(capsys: pytest.CaptureFixture[str]) -> None:
     print_inventory("json", Inventory(), (HCA,))
 
     (device,) = json.loads(capsys.readouterr().out)["rdma"]
@@ -136,7 +136,7 @@ def test_scripts_get_every_fact_of_an_rdma_device(capsys: pytest.CaptureFixture[
     assert second["number"] == 2
 
 
-def test_the_shim_reads_back_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_inventory_is_parsed_by_the_shim(capsys: pytest.CaptureFixture[str]) -> None:
     plain = replace(FULL, devices=FULL.devices[:1])
 
     print_inventory("json", plain, (HCA,))

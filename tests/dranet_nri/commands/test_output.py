@@ -1,4 +1,4 @@
-"""Output of commands for names and reasons that others chose."""
+"""Output of commands for untrusted names and reasons."""
 
 import sys
 from collections.abc import Callable
@@ -22,16 +22,16 @@ SHOWN = "nic\\x1b[2J\\x07\\r\\udcff\\u202e\\u2028\\nreally"
 
 
 @pytest.mark.parametrize("text", ["", "eth0", "Straße 网卡", "a  b", "\\x1b"])
-def test_what_is_printable_is_shown_as_it_is(text: str) -> None:
+def test_printable_text_is_unchanged(text: str) -> None:
     assert shown(text) == text
 
 
-def test_what_a_terminal_would_act_on_is_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     assert shown(NASTY) == SHOWN
     assert shown("\x9b2J\x7f\xa0\t") == "\\x9b2J\\x7f\\xa0\\t"
 
 
-def test_columns_are_as_wide_as_what_is_shown() -> None:
+def test_column_width_is_that_of_the_escaped_text() -> None:
     assert table([("A", "B"), ("\x1b", "x")]) == ("A     B", "\\x1b  x")
 
 
@@ -57,7 +57,7 @@ def shims_error() -> None:
 
 
 @pytest.mark.parametrize("command", [inventory, doctor, plugins_error, shims_error])
-def test_no_verb_prints_what_a_terminal_would_act_on(
+def test_command_output_contains_no_control_characters(
     command: Callable[[], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     command()
@@ -68,13 +68,13 @@ def test_no_verb_prints_what_a_terminal_would_act_on(
     assert "nic\\x1b[2J" in printed
 
 
-def test_errors_go_where_they_are_told_to(capfd: pytest.CaptureFixture[str]) -> None:
+def test_error_lines_are_printed_to_the_given_stream(capfd: pytest.CaptureFixture[str]) -> None:
     print_lines("one", "two", to=sys.stderr)
 
     assert capfd.readouterr() == ("", "one\ntwo\n")
 
 
-def test_every_verb_prints_by_the_one_way_that_escapes() -> None:
+def test_only_the_output_module_prints_text() -> None:
     root = Path(__file__).parents[3]
     files = [*root.glob("dranet_nri/**/*.py"), *root.glob("dra_shim/**/*.py")]
     printing = {

@@ -1,4 +1,4 @@
-"""`dranet-nri status`: a table without rows is no health."""
+"""`dranet-nri status`: state of the plugin besides the table of devices."""
 
 import json
 from dataclasses import replace
@@ -34,15 +34,13 @@ def shown(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[i
     return code, capsys.readouterr().out
 
 
-def test_a_plugin_that_is_well_is_not_talked_about(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_healthy_plugin_adds_no_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     beat(run)
 
     assert shown(run, capsys) == (0, f"{HEADER}\n")
 
 
-def test_a_plugin_that_never_ran_is_said_in_one_line(
+def test_plugin_that_never_ran_is_reported_in_one_line(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text = shown(run, capsys)
@@ -55,7 +53,7 @@ def test_a_plugin_that_never_ran_is_said_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "output"),
     [
         (
             {"beat_s": 40.0},
@@ -65,15 +63,15 @@ def test_a_plugin_that_never_ran_is_said_in_one_line(
     ],
     ids=["silent", "hangs"],
 )
-def test_a_plugin_that_is_not_at_work_fails_the_verb(
-    run: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, float], said: str
+def test_stale_plugin_fails_the_command(
+    run: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, float], output: str
 ) -> None:
     beat(run, **{name: ago(seconds) for name, seconds in changed.items()})
 
-    assert shown(run, capsys) == (1, f"{HEADER}\nthe plugin: {said}\n")
+    assert shown(run, capsys) == (1, f"{HEADER}\nthe plugin: {output}\n")
 
 
-def test_a_plugin_without_a_runtime_fails_the_verb(
+def test_disconnected_plugin_fails_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run, serving=False, trouble="nri.sock: No such file")
@@ -84,7 +82,7 @@ def test_a_plugin_without_a_runtime_fails_the_verb(
     )
 
 
-def test_a_stuck_thread_is_said_and_fails_nothing(
+def test_hung_thread_is_reported_and_does_not_fail_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
@@ -95,7 +93,9 @@ def test_a_stuck_thread_is_said_and_fails_nothing(
     assert text.splitlines()[-1].startswith("the plugin: hung in the kernel for 312 s: move link")
 
 
-def test_scripts_get_it_beside_what_they_had(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_state_of_the_plugin(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     beat(run)
     well, text = shown(run, capsys, "--output", "json")
     beat(run, serving=False, trouble="refused")
@@ -122,7 +122,7 @@ def damage(run: Path, *records: str) -> Path:
     return run.parent / "allocations"
 
 
-def test_a_record_that_is_in_the_way_fails_the_verb_and_is_told_with_file_and_remedy(
+def test_corrupt_record_fails_the_command_and_is_reported_with_file_and_remedy(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run)
@@ -136,7 +136,7 @@ def test_a_record_that_is_in_the_way_fails_the_verb_and_is_told_with_file_and_re
     assert f"({allocations}/u7.json); delete its pod, or run dra-shim release" in line
 
 
-def test_a_record_that_was_moved_aside_is_told_and_fails_nothing(
+def test_quarantined_record_is_reported_and_does_not_fail_the_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run)
@@ -158,19 +158,21 @@ def test_a_record_that_was_moved_aside_is_told_and_fails_nothing(
     assert shown(run, capsys) == (0, f"{HEADER}\n")
 
 
-def test_both_records_of_a_claim_are_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_corrupt_records_of_a_claim_are_reported(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     beat(run)
     damage(run, "allocations/u7.json", "run/attachments/u7.json")
 
     _, text = shown(run, capsys)
     _, document = shown(run, capsys, "--output", "json")
 
-    for told in (text, json.loads(document)["broken"]["u7"]):
-        assert "allocations/u7.json" in told
-        assert "attachments/u7.json" in told
+    for report in (text, json.loads(document)["broken"]["u7"]):
+        assert "allocations/u7.json" in report
+        assert "attachments/u7.json" in report
 
 
-def test_a_device_that_is_not_back_on_the_host_says_where_to_look(
+def test_device_not_returned_to_the_host_is_reported_with_the_search_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run)

@@ -12,25 +12,25 @@ from dranet_nri.component.backoff import Backoff, backoff_s
 SECONDS = st.floats(0.01, 1000)
 
 
-def test_a_pause_doubles_with_each_failure_up_to_the_limit() -> None:
+def test_delay_doubles_with_each_failure_up_to_the_limit() -> None:
     pauses = [backoff_s(failures, 0.5, 30.0) for failures in range(9)]
 
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
 
 
 @pytest.mark.parametrize(("random", "expected"), [(0.0, 4.0), (0.5, 6.0), (1.0, 8.0)])
-def test_chance_leaves_half_of_a_pause_to_all_of_it(random: float, expected: float) -> None:
+def test_random_delay_is_between_half_and_all_of_the_delay(random: float, expected: float) -> None:
     assert backoff_s(3, 1.0, 60.0, random) == expected
     assert backoff_s(9, 1.0, 8.0, random) == expected, "the limit is of the whole pause"
 
 
-def test_whatever_failed_for_years_is_still_tried() -> None:
+def test_delay_after_a_million_failures_is_finite() -> None:
     assert backoff_s(1_000_000, 0.2, 10.0) == 10.0
     assert backoff_s(1_000_000, 0.2, inf) < inf
 
 
 @given(SECONDS, SECONDS, st.floats(0, 1))
-def test_no_pause_is_shorter_than_the_one_before_nor_longer_than_the_limit(
+def test_delays_never_decrease_and_never_exceed_the_limit(
     first_s: float, longest_s: float, random: float
 ) -> None:
     pauses = [backoff_s(failures, first_s, longest_s, random) for failures in range(30)]
@@ -39,7 +39,7 @@ def test_no_pause_is_shorter_than_the_one_before_nor_longer_than_the_limit(
     assert pauses[-1] <= longest_s
 
 
-def test_delays_grow_until_a_success_and_are_no_shorter_than_asked_for() -> None:
+def test_delays_grow_until_a_success_and_respect_the_minimum() -> None:
     backoff = Backoff(0.5, 30.0, lasting_s=(5.0, 300.0))
 
     assert [backoff.next_s() for _ in range(3)] == [0.5, 1.0, 2.0]
@@ -51,5 +51,5 @@ def test_delays_grow_until_a_success_and_are_no_shorter_than_asked_for() -> None
     assert backoff.next_s() == 0.5
 
 
-def test_delays_have_their_random_part() -> None:
+def test_delays_have_a_random_part() -> None:
     assert Backoff(0.5, 30.0, lambda: 0.0).next_s() == 0.25

@@ -19,12 +19,12 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 async def _two_turns() -> None:
-    """Return when the loop has called what watches a readable descriptor: the delay has begun."""
+    """Return after the loop has called the reader callbacks: the delay has begun."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 
-def test_a_burst_is_read_once_and_later_events_are_read_too(pipe: tuple[int, int]) -> None:
+def test_burst_of_events_is_read_once_and_later_events_are_read(pipe: tuple[int, int]) -> None:
     source, sink = pipe
 
     async def scenario() -> list[bytes]:
@@ -42,7 +42,7 @@ def test_a_burst_is_read_once_and_later_events_are_read_too(pipe: tuple[int, int
     assert asyncio.run(scenario()) == [b"ab", b"c"]
 
 
-def test_an_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
+def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
     source, sink = pipe
 
     async def scenario() -> list[bytes]:
@@ -63,7 +63,7 @@ def test_an_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
     assert asyncio.run(scenario()) == [b"a", b"b"]
 
 
-def test_a_closed_reader_reads_nothing(pipe: tuple[int, int]) -> None:
+def test_closed_reader_reads_nothing(pipe: tuple[int, int]) -> None:
     source, sink = pipe
 
     async def scenario() -> list[str]:
@@ -79,7 +79,7 @@ def test_a_closed_reader_reads_nothing(pipe: tuple[int, int]) -> None:
     assert asyncio.run(scenario()) == []
 
 
-def test_the_read_may_close_its_reader(pipe: tuple[int, int]) -> None:
+def test_callback_may_close_its_reader(pipe: tuple[int, int]) -> None:
     source, sink = pipe
 
     async def scenario() -> int:
@@ -101,7 +101,7 @@ def test_the_read_may_close_its_reader(pipe: tuple[int, int]) -> None:
     assert asyncio.run(scenario()) == 1
 
 
-def test_a_read_that_fails_is_tried_again(pipe: tuple[int, int]) -> None:
+def test_failed_read_is_retried(pipe: tuple[int, int]) -> None:
     source, sink = pipe
 
     async def scenario() -> int:

@@ -1,4 +1,4 @@
-"""Standard error that nobody reads stops nobody, and what is lost by that is told."""
+"""Standard error that is not read: no writer blocks, and dropped lines are counted."""
 
 import asyncio
 import fcntl
@@ -70,43 +70,43 @@ def until(source: int, text: bytes, found: bytes = b"") -> list[bytes]:
     return found.splitlines(keepends=True)
 
 
-def test_a_reader_that_stalls_stops_no_writer_and_is_told_how_much_it_missed(
+def test_stalled_reader_blocks_no_writer_and_gets_the_count_of_dropped_lines(
     pipe: tuple[int, int],
 ) -> None:
     outlet = NonBlockingStderr(pipe[1], gap)
     for _ in range(MANY):
         assert outlet.write(LINE) == len(LINE)
 
-    *kept, told = until(pipe[0], b"gap of")
+    *kept, reported = until(pipe[0], b"gap of")
 
     assert set(kept) == {LINE}
     assert BUFFER_BYTES // len(LINE) <= len(kept) < MANY
-    assert told == gap(MANY - len(kept)).encode()
+    assert reported == gap(MANY - len(kept)).encode()
     outlet.write(b"and on\n")
     assert until(pipe[0], b"and on") == [b"and on\n"]
     outlet.drain()
 
 
-def test_after_a_gap_nothing_is_taken_before_the_gap_is_told(pipe: tuple[int, int]) -> None:
+def test_no_line_is_accepted_before_the_gap_line_is_written(pipe: tuple[int, int]) -> None:
     outlet = NonBlockingStderr(pipe[1], gap)
     for _ in range(MANY):
         outlet.write(LINE)
     head = os.read(pipe[0], 4 * len(LINE))  # there is room again
     outlet.write(b"small\n")
 
-    *kept, told = until(pipe[0], b"gap of", head)
+    *kept, reported = until(pipe[0], b"gap of", head)
 
     assert b"small\n" not in kept
-    assert told == gap(MANY + 1 - len(kept)).encode()
+    assert reported == gap(MANY + 1 - len(kept)).encode()
     outlet.drain()
 
 
-def lines_told(line: bytes) -> int:
-    """Return how many lines a line tells of: itself, or those of a gap."""
+def line_count(line: bytes) -> int:
+    """Return how many lines a line stands for: itself, or those of a gap."""
     return int(line.split()[2]) if line.startswith(b"gap of") else 1
 
 
-def test_what_cannot_be_written_is_counted_until_it_can(pipe: tuple[int, int]) -> None:
+def test_unwritable_gap_is_counted_until_it_is_written(pipe: tuple[int, int]) -> None:
     tried = Event()
 
     def told(lines: int) -> str:
@@ -123,7 +123,7 @@ def test_what_cannot_be_written_is_counted_until_it_can(pipe: tuple[int, int]) -
 
     counted = 0
     while counted < 3:
-        counted += sum(map(lines_told, until(pipe[0], b"\n")))
+        counted += sum(map(line_count, until(pipe[0], b"\n")))
     assert counted == 3
     outlet.write(b"four\n")
     assert until(pipe[0], b"four") == [b"four\n"]
@@ -131,7 +131,7 @@ def test_what_cannot_be_written_is_counted_until_it_can(pipe: tuple[int, int]) -
     os.close(full)
 
 
-def test_nobody_left_to_read_is_no_error_of_who_writes() -> None:
+def test_closed_pipe_raises_no_error_in_the_writer() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     outlet = NonBlockingStderr(writer, gap)
@@ -148,7 +148,7 @@ def run(count: int, last: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_the_last_words_of_a_process_come_out() -> None:
+def test_last_lines_of_a_process_are_written() -> None:
     done = run(500, "logger('test').error('the end')")
 
     *lines, last = (json.loads(line) for line in done.stderr.splitlines())
@@ -156,7 +156,7 @@ def test_the_last_words_of_a_process_come_out() -> None:
     assert (last["event"], last["level"], done.returncode) == ("the end", "error", 0)
 
 
-def test_a_traceback_comes_after_the_log_that_led_to_it() -> None:
+def test_traceback_follows_the_log_lines_before_it() -> None:
     done = run(3, "raise ValueError('unheard of')")
 
     lines = done.stderr.splitlines()
@@ -166,7 +166,7 @@ def test_a_traceback_comes_after_the_log_that_led_to_it() -> None:
     assert done.returncode == 1
 
 
-def test_what_others_write_goes_the_same_way_and_a_gap_is_a_line_of_the_log() -> None:
+def test_log_of_other_libraries_is_buffered_and_a_gap_is_a_log_line() -> None:
     last = "print('done', flush=True); input(); import logging; logging.error('beside')"
     with subprocess.Popen(
         (sys.executable, "-c", COMMAND.format(count=20_000, last=last)),
@@ -175,23 +175,23 @@ def test_what_others_write_goes_the_same_way_and_a_gap_is_a_line_of_the_log() ->
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == "done\n", "nobody has read the log until now"
+        assert process.stdout.readline() == "done\n", "the log was not read until now"
         kept = [json.loads(next(process.stderr))]
         while "number" in kept[-1]:
             kept.append(json.loads(next(process.stderr)))
-        told = kept.pop()
+        reported = kept.pop()
         process.stdin.write("\n")
         process.stdin.flush()
         rest = process.stderr.read()
 
     assert [line["number"] for line in kept] == list(range(len(kept)))
-    assert told["event"] == "log lines dropped, standard error was not read"
-    assert (told["level"], told["lines"]) == ("warning", 20_000 - len(kept))
+    assert reported["event"] == "log lines dropped, standard error was not read"
+    assert (reported["level"], reported["lines"]) == ("warning", 20_000 - len(kept))
     assert "beside" in rest
 
 
 def fill(writer: int) -> None:
-    """Leave no room in a pipe; who writes to it later waits."""
+    """Fill a pipe, so that a later writer blocks."""
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
         while True:
@@ -199,7 +199,7 @@ def fill(writer: int) -> None:
     os.set_blocking(writer, True)
 
 
-def test_the_plugin_answers_hooks_while_nobody_reads_its_log(
+def test_plugin_answers_hooks_while_its_log_is_not_read(
     tmp_path: Path, pipe: tuple[int, int]
 ) -> None:
     site = Site(tmp_path)
@@ -226,7 +226,7 @@ def test_the_plugin_answers_hooks_while_nobody_reads_its_log(
 
 @pytest.mark.parametrize("flag", ["--no-such-flag", "--kubeconfig=absent"])
 @pytest.mark.parametrize("program", ["dra_shim", "dranet_nri"])
-def test_a_daemon_that_cannot_start_ends_though_nobody_reads_why(
+def test_daemon_that_cannot_start_exits_while_its_log_is_not_read(
     tmp_path: Path, pipe: tuple[int, int], program: str, flag: str
 ) -> None:
     fill(pipe[1])
@@ -238,12 +238,12 @@ def test_a_daemon_that_cannot_start_ends_though_nobody_reads_why(
     assert done.returncode == (1 if program == "dra_shim" and "absent" in flag else 2)
 
 
-def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple[int, int]) -> None:
+def test_shim_runs_while_its_log_is_not_read(tmp_path: Path, pipe: tuple[int, int]) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     state = StatePaths(tmp_path / "state", tmp_path / "run")
     state.directory.mkdir()
     other = PluginLock(state.daemon_lock)
-    assert other.try_acquire(), "so that it waits there, and touches nothing of this machine"
+    assert other.try_acquire(), "so that it waits there, and does not touch this machine"
     kubelet = tmp_path / "kubelet"
     (kubelet / "plugins").mkdir(parents=True)
     flags = ("--kubeconfig", "kubeconfig", "--state-dir", "state", "--run-dir", "run",
@@ -266,7 +266,7 @@ def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple
     other.release()
 
 
-def test_a_standard_error_that_is_no_file_stays_as_it_is(
+def test_standard_error_without_a_descriptor_is_unchanged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     captured = sys.stderr

@@ -1,4 +1,4 @@
-"""The text of what is counted, read back by Prometheus's own Python parser."""
+"""Text format of the metrics, read back by the Python parser of Prometheus."""
 
 from math import inf, nan
 
@@ -8,7 +8,7 @@ from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
 from tests.fakes.scrape import Scrape
 
 
-def test_what_can_happen_is_there_before_it_does() -> None:
+def test_known_label_values_are_exposed_at_zero() -> None:
     counter = Counter("a_total", "A.", ("result",), (("good",), ("bad",)))
     plain = Counter("b_total", "B.")
 
@@ -19,7 +19,7 @@ def test_what_can_happen_is_there_before_it_does() -> None:
     assert scrape.value("b_total") == 0
 
 
-def test_counts_grow_by_label_known_or_not() -> None:
+def test_counter_counts_known_and_new_labels() -> None:
     counter = Counter("a_total", "A.", ("result",), (("good",),))
 
     counter.add("good")
@@ -33,7 +33,7 @@ def test_counts_grow_by_label_known_or_not() -> None:
     assert Scrape(before).value("a_total", result="good") == 1
 
 
-def test_a_gauge_says_what_is_so_now() -> None:
+def test_gauge_exposes_only_the_current_values() -> None:
     gauge = Gauge("g", "G.", ("phase",))
     assert Scrape(gauge.text()).values == {}
 
@@ -45,7 +45,7 @@ def test_a_gauge_says_what_is_so_now() -> None:
     assert Scrape(gauge.text()).value("g", phase="two") == 3
 
 
-def test_a_gauge_that_says_the_same_again_makes_the_same_text() -> None:
+def test_gauge_with_an_unchanged_value_reuses_its_text() -> None:
     gauge = Gauge("g", "G.")
     gauge.set(1)
     before = gauge.text()
@@ -55,7 +55,7 @@ def test_a_gauge_that_says_the_same_again_makes_the_same_text() -> None:
     assert gauge.text() is before
 
 
-def test_a_bucket_holds_all_that_took_no_longer() -> None:
+def test_bucket_counts_all_observations_up_to_its_bound() -> None:
     histogram = Histogram("h", "H.", ("kind",), bounds=(0.1, 1.0))
 
     for seconds in (0.1, 0.11, 1.0, 7.0):
@@ -68,7 +68,7 @@ def test_a_bucket_holds_all_that_took_no_longer() -> None:
     assert scrape.value("h_sum", kind="x") == pytest.approx(8.21)
 
 
-def test_a_histogram_without_labels_begins_at_0() -> None:
+def test_histogram_without_labels_begins_at_0() -> None:
     scrape = Scrape(Histogram("h", "H.").text())
 
     assert scrape.value("h_count") == 0
@@ -76,7 +76,7 @@ def test_a_histogram_without_labels_begins_at_0() -> None:
 
 
 @pytest.mark.parametrize("value", ['say "no"', "C:\\new", "two\nlines", "ä", ""])
-def test_any_label_comes_back_as_it_was(value: str) -> None:
+def test_label_value_is_parsed_back_unchanged(value: str) -> None:
     counter = Counter("a_total", "A.", ("text",))
 
     counter.add(value)
@@ -85,7 +85,7 @@ def test_any_label_comes_back_as_it_was(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 7, 0.25, 1e-9, 1.7e300, inf, -inf])
-def test_any_number_comes_back_as_it_was(value: float) -> None:
+def test_gauge_value_is_parsed_back_unchanged(value: float) -> None:
     gauge = Gauge("g", "G.")
 
     gauge.set(value)
@@ -93,7 +93,7 @@ def test_any_number_comes_back_as_it_was(value: float) -> None:
     assert Scrape(gauge.text()).value("g") == value
 
 
-def test_no_number_is_said_as_such() -> None:
+def test_nan_is_exposed_as_nan() -> None:
     gauge = Gauge("g", "G.")
 
     gauge.set(nan)

@@ -1,4 +1,4 @@
-"""Parts of a daemon: what one meets keeps no other from work."""
+"""Workers of a daemon: the failure of one does not affect the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.process
 
 
 @dataclass
-class Scripted:
-    """A part that ends as it is told, and counts how often it was begun."""
+class ScriptedWorker:
+    """A worker that ends on request, and counts its starts."""
 
     name: str
     begun: int = 0
@@ -30,7 +30,7 @@ class Scripted:
     ends: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
 
     async def run(self) -> None:
-        """Run until told how to end."""
+        """Run until the test ends it."""
         self.begun += 1
         self.at_work.set()
         try:
@@ -42,45 +42,45 @@ class Scripted:
             raise error
 
     def part(self) -> Worker:
-        """Return it as a part."""
+        """Return it as a worker."""
         return Worker(self.name, self.run)
 
 
 @dataclass
-class Scene:
-    """Two parts at work."""
+class TwoWorkers:
+    """Two running workers."""
 
     clock: FakeClock = field(default_factory=FakeClock)
-    good: Scripted = field(default_factory=lambda: Scripted("good"))
-    bad: Scripted = field(default_factory=lambda: Scripted("bad"))
-    told: list[WorkerFailed] = field(default_factory=list)
+    good: ScriptedWorker = field(default_factory=lambda: ScriptedWorker("good"))
+    bad: ScriptedWorker = field(default_factory=lambda: ScriptedWorker("bad"))
+    failures: list[WorkerFailed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put them together."""
         self.workers = Supervisor(
             [self.good.part(), self.bad.part()],
-            self.told.append,
+            self.failures.append,
             clock=self.clock,
             sleep=self.clock.sleep,
         )
 
     async def fail(self, error: Exception | None, pause_s: float) -> None:
-        """Let one fail, and wait until it rests."""
+        """Let one fail, and wait until its delay begins."""
         self.bad.ends.put_nowait(error)
         await self.clock.until_asleep(pause_s)
 
     async def rested(self, seconds: float) -> None:
-        """Let the rest pass, until it is at work again."""
+        """Let the delay pass, until it runs again."""
         self.bad.at_work.clear()
         self.clock.pass_time(seconds)
         await self.bad.at_work.wait()
 
 
-def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
-    """Play a scene and end the parts."""
+def run_scenario(scene: Callable[[TwoWorkers], Awaitable[None]]) -> TwoWorkers:
+    """Run a scenario and end the workers."""
 
-    async def play() -> Scene:
-        stage = Scene()
+    async def play() -> TwoWorkers:
+        stage = TwoWorkers()
         work = asyncio.create_task(stage.workers.run())
         await stage.good.at_work.wait()
         await stage.bad.at_work.wait()
@@ -93,37 +93,37 @@ def played(scene: Callable[[Scene], Awaitable[None]]) -> Scene:
     return asyncio.run(play())
 
 
-def test_a_part_that_fails_is_begun_anew_and_the_others_never_notice() -> None:
-    async def scene(stage: Scene) -> None:
+def test_failed_worker_is_restarted_and_others_are_not_affected() -> None:
+    async def scene(stage: TwoWorkers) -> None:
         await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "ValueError: bad news"}
         await stage.rested(FIRST_PAUSE_S)
         assert stage.workers.failing == {}
 
-    stage = played(scene)
-    assert [(event.name, str(event.cause), event.retry_s) for event in stage.told] == [
+    stage = run_scenario(scene)
+    assert [(event.name, str(event.cause), event.retry_s) for event in stage.failures] == [
         ("bad", "bad news", FIRST_PAUSE_S)
     ]
     assert (stage.good.begun, stage.bad.begun) == (1, 2)
     assert (stage.good.cancelled, stage.bad.cancelled) == (1, 1)
 
 
-def test_a_part_that_ends_by_itself_is_begun_anew_too() -> None:
-    async def scene(stage: Scene) -> None:
+def test_worker_that_returns_is_restarted() -> None:
+    async def scene(stage: TwoWorkers) -> None:
         await stage.fail(None, FIRST_PAUSE_S)
         assert stage.workers.failing == {"bad": "RuntimeError: ended by itself"}
 
-    played(scene)
+    run_scenario(scene)
 
 
-def test_pauses_double_up_to_a_minute_and_begin_anew_after_a_steady_time() -> None:
-    async def scene(stage: Scene) -> None:
+def test_delays_double_up_to_a_minute_and_restart_after_a_steady_time() -> None:
+    async def scene(stage: TwoWorkers) -> None:
         pauses = [FIRST_PAUSE_S * 2**power for power in range(6)] + [LONGEST_PAUSE_S] * 2
         for pause_s in pauses:
             await stage.fail(ValueError("again"), pause_s)
             await stage.rested(pause_s)
         stage.clock.pass_time(STEADY_S)
         await stage.fail(ValueError("once more"), FIRST_PAUSE_S)
-        assert [event.retry_s for event in stage.told] == [*pauses, FIRST_PAUSE_S]
+        assert [event.retry_s for event in stage.failures] == [*pauses, FIRST_PAUSE_S]
 
-    played(scene)
+    run_scenario(scene)

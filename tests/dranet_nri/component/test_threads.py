@@ -1,4 +1,4 @@
-"""Work on threads of its own: results, errors, callers that leave, loops that end."""
+"""Work on separate threads: results, errors, cancelled callers, closed loops."""
 
 import asyncio
 import gc
@@ -7,13 +7,13 @@ import weakref
 
 import pytest
 
-from dranet_nri.component.threads import KEPT, HangTimeout, _waiting, in_thread, set_step
+from dranet_nri.component.threads import KEPT, HangTimeout, _idle, in_thread, set_step
 
 pytestmark = pytest.mark.process
 
 
 class Gate:
-    """Work that waits until the test lets it go."""
+    """Work that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -29,7 +29,7 @@ class Gate:
         return "done"
 
 
-def test_work_runs_on_another_thread_that_does_not_keep_the_process_alive() -> None:
+def test_work_runs_on_a_daemon_thread() -> None:
     thread = asyncio.run(in_thread(threading.current_thread))
 
     assert thread is not threading.current_thread()
@@ -37,12 +37,12 @@ def test_work_runs_on_another_thread_that_does_not_keep_the_process_alive() -> N
 
 
 @pytest.mark.parametrize("result", ["text", None, 0], ids=repr)
-def test_the_result_comes_back_whatever_it_is(result: object) -> None:
+def test_result_is_returned_unchanged(result: object) -> None:
     assert asyncio.run(in_thread(lambda: result)) is result
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)], ids=["error", "exit"])
-def test_what_the_work_raises_is_handed_to_the_caller(error: BaseException) -> None:
+def test_exception_of_the_work_is_raised_in_the_caller(error: BaseException) -> None:
     def work() -> None:
         raise error
 
@@ -56,7 +56,7 @@ def test_what_the_work_raises_is_handed_to_the_caller(error: BaseException) -> N
     assert asyncio.run(caller()) is error
 
 
-def test_two_jobs_run_side_by_side() -> None:
+def test_two_jobs_run_concurrently() -> None:
     meeting = threading.Barrier(2)
 
     async def both() -> None:
@@ -67,7 +67,7 @@ def test_two_jobs_run_side_by_side() -> None:
     assert not meeting.broken
 
 
-def test_the_loop_goes_on_while_the_work_waits() -> None:
+def test_event_loop_runs_while_the_work_waits() -> None:
     gate = Gate()
 
     async def main() -> str:
@@ -81,19 +81,19 @@ def test_the_loop_goes_on_while_the_work_waits() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
-def test_a_cancelled_caller_leaves_and_the_work_ends_by_itself(*, fails: bool) -> None:
+def test_cancelled_caller_returns_and_the_work_completes(*, fails: bool) -> None:
     gate = Gate()
-    complaints: list[object] = []
+    errors: list[object] = []
 
     def work() -> str:
         gate.work()
         if fails:
-            raise ValueError("nobody hears this")
+            raise ValueError("ignored")
         return "done"
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        loop.set_exception_handler(lambda _, context: errors.append(context))
         task = asyncio.create_task(in_thread(work))
         while not gate.entered.is_set():  # noqa: ASYNC110 (a thread's event; the loop must turn)
             await asyncio.sleep(0)
@@ -107,10 +107,10 @@ def test_a_cancelled_caller_leaves_and_the_work_ends_by_itself(*, fails: bool) -
     asyncio.run(main())
 
     assert gate.left.is_set()
-    assert complaints == []
+    assert errors == []
 
 
-def test_work_that_outlives_the_loop_ends_in_silence(
+def test_work_that_outlives_the_loop_ends_without_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raised: list[object] = []
@@ -131,14 +131,14 @@ def test_work_that_outlives_the_loop_ends_in_silence(
     assert raised == []
 
 
-def test_a_thread_that_ended_its_job_does_the_next() -> None:
+def test_idle_thread_is_reused() -> None:
     async def main() -> list[threading.Thread]:
         return [await in_thread(threading.current_thread) for _ in range(3)]
 
     assert len(set(asyncio.run(main()))) == 1
 
 
-def test_a_hung_job_is_not_reported_with_a_step_of_the_thread_s_previous_job() -> None:
+def test_hung_job_is_not_reported_with_a_step_of_the_previous_job() -> None:
     gate = Gate()
 
     async def caller() -> str:
@@ -153,7 +153,7 @@ def test_a_hung_job_is_not_reported_with_a_step_of_the_thread_s_previous_job() -
     assert asyncio.run(caller()).startswith("its first step (thread ")
 
 
-def test_a_thread_that_hangs_keeps_no_job_waiting() -> None:
+def test_hung_thread_delays_no_other_job() -> None:
     gates = [Gate() for _ in range(KEPT + 2)]
 
     async def main() -> list[str]:
@@ -167,13 +167,13 @@ def test_a_thread_that_hangs_keeps_no_job_waiting() -> None:
     assert asyncio.run(main()) == ["done"] * len(gates)
     assert len({gate.thread for gate in gates}) == len(gates)
     for gate in gates:
-        if gate.thread not in _waiting:
+        if gate.thread not in _idle:
             assert gate.thread is not None
             gate.thread.join()
-    assert len(_waiting) <= KEPT
+    assert len(_idle) <= KEPT
 
 
-def test_a_result_is_not_kept_by_the_thread_that_waits() -> None:
+def test_idle_thread_does_not_keep_the_result() -> None:
     class Result:
         pass
 
@@ -186,22 +186,22 @@ def test_a_result_is_not_kept_by_the_thread_that_waits() -> None:
     assert found() is None
 
 
-def test_a_thread_of_another_loop_ends() -> None:
+def test_thread_of_a_closed_loop_ends() -> None:
     """It may be in the network namespace of another test."""
     first = asyncio.run(in_thread(threading.current_thread))
     second = asyncio.run(in_thread(threading.current_thread))
     first.join()
 
     assert second is not first
-    assert second in _waiting
+    assert second in _idle
 
 
 async def _idle_again(gate: Gate) -> None:
     """Wait until the gate's thread has notified its caller: it takes the next job, or has ended."""
     gate.left.wait()
-    while gate.thread not in _waiting:  # noqa: ASYNC110 (as above)
+    while gate.thread not in _idle:  # noqa: ASYNC110 (as above)
         await asyncio.sleep(0)
     await in_thread(threading.current_thread)
-    if gate.thread not in _waiting:
+    if gate.thread not in _idle:
         assert gate.thread is not None
         gate.thread.join()

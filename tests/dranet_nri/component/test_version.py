@@ -18,7 +18,7 @@ Main = Callable[[Sequence[str]], int]
 
 
 @pytest.mark.parametrize(("main", "name"), PROGRAMS, ids=[name for _, name in PROGRAMS])
-def test_the_version_is_that_of_the_project(
+def test_version_is_that_of_the_project(
     main: Main, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
@@ -30,7 +30,7 @@ def test_the_version_is_that_of_the_project(
     assert capsys.readouterr().out == f"{name} {project['version']}\n"
 
 
-def test_a_source_tree_that_is_not_installed_says_so(
+def test_version_of_an_uninstalled_source_tree_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def absent(name: str) -> str:

@@ -15,7 +15,7 @@ def queue() -> WorkQueue[str]:
     return WorkQueue()
 
 
-def test_an_empty_queue_is_never_due(queue: WorkQueue[str]) -> None:
+def test_empty_queue_is_never_due(queue: WorkQueue[str]) -> None:
     assert (queue.due, queue.due_of("a"), "a" in queue) == (inf, inf, False)
 
 
@@ -29,14 +29,14 @@ def test_keys_are_taken_in_the_order_of_their_times(queue: WorkQueue[str]) -> No
     assert "a" in queue
 
 
-def test_the_earliest_of_several_requests_counts(queue: WorkQueue[str]) -> None:
+def test_earliest_of_several_requests_counts(queue: WorkQueue[str]) -> None:
     for at in (12.0, 11.0, 13.0):
         queue.add("a", at)
 
     assert (queue.due, queue.take(), queue.due) == (11.0, "a", inf)
 
 
-def test_a_set_time_replaces_the_earlier_one(queue: WorkQueue[str]) -> None:
+def test_set_time_replaces_the_earlier_one(queue: WorkQueue[str]) -> None:
     queue.add("a", 11.0)
     queue.set("a", 15.0)
     assert queue.due == 15.0
@@ -45,7 +45,7 @@ def test_a_set_time_replaces_the_earlier_one(queue: WorkQueue[str]) -> None:
     assert "a" not in queue
 
 
-def test_one_pass_takes_all_keys_and_leaves_their_delays(queue: WorkQueue[str]) -> None:
+def test_take_all_takes_all_keys_and_keeps_their_delays(queue: WorkQueue[str]) -> None:
     queue.rest("a", 20.0)
     for key in "ab":
         queue.add(key, 11.0)
@@ -56,7 +56,7 @@ def test_one_pass_takes_all_keys_and_leaves_their_delays(queue: WorkQueue[str]) 
     assert queue.due == 20.0
 
 
-def test_a_resting_key_delays_no_other(queue: WorkQueue[str]) -> None:
+def test_delayed_key_delays_no_other(queue: WorkQueue[str]) -> None:
     for key in "ab":
         queue.add(key, 11.0)
     queue.rest("a", 20.0)
@@ -70,7 +70,7 @@ def test_a_resting_key_delays_no_other(queue: WorkQueue[str]) -> None:
     assert queue.due == 12.0
 
 
-def test_a_pause_delays_all_keys(queue: WorkQueue[str]) -> None:
+def test_pause_delays_all_keys(queue: WorkQueue[str]) -> None:
     queue.add("a", 11.0)
     queue.pause(30.0)
     queue.add("b", 12.0)
@@ -81,7 +81,7 @@ def test_a_pause_delays_all_keys(queue: WorkQueue[str]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 100)), max_size=30))
-def test_no_key_is_lost_and_none_is_taken_twice(requests: list[tuple[int, float]]) -> None:
+def test_no_key_is_lost_or_taken_twice(requests: list[tuple[int, float]]) -> None:
     queue = WorkQueue[int]()
     for key, at in requests:
         queue.add(key, at)

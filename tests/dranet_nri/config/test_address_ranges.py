@@ -1,4 +1,4 @@
-"""An address out of a range, for each device its own."""
+"""Assignment of one address of a range to each device."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ def leased(configs: Iterable[NetworkConfig], *taken: str) -> list[tuple[str, ...
         ("2001:DB8::1-2001:db8::F/64", "2001:db8::1-2001:db8::f/64"),
     ],
 )
-def test_a_range_is_kept_in_its_canonical_form(text: str, canonical: str) -> None:
+def test_address_range_is_canonicalized(text: str, canonical: str) -> None:
     document = {"interface": {"addresses": [canonical]}}
 
     assert config(text).interface.addresses == (canonical,)
@@ -51,7 +51,7 @@ def test_a_range_is_kept_in_its_canonical_form(text: str, canonical: str) -> Non
         ("10.0.0.0-10.1.0.0/8", "holds more than 65536 addresses; use a part of it"),
     ],
 )
-def test_a_range_that_is_none_is_refused(text: str, expected: str) -> None:
+def test_invalid_address_range_is_refused(text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(text)
 
@@ -60,14 +60,14 @@ def test_a_range_that_is_none_is_refused(text: str, expected: str) -> None:
     assert expected in line
 
 
-def test_a_range_of_ipv6_needs_the_mtu_of_ipv6() -> None:
+def test_ipv6_address_range_requires_the_ipv6_minimum_mtu() -> None:
     addresses = ["2001:db8::1-2001:db8::f/64"]
 
     with pytest.raises(ConfigError, match="IPv6 addresses need 1280"):
         parse_network_config({"interface": {"addresses": addresses, "mtu": 1279}})
 
 
-def test_each_device_gets_the_first_address_that_nobody_has() -> None:
+def test_device_gets_the_first_free_address_of_the_range() -> None:
     span = "10.9.1.16-10.9.1.20/24"
     configs = (config(span), config("10.9.1.18/32"), config(span), NetworkConfig())
 
@@ -79,7 +79,7 @@ def test_each_device_gets_the_first_address_that_nobody_has() -> None:
     ]
 
 
-def test_ranges_stand_beside_addresses_and_may_be_repeated() -> None:
+def test_ranges_are_combined_with_addresses_and_may_be_repeated() -> None:
     span = "2001:db8::1-2001:db8::2/64"
 
     assert leased([config("10.0.0.1/8", span, span)]) == [
@@ -87,13 +87,13 @@ def test_ranges_stand_beside_addresses_and_may_be_repeated() -> None:
     ]
 
 
-def test_what_is_not_a_range_is_left_as_it_is() -> None:
+def test_configuration_without_a_range_is_unchanged() -> None:
     before = parse_network_config({"interface": {"addresses": [], "mtu": 9000}})
 
     assert lease_addresses([before], ["10.0.0.1/8"]) == (before,)
 
 
-def test_a_range_that_is_used_up_is_told_with_the_remedy() -> None:
+def test_exhausted_range_is_refused_with_the_remedy() -> None:
     span = "10.9.1.16-10.9.1.17/24"
 
     with pytest.raises(OwnedError) as caught:
@@ -106,7 +106,7 @@ def test_a_range_that_is_used_up_is_told_with_the_remedy() -> None:
 
 
 @pytest.mark.parametrize("taken", [(), ("10.9.1.16/24",)])
-def test_that_addresses_come_back_does_not_make_a_range_longer(taken: tuple[str, ...]) -> None:
+def test_range_smaller_than_the_requests_is_refused_permanently(taken: tuple[str, ...]) -> None:
     span = "10.9.1.16-10.9.1.17/24"
 
     with pytest.raises(RefusedError) as caught:

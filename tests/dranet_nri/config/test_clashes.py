@@ -1,4 +1,4 @@
-"""Names and addresses that several devices of a pod would have."""
+"""Conflicts of names and addresses between devices of a pod."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def nic(title: str, ifname: str = "", *, several: bool = False, **interface: obj
         ),
     ],
 )
-def test_what_one_device_can_have_is_for_one_device(
+def test_value_for_one_device_conflicts_on_several_devices(
     devices: list[SameConfig], lines: list[str]
 ) -> None:
     found = clashes(devices)
@@ -63,7 +63,7 @@ def test_what_one_device_can_have_is_for_one_device(
     assert all(line in text for line, text in zip(lines, found, strict=True))
 
 
-def test_an_rdma_name_is_for_one_device() -> None:
+def test_rdma_name_on_two_devices_conflicts() -> None:
     config = parse_network_config({"rdma": {"name": "hca0"}})
 
     (line,) = clashes([SameConfig("a", config), SameConfig("b", config)])
@@ -79,12 +79,12 @@ def test_an_rdma_name_is_for_one_device() -> None:
         pytest.param([nic("a", addresses=["10.0.0.1-10.0.0.9/24"], several=True)], id="a-range"),
         pytest.param([nic("a", addresses=["fe80::1/64"], several=True)], id="link-local"),
         pytest.param([nic("a", addresses=["10.0.0.1/24"], several=False)], id="one-device"),
-        pytest.param([nic("a"), nic("b")], id="nothing-asked"),
+        pytest.param([nic("a"), nic("b")], id="no-settings"),
         pytest.param(
             [SameConfig("a", NetworkConfig(InterfaceConfig(ipoib=IpoibConfig())), several=True)],
             id="children",
         ),
     ],
 )
-def test_what_several_devices_can_have_is_no_clash(devices: list[SameConfig]) -> None:
+def test_values_that_several_devices_can_share_do_not_conflict(devices: list[SameConfig]) -> None:
     assert clashes(devices) == ()

@@ -1,4 +1,4 @@
-"""What a configuration asks that a device or its node cannot do, and what is warned of."""
+"""Rules on a configuration that a device or its node does not support, and warnings."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ IB0 = device("ib0", "infiniband", ROCE)
     [(ETHERNET, 6, 20), (IB0, 20, 6)],
     ids=["ethernet", "infiniband"],
 )
-def test_a_link_layer_address_must_have_the_length_of_the_devices(
+def test_link_layer_address_must_have_the_length_of_the_device_address(
     nic: Device, size: int, other: int
 ) -> None:
     right, wrong = (
@@ -62,7 +62,7 @@ def test_a_link_layer_address_must_have_the_length_of_the_devices(
     assert all(f"has {other} bytes, and those of the device" in line for line in lines)
 
 
-def test_a_link_layer_address_on_a_device_of_another_kind_is_not_judged() -> None:
+def test_link_layer_address_is_accepted_on_a_device_of_unknown_kind() -> None:
     config = parse_network_config({"interface": {"hardwareAddr": "02:00:00:00:00:01"}})
 
     assert violations_for_device(config, device("tun0", "none")) == ()
@@ -87,7 +87,7 @@ def test_a_link_layer_address_on_a_device_of_another_kind_is_not_judged() -> Non
     ],
     ids=["everything", "forwarding", "no-addresses", "rdma", "nothing"],
 )
-def test_a_device_without_an_interface_takes_no_interface_configuration(
+def test_interface_configuration_is_refused_on_a_device_without_an_interface(
     document: object, paths: list[str]
 ) -> None:
     lines = violations_for_device(parse_network_config(document), INFINIBAND_ONLY)
@@ -97,7 +97,7 @@ def test_a_device_without_an_interface_takes_no_interface_configuration(
     assert all(line.endswith(rule) for line in lines)
 
 
-def test_a_device_with_an_interface_takes_it() -> None:
+def test_interface_configuration_is_accepted_on_a_device_with_an_interface() -> None:
     assert violations_for_device(parse_network_config(FULL), ETHERNET) == ()
 
 
@@ -123,7 +123,7 @@ def test_a_device_with_an_interface_takes_it() -> None:
         ),
     ],
 )
-def test_an_ipoib_child_needs_an_ipoib_parent(given: Device, expected: tuple[str, ...]) -> None:
+def test_ipoib_child_requires_an_ipoib_parent(given: Device, expected: tuple[str, ...]) -> None:
     config = parse_network_config({"interface": {"type": "IPoIB"}})
 
     assert violations_for_device(config, given) == expected
@@ -142,7 +142,7 @@ def test_an_ipoib_child_needs_an_ipoib_parent(given: Device, expected: tuple[str
             ),
             id="without",
         ),
-        pytest.param({"charDevices": []}, ETHERNET, (), id="nothing asked"),
+        pytest.param({"charDevices": []}, ETHERNET, (), id="no setting"),
         pytest.param(
             {"name": "hca"},
             device("ib0", "infiniband", ("mlx5_0", "smi0")),
@@ -154,13 +154,13 @@ def test_an_ipoib_child_needs_an_ipoib_parent(given: Device, expected: tuple[str
         ),
     ],
 )
-def test_the_rdma_block_needs_an_rdma_device(
+def test_rdma_block_requires_an_rdma_device(
     rdma: object, given: Device, expected: tuple[str, ...]
 ) -> None:
     assert violations_for_device(parse_network_config({"rdma": rdma}), given) == expected
 
 
-def test_an_ipoib_child_leaves_its_rdma_device_the_name() -> None:
+def test_ipoib_child_refuses_an_rdma_name() -> None:
     document = {"interface": {"type": "IPoIB"}, "rdma": {"name": "hca"}}
 
     assert violations_for_device(parse_network_config(document), IB0) == (
@@ -172,7 +172,7 @@ def test_an_ipoib_child_leaves_its_rdma_device_the_name() -> None:
 NAMED = parse_network_config({"rdma": {"name": "hca0"}})
 
 
-def test_a_name_of_its_own_is_refused_in_shared_mode() -> None:
+def test_rdma_name_is_refused_in_shared_mode() -> None:
     assert violations_for_mode(NAMED, RdmaMode.SHARED) == (
         'rdma.name: "hca0": not possible while the node shares its RDMA devices with all pods; '
         "remove it, or start the node with 'options ib_core netns_mode=0'",
@@ -183,7 +183,9 @@ def test_a_name_of_its_own_is_refused_in_shared_mode() -> None:
     ("config", "mode"),
     [(NAMED, RdmaMode.EXCLUSIVE), (NAMED, None), (NetworkConfig(), RdmaMode.SHARED)],
 )
-def test_any_mode_takes_the_rest(config: NetworkConfig, mode: RdmaMode | None) -> None:
+def test_other_configurations_are_accepted_in_every_mode(
+    config: NetworkConfig, mode: RdmaMode | None
+) -> None:
     assert violations_for_mode(config, mode) == ()
 
 
@@ -199,14 +201,14 @@ def test_any_mode_takes_the_rest(config: NetworkConfig, mode: RdmaMode | None) -
         ("", ("siw0",), "iw", True),
     ],
 )
-def test_a_device_whose_interface_is_away_has_nothing_to_give(
+def test_device_without_its_interface_on_the_host_is_reported(
     name: str,
     rdma_devices: tuple[str, ...],
     protocol: str,
     bare: bool,  # noqa: FBT001 a column
 ) -> None:
-    told: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
-    found = Device("nic", DeviceKey("pci", "0", name), told if protocol else (), rdma_devices)
+    reported: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
+    found = Device("nic", DeviceKey("pci", "0", name), reported if protocol else (), rdma_devices)
 
     why = why_without_interface(found)
 
@@ -222,7 +224,7 @@ def test_a_device_whose_interface_is_away_has_nothing_to_give(
     ],
     ids=["the operator's", "the claim's", "none"],
 )
-def test_the_claim_chooses_the_kinds_of_device_files(
+def test_char_devices_of_the_claim_override_the_default_kinds(
     rdma: object, kinds: tuple[CharKind, ...]
 ) -> None:
     config = parse_network_config({"rdma": rdma})
@@ -230,7 +232,7 @@ def test_the_claim_chooses_the_kinds_of_device_files(
     assert char_kinds(config, (UVERBS, RDMA_CM)) == kinds
 
 
-def test_warnings_name_what_is_missing_and_the_remedy() -> None:
+def test_warnings_name_the_missing_files_and_the_remedy() -> None:
     assert missing_warning("mlx5_0", (UMAD, ISSM)) == (
         "mlx5_0: no device file of kind umad (load module ib_umad), issm (load module ib_umad; "
         "only InfiniBand ports have it); the containers go without"
@@ -280,7 +282,7 @@ PARENT = replace(
         pytest.param({}, ETHERNET, "", id="a device that moves"),
     ],
 )
-def test_a_child_needs_a_parent_that_can_have_it(
+def test_child_requires_a_parent_of_a_suitable_kind(
     interface: object, given: Device, expected: str
 ) -> None:
     found = violations_for_device(parse_network_config({"interface": interface}), given)

@@ -152,12 +152,12 @@ configs = (
 
 
 @given(configs)
-def test_what_is_written_reads_back_equal(config: NetworkConfig) -> None:
+def test_encoded_configuration_is_decoded_unchanged(config: NetworkConfig) -> None:
     assert parse_network_config(network_config_to_json(config)) == config
     assert parse_network_config(network_config_to_object(config)) == config
 
 
-def test_a_vrf_and_the_switch_of_ipv6_read_back_equal() -> None:
+def test_vrf_and_disable_ipv6_are_decoded_unchanged() -> None:
     document = {"interface": {"disableIPv6": False, "vrf": {"name": "blue"}}}
     config = parse_network_config(document)
 
@@ -167,7 +167,7 @@ def test_a_vrf_and_the_switch_of_ipv6_read_back_equal() -> None:
     )
 
 
-def test_the_text_is_canonical_and_leaves_out_what_was_not_given() -> None:
+def test_encoded_text_is_canonical_and_omits_unset_fields() -> None:
     config = parse_network_config(
         ' {"rules": [{"table": 5, "priority": 0}], "interface": {"forwarding": false, "mtu": 1500}}'
     )
@@ -179,7 +179,7 @@ def test_the_text_is_canonical_and_leaves_out_what_was_not_given() -> None:
     assert network_config_to_json(NetworkConfig()) == "{}"
 
 
-def test_the_blocks_of_infiniband_are_written_as_people_write_them() -> None:
+def test_infiniband_blocks_are_encoded_in_the_documented_form() -> None:
     document = {
         "interface": {"type": "IPoIB", "ipoib": {"pkey": "0x8001", "mode": "connected"}},
         "rdma": {"charDevices": ["uverbs", "umad"], "name": "hca0"},

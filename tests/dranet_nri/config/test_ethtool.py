@@ -18,7 +18,7 @@ def features(**states: object) -> dict[str, object]:
     return {"ethtool": {"features": {name.replace("_", "-"): on for name, on in states.items()}}}
 
 
-def test_names_and_aliases_are_kept_as_given() -> None:
+def test_feature_names_and_aliases_are_kept() -> None:
     document = features(tso=False, rx_gro=True) | {"interface": {"mtu": 4321}}
 
     config = parse_network_config(document)
@@ -27,7 +27,7 @@ def test_names_and_aliases_are_kept_as_given() -> None:
     assert network_config_to_object(config) == document
 
 
-def test_private_flags_are_as_the_driver_spells_them() -> None:
+def test_private_flags_keep_the_spelling_of_the_driver() -> None:
     document = {"ethtool": {"privateFlags": {"rx_cqe moder": True, "legacy-rx": False}}}
 
     config = parse_network_config(document)
@@ -45,7 +45,7 @@ DRIVER = {
 }
 
 
-def test_driver_settings_are_kept_and_an_explicit_false_or_zero_counts() -> None:
+def test_driver_settings_keep_explicit_false_and_zero() -> None:
     config = parse_network_config({"ethtool": DRIVER})
 
     assert config.ethtool.settings == (
@@ -63,7 +63,7 @@ def test_driver_settings_are_kept_and_an_explicit_false_or_zero_counts() -> None
 
 
 @pytest.mark.parametrize("mine", [{"equal": 4}, {"weights": [1, 2]}], ids=str)
-def test_the_claims_distribution_replaces_that_of_the_class(mine: dict[str, object]) -> None:
+def test_rss_of_the_claim_replaces_that_of_the_class(mine: dict[str, object]) -> None:
     other = {"weights": [1]} if "equal" in mine else {"equal": 8}
     entries = (
         ConfigEntry(ConfigSource.CLASS, "dra.net", {"ethtool": {"rss": other}}),
@@ -79,7 +79,7 @@ def test_the_claims_distribution_replaces_that_of_the_class(mine: dict[str, obje
     "empty",
     [{}, {"rings": {}, "rss": {}}, {"features": {}}, {"features": None, "privateFlags": {}}],
 )
-def test_an_empty_block_asks_for_nothing(empty: object) -> None:
+def test_empty_ethtool_block_changes_nothing(empty: object) -> None:
     config = parse_network_config({"ethtool": empty})
 
     assert not config.ethtool
@@ -110,20 +110,22 @@ def test_an_empty_block_asks_for_nothing(empty: object) -> None:
         (features(tso=True) | {"interface": {"type": "IPoIB"}}, "ethtool: object with features: not possible with interface.type IPoIB"),
     ],
 )  # fmt: skip
-def test_a_broken_block_is_told_with_path_value_and_remedy(document: object, expected: str) -> None:
+def test_invalid_ethtool_block_is_refused_with_path_value_and_remedy(
+    document: object, expected: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_network_config(document)
 
     assert any(expected in line for line in caught.value.violations), caught.value.violations
 
 
-def test_two_names_of_a_group_that_agree_are_no_contradiction() -> None:
+def test_alias_with_the_same_value_is_no_conflict() -> None:
     config = parse_network_config(features(gro=True, generic_receive_offload=True))
 
     assert config.ethtool.features.on == ("generic-receive-offload", "gro")
 
 
-def test_the_claim_overrides_the_class_name_by_name() -> None:
+def test_features_of_the_claim_override_those_of_the_class_by_name() -> None:
     entries = (
         ConfigEntry(ConfigSource.CLASS, "dra.net", features(tso=False, gro=False)),
         ConfigEntry(ConfigSource.CLAIM, "dra.net", features(tso=True)),

@@ -6,7 +6,7 @@ from dranet_nri.config import Node, Violations, did_you_mean, show
 from dranet_nri.errors import ConfigError
 
 
-def test_a_list_longer_than_allowed_is_told_and_still_read() -> None:
+def test_list_above_the_limit_is_reported_and_still_read() -> None:
     findings = Violations()
 
     items = Node([1, 2, 3], "xs", findings).items(most=2)
@@ -15,7 +15,7 @@ def test_a_list_longer_than_allowed_is_told_and_still_read() -> None:
     assert findings.lines() == ("xs: list of 3: has 3 entries; at most 2 are allowed",)
 
 
-def test_the_same_violation_is_told_once() -> None:
+def test_repeated_violation_is_reported_once() -> None:
     findings = Violations()
     node = Node(1, "x", findings)
 
@@ -25,7 +25,7 @@ def test_the_same_violation_is_told_once() -> None:
     assert len(findings.lines()) == 1
 
 
-def test_findings_are_raised_together_and_none_raises_nothing() -> None:
+def test_violations_are_raised_together_in_document_order() -> None:
     findings = Violations()
     findings.raise_if_any()
     findings.add((1,), "second")
@@ -51,11 +51,11 @@ def test_findings_are_raised_together_and_none_raises_nothing() -> None:
         ([1], "list of 1"),
     ],
 )
-def test_values_are_shown_as_they_stand_in_the_document(value: object, shown: str) -> None:
+def test_values_are_shown_as_in_the_document(value: object, shown: str) -> None:
     assert show(value) == shown
 
 
-def test_a_field_name_that_cannot_be_printed_is_shown_escaped() -> None:
+def test_unprintable_field_name_is_escaped() -> None:
     findings = Violations()
 
     Node({"a\nb": 1, "": 2}, "x", findings).fields(("a",))
@@ -67,7 +67,7 @@ def test_a_field_name_that_cannot_be_printed_is_shown_escaped() -> None:
     assert show({"a\n": 1, 2: 3}) == "object with 'a\\n', 2"
 
 
-def test_the_nearest_known_word_is_suggested_whatever_its_case() -> None:
+def test_nearest_known_word_is_suggested_ignoring_case() -> None:
     assert did_you_mean("devicesclassname", ["deviceClassName", "count"]) == (
         ' (did you mean "deviceClassName"?)'
     )

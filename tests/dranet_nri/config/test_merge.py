@@ -1,4 +1,4 @@
-"""Which configuration entries reach a request, and what they add up to."""
+"""Selection and merge of the configuration entries of a request."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ def chosen_mtu(entries: list[ConfigEntry], request: str = "nic", **switch: bool)
     return select_config(entries, request, **switch).interface.mtu
 
 
-def test_without_entries_the_default_is_chosen() -> None:
+def test_default_is_selected_without_entries() -> None:
     assert select_config([], "nic") == NetworkConfig()
 
 
@@ -45,7 +45,7 @@ def test_without_entries_the_default_is_chosen() -> None:
         pytest.param([entry(CLAIM, mtu(9000)), entry(CLAIM, {})], "nic", 9000,
                      id="empty-parameters-say-nothing"),
         pytest.param([entry(CLAIM, mtu(9000)), entry(CLAIM, mtu(None))], "nic", 9000,
-                     id="null-says-nothing"),
+                     id="null-changes-nothing"),
         pytest.param([entry(CLAIM, {"x": 1}, driver="gpu.nvidia.com")], "nic", None,
                      id="another-drivers-parameters-are-not-read"),
         pytest.param([entry(CLAIM, mtu(9000), ("other",))], "nic", None,
@@ -62,11 +62,13 @@ def test_without_entries_the_default_is_chosen() -> None:
                      "nic/fast", 1500, id="but-never-the-claim"),
     ],
 )  # fmt: skip
-def test_precedence(entries: list[ConfigEntry], request_name: str, expected: int | None) -> None:
+def test_most_specific_entry_takes_precedence(
+    entries: list[ConfigEntry], request_name: str, expected: int | None
+) -> None:
     assert chosen_mtu(entries, request_name) == expected
 
 
-def test_fields_merge_one_by_one_and_explicit_false_and_zero_count() -> None:
+def test_fields_are_merged_with_explicit_false_and_zero() -> None:
     base = {"interface": {"mtu": 9000, "forwarding": True, "arpIgnore": 1}}
     above = {"interface": {"forwarding": False, "arpIgnore": 0, "name": "net1"}}
 
@@ -77,7 +79,7 @@ def test_fields_merge_one_by_one_and_explicit_false_and_zero_count() -> None:
     )
 
 
-def test_a_list_of_the_claim_replaces_that_of_the_class() -> None:
+def test_list_of_the_claim_replaces_that_of_the_class() -> None:
     base = {
         "interface": {"addresses": ["10.0.0.1/8"]},
         "routes": [{"destination": "10.0.0.0/8", "scope": 253}],
@@ -96,7 +98,7 @@ def test_a_list_of_the_claim_replaces_that_of_the_class() -> None:
     assert config.rules == ()
 
 
-def test_the_merged_whole_is_validated_again() -> None:
+def test_merged_configuration_is_validated() -> None:
     entries = [
         entry(CLASS, mtu(1000)),
         entry(CLAIM, {"interface": {"addresses": ["2001:db8::1/64"]}}),
@@ -109,7 +111,7 @@ def test_the_merged_whole_is_validated_again() -> None:
     assert line.startswith("merged configuration of request nic.interface.mtu: 1000: IPv6")
 
 
-def test_the_violations_of_all_entries_are_told() -> None:
+def test_violations_of_all_entries_are_reported() -> None:
     entries = [entry(CLASS, mtu(1), path="class"), entry(CLAIM, mtu(2), path="claim")]
 
     with pytest.raises(ConfigError) as caught:
@@ -121,7 +123,7 @@ def test_the_violations_of_all_entries_are_told() -> None:
     ]
 
 
-def test_dranets_order_takes_the_first_entry_alone() -> None:
+def test_dranet_order_uses_only_the_first_entry() -> None:
     above = {"interface": {"mtu": 9000, "name": "net1"}}
     entries = [entry(CLASS, mtu(1500)), entry(CLAIM, above), entry(CLAIM, mtu(1))]
 
@@ -130,14 +132,14 @@ def test_dranets_order_takes_the_first_entry_alone() -> None:
     assert config.interface == InterfaceConfig(mtu=1500)
 
 
-def test_dranets_order_still_fails_on_an_invalid_entry_before_the_first_valid_one() -> None:
+def test_dranet_order_fails_on_an_invalid_entry_before_the_first_valid_one() -> None:
     entries = [entry(CLASS, mtu(1)), entry(CLAIM, mtu(9000))]
 
     with pytest.raises(ConfigError):
         select_config(entries, "nic", first_valid_wins=True)
 
 
-def test_dranets_order_fails_when_no_entry_is_valid() -> None:
+def test_dranet_order_fails_without_a_valid_entry() -> None:
     with pytest.raises(ConfigError):
         select_config([entry(CLASS, mtu(1))], "nic", first_valid_wins=True)
 
@@ -155,7 +157,7 @@ def test_dranets_order_fails_when_no_entry_is_valid() -> None:
                      "nic", 9000, id="another-drivers-parameters-do-not-count"),
     ],
 )  # fmt: skip
-def test_dranets_order_takes_the_first_entry_that_names_the_request_exactly(
+def test_dranet_order_uses_the_first_entry_with_the_exact_request_name(
     entries: list[ConfigEntry], request_name: str, expected: int | None
 ) -> None:
     assert chosen_mtu(entries, request_name, first_valid_wins=True) == expected

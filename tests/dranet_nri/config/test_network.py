@@ -49,7 +49,7 @@ def violations(document: object, path: str = "") -> tuple[str, ...]:
     return caught.value.violations
 
 
-def test_every_supported_field_is_read_into_its_canonical_form() -> None:
+def test_every_supported_field_is_parsed_into_its_canonical_form() -> None:
     config = parse_network_config(json.dumps(FULL))
 
     assert config == NetworkConfig(
@@ -89,11 +89,11 @@ def test_every_supported_field_is_read_into_its_canonical_form() -> None:
         pytest.param({"interface": {"dhcp": False}}, id="switched-off"),
     ],
 )
-def test_documents_that_ask_for_nothing_give_the_default(document: object) -> None:
+def test_document_without_settings_gives_the_default(document: object) -> None:
     assert parse_network_config(document) == NetworkConfig()
 
 
-def test_an_empty_address_list_asks_for_an_interface_without_addresses() -> None:
+def test_empty_address_list_gives_an_interface_without_addresses() -> None:
     assert parse_network_config({"interface": {"addresses": []}}).interface.addresses == ()
 
 
@@ -101,7 +101,7 @@ def test_an_empty_address_list_asks_for_an_interface_without_addresses() -> None
     "name",
     ["eth0", "net_1.100-a", "žluť", "A" * 15, "ж" * 7],
 )
-def test_interface_names_the_kernel_takes_are_kept(name: str) -> None:
+def test_valid_interface_name_is_kept(name: str) -> None:
     assert parse_network_config({"interface": {"name": name}}).interface.name == name
 
 
@@ -116,7 +116,7 @@ def test_interface_names_the_kernel_takes_are_kept(name: str) -> None:
         ("80" + "01" * 19, "80" + ":01" * 19),
     ],
 )
-def test_mac_addresses_of_six_and_twenty_bytes_are_kept(mac: str, canonical: str) -> None:
+def test_mac_address_of_six_or_twenty_bytes_is_kept(mac: str, canonical: str) -> None:
     config = parse_network_config({"interface": {"hardwareAddr": mac}})
 
     assert config.interface.hardware_addr == canonical
@@ -148,13 +148,13 @@ def test_mac_addresses_of_six_and_twenty_bytes_are_kept(mac: str, canonical: str
     ],
     ids=["mapped-and-padded", "no-gateway", "no-gateway-universe", "no-source", "loopback-source"],
 )
-def test_forms_of_a_route_that_dranet_and_the_kernel_take_are_taken(
+def test_route_forms_of_dranet_and_the_kernel_are_accepted(
     route: dict[str, object], kept: RouteConfig
 ) -> None:
     assert parse_network_config({"routes": [route]}).routes == (kept,)
 
 
-def test_an_ipv4_mapped_neighbour_is_one_of_ipv4() -> None:
+def test_ipv4_mapped_neighbour_becomes_an_ipv4_neighbour() -> None:
     entry = {"destination": "::ffff:10.0.0.9", "hardwareAddr": "020000000009"}
 
     (kept,) = parse_network_config({"neighbors": [entry]}).neighbors
@@ -162,7 +162,7 @@ def test_an_ipv4_mapped_neighbour_is_one_of_ipv4() -> None:
     assert kept == NeighbourConfig("10.0.0.9", "02:00:00:00:00:09")
 
 
-def test_addresses_that_the_kernel_takes_beside_each_other_are_taken() -> None:
+def test_addresses_that_the_kernel_combines_are_accepted() -> None:
     addresses = ["10.0.0.1/24", "10.0.0.1/16", "224.0.0.1/24", "fe80::5/64", "2001:db8::/64"]
 
     config = parse_network_config({"interface": {"addresses": addresses}})
@@ -190,7 +190,7 @@ def test_addresses_that_the_kernel_takes_beside_each_other_are_taken() -> None:
     ],
     ids=["network", "route", "link-local", "RA", "SLAAC", "addresses of the host", "profile"],
 )
-def test_a_gateway_that_may_be_within_reach_is_accepted(document: dict[str, object]) -> None:
+def test_gateway_that_may_be_reachable_is_accepted(document: dict[str, object]) -> None:
     gateway, direct = document.pop("gateway"), document.pop("direct", None)
     destination = "::/0" if ":" in str(gateway) else "0.0.0.0/0"
     routes = [{"destination": destination, "gateway": gateway}]
@@ -387,19 +387,21 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("document", "expected"), BROKEN, ids=[line[:60] for _, line in BROKEN])
-def test_a_broken_rule_is_told_with_path_value_and_remedy(document: object, expected: str) -> None:
+def test_invalid_field_is_refused_with_path_value_and_remedy(
+    document: object, expected: str
+) -> None:
     assert any(expected in line for line in violations(document)), violations(document)
 
 
-def test_what_is_refused_is_recommended_to_nobody() -> None:
-    told = violations({"x": 1, "interface": {"x": 1, "type": "x", "addressing": "x"}})
-    words = {word for line in told for word in line.replace(",", "").split()}
+def test_suggestions_contain_no_refused_value() -> None:
+    reported = violations({"x": 1, "interface": {"x": 1, "type": "x", "addressing": "x"}})
+    words = {word for line in reported for word in line.replace(",", "").split()}
 
     assert {"interface", "mtu", "Passthrough", "Static"} <= words
     assert "dhcp" not in words
 
 
-def test_all_violations_come_at_once_in_document_order_with_the_path_in_front() -> None:
+def test_violations_are_reported_together_in_document_order_with_the_path() -> None:
     document = {
         "routes": [{"destination": "10.0.0.0/8"}],
         "interface": {"mtu": 1, "nam": "x", "name": "a/b"},
@@ -430,20 +432,20 @@ def test_all_violations_come_at_once_in_document_order_with_the_path_in_front() 
     ],
     ids=["twice", "list-twice", "cut", "nan", "deep", "huge-number", "too-long"],
 )
-def test_text_that_is_no_usable_json_is_refused(text: str, expected: str) -> None:
+def test_invalid_json_text_is_refused(text: str, expected: str) -> None:
     (line,) = violations(text)
 
     assert expected in line
 
 
-def test_a_long_value_is_cut_in_the_message() -> None:
+def test_long_value_is_truncated_in_the_message() -> None:
     (line,) = violations({"interface": {"name": "n" * 500}})
 
     assert len(line) < 150
     assert "..." in line
 
 
-def test_a_value_of_no_json_type_is_still_shown() -> None:
+def test_value_of_no_json_type_is_shown() -> None:
     (line,) = violations({"interface": {"name": {1, 2}}})
 
     assert line.startswith("interface.name: {1, 2}: must be a string")
@@ -501,7 +503,7 @@ def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpu0rdma2.100", "a23456789012345", "net9", "eth0", "é0"])
-def test_c13_a_name_that_the_kernel_takes_is_taken(name: str) -> None:
+def test_c13_interface_name_that_the_kernel_accepts_is_accepted(name: str) -> None:
     assert parse_network_config({"interface": {"name": name}}).interface.name == name
 
 
@@ -517,7 +519,7 @@ def test_c13_a_name_that_the_kernel_takes_is_taken(name: str) -> None:
         ("rail-of-rack-12-port-0-very-long", "is 32 bytes long; at most 15 fit"),
     ],
 )
-def test_c13_a_name_that_no_link_of_a_pod_can_have_is_refused(name: str, reason: str) -> None:
+def test_c13_interface_name_impossible_in_a_pod_is_refused(name: str, reason: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_network_config({"interface": {"name": name}})
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  one broken rule per line reads as a table
-"""The policy of a class: what its claims may set."""
+"""Policy of a class: limits on the parameters of its claims."""
 
 from collections.abc import Mapping
 
@@ -50,7 +50,9 @@ def refused(claim: Mapping[str, object], policy: object = POLICY, path: str = ""
         {"interface": {"mtu": None, "name": ""}, "profile": "", "rdma": {}},
     ],
 )  # fmt: skip
-def test_what_the_policy_allows_is_merged_over_the_class(claim: Mapping[str, object]) -> None:
+def test_parameters_allowed_by_the_policy_are_merged_over_the_class(
+    claim: Mapping[str, object],
+) -> None:
     config = select_config(entries(claim), "nic")
 
     assert config.interface.mtu == 9000
@@ -72,7 +74,7 @@ def test_what_the_policy_allows_is_merged_over_the_class(claim: Mapping[str, obj
         ({"interface": {"hardwareAddr": "02:43:00:00:00:01"}}, 'interface.hardwareAddr: "02:43:00:00:00:01": must begin with 02:42, 06'),
     ],
 )  # fmt: skip
-def test_what_the_policy_forbids_is_refused_with_its_name(
+def test_parameter_forbidden_by_the_policy_is_refused_with_the_policy_name(
     claim: Mapping[str, object], start: str
 ) -> None:
     (line,) = refused(claim)
@@ -81,7 +83,7 @@ def test_what_the_policy_forbids_is_refused_with_its_name(
     assert 'by policy "tenants" of the device class; remove it, or ask the administrator' in line
 
 
-def test_each_violation_has_the_path_of_the_claim() -> None:
+def test_policy_violation_has_the_path_in_the_claim() -> None:
     lines = refused({"interface": {"mtu": 1500, "name": "net1"}}, path="config[1].parameters")
 
     assert [line.partition(":")[0] for line in lines] == [
@@ -90,7 +92,7 @@ def test_each_violation_has_the_path_of_the_claim() -> None:
     ]
 
 
-def test_a_policy_without_bounds_allows_all_and_empty_bounds_allow_nothing() -> None:
+def test_policy_without_bounds_allows_all_and_empty_bounds_allow_nothing() -> None:
     claim = {"interface": {"addresses": ["10.9.0.1/24"], "hardwareAddr": "02:00:00:00:00:01"}}
     nothing = {"name": "none", "addresses": [], "hardwareAddrs": []}
 
@@ -101,7 +103,7 @@ def test_a_policy_without_bounds_allows_all_and_empty_bounds_allow_nothing() -> 
     assert refused({"routes": []}, {"name": "none", "fields": []})
 
 
-def test_every_class_that_applies_bounds_the_claim_and_another_does_not() -> None:
+def test_policy_applies_only_to_the_requests_of_its_class() -> None:
     claim = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"interface": {"mtu": 1500}})
     free = ConfigEntry(ConfigSource.CLASS, "dra.net", {"policy": {"name": "free"}}, ("nic",))
     bound = ConfigEntry(ConfigSource.CLASS, "dra.net", {"policy": POLICY}, ("other",))
@@ -112,7 +114,7 @@ def test_every_class_that_applies_bounds_the_claim_and_another_does_not() -> Non
 
 
 @pytest.mark.parametrize(("path", "where"), [("", "policy"), ("parameters", "parameters.policy")])
-def test_a_claim_has_no_policy(path: str, where: str) -> None:
+def test_policy_in_a_claim_is_refused(path: str, where: str) -> None:
     entry = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"policy": {"name": "mine"}}, path=path)
 
     with pytest.raises(ConfigError) as caught:
@@ -136,7 +138,7 @@ def test_a_claim_has_no_policy(path: str, where: str) -> None:
         ([], "policy: list of 0: must be an object"),
     ],
 )  # fmt: skip
-def test_a_broken_policy_is_refused(policy: object, expected: str) -> None:
+def test_invalid_policy_is_refused(policy: object, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_network_config({"policy": policy})
 
@@ -145,7 +147,7 @@ def test_a_broken_policy_is_refused(policy: object, expected: str) -> None:
     )
 
 
-def test_a_policy_can_name_every_field_of_a_claim() -> None:
+def test_policy_can_name_every_field_of_a_claim() -> None:
     names = [
         "profile",
         "rdma",

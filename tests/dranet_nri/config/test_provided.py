@@ -21,7 +21,7 @@ def merged(own: object, *layers: tuple[str, Mapping[str, object]]) -> dict[str, 
     return network_config_to_object(with_provided(given, parse_network_config(own)))
 
 
-def test_the_claim_wins_over_the_cloud_and_the_cloud_over_the_profile() -> None:
+def test_claim_takes_precedence_over_cloud_and_cloud_over_profile() -> None:
     own = {"interface": {"mtu": 1500}}
     cloud = {"interface": {"mtu": 4000, "forwarding": False}}
     profile = {"interface": {"mtu": 9000, "forwarding": True, "name": "net1"}}
@@ -31,7 +31,7 @@ def test_the_claim_wins_over_the_cloud_and_the_cloud_over_the_profile() -> None:
     }
 
 
-def test_an_explicit_false_of_the_claim_wins() -> None:
+def test_explicit_false_of_the_claim_takes_precedence() -> None:
     given = merged(
         {"interface": {"forwarding": False}}, (PROFILE, {"interface": {"forwarding": True}})
     )
@@ -39,7 +39,7 @@ def test_an_explicit_false_of_the_claim_wins() -> None:
     assert given == {"interface": {"forwarding": False}}
 
 
-def test_lists_are_joined_and_the_stronger_entry_stays() -> None:
+def test_lists_are_joined_and_the_entry_of_higher_precedence_is_kept() -> None:
     own = {
         "interface": {"addresses": ["10.0.0.1/24"]},
         "routes": [{"destination": "10.9.0.0/16", "gateway": "10.0.0.9"}],
@@ -64,7 +64,7 @@ def test_lists_are_joined_and_the_stronger_entry_stays() -> None:
     assert len(given["rules"]) == len(given["neighbors"]) == 1  # type: ignore[arg-type]
 
 
-def test_neighbours_and_rules_of_both_are_joined() -> None:
+def test_neighbours_and_rules_of_both_sources_are_joined() -> None:
     near = {"destination": "10.0.0.8", "hardwareAddr": "02:00:00:00:00:08"}
     own = {"rules": [{"source": "10.1.0.0/24", "table": 7}], "neighbors": [near]}
     far = {"destination": "10.0.0.8", "hardwareAddr": "02:00:00:00:00:09"}
@@ -77,13 +77,13 @@ def test_neighbours_and_rules_of_both_are_joined() -> None:
     assert given["neighbors"] == [near]
 
 
-def test_without_providers_the_claims_parameters_stay() -> None:
+def test_parameters_of_the_claim_are_kept_without_providers() -> None:
     own = parse_network_config({"profile": "fast"})
 
     assert with_provided([Provided(CLOUD, {})], own) is own
 
 
-def test_a_violation_of_a_provider_names_it() -> None:
+def test_violation_of_a_provider_names_the_provider() -> None:
     with pytest.raises(ConfigError) as raised:
         merged({}, (PROFILE, {"interface": {"mtu": 3}}), (CLOUD, {"x": 1}))
 
@@ -93,7 +93,7 @@ def test_a_violation_of_a_provider_names_it() -> None:
     ]
 
 
-def test_the_whole_is_checked_again() -> None:
+def test_joined_parameters_are_validated() -> None:
     own = {"interface": {"mtu": 1000}}
 
     with pytest.raises(ConfigError, match="parameters with those of profile"):

@@ -46,7 +46,7 @@ def violations(document: object) -> tuple[str, ...]:
         pytest.param(rdma(name="m" * 63), RdmaConfig(name="m" * 63), id="the longest name"),
     ],
 )
-def test_the_rdma_block_is_read(document: object, expected: RdmaConfig) -> None:
+def test_rdma_block_is_parsed(document: object, expected: RdmaConfig) -> None:
     assert parse_network_config(document).rdma == expected
 
 
@@ -69,7 +69,7 @@ def test_the_rdma_block_is_read(document: object, expected: RdmaConfig) -> None:
         pytest.param(ipoib(mtu=72), IpoibConfig(), id="the smallest MTU"),
     ],
 )
-def test_an_ipoib_child_is_read(document: object, expected: IpoibConfig | None) -> None:
+def test_ipoib_child_is_parsed(document: object, expected: IpoibConfig | None) -> None:
     assert parse_network_config(document).interface.ipoib == expected
 
 
@@ -117,11 +117,13 @@ KEY = 'must be a P_Key such as "0x8001", 1 to 65535, or "tenant"'
     ],
     ids=str,
 )  # fmt: skip
-def test_a_broken_rule_is_told_with_path_value_and_remedy(document: object, expected: str) -> None:
+def test_invalid_rdma_field_is_refused_with_path_value_and_remedy(
+    document: object, expected: str
+) -> None:
     assert any(expected in line for line in violations(document)), violations(document)
 
 
-def test_class_and_claim_merge_field_by_field_and_the_claims_kinds_replace() -> None:
+def test_class_and_claim_are_merged_by_field_and_char_devices_are_replaced() -> None:
     base = ipoib({"pkey": "tenant"}, mtu=2044) | rdma(charDevices=["uverbs"], name="hca0")
     above = ipoib({"mode": "connected"}) | rdma(charDevices=["umad", "uverbs"])
 
@@ -155,7 +157,9 @@ def test_class_and_claim_merge_field_by_field_and_the_claims_kinds_replace() -> 
         ),
     ],
 )
-def test_the_key_is_chosen(pkey: int | None, table: tuple[int, ...], chosen: int | None) -> None:
+def test_pkey_is_chosen_from_the_table(
+    pkey: int | None, table: tuple[int, ...], chosen: int | None
+) -> None:
     assert choose_pkey(IpoibConfig(pkey), table, "mlx5_0 port 1") == chosen
 
 
@@ -170,7 +174,7 @@ def test_the_key_is_chosen(pkey: int | None, table: tuple[int, ...], chosen: int
     ],
     ids=["absent", "empty slots", "tenant, empty", "tenant, none", "tenant, several"],
 )  # fmt: skip
-def test_a_key_that_cannot_be_chosen_is_refused_with_the_table(
+def test_pkey_missing_in_the_table_is_refused_with_the_table(
     pkey: int, table: tuple[int, ...], text: str
 ) -> None:
     with pytest.raises(RefusedError) as caught:

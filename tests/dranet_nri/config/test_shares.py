@@ -1,4 +1,4 @@
-"""What a share of a device cannot have: several pods have it, so it stays on the host as it is."""
+"""Configuration of a share of a device, which stays unchanged on the host for several pods."""
 
 import pytest
 
@@ -19,7 +19,7 @@ RULE = (
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "reported"),
     [
         ({}, []),
         ({"rdma": {"charDevices": ["umad"]}, "interface": {"forwarding": False}}, []),
@@ -33,36 +33,36 @@ RULE = (
     ],
     ids=["nothing", "files", "mtu", "name", "addresses", "routes", "ethtool", "rdma", "child"],
 )
-def test_a_share_is_configured_by_nobody_but_for_its_files_and_a_child(
-    document: object, told: list[str]
+def test_share_accepts_only_device_files_and_an_ipoib_child(
+    document: object, reported: list[str]
 ) -> None:
     config = parse_network_config(document)
 
-    assert violations_for_share(config) == tuple(f"{violation}: {RULE}" for violation in told)
+    assert violations_for_share(config) == tuple(f"{violation}: {RULE}" for violation in reported)
     assert violations_for_device(config, IB0, share=True) == violations_for_share(config)
     assert violations_for_device(config, IB0) == ()
 
 
-def test_what_has_no_interface_is_told_so_first() -> None:
-    (told,) = violations_for_device(
+def test_missing_interface_is_reported_before_the_share() -> None:
+    (reported,) = violations_for_device(
         parse_network_config({"interface": {"mtu": 4000}}), BARE, share=True
     )
 
-    assert told.startswith("interface.mtu: not possible on a device with RDMA but no network")
+    assert reported.startswith("interface.mtu: not possible on a device with RDMA but no network")
 
 
-def test_a_share_without_rdma_gives_nothing() -> None:
+def test_share_of_a_device_without_rdma_is_refused() -> None:
     config = parse_network_config({})
 
-    (told,) = violations_for_device(config, WITHOUT_RDMA, share=True)
+    (reported,) = violations_for_device(config, WITHOUT_RDMA, share=True)
 
-    assert told.startswith("a share of it gives a pod nothing: ")
-    assert "--shared" in told
+    assert reported.startswith("a share of it gives a pod nothing: ")
+    assert "--shared" in reported
     assert violations_for_device(config, WITHOUT_RDMA) == ()
     assert violations_for_device(config, BARE, share=True) == ()
 
 
-def test_an_ipoib_child_is_something_though_nothing_tells_of_rdma() -> None:
+def test_share_with_an_ipoib_child_is_accepted_without_rdma_attributes() -> None:
     parent = Device("nic", IB0.key, NAMED)
     child = parse_network_config({"interface": {"type": "IPoIB"}})
 

@@ -37,7 +37,7 @@ class Site:
         return self.root / "run"
 
     def words(self, *flags: str) -> list[str]:
-        """Return what follows the program's name on the command line; the last flag wins."""
+        """Return the arguments of the program; the last flag takes precedence."""
         return [
             *("run", "--nri-socket", str(self.socket), "--run-dir", str(self.run)),
             *("--allocations-dir", str(self.root / "allocations")),
@@ -59,7 +59,7 @@ class Site:
         store.close()
 
     def attachment(self) -> Attachment | None:
-        """Return what the daemon recorded for the claim."""
+        """Return the attachment that the daemon recorded for the claim."""
         with AttachmentReader(self.run / "attachments", owner=None) as records:
             return records.get(CLAIM.uid)
 

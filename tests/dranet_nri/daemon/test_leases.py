@@ -24,7 +24,7 @@ class Running:
     def __init__(self, leased: Leased) -> None:
         plugin = leased.node.plugin
         self.leased = leased
-        self.loop = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_wanted))
+        self.loop = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Run the loop until it holds and nothing is at work."""
@@ -48,13 +48,13 @@ def running(tmp_path: Path) -> Running:
     return Running(Leased(tmp_path))
 
 
-def test_a_lease_of_a_record_is_due_at_t1(running: Running) -> None:
+def test_recorded_lease_is_due_at_t1(running: Running) -> None:
     running.until(lambda: running.due < inf)
 
     assert running.due == 2800
 
 
-def test_a_lease_is_extended_and_due_again(running: Running) -> None:
+def test_lease_is_renewed_and_due_again(running: Running) -> None:
     running.leased.node.clock.seconds = 2801
 
     running.until(lambda: running.due not in {inf, 2800})
@@ -64,7 +64,7 @@ def test_a_lease_is_extended_and_due_again(running: Running) -> None:
     assert running.leased.lease.since_s == 2801
 
 
-def test_without_an_answer_the_next_exchange_is_later(running: Running) -> None:
+def test_unanswered_renewal_is_retried_later(running: Running) -> None:
     running.leased.node.clock.seconds = 2800
     running.leased.server.silent = True
 
@@ -73,21 +73,21 @@ def test_without_an_answer_the_next_exchange_is_later(running: Running) -> None:
     assert running.due == 2800 + (4150 - 2800) / 2
 
 
-def test_a_lost_lease_is_no_longer_due(running: Running) -> None:
+def test_lost_lease_is_no_longer_due(running: Running) -> None:
     running.leased.node.clock.seconds = 5000
     running.leased.server.silent = True
 
     running.until(lambda: running.leased.record.phase is Phase.INTENT and running.due == inf)
 
 
-def test_an_error_is_tried_again_soon(running: Running) -> None:
+def test_failed_renewal_is_retried_soon(running: Running) -> None:
     running.leased.node.clock.seconds = 2800
     running.leased.server.fails = KernelError("send", EIO)
 
     running.until(lambda: running.due == 2800 + RETRY_S)
 
 
-def test_an_attach_wakes_the_loop(running: Running) -> None:
+def test_attach_wakes_the_renewal_loop(running: Running) -> None:
     record = running.leased.record
     (device,) = record.devices
     assert device.lease
@@ -101,7 +101,7 @@ def test_an_attach_wakes_the_loop(running: Running) -> None:
     assert running.due == 2800
 
 
-def test_a_sandbox_that_ended_is_left_to_its_detach(running: Running) -> None:
+def test_renewal_of_a_stopped_sandbox_is_left_to_its_detach(running: Running) -> None:
     running.leased.node.clock.seconds = 2800
     running.leased.server.silent = True
     running.leased.node.plugin.reconciler.synchronized = True

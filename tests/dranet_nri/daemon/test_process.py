@@ -1,4 +1,4 @@
-"""The daemon as a process: what it does when it starts, serves and ends."""
+"""The daemon as a process: start, service and end."""
 
 import asyncio
 import fcntl
@@ -40,7 +40,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_it_registers_for_four_events_and_serves_a_pod_without_a_claim(site: Site) -> None:
+def test_daemon_registers_for_four_events_and_answers_for_a_pod_without_a_claim(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
@@ -60,7 +60,7 @@ def test_it_registers_for_four_events_and_serves_a_pod_without_a_claim(site: Sit
     assert site.attachment() is None
 
 
-def test_a_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) -> None:
+def test_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) -> None:
     site.allocate("uid-s1")
 
     async def scene() -> None:
@@ -80,7 +80,7 @@ def test_a_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) 
     assert "hostNetwork" in record.failure.message
 
 
-def test_a_runtime_that_keeps_rejected_sandboxes_is_not_told_of_the_refusal(site: Site) -> None:
+def test_refusal_is_only_recorded_for_a_runtime_that_keeps_rejected_sandboxes(site: Site) -> None:
     site.allocate("uid-s1")
 
     async def scene() -> None:
@@ -99,7 +99,7 @@ def test_a_runtime_that_keeps_rejected_sandboxes_is_not_told_of_the_refusal(site
     assert "hostNetwork" in record.failure.message
 
 
-def test_a_claim_recorded_later_is_seen_and_released_again(site: Site) -> None:
+def test_claim_recorded_at_run_time_is_used_and_released(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
@@ -125,7 +125,7 @@ def until_gone(records: AttachmentReader) -> None:
         assert select.select([records.fileno()], [], [], 30)[0], "the record stays"
 
 
-def test_a_second_instance_takes_over_when_the_first_is_killed(site: Site) -> None:
+def test_second_instance_takes_over_after_the_first_is_killed(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as first:
@@ -141,7 +141,7 @@ def test_a_second_instance_takes_over_when_the_first_is_killed(site: Site) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda caught: caught.name)
-def test_an_instance_that_waits_ends_when_told(site: Site, number: signal.Signals) -> None:
+def test_waiting_instance_ends_on_a_signal(site: Site, number: signal.Signals) -> None:
     site.run.mkdir()
     with (site.run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -156,9 +156,7 @@ def test_an_instance_that_waits_ends_when_told(site: Site, number: signal.Signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda caught: caught.name)
-def test_an_instance_that_cannot_reach_a_runtime_ends_when_told(
-    site: Site, number: signal.Signals
-) -> None:
+def test_instance_without_a_runtime_ends_on_a_signal(site: Site, number: signal.Signals) -> None:
     with daemon(site) as process:
         until_logged(process, "disconnected")
 
@@ -169,7 +167,7 @@ def test_an_instance_that_cannot_reach_a_runtime_ends_when_told(
     assert "Traceback" not in log
 
 
-def test_trouble_at_the_start_does_not_keep_it_from_serving(site: Site) -> None:
+def test_failed_startup_cleanup_does_not_prevent_serving(site: Site) -> None:
     stray = site.root / "cdi" / "dra.net-stray.json"
     stray.mkdir(parents=True)  # a spec that cannot be removed
 
@@ -185,7 +183,7 @@ def test_trouble_at_the_start_does_not_keep_it_from_serving(site: Site) -> None:
     play(scene())
 
 
-def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> None:
+def test_staged_gate_files_of_a_crash_are_removed_before_serving(site: Site) -> None:
     async def scene() -> None:
         litter = (
             site.root / "cdi" / ".dra.net-gone.json.new",
@@ -204,7 +202,7 @@ def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> N
     play(scene())
 
 
-def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Site) -> None:
+def test_failed_hook_is_logged_and_only_a_bug_logs_a_traceback(site: Site) -> None:
     site.allocate("uid-s1")
     bug = "handler.HookHandler.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
     imports = "import sys; from dranet_nri import cli; from dranet_nri.hooks import handler"
@@ -220,13 +218,13 @@ def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Si
                 return (await asyncio.to_thread(ended, process))[1]
 
     log = asyncio.run(scene())
-    surprise, refusal = (part.split("reported=")[0] for part in log.split("hook failed")[1:])
+    surprise, refusal = (part.split("script=")[0] for part in log.split("hook failed")[1:])
     assert "ZeroDivisionError" in surprise
     assert "remove hostNetwork or the claim" in refusal
     assert log.count("Traceback") == 1
 
 
-def test_clearing_that_fails_is_told_and_keeps_it_from_nothing(site: Site) -> None:
+def test_failed_removal_of_staged_files_is_logged_and_does_not_prevent_serving(site: Site) -> None:
     async def scene() -> None:
         (site.root / "cdi" / ".dra.net-gone.json.new").mkdir(parents=True)
         async with RuntimeServer(str(site.socket)) as server:
@@ -238,7 +236,7 @@ def test_clearing_that_fails_is_told_and_keeps_it_from_nothing(site: Site) -> No
     play(scene())
 
 
-def test_a_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> None:
+def test_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> None:
     async def scene(process: subprocess.Popen[str], ours: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         runtime = RuntimeConnection(reader, writer, FakeRuntime())
@@ -271,9 +269,9 @@ def test_a_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> N
             process.kill()
 
 
-def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> None:
-    told = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
-    command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {told}"]
+def test_imported_modules_are_frozen_for_the_garbage_collector(site: Site) -> None:
+    script = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
+    command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {script}"]
 
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
@@ -285,11 +283,11 @@ def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> 
     play(scene())
 
 
-def test_openssl_is_left_out_of_the_process(tmp_path: Path) -> None:
+def test_openssl_is_not_loaded(tmp_path: Path) -> None:
     words = ["status", "--run-dir", str(tmp_path), "--allocations-dir", str(tmp_path)]
     work = f"sys.argv[1:] = {words}; cli.main(); import dranet_nri.daemon.process"
-    told = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
-    command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {told}"]
+    script = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
+    command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {script}"]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
@@ -297,7 +295,7 @@ def test_openssl_is_left_out_of_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "status", "said"),
+    ("flags", "status", "output"),
     [
         (("--sweep", "0"), 1, "--sweep 0.0: must be above 0 seconds"),
         (("--sweep", "nan"), 1, "--sweep nan: must be above 0 seconds"),
@@ -315,8 +313,8 @@ def test_openssl_is_left_out_of_the_process(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
-def test_a_bad_flag_is_answered_with_one_clear_line(
-    site: Site, flags: tuple[str, ...], status: int, said: str
+def test_invalid_flag_is_refused_with_one_clear_line(
+    site: Site, flags: tuple[str, ...], status: int, output: str
 ) -> None:
     done = called(main, *site.words(*flags), home=site.root)
 
@@ -324,5 +322,5 @@ def test_a_bad_flag_is_answered_with_one_clear_line(
     lines = done.stderr.strip().splitlines()
     answer = [line for line in lines if not line.endswith("--help' shows the usage")][-1]
     assert answer.startswith("dranet-nri")
-    assert said in answer
+    assert output in answer
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""When the daemon reconciles, with its clock in the test's hands."""
+"""Schedule of reconcile passes, on a clock that the test sets."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SWEEP_S = 60.0
 
 
 class Clock:
-    """Stands still until told."""
+    """A clock that is advanced by the test only."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -31,127 +31,133 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def bell(clock: Clock) -> ReconcileSchedule:
-    """Return a bell whose first round is over."""
+def schedule(clock: Clock) -> ReconcileSchedule:
+    """Return a schedule whose first round is over."""
     made = ReconcileSchedule(SWEEP_S, clock)
-    assert made.left_s() == 0, "the first round comes at once"
+    assert made.remaining_s() == 0, "the first round comes at once"
     made.begin()
     made.settle(pending=False)
     return made
 
 
-def test_without_news_and_trouble_the_sweep_comes(bell: ReconcileSchedule) -> None:
-    assert bell.left_s() == SWEEP_S
+def test_resync_is_due_without_other_events(schedule: ReconcileSchedule) -> None:
+    assert schedule.remaining_s() == SWEEP_S
 
 
-def test_news_are_looked_at_at_once(bell: ReconcileSchedule) -> None:
-    bell.request_now()
+def test_requested_reconcile_is_due_at_once(schedule: ReconcileSchedule) -> None:
+    schedule.request_now()
 
-    assert bell.left_s() == 0
-
-
-def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None:
-    bell.begin()
-    bell.request_now()
-    bell.settle(pending=False)
-
-    assert bell.left_s() == 0
+    assert schedule.remaining_s() == 0
 
 
-def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
-    bell: ReconcileSchedule,
+def test_request_during_a_pass_starts_the_next_pass(schedule: ReconcileSchedule) -> None:
+    schedule.begin()
+    schedule.request_now()
+    schedule.settle(pending=False)
+
+    assert schedule.remaining_s() == 0
+
+
+def test_kernel_event_during_a_pass_is_processed_soon_after_it(
+    schedule: ReconcileSchedule,
 ) -> None:
-    bell.begin()
-    bell.note_kernel_event()
-    bell.settle(pending=False)
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    schedule.begin()
+    schedule.note_kernel_event()
+    schedule.settle(pending=False)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
-    bell.begin()
-    bell.note_kernel_event()
-    bell.settle(pending=False)
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "a round without trouble echoes nothing"
+    schedule.begin()
+    schedule.note_kernel_event()
+    schedule.settle(pending=False)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S), (
+        "a round without trouble echoes nothing"
+    )
 
-    bell.begin()
-    bell.settle(pending=False)
-    assert bell.left_s() == SWEEP_S, "it is looked at once"
+    schedule.begin()
+    schedule.settle(pending=False)
+    assert schedule.remaining_s() == SWEEP_S, "it is processed once"
 
 
-def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
-    bell: ReconcileSchedule,
+def test_kernel_event_during_a_long_backoff_is_processed_soon(
+    schedule: ReconcileSchedule,
 ) -> None:
     for _ in range(12):
-        bell.begin()
-        bell.settle(pending=True)
+        schedule.begin()
+        schedule.settle(pending=True)
 
-    bell.begin()
-    bell.note_kernel_event()
-    bell.settle(pending=True)
+    schedule.begin()
+    schedule.note_kernel_event()
+    schedule.settle(pending=True)
 
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
-def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
-    bell: ReconcileSchedule,
+def test_kernel_event_between_passes_needs_one_pass(
+    schedule: ReconcileSchedule,
 ) -> None:
-    bell.note_kernel_event()
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    schedule.note_kernel_event()
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
-    bell.begin()
-    bell.settle(pending=False)
+    schedule.begin()
+    schedule.settle(pending=False)
 
-    assert bell.left_s() == SWEEP_S
+    assert schedule.remaining_s() == SWEEP_S
 
 
 @pytest.mark.parametrize(
-    "stirred", [ReconcileSchedule.request_soon, ReconcileSchedule.note_kernel_event]
+    "woken", [ReconcileSchedule.request_soon, ReconcileSchedule.note_kernel_event]
 )
-def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
-    bell: ReconcileSchedule, stirred: Callable[[ReconcileSchedule], None]
+def test_pending_work_is_retried_with_growing_delays(
+    schedule: ReconcileSchedule, woken: Callable[[ReconcileSchedule], None]
 ) -> None:
     delays = []
     for _ in range(12):
-        bell.begin()
-        stirred(bell)  # of the round's own making
-        bell.settle(pending=True)
-        delays.append(bell.left_s())
+        schedule.begin()
+        woken(schedule)  # of the round's own making
+        schedule.settle(pending=True)
+        delays.append(schedule.remaining_s())
 
     assert delays[:3] == pytest.approx([FIRST_DELAY_S, 2 * FIRST_DELAY_S, 4 * FIRST_DELAY_S])
     assert delays[-1] == SWEEP_S
 
 
-def test_new_trouble_does_not_wait_for_the_old(bell: ReconcileSchedule, clock: Clock) -> None:
+def test_new_event_does_not_wait_for_the_backoff_of_pending_work(
+    schedule: ReconcileSchedule, clock: Clock
+) -> None:
     for _ in range(12):
-        bell.begin()
-        bell.settle(pending=True)
-    assert bell.left_s() == SWEEP_S
+        schedule.begin()
+        schedule.settle(pending=True)
+    assert schedule.remaining_s() == SWEEP_S
 
-    bell.request_soon()
+    schedule.request_soon()
 
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
     clock.now += FIRST_DELAY_S / 2
-    bell.request_soon()
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
-    bell.begin()
-    bell.settle(pending=True)
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
+    schedule.request_soon()
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S / 2), (
+        "more of it postpones nothing"
+    )
+    schedule.begin()
+    schedule.settle(pending=True)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S), "its delays restart"
 
 
-def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: ReconcileSchedule) -> None:
+def test_new_pending_work_is_retried_soon(schedule: ReconcileSchedule) -> None:
     for pending in (True, True, False, True):
-        bell.begin()
-        bell.settle(pending=pending)
+        schedule.begin()
+        schedule.settle(pending=pending)
 
-    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    assert schedule.remaining_s() == pytest.approx(FIRST_DELAY_S)
 
 
-def test_who_waits_for_the_sweep_is_woken_by_news() -> None:
+def test_wait_for_the_resync_ends_on_a_request() -> None:
     async def scene() -> None:
-        bell = ReconcileSchedule(SWEEP_S, Clock())
-        await bell.wait()
-        bell.settle(pending=False)
-        waiting = asyncio.create_task(bell.wait())
+        schedule = ReconcileSchedule(SWEEP_S, Clock())
+        await schedule.wait()
+        schedule.settle(pending=False)
+        waiting = asyncio.create_task(schedule.wait())
         await asyncio.sleep(0)
-        bell.request_now()
+        schedule.request_now()
         await waiting
 
     asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""What the daemon writes for probes and for Prometheus, read by another process: this one."""
+"""Heartbeat and metrics of the daemon, read by another process."""
 
 import asyncio
 from pathlib import Path
@@ -26,34 +26,34 @@ def site(tmp_path: Path) -> Site:
 
 
 def probed(site: Site, *flags: str) -> tuple[int, str]:
-    """Run the probe; return its status and what it said."""
+    """Run the probe; return its status and output."""
     done = called(main, "healthz", "--run-dir", str(site.run), *flags, home=site.root)
     return done.returncode, done.stdout
 
 
 def numbers(site: Site) -> Scrape:
-    """Return what the daemon has written last."""
+    """Return the metrics that the daemon wrote last."""
     return Scrape((site.run / "metrics.prom").read_text())
 
 
 async def until_ready(site: Site, *, ready: bool) -> str:
-    """Wait until the probe says that it is, or is not, and so do the numbers, which follow.
+    """Wait until the probe and then the metrics have the given readiness.
 
     Returns:
-        What the probe said.
+        The output of the probe.
     """
-    said = ""
+    message = ""
 
     def is_reached() -> bool:
-        nonlocal said
-        status, said = probed(site, "--ready")
+        nonlocal message
+        status, message = probed(site, "--ready")
         return (status == 0) is ready and numbers(site).value("dranet_nri_serving") == ready
 
     await asyncio.to_thread(wait_until, f"ready={ready}", is_reached)
-    return said
+    return message
 
 
-def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
+def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
@@ -72,7 +72,7 @@ def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
     assert scrape.value("dranet_nri_process_start_time_seconds") > 1.6e9
 
 
-def test_hooks_are_counted_as_they_were_answered(site: Site) -> None:
+def test_hooks_are_counted_by_result(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:

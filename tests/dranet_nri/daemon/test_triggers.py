@@ -1,4 +1,4 @@
-"""Which of the kernel's device events are worth a look, as to what the node's pods have or lack."""
+"""Device events of the kernel that trigger a reconcile, by the devices of the node's pods."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def started(
     return pod, claim
 
 
-def test_only_pods_that_have_rdma_are_looked_at_when_an_rdma_device_comes(node: Node) -> None:
+def test_new_rdma_device_triggers_a_reconcile_only_for_pods_with_rdma(node: Node) -> None:
     plain = node.pod("plain")
     node.allocate(plain, 2, claim="plain")
     node.run_pod(plain)
@@ -38,7 +38,7 @@ def test_only_pods_that_have_rdma_are_looked_at_when_an_rdma_device_comes(node: 
 
     node.kernel.fail_on(MoveRdma)
     node.stop_pod(pod)
-    assert not node.plugin.reconciler.has_rdma(), "it is on its way home, and looked after anyway"
+    assert not node.plugin.reconciler.has_rdma(), "it is being restored, and retried anyway"
 
 
 GONE = DeviceEvent("remove", "infiniband_verbs", "uverbs0")
@@ -58,7 +58,7 @@ GONE = DeviceEvent("remove", "infiniband_verbs", "uverbs0")
         pytest.param(DeviceEvent("overflow"), True, id="lost events"),
     ],
 )
-def test_events_are_looked_at_that_may_be_about_what_a_pod_has(
+def test_event_triggers_a_reconcile_if_it_may_concern_a_device_of_a_pod(
     node: Node, event: DeviceEvent, *, looked_at: bool
 ) -> None:
     pod, _ = started(node, "web", 1)
@@ -90,14 +90,14 @@ RXE = DeviceEvent("add", "infiniband", "rxe0", "/devices/virtual/infiniband/rxe0
         pytest.param(appearing("eth1"), True, id="of its name on the host"),
         pytest.param(appearing("eth1", "move"), True, id="renamed to it"),
         pytest.param(appearing("net0"), True, id="of its name in the pod"),
-        pytest.param(appearing("eth2"), False, id="of the name of one that is at home"),
+        pytest.param(appearing("eth2"), False, id="of the name of one on the host"),
         pytest.param(VETH, False, id="another pod's veth"),
         pytest.param(replace(VETH, action="move"), False, id="another pod's, renamed"),
         pytest.param(replace(VETH, action="remove"), False, id="another pod's, gone"),
         pytest.param(GONE, False, id="gone by our own doing"),
     ],
 )
-def test_what_appears_is_looked_at_if_it_may_be_what_is_missing(
+def test_new_link_triggers_a_reconcile_if_it_may_be_a_missing_device(
     node: Node, event: DeviceEvent, *, looked_at: bool
 ) -> None:
     other, _ = started(node, "other", 2)
@@ -114,7 +114,7 @@ def test_what_appears_is_looked_at_if_it_may_be_what_is_missing(
     assert needs_reconcile((VETH, event), node.plugin.reconciler) == looked_at
 
 
-def test_an_rdma_device_that_is_lost_closes_the_gate_once_it_is_looked_at(node: Node) -> None:
+def test_lost_rdma_device_closes_the_gate_after_a_reconcile(node: Node) -> None:
     _, claim = started(node, "web", 1)
     node.kernel.rdma.remove("mlx5_1")
     assert needs_reconcile((GONE,), node.plugin.reconciler)

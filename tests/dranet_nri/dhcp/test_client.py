@@ -57,17 +57,17 @@ def requesting() -> DhcpClient:
 
 
 def granted(message: DhcpMessage = ACK) -> Granted:
-    """Return what a client has after this acknowledgement."""
+    """Return the lease of a client after this acknowledgement."""
     (action,) = receive(requesting(), message, 1001.5)
     assert isinstance(action, Granted)
     return action
 
 
-def test_an_offer_is_requested_and_a_lease_begins_with_its_request() -> None:
+def test_offer_is_requested_and_the_lease_begins_with_the_request() -> None:
     assert granted() == Granted(replace(LEASE, since_s=1001))
 
 
-def test_times_and_mtu_are_the_servers() -> None:
+def test_lease_times_and_mtu_are_those_of_the_server() -> None:
     given = granted(replace(ACK, renew_s=10, rebind_s=20, mtu=1400))
 
     assert (given.lease.renew_s, given.lease.rebind_s, given.mtu) == (10, 20, 1400)
@@ -83,7 +83,7 @@ def test_times_and_mtu_are_the_servers() -> None:
         (20, None, (20, 105)),
     ],
 )
-def test_times_that_are_out_of_order_are_the_defaults(
+def test_invalid_lease_times_become_the_defaults(
     renew_s: int | None, rebind_s: int | None, times: tuple[int, int]
 ) -> None:
     lease = granted(replace(ACK, renew_s=renew_s, rebind_s=rebind_s)).lease
@@ -91,14 +91,14 @@ def test_times_that_are_out_of_order_are_the_defaults(
     assert (lease.renew_s, lease.rebind_s) == times
 
 
-def test_a_lease_without_end_is_never_due() -> None:
+def test_infinite_lease_is_never_due() -> None:
     lease = granted(replace(ACK, lease_s=FOREVER, renew_s=0)).lease
 
     assert (lease.renew_at, lease.rebind_at, lease.ends_at) == (inf, inf, inf)
     assert next_exchange(lease, 5000.0) == inf
 
 
-def test_routes_come_before_routers() -> None:
+def test_classless_routes_take_precedence_over_routers() -> None:
     routes = (("10.88.0.0/16", "10.77.0.9"), ("10.89.0.0/16", "0.0.0.0"))
     both = granted(replace(ACK, routes=routes, routers=("10.77.0.254",)))
     routers = granted(replace(ACK, routers=("10.77.0.254", "10.77.0.253")))
@@ -110,7 +110,7 @@ def test_routes_come_before_routers() -> None:
     assert routers.routes == (Route("0.0.0.0/0", gateway="10.77.0.254", protocol=16),)
 
 
-def test_messages_are_sent_again_and_another_offer_is_looked_for_after_three() -> None:
+def test_messages_are_retransmitted_and_discovery_restarts_after_three() -> None:
     client = DhcpClient(MAC, XID)
     client.start(1000.0)
     sent = [at / 2 for at in range(2000, 2050) if client.tick(at / 2)]
@@ -141,7 +141,7 @@ def test_messages_are_sent_again_and_another_offer_is_looked_for_after_three() -
         NAK,
     ],
 )
-def test_what_is_no_usable_offer_is_ignored(message: DhcpMessage) -> None:
+def test_unusable_offer_is_ignored(message: DhcpMessage) -> None:
     client = DhcpClient(MAC, XID)
     client.start(1000.0)
 
@@ -161,7 +161,7 @@ def test_what_is_no_usable_offer_is_ignored(message: DhcpMessage) -> None:
         OFFER,
     ],
 )
-def test_what_does_not_answer_the_request_is_ignored(message: DhcpMessage) -> None:
+def test_message_that_does_not_answer_the_request_is_ignored(message: DhcpMessage) -> None:
     client = requesting()
 
     assert receive(client, message) == ()
@@ -170,7 +170,7 @@ def test_what_does_not_answer_the_request_is_ignored(message: DhcpMessage) -> No
     assert client.tick(1e9) == ()
 
 
-def test_after_a_refusal_another_offer_is_looked_for() -> None:
+def test_discovery_restarts_after_a_nak() -> None:
     client = requesting()
 
     assert receive(client, NAK) == ()
@@ -189,7 +189,7 @@ def extending(now: float) -> tuple[DhcpClient, Send]:
     return client, sent
 
 
-def test_at_t1_the_server_is_asked_and_at_t2_everyone() -> None:
+def test_renewal_is_sent_to_the_server_at_t1_and_broadcast_at_t2() -> None:
     (_, renews), (client, rebinds) = extending(1060.0), extending(1105.0)
 
     assert (renews.source, renews.target, renews.server_mac) == (
@@ -212,7 +212,7 @@ def lost(actions: tuple[Action, ...]) -> str:
     return action.why
 
 
-def test_a_lease_is_lost_by_its_end_a_refusal_or_another_address() -> None:
+def test_lease_is_lost_by_expiry_a_nak_or_another_address() -> None:
     ended = DhcpClient(MAC, XID, LEASE)
 
     assert lost(ended.start(1120.0)) == (
@@ -230,7 +230,7 @@ def test_a_lease_is_lost_by_its_end_a_refusal_or_another_address() -> None:
     )
 
 
-def test_exchanges_without_an_answer_come_at_half_of_what_is_left() -> None:
+def test_unanswered_renewal_is_repeated_after_half_of_the_remaining_time() -> None:
     long = replace(LEASE, lease_s=8000, renew_s=4000, rebind_s=7000)
 
     assert next_exchange(long, 1100.0) == 5000.0
@@ -240,7 +240,7 @@ def test_exchanges_without_an_answer_come_at_half_of_what_is_left() -> None:
     assert next_exchange(long, 9100.0) == 9101.0
 
 
-def test_a_lease_is_given_back_to_its_server() -> None:
+def test_released_lease_is_sent_to_its_server() -> None:
     sent = release_of(LEASE, MAC, 5)
 
     message = asked(sent.payload)
@@ -257,7 +257,7 @@ def test_a_lease_is_given_back_to_its_server() -> None:
     st.lists(messages | st.sampled_from([OFFER, ACK, NAK]), max_size=8),
     st.lists(st.floats(0, 10), min_size=8, max_size=8),
 )
-def test_any_answers_give_one_result_at_most(
+def test_any_answers_give_at_most_one_result(
     lease: Lease | None, answers: list[DhcpMessage], pauses: list[float]
 ) -> None:
     client, now, results = DhcpClient(MAC, XID, lease), 1060.0, []

@@ -47,12 +47,14 @@ messages = st.builds(
 
 
 @given(messages)
-def test_what_a_server_encodes_is_decoded(message: DhcpMessage) -> None:
+def test_message_encoded_by_a_server_is_decoded(message: DhcpMessage) -> None:
     assert decode_message(reply_bytes(message)) == message
 
 
 @given(messages.map(lambda message: replace(message, op=1)), st.integers(0, 2**20))
-def test_a_clients_message_has_what_a_server_needs(message: DhcpMessage, secs: int) -> None:
+def test_encoded_message_has_the_fields_that_a_server_requires(
+    message: DhcpMessage, secs: int
+) -> None:
     data = encode_message(replace(message, secs=secs))
 
     got = asked(data)
@@ -63,7 +65,7 @@ def test_a_clients_message_has_what_a_server_needs(message: DhcpMessage, secs: i
     assert option(61, b"\x01" + bytes.fromhex(message.mac.replace(":", ""))) in data
 
 
-def test_a_request_names_the_address_and_what_it_wants() -> None:
+def test_request_contains_the_address_and_the_parameter_list() -> None:
     request = DhcpMessage(DhcpMessageType.REQUEST, 7, ACK.mac, requested="10.77.0.50")
     data = encode_message(request)
 
@@ -96,7 +98,7 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
         (with_options(ACK, b"\x35\x02\x05\x05\xff"), "option 53 is 0505"),
     ],
 )
-def test_what_is_no_reply_is_refused(data: bytes, why: str) -> None:
+def test_message_that_is_no_reply_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(ProtocolError, match=why):
         decode_message(data)
 
@@ -120,7 +122,7 @@ KIND = option(53, b"\x05")
         option(250, b"whatever"),
     ],
 )
-def test_an_option_of_a_wrong_size_is_as_if_it_were_not_there(bad: bytes) -> None:
+def test_option_of_a_wrong_size_is_ignored(bad: bytes) -> None:
     empty = decode_message(with_options(ACK, KIND + b"\xff"))
 
     assert decode_message(with_options(ACK, KIND + bad + b"\xff")) == empty
@@ -129,13 +131,13 @@ def test_an_option_of_a_wrong_size_is_as_if_it_were_not_there(bad: bytes) -> Non
 @pytest.mark.parametrize(
     "end", [b"\x33", b"\x33\x04\x00\x00", b"", b"\xff\x33\x04\x00\x00\x00\x09"]
 )
-def test_options_end_where_they_are_cut_off(end: bytes) -> None:
+def test_truncated_options_end_the_list(end: bytes) -> None:
     message = decode_message(with_options(ACK, b"\x00" + KIND + b"\x00" + end))
 
     assert (message.kind, message.lease_s) == (DhcpMessageType.ACK, None)
 
 
-def test_an_option_in_parts_is_one_and_fields_can_have_options() -> None:
+def test_split_option_is_joined_and_overloaded_fields_are_read() -> None:
     route = b"\x18\x0a\x58\x01\x0a\x4d\x00\x09"
     parts = option(121, route[:3]) + option(121, route[3:])
     overload = KIND + parts + option(52, b"\x03") + b"\xff"

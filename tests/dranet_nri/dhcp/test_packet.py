@@ -23,7 +23,7 @@ addresses = st.integers(0, 2**32 - 1).map(lambda number: str(IPv4Address(number)
 
 
 @given(st.binary(max_size=600), addresses, addresses)
-def test_checksums_and_sizes_are_right(payload: bytes, source: str, target: str) -> None:
+def test_packet_has_correct_checksums_and_lengths(payload: bytes, source: str, target: str) -> None:
     packet = packet_with(payload, source, target)
 
     header, udp = packet[:20], packet[20:]
@@ -46,7 +46,7 @@ def answer(payload: bytes = b"message", **changes: int) -> bytes:
     return bytes(packet)
 
 
-def test_the_message_is_taken_out() -> None:
+def test_payload_is_extracted_from_a_packet() -> None:
     assert payload_of(answer()) == b"message"
     assert payload_of(answer() + b"padding of a frame") == b"message"
     with_options = b"\x46" + answer(at3=39)[1:20] + bytes(4) + answer()[20:]
@@ -68,12 +68,12 @@ def test_the_message_is_taken_out() -> None:
         pytest.param(answer(at25=7), id="no-udp-size"),
     ],
 )
-def test_other_packets_have_none(packet: bytes) -> None:
+def test_other_packets_have_no_payload(packet: bytes) -> None:
     assert payload_of(packet) is None
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_taken_or_refused(packet: bytes) -> None:
+def test_any_bytes_give_a_payload_or_none(packet: bytes) -> None:
     payload = payload_of(packet)
 
     assert payload is None or len(payload) <= len(packet) - 28

@@ -26,20 +26,23 @@ def with_gpus(root: Path, tag: str) -> None:
     host.pci("0104:00:00.0", ids="10de:22a3:0000", base_class="06", root="pci0104:00")
 
 
-def test_an_azure_machine_tells_the_domains_of_its_gpus(tmp_path: Path) -> None:
+def test_azure_host_has_the_pci_domains_of_its_gpus(tmp_path: Path) -> None:
     with_gpus(tmp_path, AZURE)
 
     assert azure_host(tmp_path) == AzureHost(frozenset({"0001", "0002"}))
 
 
 @pytest.mark.parametrize("tag", ["", "Default string"])
-def test_another_machine_is_none_unless_its_size_is_told(tmp_path: Path, tag: str) -> None:
+def test_other_machine_is_an_azure_host_only_with_a_given_size(tmp_path: Path, tag: str) -> None:
     with_gpus(tmp_path, tag)
 
     assert azure_host(tmp_path) is None
     assert azure_host(tmp_path, "Standard_X") == AzureHost(
         frozenset({"0001", "0002"}), "Standard_X"
     )
+
+
+NIC = "pci-0105-00-00-0"  # links of the machine's own namespace are in the inventory as well
 
 
 def with_nic(root: Path) -> None:
@@ -49,23 +52,28 @@ def with_nic(root: Path) -> None:
     host.pci("0105:00:00.0", driver="mlx5_core", root="pci0105:00")
 
 
-def test_the_shim_has_what_the_size_tells_for_allocation(tmp_path: Path) -> None:
+def test_azure_size_adds_gpu_domains_to_the_inventory(tmp_path: Path) -> None:
     with_nic(tmp_path)
 
-    (plain,) = read_inventory(None, sysfs_root=tmp_path)[0].devices[-1:]
-    (placed,) = read_inventory(None, "standard_nd96asr_v4", sysfs_root=tmp_path)[0].devices[-1:]
+    plain, placed = (
+        next(
+            device
+            for device in read_inventory(None, size, sysfs_root=tmp_path)[0].devices
+            if device.name == NIC
+        )
+        for size in ("", "standard_nd96asr_v4")
+    )
 
-    assert plain.name == placed.name == "pci-0105-00-00-0"
     assert plain.attribute("azure.dra.net/gpuDomains") is None
     assert placed.attribute("azure.dra.net/gpuDomains") == "000b,000c"
 
 
-def test_a_size_that_is_not_known_is_refused_before_anything_is_looked_at(tmp_path: Path) -> None:
+def test_unknown_azure_size_is_refused_before_the_scan(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="--azure-size 'Standard_X'"):
         read_inventory(None, "Standard_X", sysfs_root=tmp_path)
 
 
-def test_the_verb_inventory_takes_the_size(
+def test_inventory_command_accepts_the_azure_size(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_nic(tmp_path)
@@ -75,5 +83,6 @@ def test_the_verb_inventory_takes_the_size(
     devices = json.loads(capsys.readouterr().out)["devices"]
     assert main([*command, "Standard_X"]) == 1
 
-    assert devices[-1]["attributes"]["azure.dra.net/gpuDomains"] == "000b,000c"
+    (attributes,) = (device["attributes"] for device in devices if device["name"] == NIC)
+    assert attributes["azure.dra.net/gpuDomains"] == "000b,000c"
     assert "dranet-nri: --azure-size 'Standard_X': the PCIe layout" in capsys.readouterr().err

@@ -23,7 +23,7 @@ GUID = "0c42:a103:0065:5a1e"
 
 
 def with_hca(root: Path, layer: str = "InfiniBand") -> FakeSysfs:
-    """Return a host with one HCA whose every file tells something."""
+    """Return a host with one HCA all of whose files have a value."""
     host = FakeSysfs(root)
     host.pci(PF)
     host.rdma("mlx5_0", ("pci", PF), layers=(layer,))
@@ -39,7 +39,7 @@ def with_hca(root: Path, layer: str = "InfiniBand") -> FakeSysfs:
     return host
 
 
-def test_an_infiniband_device_tells_its_function_its_ports_and_its_fabric(tmp_path: Path) -> None:
+def test_infiniband_device_has_the_facts_of_function_ports_and_fabric(tmp_path: Path) -> None:
     with_hca(tmp_path)
 
     assert rdma_devices(tmp_path) == (
@@ -72,7 +72,7 @@ def test_an_infiniband_device_tells_its_function_its_ports_and_its_fabric(tmp_pa
     )
 
 
-def test_an_ethernet_port_has_neither_fabric_nor_partitions(tmp_path: Path) -> None:
+def test_ethernet_port_has_no_fabric_and_no_pkeys(tmp_path: Path) -> None:
     with_hca(tmp_path, "Ethernet")
 
     ((port,),) = (device.ports for device in rdma_devices(tmp_path))
@@ -81,7 +81,7 @@ def test_an_ethernet_port_has_neither_fabric_nor_partitions(tmp_path: Path) -> N
     assert port.pkeys == ()
 
 
-def test_each_port_is_told_apart(tmp_path: Path) -> None:
+def test_ports_of_one_device_are_read_separately(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.rdma("mlx4_0", ("pci", PF), layers=("InfiniBand", "Ethernet"))
@@ -89,8 +89,8 @@ def test_each_port_is_told_apart(tmp_path: Path) -> None:
 
     (device,) = rdma_devices(tmp_path)
 
-    told = [(port.number, port.state, port.link_layer) for port in device.ports]
-    assert told == [(1, "ACTIVE", "InfiniBand"), (2, "DOWN", "Ethernet")]
+    reported = [(port.number, port.state, port.link_layer) for port in device.ports]
+    assert reported == [(1, "ACTIVE", "InfiniBand"), (2, "DOWN", "Ethernet")]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_each_port_is_told_apart(tmp_path: Path) -> None:
         ("fast", 0),
     ],
 )
-def test_the_rate_is_a_number_too_rounded_down(tmp_path: Path, rate: str, gbps: int) -> None:
+def test_port_rate_is_rounded_down_to_gbps(tmp_path: Path, rate: str, gbps: int) -> None:
     with_hca(tmp_path).tell(f"{MLX5}/ports/1/rate", rate)
 
     assert rdma_devices(tmp_path)[0].ports[0].rate_gbps == gbps
@@ -119,7 +119,7 @@ def test_the_rate_is_a_number_too_rounded_down(tmp_path: Path, rate: str, gbps: 
         ("<unknown>", "Ethernet", ""),
     ],
 )
-def test_without_netlink_the_protocol_follows_from_node_type_and_link_layer(
+def test_protocol_without_netlink_follows_from_node_type_and_link_layer(
     tmp_path: Path, node_type: str, layer: str, protocol: str
 ) -> None:
     with_hca(tmp_path, layer).tell(f"{MLX5}/node_type", node_type)
@@ -127,31 +127,31 @@ def test_without_netlink_the_protocol_follows_from_node_type_and_link_layer(
     assert rdma_devices(tmp_path)[0].protocol == protocol
 
 
-def test_netlink_adds_what_sysfs_does_not_tell(tmp_path: Path) -> None:
+def test_netlink_facts_are_added_to_those_of_sysfs(tmp_path: Path) -> None:
     with_hca(tmp_path, "Ethernet")
-    told = RdmaNetlinkFacts(
+    reported = RdmaNetlinkFacts(
         {"mlx5_0": types.RdmaDevice(3, "mlx5_0", protocol="opa", parent="mlx5_9")},
         {("mlx5_0", 1): types.RdmaPort(3, "mlx5_0", 1, state="DOWN", netdev="eth7")},
     )
 
-    (device,) = rdma_devices(tmp_path, told)
+    (device,) = rdma_devices(tmp_path, reported)
 
     assert (device.index, device.protocol, device.part_of) == (3, "opa", "mlx5_9")
     assert device.ports[0].netdevs == ("eth7",)
     assert device.ports[0].state == "ACTIVE"
 
 
-def test_a_net_device_that_netlink_does_not_name_is_elsewhere_whatever_the_gids_say(
+def test_port_without_a_net_device_in_netlink_has_none_despite_its_gids(
     tmp_path: Path,
 ) -> None:
     host = FakeSysfs(tmp_path)
     host.rdma("rxe0", layers=("Ethernet",), gids=("eth0",))
-    told = RdmaNetlinkFacts({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
+    reported = RdmaNetlinkFacts({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
 
-    assert rdma_devices(tmp_path, told)[0].ports[0].netdevs == ()
+    assert rdma_devices(tmp_path, reported)[0].ports[0].netdevs == ()
 
 
-def test_a_device_without_files_is_named_and_tells_nothing(tmp_path: Path) -> None:
+def test_device_without_files_has_only_a_name(tmp_path: Path) -> None:
     place = tmp_path / "devices/virtual/infiniband/efa_0"
     place.mkdir(parents=True)
     (tmp_path / "class/infiniband").mkdir(parents=True)
@@ -160,7 +160,7 @@ def test_a_device_without_files_is_named_and_tells_nothing(tmp_path: Path) -> No
     assert rdma_devices(tmp_path) == (RdmaDeviceFacts("efa_0"),)
 
 
-def test_a_device_that_went_is_left_out(tmp_path: Path) -> None:
+def test_removed_device_is_omitted(tmp_path: Path) -> None:
     with_hca(tmp_path)
     (tmp_path / "class/infiniband/gone").mkdir()
 
@@ -170,7 +170,7 @@ def test_a_device_that_went_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "\x1b[31mred", "x" * 5000, "4: ACTIVE\nDOWN", "0x", "-1", "²: ²", "\ud800"]
 )
-def test_words_of_another_form_are_not_taken(tmp_path: Path, text: str) -> None:
+def test_malformed_values_are_ignored(tmp_path: Path, text: str) -> None:
     with_hca(tmp_path)
     files = [path for path in (tmp_path / MLX5).resolve().rglob("*") if path.is_file()]
     layer = (tmp_path / MLX5 / "ports/1/link_layer").resolve()
@@ -187,7 +187,7 @@ def test_words_of_another_form_are_not_taken(tmp_path: Path, text: str) -> None:
     assert (device.ports[0].state, device.ports[0].lid, device.ports[0].pkeys) == ("", 0, ())
 
 
-def test_an_empty_tail_of_the_partition_table_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_zero_pkeys_at_the_end_of_the_table_are_skipped(tmp_path: Path) -> None:
     host = with_hca(tmp_path)
     for number in range(3, 128):
         host.tell(f"{MLX5}/ports/1/pkeys/{number}", "0x8099" if number in (10, 40) else "0x0000")
@@ -195,11 +195,11 @@ def test_an_empty_tail_of_the_partition_table_is_not_read_to_its_end(tmp_path: P
     assert rdma_devices(tmp_path)[0].ports[0].pkeys == (0x8012, 0x7FFF, 0x8099)
 
 
-def test_netlink_is_not_opened_where_sysfs_shows_no_device(tmp_path: Path) -> None:
+def test_netlink_is_not_opened_without_rdma_devices_in_sysfs(tmp_path: Path) -> None:
     assert read_netlink_facts(tmp_path) == RdmaNetlinkFacts()
 
 
-def test_a_software_rdma_device_tells_its_net_devices_by_its_gids(tmp_path: Path) -> None:
+def test_net_devices_of_a_software_rdma_device_are_found_by_its_gids(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.rdma("rxe0", layers=("Ethernet",), gids=("eth1", "", "eth1", "eth1.5"))
 
@@ -209,7 +209,7 @@ def test_a_software_rdma_device_tells_its_net_devices_by_its_gids(tmp_path: Path
     assert device.ports[0].netdevs == ("eth1", "eth1.5")
 
 
-def test_gids_are_not_read_where_the_parent_has_a_net_device(tmp_path: Path) -> None:
+def test_gids_are_not_read_if_the_parent_has_a_net_device(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.net("eth1", ("pci", PF))
@@ -220,7 +220,7 @@ def test_gids_are_not_read_where_the_parent_has_a_net_device(tmp_path: Path) -> 
     assert device.ports[0].netdevs == ()
 
 
-def test_a_subfunctions_rdma_device_has_the_subfunction_as_parent(tmp_path: Path) -> None:
+def test_rdma_device_of_a_subfunction_has_the_subfunction_as_parent(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.child("auxiliary", "mlx5_core.sf.2", ("pci", PF))
@@ -231,17 +231,17 @@ def test_a_subfunctions_rdma_device_has_the_subfunction_as_parent(tmp_path: Path
     assert (device.bus, device.parent, device.pci) == ("auxiliary", "mlx5_core.sf.2", PF)
 
 
-def test_a_host_without_rdma_has_no_devices(tmp_path: Path) -> None:
+def test_host_without_rdma_has_no_rdma_devices(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path) == ()
 
 
-@pytest.mark.parametrize(("mode", "seen"), [("Y", True), ("N", False), ("", False)])
-def test_rdma_devices_may_be_out_of_sight_unless_all_namespaces_share_them(
-    tmp_path: Path, mode: str, *, seen: bool
+@pytest.mark.parametrize(("mode", "observed"), [("Y", True), ("N", False), ("", False)])
+def test_all_rdma_devices_are_visible_only_in_shared_mode(
+    tmp_path: Path, mode: str, *, observed: bool
 ) -> None:
     host = FakeSysfs(tmp_path)
     assert are_all_visible(tmp_path), "without ib_core there is none"
 
     host.tell("module/ib_core/refcnt", "3")
     host.tell("module/ib_core/parameters/netns_mode", mode)
-    assert are_all_visible(tmp_path) == seen
+    assert are_all_visible(tmp_path) == observed

@@ -1,4 +1,4 @@
-"""What a source of network events makes of a queue: what matters of it, and what was lost."""
+"""Network events from a queue: relevant events, and lost events."""
 
 import socket
 from contextlib import suppress
@@ -38,7 +38,7 @@ class Queue:
         return bytes(self._entries.pop(0))[:length]
 
     def events(self) -> list[NetEvent]:
-        """Return what is made of it."""
+        """Return the decoded events."""
         return list(NetEvents(cast("socket.socket", self)).pending())
 
 
@@ -76,26 +76,26 @@ def route(kind: int, prefix: int) -> bytes:
         (message(33, b""), ROUTE),
     ],
 )
-def test_an_event_says_what_it_is_about(data: bytes, event: NetEvent) -> None:
+def test_message_is_decoded_into_an_event(data: bytes, event: NetEvent) -> None:
     assert Queue(data).events() == [event]
 
 
 @pytest.mark.parametrize("data", [route(24, 24), route(25, 1), of_link(28, 7), of_link(80, 7)])
-def test_what_changes_no_device_is_passed_over(data: bytes) -> None:
+def test_message_that_changes_no_device_is_ignored(data: bytes) -> None:
     assert Queue(data).events() == []
 
 
-def test_everything_that_is_queued_is_told_in_order() -> None:
+def test_queued_events_are_returned_in_order() -> None:
     queue = Queue(of_link(16, 1) + route(24, 8) + of_link(20, 1), of_link(17, 2))
 
     assert [event.index for event in queue.events()] == [1, 1, 2]
 
 
-def test_lost_events_are_told_and_the_rest_follows() -> None:
+def test_lost_events_are_reported_and_later_events_follow() -> None:
     assert Queue(ENOBUFS, route(24, 0)).events() == [LOST, ROUTE]
 
 
-def test_a_datagram_is_read_whole_however_long_it_is() -> None:
+def test_large_datagram_is_read_completely() -> None:
     many = of_link(16, 1) * 5000
 
     assert Queue(many, of_link(17, 2)).events() == [
@@ -112,7 +112,7 @@ def test_a_datagram_is_read_whole_however_long_it_is() -> None:
         pytest.param(message(24, b"\0" * 11), EBADMSG, id="short-route"),
     ],
 )
-def test_a_queue_that_cant_be_read_is_a_kernel_error(entry: bytes | int, code: int) -> None:
+def test_unreadable_queue_is_a_kernel_error(entry: bytes | int, code: int) -> None:
     with pytest.raises(KernelError) as caught:
         Queue(entry).events()
 

@@ -1,4 +1,4 @@
-"""Facts that take a privilege: what is read without it, and which failures count."""
+"""Facts that require a privilege: reads without it, and failures that are raised."""
 
 from errno import EINVAL, EPERM
 
@@ -30,20 +30,20 @@ def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(bpf, "tcx_names", names)
 
 
-def test_who_may_not_ask_for_programs_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eperm_on_programs_leaves_the_other_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EPERM)
 
     assert privileged.read_allowed_facts() == PrivilegedFacts({}, ABOVE)
 
 
-def test_another_failure_is_not_taken_for_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_error_on_programs_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EINVAL)
 
     with pytest.raises(KernelError, match="EINVAL"):
         privileged.read_allowed_facts()
 
 
-def test_the_plugin_takes_no_refusal_for_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_raises_eperm_on_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EPERM)
 
     with pytest.raises(KernelError, match="EPERM"):

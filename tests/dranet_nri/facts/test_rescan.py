@@ -1,4 +1,4 @@
-"""Further scans: what was heard of is read again, the rest is the very same object."""
+"""Repeated scans: facts with an event are read again, the rest is the same object."""
 
 from pathlib import Path
 
@@ -43,7 +43,9 @@ LOOPBACK = 1  # the ifindex of lo in every namespace
         ),
     ],
 )
-def test_events_touch_what_they_are_about(events: list[Event], touched: Invalidated) -> None:
+def test_event_invalidates_the_facts_that_it_concerns(
+    events: list[Event], touched: Invalidated
+) -> None:
     assert invalidated_by(events) == touched
 
 
@@ -56,14 +58,14 @@ def host(tmp_path: Path) -> FakeSysfs:
     return made
 
 
-def test_nothing_is_heard_of_events_that_touch_nothing(host: FakeSysfs) -> None:
+def test_irrelevant_event_invalidates_nothing(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
 
     assert not scanner.invalidate([DeviceEvent("add", "net", "eth0")])
     assert scanner.invalidate([PCI])
 
 
-def test_what_nothing_was_heard_of_is_not_read_again(host: FakeSysfs) -> None:
+def test_facts_without_an_event_are_not_read_again(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     first = scanner.scan(whole=False)
     host.pci(OTHER)
@@ -78,7 +80,7 @@ def test_what_nothing_was_heard_of_is_not_read_again(host: FakeSysfs) -> None:
     assert again.rdma is first.rdma
 
 
-def test_functions_are_read_when_one_was_heard_of(host: FakeSysfs) -> None:
+def test_pci_event_rereads_the_functions(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     first = scanner.scan(whole=False)
     host.pci(OTHER)
@@ -90,7 +92,7 @@ def test_functions_are_read_when_one_was_heard_of(host: FakeSysfs) -> None:
     assert again.functions[0] is first.functions[0]
 
 
-def test_rdma_devices_are_read_when_one_was_heard_of_and_their_functions_too(
+def test_rdma_event_rereads_rdma_devices_and_their_functions(
     host: FakeSysfs,
 ) -> None:
     scanner = Scanner(host.root)
@@ -106,7 +108,7 @@ def test_rdma_devices_are_read_when_one_was_heard_of_and_their_functions_too(
     assert [function.address for function in again.functions] == [PF, OTHER]
 
 
-def test_a_function_of_another_class_is_known_with_its_rdma_device_and_without(
+def test_function_of_another_class_is_listed_with_and_without_its_rdma_device(
     host: FakeSysfs,
 ) -> None:
     host.pci(OTHER, base_class="12")
@@ -122,7 +124,7 @@ def test_a_function_of_another_class_is_known_with_its_rdma_device_and_without(
     assert Scanner(host.root).scan(whole=True).other_functions == {"0000:8c:00.0"}
 
 
-def test_an_rdma_device_is_read_with_the_link_of_its_port_and_no_other(host: FakeSysfs) -> None:
+def test_link_event_rereads_only_the_rdma_device_of_that_link(host: FakeSysfs) -> None:
     for name, link in (("rxe0", "lo"), ("rxe1", "nothing")):
         host.rdma(name, layers=("Ethernet",), gids=(link,))
     scanner = Scanner(host.root)
@@ -138,7 +140,7 @@ def test_an_rdma_device_is_read_with_the_link_of_its_port_and_no_other(host: Fak
     assert again["mlx5_0"] is first["mlx5_0"]
 
 
-def test_an_rdma_device_that_is_gone_with_its_link_is_left_out(host: FakeSysfs) -> None:
+def test_rdma_device_removed_with_its_link_is_omitted(host: FakeSysfs) -> None:
     host.rdma("rxe0", layers=("Ethernet",), gids=("lo",))
     scanner = Scanner(host.root)
     scanner.scan(whole=False)
@@ -153,7 +155,7 @@ def test_an_rdma_device_that_is_gone_with_its_link_is_left_out(host: FakeSysfs) 
     [[LOST], [DeviceEvent(OVERFLOW)], [NetEvent(NetEventKind.LINK, n) for n in range(1, 99)]],
     ids=["rtnetlink", "udev", "many"],
 )
-def test_everything_is_read_after_lost_events_and_a_storm(
+def test_lost_events_or_many_link_events_reread_everything(
     host: FakeSysfs, events: list[Event]
 ) -> None:
     assert len(events) == 1 or len(events) > MANY_LINKS
@@ -165,7 +167,7 @@ def test_everything_is_read_after_lost_events_and_a_storm(
     assert [function.address for function in scanner.scan(whole=False).functions] == [PF, OTHER]
 
 
-def test_whether_rdma_devices_may_be_out_of_sight_is_read_each_time(host: FakeSysfs) -> None:
+def test_visibility_of_rdma_devices_is_read_in_every_scan(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     assert scanner.scan(whole=True).all_rdma
 
@@ -177,7 +179,7 @@ def test_whether_rdma_devices_may_be_out_of_sight_is_read_each_time(host: FakeSy
     assert not scanner.scan(whole=True).all_rdma
 
 
-def test_everything_is_read_that_is_wanted_whole(host: FakeSysfs) -> None:
+def test_whole_scan_reads_everything(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     scanner.scan(whole=False)
     host.pci(OTHER)
@@ -185,7 +187,7 @@ def test_everything_is_read_that_is_wanted_whole(host: FakeSysfs) -> None:
     assert [function.address for function in scanner.scan(whole=True).functions] == [PF, OTHER]
 
 
-def test_a_link_that_was_never_there_is_nothing(host: FakeSysfs) -> None:
+def test_event_of_an_unknown_link_changes_nothing(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     first = scanner.scan(whole=False)
     scanner.invalidate([NetEvent(NetEventKind.LINK, 999_999)])
@@ -193,6 +195,6 @@ def test_a_link_that_was_never_there_is_nothing(host: FakeSysfs) -> None:
     assert scanner.scan(whole=False) == first
 
 
-def test_a_size_that_nobody_knows_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_unknown_azure_size_is_refused_before_any_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="--azure-size"):
         Scanner(tmp_path, "Standard_D2")

@@ -1,4 +1,4 @@
-"""What containerd's and CRI-O's own settings say of NRI and CDI."""
+"""NRI and CDI settings of containerd and CRI-O."""
 
 from pathlib import Path
 
@@ -39,13 +39,13 @@ NRI = "[plugins.'io.containerd.nri.v1.nri']\n"
         ("disabled_plugins = 'io.containerd.nri.v1.nri'", ContainerdFile()),
     ],
 )  # fmt: skip
-def test_containerds_settings_are_read(tmp_path: Path, text: str, expected: ContainerdFile) -> None:
+def test_containerd_settings_are_read(tmp_path: Path, text: str, expected: ContainerdFile) -> None:
     (tmp_path / "config.toml").write_text(text)
 
     assert containerd_file(tmp_path / "config.toml") == expected
 
 
-def test_settings_that_are_not_there_or_no_toml_are_told_apart(tmp_path: Path) -> None:
+def test_missing_settings_are_distinguished_from_invalid_toml(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("version = = 3")
 
     broken = containerd_file(tmp_path / "config.toml")
@@ -56,7 +56,7 @@ def test_settings_that_are_not_there_or_no_toml_are_told_apart(tmp_path: Path) -
 
 
 def crio(directory: Path, **files: str) -> CrioFiles | None:
-    """Write settings into a directory and its crio.conf.d, and return what they say."""
+    """Write settings into a directory and its crio.conf.d, and return the parsed settings."""
     (directory / "crio.conf.d").mkdir()
     for name, text in files.items():
         path = directory if name == "main" else directory / "crio.conf.d"
@@ -86,13 +86,13 @@ ON, OFF = ("[crio.nri]\nenable_nri = true", "[crio.nri]\nenable_nri = false")
         ({"main": "[crio.nri]\nenable_nri = 1"}, CrioFiles()),
     ],
 )
-def test_the_last_of_crios_settings_counts(
+def test_last_crio_setting_takes_precedence(
     tmp_path: Path, files: dict[str, str], expected: CrioFiles | None
 ) -> None:
     assert crio(tmp_path, **files) == expected
 
 
-def test_crios_settings_that_are_no_toml_are_said(tmp_path: Path) -> None:
+def test_invalid_crio_settings_are_reported(tmp_path: Path) -> None:
     broken = crio(tmp_path, main=ON, b="= 3")
 
     assert broken is not None
@@ -100,7 +100,7 @@ def test_crios_settings_that_are_no_toml_are_said(tmp_path: Path) -> None:
     assert "line 1" in broken.error
 
 
-def test_a_node_without_crio_has_no_settings_of_it(tmp_path: Path) -> None:
+def test_node_without_crio_has_no_crio_settings(tmp_path: Path) -> None:
     (tmp_path / "crio.conf.d").mkdir()
     (tmp_path / "crio.conf.d/directory").mkdir()
 

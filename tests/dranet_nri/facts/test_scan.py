@@ -18,15 +18,15 @@ def inventory_of(
     uplink: int = 0,
 ) -> Inventory:
     routes = (DefaultRoute(4, 0, (uplink,)),) if uplink else ()
-    seen = {link.index: HostLink(link) for link in links}
-    return inventory_from_facts(host_facts(root, LinkCache(seen, addresses or {}), routes))
+    observed = {link.index: HostLink(link) for link in links}
+    return inventory_from_facts(host_facts(root, LinkCache(observed, addresses or {}), routes))
 
 
 def by_name(inventory: Inventory) -> dict[str, Device]:
     return {device.name: device for device in inventory.devices}
 
 
-def test_vfs_on_two_sockets_carry_their_node_and_root_complex(tmp_path: Path) -> None:
+def test_vfs_on_two_sockets_have_their_numa_node_and_root_complex(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path, numa_nodes=2)
     for node, bus, root in ((0, "3b", "pci0000:3a"), (1, "af", "pci0000:ae")):
         physical = f"0000:{bus}:00.0"
@@ -53,7 +53,7 @@ def test_vfs_on_two_sockets_carry_their_node_and_root_complex(tmp_path: Path) ->
     assert devices["pci-0000-af-00-0"].attribute("dra.net/sriovVfs") == 1
 
 
-def test_a_virtio_nic_is_one_device_with_its_function(tmp_path: Path) -> None:
+def test_virtio_nic_is_one_device_with_its_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci", ids="1af4:1041:1100")
     host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
@@ -68,7 +68,7 @@ def test_a_virtio_nic_is_one_device_with_its_function(tmp_path: Path) -> None:
     assert device.attribute("dra.net/pciSubsystem") == "1100"
 
 
-def test_devices_with_only_rdma_are_published_whatever_their_class(tmp_path: Path) -> None:
+def test_rdma_only_devices_of_any_pci_class_are_published(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:05.0", base_class="00", driver="erdma", ids="1ded:107f:107f")
     host.rdma("erdma_0", ("pci", "0000:00:05.0"), layers=("Ethernet",), node_type="4: RNIC")
@@ -83,7 +83,7 @@ def test_devices_with_only_rdma_are_published_whatever_their_class(tmp_path: Pat
     assert devices["pci-0101-00-00-0"].attribute("resource.kubernetes.io/pcieRoot") == "pci0101:00"
 
 
-def test_on_hyper_v_the_vf_stays_with_its_synthetic_nic(tmp_path: Path) -> None:
+def test_vf_on_hyper_v_is_excluded_beside_its_synthetic_nic(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("vmbus", "f8615163-0001", "LNXSYSTM:00/VMBUS:00")
     host.pci("0002:00:02.0", driver="mlx5_core", root="LNXSYSTM:00/VMBUS:00/pci0002:00")
@@ -98,7 +98,7 @@ def test_on_hyper_v_the_vf_stays_with_its_synthetic_nic(tmp_path: Path) -> None:
     )
 
 
-def test_an_uplink_that_this_sysfs_hides_is_still_excluded(tmp_path: Path) -> None:
+def test_uplink_without_a_sysfs_entry_is_excluded(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci")
     host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
@@ -108,7 +108,7 @@ def test_an_uplink_that_this_sysfs_hides_is_still_excluded(tmp_path: Path) -> No
     assert inventory.devices == ()
 
 
-def test_a_net_device_of_another_function_than_its_rdma_device_has_it_too(tmp_path: Path) -> None:
+def test_net_device_on_another_function_gets_the_rdma_device(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:05.0", base_class="00", driver="erdma", ids="1ded:107f:107f")
     host.rdma(
@@ -130,7 +130,7 @@ def test_a_net_device_of_another_function_than_its_rdma_device_has_it_too(tmp_pa
     assert list(devices) == ["pci-0000-00-05-0", "pci-0000-00-06-0"]
 
 
-def test_an_efa_device_is_published_though_it_is_neither_infiniband_nor_ethernet(
+def test_efa_device_is_published_without_a_known_link_layer(
     tmp_path: Path,
 ) -> None:
     host = FakeSysfs(tmp_path)
@@ -145,7 +145,7 @@ def test_an_efa_device_is_published_though_it_is_neither_infiniband_nor_ethernet
     assert device.attribute("dra.net/rdmaProtocol") is None
 
 
-def test_what_is_near_to_a_numa_node_is_read_from_its_distances_and_sockets(tmp_path: Path) -> None:
+def test_near_numa_nodes_are_read_from_distances_and_sockets(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path, numa_nodes=3)
     for node, distances, cpus in (
         (0, "10 12 12", "0-1,8"),
@@ -162,7 +162,9 @@ def test_what_is_near_to_a_numa_node_is_read_from_its_distances_and_sockets(tmp_
     assert (facts.numa_nodes, facts.numa_near) == (3, ((0, 1), (1, 0), (2,)))
 
 
-def test_a_node_without_cpus_is_of_no_socket_and_a_host_may_tell_of_no_node(tmp_path: Path) -> None:
+def test_numa_node_without_cpus_has_no_socket_and_missing_numa_facts_are_accepted(
+    tmp_path: Path,
+) -> None:
     host = FakeSysfs(tmp_path, numa_nodes=2)
     for node, distances, cpus in ((0, "10 80", "0-3"), (1, "80 10", "")):
         host.tell(f"devices/system/node/node{node}/distance", distances)

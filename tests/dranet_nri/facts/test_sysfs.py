@@ -22,7 +22,7 @@ def place(root: Path, link: Link) -> NetParent:
         return net_parent(folder, link)
 
 
-def test_a_physical_function_and_a_vf_are_read_with_all_they_tell(tmp_path: Path) -> None:
+def test_facts_of_a_physical_function_and_a_vf_are_read(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path, numa_nodes=2)
     host.pci(
         PF,
@@ -50,7 +50,7 @@ def test_a_physical_function_and_a_vf_are_read_with_all_they_tell(tmp_path: Path
     assert (virtual.physical, virtual.vf_limit, virtual.subsystem) == (PF, 0, "a2f0")
 
 
-def test_only_network_functions_and_those_asked_for_are_returned(tmp_path: Path) -> None:
+def test_only_network_functions_and_requested_ones_are_returned(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:01:00.0", base_class="03", driver="nvidia")
     host.pci("0000:02:00.0", base_class="00", driver="erdma")
@@ -61,7 +61,7 @@ def test_only_network_functions_and_those_asked_for_are_returned(tmp_path: Path)
     assert [function.address for function in functions] == ["0000:02:00.0", "0000:03:00.0"]
 
 
-def test_a_function_without_driver_and_with_strange_files_is_still_read(tmp_path: Path) -> None:
+def test_function_without_a_driver_or_with_invalid_files_is_read(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF, driver="", root="platform/soc/pci0001:00")
     (tmp_path / "bus/pci/devices" / PF / "numa_node").write_text("none of your business\n")
@@ -71,7 +71,7 @@ def test_a_function_without_driver_and_with_strange_files_is_still_read(tmp_path
     assert (function.driver, function.numa_node, function.root) == ("", -1, "pci0001:00")
 
 
-def test_a_function_that_says_nothing_of_itself_is_passed_over(tmp_path: Path) -> None:
+def test_function_with_an_invalid_modalias_is_omitted(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     (tmp_path / "bus/pci/devices" / PF / "modalias").write_text("of:Nethernet\n")
@@ -79,7 +79,7 @@ def test_a_function_that_says_nothing_of_itself_is_passed_over(tmp_path: Path) -
     assert pci_functions(tmp_path) == ()
 
 
-def test_the_virtio_device_below_a_function_is_its_net_devices_parent(tmp_path: Path) -> None:
+def test_virtio_device_below_a_function_is_the_parent_of_its_net_device(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci")
     host.child("virtio", "virtio12", ("pci", "0000:00:03.0"))
@@ -91,20 +91,20 @@ def test_the_virtio_device_below_a_function_is_its_net_devices_parent(tmp_path: 
     assert (without.bus, without.parent) == ("pci", "0000:00:04.0")
 
 
-def test_names_are_looked_up_once_for_the_chosen_functions(tmp_path: Path) -> None:
+def test_pci_names_are_looked_up_once_for_the_chosen_functions(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:01:00.0", base_class="03", ids="10de:2330:0000")
     host.pci("0000:02:00.0", ids="8086:10ED:0000")
     host.pci("0000:03:00.0", ids="1af4:1041:0000")
-    asked: list[frozenset[tuple[str, str]]] = []
+    requested: list[frozenset[tuple[str, str]]] = []
 
     def lookup(ids: frozenset[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[str, str]]:
-        asked.append(ids)
+        requested.append(ids)
         return {("8086", "10ed"): ("Intel Corporation", "82599 Virtual Function")}
 
     known, unknown = pci_functions(tmp_path, names=lookup)
 
-    assert asked == [{("8086", "10ed"), ("1af4", "1041")}]
+    assert requested == [{("8086", "10ed"), ("1af4", "1041")}]
     assert (known.vendor_name, known.device_name) == (
         "Intel Corporation",
         "82599 Virtual Function",
@@ -112,12 +112,12 @@ def test_names_are_looked_up_once_for_the_chosen_functions(tmp_path: Path) -> No
     assert (unknown.vendor_name, unknown.device_name) == ("unknown", "unknown")
 
 
-def test_a_host_without_pci_has_no_functions(tmp_path: Path) -> None:
+def test_host_without_pci_has_no_functions(tmp_path: Path) -> None:
     assert pci_functions(tmp_path / "nothing") == ()
     assert pci_addresses(tmp_path / "nothing") == frozenset()
 
 
-def test_a_net_device_directly_below_its_function(tmp_path: Path) -> None:
+def test_net_device_directly_below_a_function_has_it_as_parent(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.net("eth1", ("pci", PF), dev_port=1, speed=25000)
@@ -129,7 +129,7 @@ def test_a_net_device_directly_below_its_function(tmp_path: Path) -> None:
     )
 
 
-def test_a_speed_that_nobody_knows_is_zero(tmp_path: Path) -> None:
+def test_unknown_speed_is_zero(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.net("eth1", ("pci", PF), speed=-1)
@@ -142,7 +142,7 @@ def test_a_speed_that_nobody_knows_is_zero(tmp_path: Path) -> None:
     assert place(tmp_path, no_carrier).speed_mbps == 0
 
 
-def test_a_net_device_below_virtio_has_its_function_even_if_this_sysfs_hides_it(
+def test_net_device_below_virtio_has_its_function_without_a_sysfs_entry(
     tmp_path: Path,
 ) -> None:
     host = FakeSysfs(tmp_path)
@@ -154,7 +154,9 @@ def test_a_net_device_below_virtio_has_its_function_even_if_this_sysfs_hides_it(
     assert (found.pci, found.virtual) == ("0000:00:03.0", False)
 
 
-def test_where_netlink_tells_no_parent_the_class_folder_does(tmp_path: Path) -> None:
+def test_parent_is_read_from_the_class_directory_without_netlink_information(
+    tmp_path: Path,
+) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci")
     host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
@@ -165,7 +167,7 @@ def test_where_netlink_tells_no_parent_the_class_folder_does(tmp_path: Path) -> 
     assert (found.bus, found.parent, found.pci) == ("virtio", "virtio1", "0000:00:03.0")
 
 
-def test_a_namesake_of_another_namespace_is_not_taken_for_the_link(tmp_path: Path) -> None:
+def test_link_of_the_same_name_in_another_namespace_is_not_used(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
     host.net("eth1", ("pci", PF), mac="02:00:00:00:00:01")
@@ -174,7 +176,7 @@ def test_a_namesake_of_another_namespace_is_not_taken_for_the_link(tmp_path: Pat
     assert place(tmp_path, Link(3, "eth1")) == NetParent(virtual=True)
 
 
-def test_a_hyper_v_nic_has_a_parent_and_no_function(tmp_path: Path) -> None:
+def test_hyper_v_nic_has_a_parent_and_no_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("vmbus", "f8615163-0001", "LNXSYSTM:00/VMBUS:00")
 
@@ -184,7 +186,7 @@ def test_a_hyper_v_nic_has_a_parent_and_no_function(tmp_path: Path) -> None:
     assert not found.virtual
 
 
-def test_a_link_without_a_parent_is_virtual(tmp_path: Path) -> None:
+def test_link_without_a_parent_is_virtual(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.net("dummy0", mac="02:00:00:00:00:01")
 
@@ -192,7 +194,7 @@ def test_a_link_without_a_parent_is_virtual(tmp_path: Path) -> None:
     assert place(tmp_path, Link(4, "gone", mac="02:00:00:00:00:01")) == NetParent(virtual=True)
 
 
-def test_a_parent_below_the_virtual_devices_makes_a_link_virtual(tmp_path: Path) -> None:
+def test_link_below_a_virtual_parent_is_virtual(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("hwsim", "hwsim0", "virtual")
 
@@ -200,17 +202,17 @@ def test_a_parent_below_the_virtual_devices_makes_a_link_virtual(tmp_path: Path)
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 8])
-def test_numa_nodes_are_counted_by_their_folders(tmp_path: Path, nodes: int) -> None:
+def test_numa_nodes_are_counted_by_their_directories(tmp_path: Path, nodes: int) -> None:
     FakeSysfs(tmp_path, numa_nodes=nodes)
 
     assert numa_near(tmp_path) == tuple((node,) for node in range(nodes))
 
 
-def test_a_kernel_without_numa_has_one_node(tmp_path: Path) -> None:
+def test_kernel_without_numa_has_no_near_nodes(tmp_path: Path) -> None:
     assert numa_near(tmp_path / "nothing") == ()
 
 
-def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:
+def test_unreadable_files_are_empty(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"\xff\n")
 
@@ -223,7 +225,7 @@ def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:
         assert folder.number("missing", 7) == 7
 
 
-def test_a_process_that_can_open_nothing_sees_no_empty_host(tmp_path: Path) -> None:
+def test_exhausted_descriptors_raise_an_error_instead_of_an_empty_host(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci(PF)
 

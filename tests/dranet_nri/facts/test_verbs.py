@@ -41,9 +41,7 @@ def with_pyverbs(root: Path, patch: pytest.MonkeyPatch, device: str = DEVICE) ->
     patch.syspath_prepend(str(root))
 
 
-def test_a_device_is_opened_and_tells_its_limits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opened_device_has_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_pyverbs(tmp_path, monkeypatch)
 
     assert verbs.is_installed()
@@ -60,31 +58,29 @@ def test_a_device_is_opened_and_tells_its_limits(
     )
 
 
-def test_the_extended_speed_counts_where_it_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extended_speed_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     extended = DEVICE.replace("active_speed=128", "active_speed=128, active_speed_ex=256")
     with_pyverbs(tmp_path, monkeypatch, extended)
 
-    told = probe("mlx5_0")
+    reported = probe("mlx5_0")
 
-    assert isinstance(told, VerbsDevice)
-    assert told.ports[0].lane_mbps == 200_000
+    assert isinstance(reported, VerbsDevice)
+    assert reported.ports[0].lane_mbps == 200_000
 
 
-def test_a_kernel_that_does_not_tell_of_paging_is_no_failure(
+def test_missing_odp_capabilities_are_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = DEVICE.replace("return Told(odp_caps", "raise PyverbsError('95'); Told(odp_caps")
     with_pyverbs(tmp_path, monkeypatch, silent)
 
-    told = probe("mlx5_0")
+    reported = probe("mlx5_0")
 
-    assert isinstance(told, VerbsDevice)
-    assert told.on_demand_paging is None
+    assert isinstance(reported, VerbsDevice)
+    assert reported.on_demand_paging is None
 
 
-def test_a_device_that_cannot_be_opened_says_why_in_one_line(
+def test_device_that_cannot_be_opened_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_pyverbs(tmp_path, monkeypatch)
@@ -92,7 +88,7 @@ def test_a_device_that_cannot_be_opened_says_why_in_one_line(
     assert probe("gone") == VerbsFailure("gone", "Failed to find device gone")
 
 
-def test_a_child_that_dies_is_a_failure_of_its_device_alone(
+def test_crashed_probe_is_a_failure_of_its_device_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_pyverbs(tmp_path, monkeypatch, "import os\nos._exit(7)\n")
@@ -100,17 +96,15 @@ def test_a_child_that_dies_is_a_failure_of_its_device_alone(
     assert probe("mlx5_0") == VerbsFailure("mlx5_0", "the probe ended with 7")
 
 
-def test_a_child_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hung_probe_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_pyverbs(tmp_path, monkeypatch, "import signal\nsignal.pause()\n")
 
-    told = probe("mlx5_0", timeout_s=0.5)
+    reported = probe("mlx5_0", timeout_s=0.5)
 
-    assert told == VerbsFailure("mlx5_0", "no answer within 0.5 s: its driver may hang")
+    assert reported == VerbsFailure("mlx5_0", "no answer within 0.5 s: its driver may hang")
 
 
-def test_a_pyverbs_that_cannot_be_loaded_is_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unloadable_pyverbs_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_pyverbs(tmp_path, monkeypatch)
     (tmp_path / "pyverbs/pyverbs_error.py").write_text("raise ImportError('wrong Python')\n")
 
@@ -118,14 +112,14 @@ def test_a_pyverbs_that_cannot_be_loaded_is_a_failure(
 
 
 @pytest.mark.parametrize(("mtu", "size"), [(0, 0), (1, 256), (3, 1024), (5, 4096), (6, 0)])
-def test_mtus_are_bytes(mtu: int, size: int) -> None:
+def test_mtu_enum_is_converted_to_bytes(mtu: int, size: int) -> None:
     assert verbs.mtu_bytes(mtu) == size
 
 
 @pytest.mark.parametrize(("width", "lanes"), [(1, 1), (2, 4), (16, 2), (8, 12), (3, 0)])
-def test_widths_are_lanes(width: int, lanes: int) -> None:
+def test_width_enum_is_converted_to_lanes(width: int, lanes: int) -> None:
     assert verbs.lanes(width) == lanes
 
 
-def test_an_unknown_speed_is_none() -> None:
+def test_unknown_speed_has_no_rate() -> None:
     assert verbs.lane_mbps(7) == 0

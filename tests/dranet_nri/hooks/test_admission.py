@@ -1,4 +1,4 @@
-"""Which containers and pods are refused, and which never are."""
+"""Refusal of containers and pods."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def ours(node: Node, claim: Allocation) -> Mount:
 
 
 @pytest.mark.parametrize("foreign_first", [True, False])
-def test_a_container_with_a_file_of_its_own_and_a_foreign_one_is_refused(
+def test_container_with_own_and_foreign_claim_files_is_refused(
     node: Node, *, foreign_first: bool
 ) -> None:
     pod, other = node.pod("web"), node.pod("other")
@@ -59,7 +59,7 @@ def test_a_container_with_a_file_of_its_own_and_a_foreign_one_is_refused(
         node.create(pod, *(reversed(mounts) if foreign_first else mounts))
 
 
-def test_a_container_with_a_file_of_its_own_and_one_of_an_older_sandbox_is_refused(
+def test_container_with_own_files_and_files_of_an_earlier_sandbox_is_refused(
     node: Node,
 ) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
@@ -73,13 +73,13 @@ def test_a_container_with_a_file_of_its_own_and_one_of_an_older_sandbox_is_refus
 
 
 def files_of(node: Node, claim: Allocation) -> tuple[Mount, ...]:
-    """Return what the runtime mounts by the CDI spec that is there now."""
+    """Return the mounts of the current CDI spec."""
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_text())
     mounts = spec["devices"][0]["containerEdits"]["mounts"]
     return tuple(Mount(mount["hostPath"], mount["containerPath"]) for mount in mounts)
 
 
-def test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again(node: Node) -> None:
+def test_container_with_files_of_an_earlier_sandbox_is_retried(node: Node) -> None:
     first = node.pod("web", "one")
     claim = node.allocate(first, 1)
     node.run_pod(first)
@@ -91,7 +91,7 @@ def test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again(node: 
     former = files_of(node, claim)
 
     with pytest.raises(RefusedError, match=f"of another sandbox, .* {first.netns_path}, not"):
-        node.create(second, *former)  # its start would fail, and nobody tries that again
+        node.create(second, *former)  # its start would fail, and is not retried
 
     node.create(second, *files_of(node, claim))
     assert node.in_pod(1, second)
@@ -100,7 +100,7 @@ def test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again(node: 
 # --------------------------------------------------------------------------- ordinary pods
 
 
-def test_beside_a_claimed_pod_an_ordinary_one_is_answered_at_once_and_never_refused(
+def test_pod_without_a_claim_is_never_refused_beside_a_claimed_pod(
     node: Node,
 ) -> None:
     pod, ordinary = node.pod("web"), node.pod("ordinary")
@@ -116,7 +116,7 @@ def test_beside_a_claimed_pod_an_ordinary_one_is_answered_at_once_and_never_refu
     assert node.plugin.may_refuse(ordinary, thief)
 
 
-def test_a_sandbox_that_still_has_a_nic_is_none_of_the_ordinary_ones(node: Node) -> None:
+def test_sandbox_that_still_has_a_nic_is_not_unclaimed(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -127,7 +127,7 @@ def test_a_sandbox_that_still_has_a_nic_is_none_of_the_ordinary_ones(node: Node)
     assert node.plugin.is_unclaimed(pod)
 
 
-def test_a_sandbox_that_is_being_given_a_nic_is_none_of_the_ordinary_ones(node: Node) -> None:
+def test_sandbox_during_its_attach_is_not_unclaimed(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     paused = node.pause()
@@ -144,8 +144,8 @@ def test_a_sandbox_that_is_being_given_a_nic_is_none_of_the_ordinary_ones(node: 
     assert not node.run(scene)
 
 
-class Poisoned(AllocationReader):
-    """A reader that a file surprises, once poisoned."""
+class FailingReader(AllocationReader):
+    """A reader that raises an unexpected error once poisoned."""
 
     poisoned = False
 
@@ -156,10 +156,10 @@ class Poisoned(AllocationReader):
         return super().refresh()
 
 
-def test_an_allocation_that_surprises_the_reader_stops_no_ordinary_pod(node: Node) -> None:
+def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node) -> None:
     ordinary = node.pod("ordinary")
     node.plugin.allocations.reader.close()
-    node.plugin.allocations.reader = reader = Poisoned(node.root / "allocations", owner=None)
+    node.plugin.allocations.reader = reader = FailingReader(node.root / "allocations", owner=None)
     reader.poisoned = True
 
     assert not node.plugin.is_unclaimed(ordinary)
@@ -167,11 +167,11 @@ def test_an_allocation_that_surprises_the_reader_stops_no_ordinary_pod(node: Nod
     node.create(ordinary)
     assert not node.plugin.may_refuse(ordinary)
     assert node.bell == ["trouble"]
-    assert node.reconcile(), "what nobody can read is trouble"
+    assert node.reconcile(), "an unreadable allocation is pending"
 
 
 class OpeningKernel(FakeKernel):
-    """A kernel that opens a namespace to tell which it is, as the real one does."""
+    """A kernel that opens a namespace to identify it, as the real one does."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Open something and return the namespace."""
@@ -182,7 +182,7 @@ class OpeningKernel(FakeKernel):
         return super().identify(path)
 
 
-def test_without_descriptors_only_claimed_pods_are_refused(tmp_path: Path) -> None:
+def test_exhausted_descriptors_refuse_only_claimed_pods(tmp_path: Path) -> None:
     node = Node(tmp_path, kernel=OpeningKernel())
     pod, ordinary = node.pod("web"), node.pod("ordinary")
     node.allocate(pod, 1)
@@ -225,8 +225,8 @@ class ThreadlessExecutor(PlanExecutor):
         raise RuntimeError("can't start new thread")
 
 
-class ConfusedKernel(FakeKernel):
-    """A kernel that surprises whoever asks for a namespace."""
+class FailingIdentify(FakeKernel):
+    """A kernel that raises an unexpected error on identify."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Fail as nothing should."""
@@ -239,12 +239,12 @@ def no_threads(node: Node) -> None:
 
 
 def no_namespaces(node: Node) -> None:
-    """Let the namespace of a pod be a surprise."""
-    node.plugin.attacher.kernel = ConfusedKernel()
+    """Let identify raise an unexpected error."""
+    node.plugin.attacher.kernel = FailingIdentify()
 
 
 def no_moves(node: Node) -> None:
-    """Let the first operation be a surprise."""
+    """Let the first operation raise an unexpected error."""
     node.kernel.fail_on(MoveLink, RuntimeError("a bug of ours"))
 
 
@@ -267,7 +267,7 @@ def failed(node: Node, claim: Allocation) -> str:
 
 
 @SURPRISES
-def test_a_surprise_rejects_three_sandboxes_of_a_pod_and_is_recorded(
+def test_internal_error_rejects_three_sandboxes_and_is_recorded(
     node: Node, surprise: Callable[[Node], None], text: str
 ) -> None:
     pods = [node.pod("web", f"try{number}") for number in range(4)]
@@ -284,7 +284,7 @@ def test_a_surprise_rejects_three_sandboxes_of_a_pod_and_is_recorded(
 
 
 @SURPRISES
-def test_a_surprise_rejects_no_sandbox_where_rejected_ones_are_kept(
+def test_internal_error_rejects_no_sandbox_if_the_runtime_keeps_rejected_ones(
     node: Node, surprise: Callable[[Node], None], text: str
 ) -> None:
     node.plugin.may_reject = False
@@ -300,7 +300,7 @@ def test_a_surprise_rejects_no_sandbox_where_rejected_ones_are_kept(
         node.create(pod)
 
 
-def test_after_a_surprise_in_the_middle_the_nic_is_attached_as_soon_as_it_can_be(
+def test_attach_is_repeated_after_an_internal_error_in_the_middle(
     node: Node,
 ) -> None:
     node.plugin.may_reject = False

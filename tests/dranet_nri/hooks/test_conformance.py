@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 __all__ = ["node"]
 
 
-def test_case_42_a_pod_without_a_request_is_left_alone(node: Node) -> None:
+def test_case_42_pod_without_a_claim_is_unchanged(node: Node) -> None:
     pod = node.pod("plain")
 
     node.run_pod(pod)
@@ -42,7 +42,7 @@ def test_case_42_a_pod_without_a_request_is_left_alone(node: Node) -> None:
         pytest.param("/proc/1/ns/net", id="crio-binds-the-hosts-own"),
     ],
 )
-def test_case_42_a_host_network_pod_with_a_claim_is_refused(node: Node, path: str) -> None:
+def test_case_42_host_network_pod_with_a_claim_is_refused(node: Node, path: str) -> None:
     pod = replace(node.pod("web"), netns_path=path)
     claim = node.allocate(pod, 1)
 
@@ -60,7 +60,7 @@ def test_case_42_a_host_network_pod_with_a_claim_is_refused(node: Node, path: st
 @pytest.mark.parametrize(
     "handler", ["kata-qemu", "Kata", "runsc", "gvisor", "crun-krun", "kata-fc"]
 )
-def test_a_pod_with_a_kernel_of_its_own_is_refused(node: Node, handler: str) -> None:
+def test_pod_with_a_vm_runtime_handler_is_refused(node: Node, handler: str) -> None:
     pod = replace(node.pod("web"), handler=handler)
     claim = node.allocate(pod, 1)
 
@@ -76,7 +76,7 @@ def test_a_pod_with_a_kernel_of_its_own_is_refused(node: Node, handler: str) -> 
 
 
 @pytest.mark.parametrize("handler", ["", "runc", "crun", "nvidia", "youki"])
-def test_a_runtime_class_on_the_nodes_kernel_gets_its_nic(node: Node, handler: str) -> None:
+def test_pod_with_another_runtime_handler_gets_its_nic(node: Node, handler: str) -> None:
     pod = replace(node.pod("web"), handler=handler)
     claim = node.allocate(pod, 1)
 
@@ -85,7 +85,7 @@ def test_a_runtime_class_on_the_nodes_kernel_gets_its_nic(node: Node, handler: s
     assert node.gate_open(claim)
 
 
-def test_the_administrator_says_which_handlers_have_a_kernel_of_their_own(node: Node) -> None:
+def test_vm_runtime_handlers_are_configurable(node: Node) -> None:
     node.plugin.attacher.vm_handlers = ("sealed",)
     kata, sealed = replace(node.pod("a"), handler="kata"), replace(node.pod("b"), handler="sealed")
     claim = node.allocate(kata, 1, claim="one")
@@ -98,7 +98,7 @@ def test_the_administrator_says_which_handlers_have_a_kernel_of_their_own(node: 
     assert node.gate_open(claim)
 
 
-def test_a_pod_with_a_kernel_of_its_own_may_look_on(node: Node) -> None:
+def test_pod_with_a_vm_runtime_handler_may_use_admin_access(node: Node) -> None:
     owner = node.pod("web")
     node.allocate(owner, 1)
     node.run_pod(owner)
@@ -118,7 +118,7 @@ def test_a_pod_with_a_kernel_of_its_own_may_look_on(node: Node) -> None:
     ("memlock", "rdma", "warned"),
     [(65536, True, True), (None, True, False), (2**64 - 1, True, False), (65536, False, False)],
 )
-def test_a_little_memlock_of_the_runtimes_own_is_told(
+def test_low_memlock_limit_of_the_runtime_is_logged(
     node: Node,
     capsys: pytest.CaptureFixture[str],
     memlock: int | None,
@@ -134,13 +134,13 @@ def test_a_little_memlock_of_the_runtimes_own_is_told(
 
     node.run(lambda: node.plugin.create_container(pod, shown, LATER))
 
-    told = "its soft RLIMIT_MEMLOCK is 65536 bytes, by the runtime's defaults"
-    assert (told in "".join(capsys.readouterr())) == warned
+    reported = "its soft RLIMIT_MEMLOCK is 65536 bytes, by the runtime's defaults"
+    assert (reported in "".join(capsys.readouterr())) == warned
 
 
 @pytest.mark.parametrize("own_users", [True, False])
 @pytest.mark.parametrize("kind", ["umad", "issm", "uverbs"])
-def test_files_of_root_are_told_to_a_user_namespace(
+def test_root_only_device_files_are_logged_for_a_user_namespace(
     node: Node, capsys: pytest.CaptureFixture[str], kind: str, *, own_users: bool
 ) -> None:
     node.kernel.rdma.kinds = ("uverbs", "umad", "issm", "rdma_cm")
@@ -154,12 +154,14 @@ def test_files_of_root_are_told_to_a_user_namespace(
 
     node.run(lambda: node.plugin.create_container(pod, shown, LATER))
 
-    told = f"in which /dev/infiniband/{kind}0 has the node's mode" in "".join(capsys.readouterr())
-    assert told == (own_users and kind != "uverbs")
+    reported = f"in which /dev/infiniband/{kind}0 has the node's mode" in "".join(
+        capsys.readouterr()
+    )
+    assert reported == (own_users and kind != "uverbs")
 
 
 @pytest.mark.parametrize("path", ["", "/proc/1/ns/net"])
-def test_case_42_a_host_network_pod_may_look_on(node: Node, path: str) -> None:
+def test_case_42_host_network_pod_may_use_admin_access(node: Node, path: str) -> None:
     owner = node.pod("web")
     node.allocate(owner, 1)
     node.run_pod(owner)
@@ -176,7 +178,7 @@ def test_case_42_a_host_network_pod_may_look_on(node: Node, path: str) -> None:
     assert node.in_pod(1, owner)
 
 
-def test_case_42_a_missing_namespace_file_is_refused(node: Node) -> None:
+def test_case_42_missing_namespace_file_is_refused(node: Node) -> None:
     pod = replace(node.pod("web"), netns_path="/run/netns/never-made")
     node.allocate(pod, 1)
 
@@ -186,7 +188,7 @@ def test_case_42_a_missing_namespace_file_is_refused(node: Node) -> None:
         node.run_pod(pod)
 
 
-def test_case_43_hooks_that_come_twice_or_out_of_order_change_nothing(node: Node) -> None:
+def test_case_43_repeated_or_reordered_hooks_change_nothing(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -202,7 +204,7 @@ def test_case_43_hooks_that_come_twice_or_out_of_order_change_nothing(node: Node
     node.stop_pod(node.pod("never-seen"))
 
 
-def test_case_43_a_removal_without_a_stop_brings_the_nic_home(node: Node) -> None:
+def test_case_43_remove_without_stop_restores_the_nic(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -212,7 +214,7 @@ def test_case_43_a_removal_without_a_stop_brings_the_nic_home(node: Node) -> Non
     assert node.at_home(1)
 
 
-def test_case_43_a_stop_after_the_namespace_died_restores_what_the_kernel_returned(
+def test_case_43_stop_after_the_namespace_died_restores_the_returned_nic(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -227,7 +229,7 @@ def test_case_43_a_stop_after_the_namespace_died_restores_what_the_kernel_return
     assert node.phase(claim) is Phase.HOME
 
 
-def test_case_45_undo_events_after_our_own_error_are_harmless(node: Node) -> None:
+def test_case_45_undo_events_after_a_failed_hook_are_harmless(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(AddAddress, times=1)
@@ -241,7 +243,7 @@ def test_case_45_undo_events_after_our_own_error_are_harmless(node: Node) -> Non
     assert not node.gate_open(claim)
 
 
-def test_case_46_an_old_sandboxs_removal_leaves_the_new_one_alone(node: Node) -> None:
+def test_case_46_remove_of_an_earlier_sandbox_keeps_the_new_one_attached(node: Node) -> None:
     old = node.pod("web", "one")
     node.allocate(old, 1)
     node.run_pod(old)
@@ -254,7 +256,7 @@ def test_case_46_an_old_sandboxs_removal_leaves_the_new_one_alone(node: Node) ->
     assert node.kernel.state("eth1", node.netns(new)) is not None
 
 
-def test_case_48_a_container_of_an_unattached_pod_is_attached_first(node: Node) -> None:
+def test_case_48_container_of_an_unattached_pod_is_attached_first(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
 
@@ -266,7 +268,7 @@ def test_case_48_a_container_of_an_unattached_pod_is_attached_first(node: Node) 
     assert ("DRA_NET_NICS_NIC1_IFNAMES", "eth1") in edits.env
 
 
-def test_case_48_a_container_that_lists_the_claim_is_refused_while_attaching_fails(
+def test_case_48_container_with_the_claim_is_refused_while_the_attach_fails(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -284,7 +286,7 @@ def test_case_48_a_container_that_lists_the_claim_is_refused_while_attaching_fai
     assert node.at_home(1)
 
 
-def test_case_49_devices_that_the_request_shows_already_are_not_sent_again(node: Node) -> None:
+def test_case_49_devices_already_present_in_the_request_are_not_sent_again(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, 2, rdma=True)
     node.run_pod(pod)
@@ -299,7 +301,7 @@ def test_case_49_devices_that_the_request_shows_already_are_not_sent_again(node:
     assert [rlimit.type for rlimit in edits.rlimits] == ["RLIMIT_MEMLOCK"]
 
 
-def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:
+def test_case_51_sandbox_list_after_a_runtime_restart_is_applied(node: Node) -> None:
     gone, kept, new = node.pod("gone"), node.pod("kept"), node.pod("new")
     node.allocate(gone, 1, claim="one")
     node.allocate(kept, 2, claim="two")
@@ -324,7 +326,7 @@ def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:
     assert record.phase is Phase.HOME
 
 
-def test_case_51_a_sandbox_that_the_runtime_forgot_is_detached(node: Node) -> None:
+def test_case_51_sandbox_missing_in_the_list_is_detached(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -338,7 +340,7 @@ def test_case_51_a_sandbox_that_the_runtime_forgot_is_detached(node: Node) -> No
     assert node.at_home(1)
 
 
-def test_case_52_a_plugin_restart_tears_nothing_down(node: Node) -> None:
+def test_case_52_plugin_restart_keeps_pods_attached(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -352,7 +354,7 @@ def test_case_52_a_plugin_restart_tears_nothing_down(node: Node) -> None:
     assert node.at_home(1)
 
 
-def test_case_52_a_broken_record_refuses_its_pod_and_no_other(node: Node) -> None:
+def test_case_52_broken_allocation_refuses_only_its_pod(node: Node) -> None:
     pod, other = node.pod("web"), node.pod("other")
     node.allocate(pod, 1, claim="one")
     node.allocate(other, 2, claim="two")

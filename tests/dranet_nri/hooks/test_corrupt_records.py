@@ -1,4 +1,4 @@
-"""Attachment records that cannot be used: what they may hold is given to nobody."""
+"""Attachment records that cannot be used: their devices are given to no other pod."""
 
 import json
 from dataclasses import replace
@@ -50,7 +50,7 @@ def ended(node: Node, pod: Pod) -> None:
 
 
 @pytest.mark.parametrize("released", [False, True])
-def test_a_nic_of_a_pod_whose_record_is_newer_is_given_to_no_other_pod(
+def test_nic_of_a_newer_attachment_record_is_refused_to_other_pods(
     node: Node, *, released: bool
 ) -> None:
     pod, other = node.pod("ahead"), node.pod("next")
@@ -72,16 +72,16 @@ def test_a_nic_of_a_pod_whose_record_is_newer_is_given_to_no_other_pod(
     assert f"the attachment record of claim {claim.claim.uid} cannot be used: $.version" in text
     assert f"({path})" in text
     assert text.endswith("if that is on the host as it was, remove the file")
-    told = node.attachments.get(second.claim.uid)
-    assert told is not None
-    assert told.failure is not None
-    assert told.failure.message == text
+    reported = node.attachments.get(second.claim.uid)
+    assert reported is not None
+    assert reported.failure is not None
+    assert reported.failure.message == text
     assert node.kernel.state("eth1") is not None
     assert not node.gate_open(second)
     assert path.read_bytes() == data
 
 
-def test_its_nic_is_free_once_the_record_that_nobody_could_use_is_removed(node: Node) -> None:
+def test_nic_is_available_after_the_unusable_record_is_removed(node: Node) -> None:
     pod, other = node.pod("ahead"), node.pod("next")
     claim = node.allocate(pod, 1, claim="first")
     node.run_pod(pod)
@@ -99,7 +99,7 @@ def test_its_nic_is_free_once_the_record_that_nobody_could_use_is_removed(node: 
     assert node.gate_open(second)
 
 
-def test_other_nics_and_those_that_are_home_are_free(node: Node) -> None:
+def test_other_and_returned_nics_are_available_beside_a_newer_record(node: Node) -> None:
     pod, other = node.pod("ahead"), node.pod("next")
     first = node.allocate(pod, 1, claim="first")
     node.run_pod(pod)
@@ -114,7 +114,7 @@ def test_other_nics_and_those_that_are_home_are_free(node: Node) -> None:
     assert node.in_pod(2, other)
 
 
-def test_of_a_record_that_tells_no_devices_the_allocation_does(node: Node) -> None:
+def test_devices_of_a_corrupt_record_are_taken_from_the_allocation(node: Node) -> None:
     pod, other, third = node.pod("torn"), node.pod("next"), node.pod("third")
     claim = node.allocate(pod, 1, claim="first")
     node.run_pod(pod)
@@ -131,7 +131,7 @@ def test_of_a_record_that_tells_no_devices_the_allocation_does(node: Node) -> No
     assert node.gate_open(free)
 
 
-def test_the_pod_whose_record_it_is_is_told_where_it_is(node: Node) -> None:
+def test_pod_of_a_newer_record_is_refused_with_the_record_path(node: Node) -> None:
     pod = node.pod("ahead", "one")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -147,7 +147,7 @@ def test_the_pod_whose_record_it_is_is_told_where_it_is(node: Node) -> None:
     assert record_of(node, claim).read_bytes() == data
 
 
-def test_a_record_that_was_moved_aside_holds_nothing(node: Node) -> None:
+def test_quarantined_record_owns_no_devices(node: Node) -> None:
     pod = node.pod("torn")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -163,13 +163,13 @@ def test_a_record_that_was_moved_aside_holds_nothing(node: Node) -> None:
     ("theirs", "ours", "refused"),
     [("5e0f", "8d7e", False), ("5e0f", "", True), ("", "8d7e", True), ("", "", True)],
 )
-def test_shares_of_a_device_do_not_keep_each_other_out(
+def test_other_shares_of_the_device_are_available_beside_a_newer_record(
     node: Node, theirs: str, ours: str, *, refused: bool
 ) -> None:
     held = node.allocate(node.pod("ahead"), 1, claim="first")
     asking = node.allocate(node.pod("next"), 1, claim="second")
     asking = replace(asking, devices=(replace(asking.devices[0], share_id=ours),))
-    damage = damaged(node, held, theirs)
+    damage = report_on(node, held, theirs)
 
     try:
         check_no_corrupt_owner((asking,), (damage,), lambda _uid: None)
@@ -179,10 +179,10 @@ def test_shares_of_a_device_do_not_keep_each_other_out(
         assert not refused
 
 
-def damaged(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
-    """Return what is told of a newer record of the claim's one device."""
+def report_on(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
+    """Return the report on a newer record of the claim's only device."""
     device = {"device": {"name": claim.devices[0].device.name}, "shareId": share_id}
     path = record_of(node, claim)
     path.write_text(json.dumps({"version": VERSION + 1, "devices": [device]}))
-    (damage,) = node.attachments.in_the_way()
+    (damage,) = node.attachments.blocking()
     return damage

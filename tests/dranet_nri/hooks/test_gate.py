@@ -1,4 +1,4 @@
-"""The gate beside the executor: shut before a NIC leaves, or said to stay open."""
+"""The gate and the executor: closed before a NIC leaves, or reported as open."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 
 class WatchingExecutor(PlanExecutor):
-    """An executor that looks at the gate when a detach begins."""
+    """An executor that records the state of the gate when a detach begins."""
 
     def __init__(self, node: Node, claim: Allocation) -> None:
         super().__init__(node.kernel, node.attachments, node.clock, RdmaOptions())
@@ -32,7 +32,7 @@ class WatchingExecutor(PlanExecutor):
         return super().detach(attachment, netns_alive=netns_alive)
 
 
-def test_the_gate_is_shut_before_a_nic_leaves_its_pod(tmp_path: Path) -> None:
+def test_gate_is_closed_before_the_nic_leaves_its_pod(tmp_path: Path) -> None:
     node = Node(tmp_path)
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
@@ -48,7 +48,7 @@ def test_the_gate_is_shut_before_a_nic_leaves_its_pod(tmp_path: Path) -> None:
 
 
 class WatchedFs(FullFs):
-    """A file system that knows which specs were written."""
+    """A file system that records the written specs."""
 
     def __init__(self) -> None:
         """Begin."""
@@ -62,7 +62,7 @@ class WatchedFs(FullFs):
 
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["stopped", "replaced"])
-def test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach(
+def test_gate_is_not_opened_for_a_sandbox_that_ended_during_its_attach(
     tmp_path: Path, *, replaced: bool
 ) -> None:
     disk = WatchedFs()
@@ -130,13 +130,13 @@ def node(tmp_path: Path, disk: StubbornFs) -> Iterator[Node]:
 
 
 def reason(node: Node, claim: Allocation) -> str:
-    """Return what the claim's record says went wrong."""
+    """Return the failure in the record of the claim."""
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     return record.failure.message if record.failure else ""
 
 
-def test_a_gate_that_cannot_be_closed_keeps_no_nic_in_a_dead_pod(
+def test_gate_that_cannot_be_closed_does_not_prevent_the_detach(
     node: Node, disk: StubbornFs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = node.pod("web")
@@ -158,7 +158,7 @@ def test_a_gate_that_cannot_be_closed_keeps_no_nic_in_a_dead_pod(
         node.create(pod)
 
 
-def test_a_gate_that_cannot_be_opened_is_told_until_it_is(
+def test_gate_that_cannot_be_opened_is_reported_until_it_is_open(
     node: Node, disk: StubbornFs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = node.pod("web")
@@ -187,9 +187,7 @@ def test_a_gate_that_cannot_be_opened_is_told_until_it_is(
     assert reason(node, claim) == ""
 
 
-def test_a_gate_that_stayed_open_is_closed_as_soon_as_it_can_be(
-    node: Node, disk: StubbornFs
-) -> None:
+def test_gate_left_open_is_closed_at_the_next_possible_pass(node: Node, disk: StubbornFs) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -204,7 +202,7 @@ def test_a_gate_that_stayed_open_is_closed_as_soon_as_it_can_be(
     assert reason(node, claim) == ""
 
 
-def test_no_nic_comes_into_a_new_sandbox_while_the_gate_of_the_old_one_is_open(
+def test_nic_is_not_attached_to_a_new_sandbox_while_the_old_gate_is_open(
     node: Node, disk: StubbornFs
 ) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
@@ -224,7 +222,7 @@ def test_no_nic_comes_into_a_new_sandbox_while_the_gate_of_the_old_one_is_open(
     assert node.gate_open(claim)
 
 
-def test_why_a_nic_is_not_home_is_told_beside_a_gate_that_stays_open(
+def test_failed_detach_is_reported_together_with_an_unclosed_gate(
     node: Node, disk: StubbornFs
 ) -> None:
     pod = node.pod("web")
@@ -236,8 +234,8 @@ def test_why_a_nic_is_not_home_is_told_beside_a_gate_that_stays_open(
     node.stop_pod(pod)
     node.reconcile()
 
-    told = reason(node, claim)
-    assert told.count("its gate cannot be closed") == told.count("EBUSY") == 1
+    reported = reason(node, claim)
+    assert reported.count("its gate cannot be closed") == reported.count("EBUSY") == 1
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.failure is not None
@@ -248,7 +246,7 @@ def test_why_a_nic_is_not_home_is_told_beside_a_gate_that_stays_open(
     assert "EBUSY" in reason(node, claim)
 
 
-def test_a_device_that_left_its_pod_is_known_to_be_lost_whatever_becomes_of_the_gate(
+def test_lost_device_is_recorded_although_the_gate_cannot_be_closed(
     node: Node, disk: StubbornFs
 ) -> None:
     pod = node.pod("web")

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 __all__ = ["node"]
 
 
-def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node: Node) -> None:
+def test_claimed_nic_is_in_the_pod_with_its_address_and_an_open_gate(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
 
@@ -42,7 +42,7 @@ def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node:
     ]
 
 
-def test_a_stopped_pod_leaves_the_host_as_it_was_and_the_gate_closed(node: Node) -> None:
+def test_stopped_pod_leaves_the_host_restored_and_the_gate_closed(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1, 2)
     node.run_pod(pod)
@@ -56,7 +56,7 @@ def test_a_stopped_pod_leaves_the_host_as_it_was_and_the_gate_closed(node: Node)
     assert not node.kernel.held
 
 
-def test_the_record_goes_when_the_claim_is_released_and_its_devices_are_home(node: Node) -> None:
+def test_record_is_removed_after_the_release_of_a_restored_claim(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -70,7 +70,7 @@ def test_the_record_goes_when_the_claim_is_released_and_its_devices_are_home(nod
     assert node.phase(claim) is None
 
 
-def test_a_new_sandbox_takes_over_what_the_old_one_still_has(node: Node) -> None:
+def test_new_sandbox_takes_over_the_nic_of_the_earlier_one(node: Node) -> None:
     old = node.pod("web", "one")
     claim = node.allocate(old, 1)
     node.run_pod(old)
@@ -86,7 +86,7 @@ def test_a_new_sandbox_takes_over_what_the_old_one_still_has(node: Node) -> None
     assert node.at_home(1)
 
 
-def test_a_device_that_does_not_come_home_is_never_forgotten(node: Node) -> None:
+def test_device_that_cannot_be_restored_keeps_its_record(node: Node) -> None:
     old = node.pod("web", "one")
     claim = node.allocate(old, 1)
     node.run_pod(old)
@@ -104,7 +104,7 @@ def test_a_device_that_does_not_come_home_is_never_forgotten(node: Node) -> None
     assert node.kernel.state("eth1", node.netns(node.pod("web", "two"))) is not None
 
 
-def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(node: Node) -> None:
+def test_forged_record_for_an_owned_nic_is_refused_with_the_owner(node: Node) -> None:
     pod, thief = node.pod("web"), node.pod("thief")
     node.allocate(pod, 1, claim="mine")
     forged = node.allocate(thief, 1, claim="forged")
@@ -117,7 +117,7 @@ def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(node: N
     assert not node.gate_open(forged)
 
 
-def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name(
+def test_container_with_the_file_of_a_foreign_claim_is_refused_with_the_owner(
     node: Node,
 ) -> None:
     pod, second = node.pod("web"), node.pod("second")
@@ -131,7 +131,7 @@ def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name
         node.run(lambda: node.plugin.create_container(second, container, LATER))
 
 
-def test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds(node: Node) -> None:
+def test_sandbox_is_accepted_after_three_rejections_with_a_closed_gate(node: Node) -> None:
     claim = node.allocate(node.pod("web"), 1)
     node.kernel.fail_on(MoveLink, EBUSY)
     for number in range(3):
@@ -154,7 +154,7 @@ def test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds(node:
     assert node.kernel.state("eth1", node.netns(last)) is not None
 
 
-def test_where_rejected_sandboxes_are_kept_none_is_rejected_and_the_gate_holds(node: Node) -> None:
+def test_sandbox_is_never_rejected_if_the_runtime_keeps_rejected_ones(node: Node) -> None:
     node.plugin.may_reject = False
     claim = node.allocate(node.pod("web"), 1)
     node.kernel.fail_on(MoveLink, EBUSY)
@@ -173,7 +173,7 @@ def test_where_rejected_sandboxes_are_kept_none_is_rejected_and_the_gate_holds(n
     assert node.gate_open(claim)
 
 
-def test_a_nic_that_comes_home_is_given_to_the_pod_that_waits_for_it(node: Node) -> None:
+def test_returned_nic_is_attached_to_the_waiting_pod(node: Node) -> None:
     node.plugin.may_reject = False
     first, second = node.pod("first"), node.pod("second")
     node.allocate(first, 1, claim="one")
@@ -190,7 +190,7 @@ def test_a_nic_that_comes_home_is_given_to_the_pod_that_waits_for_it(node: Node)
     assert node.gate_open(waiting)
 
 
-def test_a_device_that_left_its_pod_closes_the_gate_and_is_brought_back(node: Node) -> None:
+def test_lost_device_closes_the_gate_and_is_attached_again(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -207,7 +207,7 @@ def test_a_device_that_left_its_pod_closes_the_gate_and_is_brought_back(node: No
     assert node.kernel.state("eth1", node.netns(pod)) is not None
 
 
-def test_a_crash_between_closing_the_gate_and_coming_home_does_not_open_it_again(
+def test_gate_stays_closed_after_a_crash_during_the_detach(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -224,7 +224,7 @@ def test_a_crash_between_closing_the_gate_and_coming_home_does_not_open_it_again
     assert node.at_home(1)
 
 
-def test_a_namespace_whose_path_is_gone_is_let_go_after_thirty_seconds(node: Node) -> None:
+def test_namespace_without_a_path_is_released_after_thirty_seconds(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -244,7 +244,7 @@ def test_a_namespace_whose_path_is_gone_is_let_go_after_thirty_seconds(node: Nod
     assert node.at_home(1)
 
 
-def test_an_allocation_that_disappears_is_no_reason_to_detach(node: Node) -> None:
+def test_removed_allocation_does_not_detach_a_running_pod(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
@@ -257,7 +257,7 @@ def test_an_allocation_that_disappears_is_no_reason_to_detach(node: Node) -> Non
     assert node.at_home(1)
 
 
-def test_hooks_of_one_sandbox_at_the_same_time_attach_once(node: Node) -> None:
+def test_concurrent_hooks_of_one_sandbox_attach_once(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
 
@@ -277,7 +277,7 @@ def test_hooks_of_one_sandbox_at_the_same_time_attach_once(node: Node) -> None:
     assert record.phase is Phase.ATTACHED
 
 
-def test_a_route_for_both_devices_of_a_request_is_on_both_with_metrics_of_their_own(
+def test_route_of_two_devices_is_added_on_both_with_different_metrics(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -294,7 +294,7 @@ def test_a_route_for_both_devices_of_a_request_is_on_both_with_metrics_of_their_
     assert node.at_home(2)
 
 
-def test_two_claims_of_one_pod_are_one_unit(node: Node) -> None:
+def test_failed_claim_undoes_the_other_claim_of_the_pod(node: Node) -> None:
     pod = node.pod("web")
     first = node.allocate(pod, 1, claim="first")
     second = node.allocate(pod, 2, claim="second")

@@ -1,4 +1,4 @@
-"""Repairs that hang in the kernel, many of them: what goes on without them, and for how long."""
+"""Many repairs hung in the kernel: progress of the others, and delays."""
 
 import asyncio
 import selectors
@@ -30,59 +30,57 @@ HANGING = 5
 SOON_S = 30.0  # for what nothing keeps from being done
 
 
-class TarKernel(FakeKernel):
-    """A kernel with namespaces that nobody returns from until told."""
+class BlockingKernel(FakeKernel):
+    """A kernel whose sessions in given namespaces block until released."""
 
     def __init__(self) -> None:
         """Begin without any."""
         super().__init__()
-        self.tar: set[NetnsId | None] = set()  # None: the host's
+        self.blocked: set[NetnsId | None] = set()  # None: the host's
         self.entered: list[NetnsId | None] = []
         self.go = threading.Event()
 
     def session(self, netns: NetnsId | None) -> FakeSession:
         """Open one, as soon as that goes."""
-        if netns in self.tar:
+        if netns in self.blocked:
             self.entered.append(netns)
             assert self.go.wait(SOON_S)
         return super().session(netns)
 
 
 @pytest.fixture
-def kernel() -> TarKernel:
+def kernel() -> BlockingKernel:
     """Return the kernel of the node."""
-    return TarKernel()
+    return BlockingKernel()
 
 
 @pytest.fixture
-def node(tmp_path: Path, kernel: TarKernel) -> Iterator[Node]:
+def node(tmp_path: Path, kernel: BlockingKernel) -> Iterator[Node]:
     """Return a node with a NIC for each that hangs, and one more."""
     made = Node(tmp_path, nics=HANGING + 1, kernel=kernel)
     yield made
     made.close()
 
 
-def stuck_pods(node: Node, kernel: TarKernel) -> tuple[Pod, ...]:
-    """Return pods with a NIC each, whose namespaces nobody returns from any more."""
+def hung_pods(node: Node, kernel: BlockingKernel) -> tuple[Pod, ...]:
+    """Return pods with a NIC each, whose namespaces block every session."""
     pods = tuple(node.pod(f"stuck{number}") for number in range(1, HANGING + 1))
     for number, pod in enumerate(pods, 1):
         node.allocate(pod, number, claim=f"c{number}")
         node.run_pod(pod)
-    kernel.tar = {node.netns(pod) for pod in pods}
+    kernel.blocked = {node.netns(pod) for pod in pods}
     return pods
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Return as soon as it is."""
+    """Return as soon as the condition holds."""
     async with asyncio.timeout(SOON_S):
         while not true():  # noqa: ASYNC110 (of threads)
             await asyncio.sleep(0)
 
 
-def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
-    node: Node, kernel: TarKernel
-) -> None:
-    pods, late = stuck_pods(node, kernel), node.pod("late")
+def test_pod_is_attached_while_all_earlier_repairs_hang(node: Node, kernel: BlockingKernel) -> None:
+    pods, late = hung_pods(node, kernel), node.pod("late")
     node.allocate(late, HANGING + 1, claim="late")
     node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
 
@@ -91,7 +89,7 @@ def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
         rounds = asyncio.create_task(node.plugin.reconcile())
         await until(lambda: node.in_pod(HANGING + 1, late))
         await until(lambda: len(kernel.entered) >= HANGING)
-        assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
+        assert sorted(kernel.entered, key=str) == sorted(kernel.blocked, key=str)
         assert not rounds.done()
         kernel.go.set()
         return await rounds
@@ -99,18 +97,18 @@ def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
     assert not node.run(scene), "all that hung came back within the patience"
 
 
-def test_what_hangs_is_begun_once_however_many_rounds_there_are(
-    node: Node, kernel: TarKernel
+def test_hung_repair_is_started_once_over_several_passes(
+    node: Node, kernel: BlockingKernel
 ) -> None:
-    pods = stuck_pods(node, kernel)
+    pods = hung_pods(node, kernel)
     node.plugin.reconciler.hang_wait_s = 0
 
     async def scene() -> None:
         await node.plugin.synchronize(pods)
         for _ in range(5):
-            assert await node.plugin.reconcile(), "all of it is left to be looked at"
+            assert await node.plugin.reconcile(), "all repairs are pending"
         await until(lambda: len(kernel.entered) >= HANGING)
-        assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
+        assert sorted(kernel.entered, key=str) == sorted(kernel.blocked, key=str)
         names = [task.get_name() for task in asyncio.all_tasks()]
         assert sum("repair failed" in name for name in names) == HANGING
         kernel.go.set()
@@ -121,14 +119,14 @@ def test_what_hangs_is_begun_once_however_many_rounds_there_are(
     node.run(scene)
 
 
-def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) -> None:
-    kernel = TarKernel()
+def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(tmp_path: Path) -> None:
+    kernel = BlockingKernel()
     node = Node(tmp_path, kernel=kernel)
     pod = node.pod("web")
     first = node.allocate(pod, 1, claim="a")
     second = node.allocate(pod, 2, claim="b")
     node.run_pod(pod)
-    kernel.tar = {node.netns(pod)}
+    kernel.blocked = {node.netns(pod)}
     node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
 
     async def scene() -> None:
@@ -143,14 +141,14 @@ def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) 
     node.close()
 
 
-def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
-    node: Node, kernel: TarKernel, capsys: pytest.CaptureFixture[str]
+def test_hung_device_delays_only_its_own_pods(
+    node: Node, kernel: BlockingKernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One pod waits for a device that the kernel keeps, and has another one allocated beside it."""
     stuck, waiting, free = (node.pod(name) for name in ("stuck", "waiting", "free"))
     node.allocate(stuck, 2, claim="stuck")
     node.run_pod(stuck)
-    kernel.tar = {node.netns(stuck)}
+    kernel.blocked = {node.netns(stuck)}
     node.plugin.reconciler.hang_wait_s, node.plugin.attacher.hang_timeout_s = LATER, 0
 
     async def scene() -> None:
@@ -159,12 +157,12 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
         node.allocate(waiting, 1, claim="one")
         node.allocate(waiting, 2, claim="two")
         attach = asyncio.create_task(node.plugin.run_pod_sandbox(waiting, LATER))
-        said = ""
+        output = ""
         async with asyncio.timeout(SOON_S):
-            while "waiting for a device" not in said:
+            while "waiting for a device" not in output:
                 await asyncio.sleep(0)
-                said += capsys.readouterr().out
-        assert "reason='pci-0000-02-00-0: still being worked on" in said
+                output += capsys.readouterr().out
+        assert "reason='pci-0000-02-00-0: still being worked on" in output
         assert not attach.done()
         node.allocations.remove("claim-one")
         node.allocate(free, 1, claim="free")
@@ -179,19 +177,19 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
     node.run(scene)
 
 
-def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:
+def test_hung_orphan_scan_is_reported(node: Node, kernel: BlockingKernel) -> None:
     attacher = node.plugin.attacher
     work = attacher.metrics.work
     attacher.watchdog = replace(attacher.watchdog, hang_timeout_s=0.5)
-    kernel.tar, node.plugin.reconciler.hang_wait_s = {None}, 0
+    kernel.blocked, node.plugin.reconciler.hang_wait_s = {None}, 0
 
     async def scene() -> list[str]:
         assert await node.plugin.reconcile()
         await until(lambda: bool(work.hung))
-        told = [hung.step for hung in work.hung.values()]
+        reported = [hung.step for hung in work.hung.values()]
         kernel.go.set()
         await until(lambda: not work.hung)
-        return told
+        return reported
 
     (step,) = node.run(scene)
     assert step.startswith("look for links of pods that are gone (thread ")
@@ -200,21 +198,21 @@ def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel
 # --------------------------------------------------------------------------- by the clock
 
 
-class SwiftLoop(asyncio.SelectorEventLoop):
+class SimulatedLoop(asyncio.SelectorEventLoop):
     """An event loop whose time passes when there is nothing else to do."""
 
     def __init__(self) -> None:
         """Begin at 0."""
         self.now_s = 0.0
-        super().__init__(_SwiftSelector(self))
+        super().__init__(_SimulatedSelector(self))
 
     def time(self) -> float:
         """Return seconds."""
         return self.now_s
 
 
-class _SwiftSelector(selectors.SelectSelector):
-    def __init__(self, loop: SwiftLoop) -> None:
+class _SimulatedSelector(selectors.SelectSelector):
+    def __init__(self, loop: SimulatedLoop) -> None:
         super().__init__()
         self._loop = loop
 
@@ -226,21 +224,21 @@ class _SwiftSelector(selectors.SelectSelector):
         return ready
 
 
-def swiftly(work: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Run a coroutine to its end by a clock that nobody waits for."""
-    with asyncio.Runner(loop_factory=SwiftLoop) as runner:
+def run_simulated(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a coroutine to its end on a simulated clock."""
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         return runner.run(work())
 
 
 async def hang() -> None:
-    """Do not return."""
+    """Block for ever."""
     await asyncio.Future()
 
 
 @pytest.mark.parametrize(
     ("hanging", "begun_s"), [(0, 0.0), (8, 8 * TURN_S), (61, HANG_WAIT_S), (1000, HANG_WAIT_S)]
 )
-def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float) -> None:
+def test_hung_repairs_delay_a_pass_by_one_timeout(hanging: int, begun_s: float) -> None:
     repairs = RepairRunner(logger("test"))
     begun: list[float] = []
 
@@ -258,7 +256,7 @@ def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float
         first = await done(differences()), loop.time()
         return *first, await done(differences()), loop.time()
 
-    first, first_s, second, second_s = swiftly(scene)
+    first, first_s, second, second_s = run_simulated(scene)
 
     assert begun == pytest.approx([begun_s, first_s])
     assert (first, second) == (hanging == 0, hanging == 0)
@@ -266,7 +264,7 @@ def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float
     assert first_s < ROUND_S
 
 
-def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
+def test_slow_repair_is_awaited_and_does_not_delay_the_next_one() -> None:
     repairs = RepairRunner(logger("test"))
     order: list[str] = []
 
@@ -285,5 +283,5 @@ def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
             TURN_S,
         )
 
-    assert swiftly(scene)
+    assert run_simulated(scene)
     assert order == ["swift", "slow"]

@@ -1,4 +1,4 @@
-"""What the log says of an attach that fails: one line, wherever that is met."""
+"""Log of a failed attach: one line, wherever the failure occurs."""
 
 import asyncio
 from contextlib import suppress
@@ -30,13 +30,11 @@ def failing(node: Node) -> Pod:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what was logged of the attach."""
+    """Return the log lines of the attach."""
     return [line for line in capsys.readouterr().out.splitlines() if "EBUSY" in line]
 
 
-def test_a_late_attach_that_fails_is_told_once(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_late_attach_is_logged_once(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     pod = failing(node)
 
     node.synchronize(pod)
@@ -46,7 +44,7 @@ def test_a_late_attach_that_fails_is_told_once(
     assert f"subject={pod}" in line
 
 
-def test_a_sandbox_that_is_accepted_without_its_nic_is_told_once(
+def test_sandbox_accepted_without_its_nic_is_logged_once(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = failing(node)
@@ -58,7 +56,7 @@ def test_a_sandbox_that_is_accepted_without_its_nic_is_told_once(
     assert "sandbox accepted" in line
 
 
-def test_an_attach_that_fails_when_nobody_waits_any_more_is_told_all_the_same(
+def test_failed_attach_is_logged_after_its_caller_was_cancelled(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod = failing(node)
@@ -83,7 +81,7 @@ def test_an_attach_that_fails_when_nobody_waits_any_more_is_told_all_the_same(
 
 
 class BuggyKernel(FakeKernel):
-    """A kernel at which the plugin stumbles."""
+    """A kernel that raises an unexpected error."""
 
     def do(self, op: Op, netns: NetnsId | None) -> None:
         """Fail as nothing should."""
@@ -91,7 +89,7 @@ class BuggyKernel(FakeKernel):
 
 
 @pytest.mark.parametrize("kernel", [FakeKernel, BuggyKernel])
-def test_only_what_nobody_thought_of_leaves_its_traceback(
+def test_only_an_internal_error_logs_a_traceback(
     tmp_path: Path, kernel: type[FakeKernel], capsys: pytest.CaptureFixture[str]
 ) -> None:
     node = Node(tmp_path, kernel=kernel())
@@ -106,5 +104,7 @@ def test_only_what_nobody_thought_of_leaves_its_traceback(
 
     assert "sandbox accepted" in accepted
     assert "late attach failed" in late
-    for said in (accepted, late):
-        assert ("Traceback" in said) == (f"LookupError: {BUG}" in said) == (kernel is BuggyKernel)
+    for output in (accepted, late):
+        assert (
+            ("Traceback" in output) == (f"LookupError: {BUG}" in output) == (kernel is BuggyKernel)
+        )

@@ -1,4 +1,4 @@
-"""A pod and a claim made anew under their old names while the old one's kernel work hangs."""
+"""Recreated pods and claims of the same name while work on the earlier ones hangs."""
 
 import asyncio
 import threading
@@ -21,8 +21,8 @@ __all__ = ["node"]
 OLD, NEW = "of-the-old-pod", "of-the-new-pod"
 
 
-class HangingWayHome(PlanExecutor):
-    """An executor that does not bring the old claim home before it is told."""
+class HangingRestore(PlanExecutor):
+    """An executor that blocks the restore of the earlier claim until released."""
 
     def __init__(self, node: Node) -> None:
         """Work on the node's kernel and records."""
@@ -37,12 +37,12 @@ class HangingWayHome(PlanExecutor):
 
 
 def web(node: Node, sandbox: str) -> Pod:
-    """Return a sandbox of the pod that is called the same each time, a pod of its own."""
+    """Return a sandbox of a new pod that has the same name each time."""
     return node.pod("web-0", sandbox, uid=f"uid-{sandbox}")
 
 
 def allocate(node: Node, pod: Pod, number: int, uid: str) -> Allocation:
-    """Record a claim that is called the same each time, a claim of its own."""
+    """Record a new claim that has the same name each time."""
     made = node.allocate(pod, number, claim=uid)
     node.allocations.remove(made.claim.uid)
     named = replace(made, claim=ObjectRef("default", "nics", uid))
@@ -50,12 +50,12 @@ def allocate(node: Node, pod: Pod, number: int, uid: str) -> Allocation:
     return named
 
 
-def test_a_claim_comes_home_while_that_of_the_same_name_before_it_hangs(node: Node) -> None:
+def test_claim_is_restored_while_an_earlier_claim_of_the_same_name_hangs(node: Node) -> None:
     old, new = web(node, "one"), web(node, "two")
     first, second = allocate(node, old, 1, OLD), allocate(node, new, 2, NEW)
     node.run_pod(old)
     node.run_pod(new)
-    hanging = HangingWayHome(node)
+    hanging = HangingRestore(node)
     node.plugin.attacher.executor = hanging
 
     async def scene() -> Phase | None:
@@ -74,7 +74,7 @@ def test_a_claim_comes_home_while_that_of_the_same_name_before_it_hangs(node: No
     assert node.at_home(2)
 
 
-def test_a_pod_is_attached_late_while_the_attach_of_its_name_before_it_hangs(node: Node) -> None:
+def test_pod_is_attached_while_an_earlier_pod_of_the_same_name_hangs(node: Node) -> None:
     old, new = web(node, "one"), web(node, "two")
     allocate(node, old, 1, OLD)
     working = node.plugin.attacher.executor

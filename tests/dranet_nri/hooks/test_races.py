@@ -1,4 +1,4 @@
-"""Hooks, jobs and repair at the same time, and two sandboxes of one pod."""
+"""Concurrent hooks, jobs and repairs, and two sandboxes of one pod."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 __all__ = ["node"]
 
 
-def test_a_stop_during_a_late_attach_brings_the_nic_home(node: Node) -> None:
+def test_stop_during_a_late_attach_restores_the_nic(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     paused = node.pause()
@@ -44,7 +44,7 @@ def test_a_stop_during_a_late_attach_brings_the_nic_home(node: Node) -> None:
     assert not node.kernel.held
 
 
-def test_a_container_that_joins_an_attach_gets_the_claim_that_came_later_too(node: Node) -> None:
+def test_container_that_joins_an_attach_gets_a_later_claim(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, claim="first")
     paused = node.pause()
@@ -67,7 +67,7 @@ def test_a_container_that_joins_an_attach_gets_the_claim_that_came_later_too(nod
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["namespace gone", "namespace left behind"])
-def test_a_sandbox_made_anew_while_the_old_one_is_still_attached_to_gets_the_nic(
+def test_recreated_sandbox_gets_the_nic_during_the_attach_of_the_old_one(
     node: Node, *, gone: bool
 ) -> None:
     old, new = node.pod("web", "old"), node.pod("web", "new")
@@ -92,7 +92,7 @@ def test_a_sandbox_made_anew_while_the_old_one_is_still_attached_to_gets_the_nic
     assert node.kernel.held == {node.netns(new)}
 
 
-def test_a_sandbox_that_is_attached_to_stays_though_the_list_lacks_it(node: Node) -> None:
+def test_sandbox_under_attach_stays_live_although_the_list_lacks_it(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     paused = node.pause()
@@ -110,7 +110,7 @@ def test_a_sandbox_that_is_attached_to_stays_though_the_list_lacks_it(node: Node
     assert node.in_pod(1, pod)
 
 
-def test_a_job_of_a_hook_that_left_goes_on_and_is_forgotten(node: Node) -> None:
+def test_attach_continues_after_its_hook_was_cancelled(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     paused = node.pause()
@@ -131,8 +131,8 @@ def test_a_job_of_a_hook_that_left_goes_on_and_is_forgotten(node: Node) -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest first", "newest last"])
-@pytest.mark.parametrize("pid", [7, 0], ids=["", "crio tells no pid"])
-def test_an_old_sandbox_in_the_runtimes_list_takes_nothing_from_the_new_one(
+@pytest.mark.parametrize("pid", [7, 0], ids=["", "no pid in CRI-O"])
+def test_listed_earlier_sandbox_does_not_take_the_nic_of_the_new_one(
     node: Node, pid: int, *, newest_first: bool
 ) -> None:
     old, new = node.pod("web", "one"), replace(node.pod("web", "two"), pid=pid)
@@ -149,7 +149,7 @@ def test_an_old_sandbox_in_the_runtimes_list_takes_nothing_from_the_new_one(
     node.run(work)
 
 
-def test_a_running_sandbox_gets_the_nic_that_a_stopped_one_still_has(node: Node) -> None:
+def test_running_sandbox_gets_the_nic_of_a_stopped_one(node: Node) -> None:
     old, new = node.pod("web", "one"), replace(node.pod("web", "two"), pid=7)
     node.allocate(old, 1)
     node.run_pod(old)
@@ -163,7 +163,7 @@ def test_a_running_sandbox_gets_the_nic_that_a_stopped_one_still_has(node: Node)
     assert node.in_pod(1, new)
 
 
-def test_a_container_in_an_old_sandbox_takes_nothing_from_the_new_one(node: Node) -> None:
+def test_container_in_an_earlier_sandbox_does_not_take_the_nic_of_the_new_one(node: Node) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
     node.allocate(old, 1)
     node.run_pod(old)
@@ -175,7 +175,7 @@ def test_a_container_in_an_old_sandbox_takes_nothing_from_the_new_one(node: Node
     assert node.in_pod(1, new)
 
 
-def test_a_repair_that_hangs_in_the_kernel_holds_up_no_other(node: Node) -> None:
+def test_hung_repair_delays_no_other(node: Node) -> None:
     stuck, other = node.pod("stuck"), node.pod("web")
     node.allocate(stuck, 1, claim="one")
     node.allocate(other, 2, claim="two")
@@ -202,7 +202,9 @@ def test_a_repair_that_hangs_in_the_kernel_holds_up_no_other(node: Node) -> None
     assert node.in_pod(1, stuck)
 
 
-def test_a_claim_recorded_for_another_pod_takes_nothing_from_the_one_that_runs(node: Node) -> None:
+def test_claim_recorded_for_another_pod_does_not_take_the_nic_of_the_running_one(
+    node: Node,
+) -> None:
     pod, thief = node.pod("web"), node.pod("thief")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -219,7 +221,7 @@ def test_a_claim_recorded_for_another_pod_takes_nothing_from_the_one_that_runs(n
     assert node.in_pod(2, thief)
 
 
-def test_an_old_sandbox_whose_stop_was_lost_takes_nothing_back(node: Node) -> None:
+def test_earlier_sandbox_with_a_lost_stop_does_not_take_the_nic_back(node: Node) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
     node.allocate(old, 1)
     node.run_pod(old)
@@ -232,7 +234,7 @@ def test_an_old_sandbox_whose_stop_was_lost_takes_nothing_back(node: Node) -> No
     assert len(node.kernel.log) == done, "not even for a moment"
 
 
-def test_a_sandbox_that_stops_while_it_waits_for_a_nic_is_not_given_it(node: Node) -> None:
+def test_sandbox_that_stops_while_waiting_for_a_nic_is_not_attached(node: Node) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
     node.allocate(old, 1)
     paused = node.pause()
@@ -252,7 +254,7 @@ def test_a_sandbox_that_stops_while_it_waits_for_a_nic_is_not_given_it(node: Nod
     node.run(work)
 
 
-def test_a_pod_that_stops_while_another_is_repaired_is_left_alone(node: Node) -> None:
+def test_pod_that_stops_during_other_repairs_is_not_attached(node: Node) -> None:
     pod, other = node.pod("web"), node.pod("other")
     node.allocate(pod, 1, claim="one")
     claim = node.allocate(other, 2, claim="two")
@@ -271,7 +273,7 @@ def test_a_pod_that_stops_while_another_is_repaired_is_left_alone(node: Node) ->
     assert node.phase(claim) is None
 
 
-def test_the_gate_is_shut_while_an_attach_is_at_work(node: Node) -> None:
+def test_gate_is_closed_during_an_attach(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     stray = node.gate.spec_path(claim.claim.uid)
@@ -292,7 +294,7 @@ def test_the_gate_is_shut_while_an_attach_is_at_work(node: Node) -> None:
 
 
 class SlowKernel(FakeKernel):
-    """A kernel whose first operation goes on only when told."""
+    """A kernel whose first operation blocks until released."""
 
     def __init__(self) -> None:
         """Begin."""
@@ -300,14 +302,14 @@ class SlowKernel(FakeKernel):
         self.begun, self.go = threading.Event(), threading.Event()
 
     def do(self, op: Op, netns: NetnsId | None) -> None:
-        """Say that it began and wait."""
+        """Signal the start, and wait."""
         self.begun.set()
         assert self.go.wait(30)
         super().do(op, netns)
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_way_home_of_what_was_half_done_is_not_gone_once_it_came_in(
+def test_detach_of_a_partial_attach_is_dropped_if_the_attach_completes(
     tmp_path: Path, *, stopped: bool
 ) -> None:
     kernel = SlowKernel()
@@ -321,7 +323,7 @@ def test_a_way_home_of_what_was_half_done_is_not_gone_once_it_came_in(
         await asyncio.to_thread(kernel.begun.wait)
         node.allocations.remove(claim.claim.uid)
         node.plugin.reconciler.hang_wait_s = 0
-        assert await node.plugin.reconcile(), "it goes home as soon as the attach ended"
+        assert await node.plugin.reconcile(), "it is restored after the attach"
         node.plugin.reconciler.hang_wait_s = LATER
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod)) if stopped else None
         await asyncio.sleep(0)
@@ -338,7 +340,7 @@ def test_a_way_home_of_what_was_half_done_is_not_gone_once_it_came_in(
     node.close()
 
 
-def test_an_attach_that_fails_with_nobody_waiting_asks_for_repair(node: Node) -> None:
+def test_failed_attach_without_a_waiting_caller_requests_a_reconcile(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.kernel.fail_on(MoveLink)

@@ -1,4 +1,4 @@
-"""RDMA devices in the life of pods: shares, files that follow, and what is said aloud."""
+"""RDMA devices of running pods: shares, changed device files, and warnings."""
 
 import json
 from dataclasses import replace
@@ -73,7 +73,7 @@ def renumber(node: Node, name: str, slot: int) -> None:
 # --------------------------------------------------------------------------- shares
 
 
-def test_two_pods_share_a_device_that_stays_where_it_is(shared: Node) -> None:
+def test_two_pods_share_a_device_that_stays_on_the_host(shared: Node) -> None:
     first, one = started(shared, "first", 1, share="5e0f")
     second, two = started(shared, "second", 1, share="8d7e")
 
@@ -86,7 +86,7 @@ def test_two_pods_share_a_device_that_stays_where_it_is(shared: Node) -> None:
     assert shared.kernel.log == []
 
 
-def test_a_pod_that_ends_leaves_the_other_its_share(shared: Node) -> None:
+def test_ended_pod_keeps_the_share_of_the_other_pod(shared: Node) -> None:
     first, one = started(shared, "first", 1, share="5e0f")
     second, two = started(shared, "second", 1, share="8d7e")
     before = device_of(shared, two)
@@ -103,7 +103,7 @@ def test_a_pod_that_ends_leaves_the_other_its_share(shared: Node) -> None:
     assert shared.kernel.log == []
 
 
-def test_a_share_that_the_next_sandbox_of_its_pod_takes_over_holds_no_namespace(
+def test_share_taken_over_by_the_next_sandbox_holds_one_namespace(
     shared: Node,
 ) -> None:
     old, new = shared.pod("web", "old"), shared.pod("web", "new")
@@ -111,13 +111,13 @@ def test_a_share_that_the_next_sandbox_of_its_pod_takes_over_holds_no_namespace(
     shared.synchronize(old)
     assert shared.phase(claim) is Phase.ATTACHED
 
-    shared.run_pod(new)  # nobody told of the old one's end
+    shared.run_pod(new)  # the end of the old one was not reported
 
     assert shared.gate_open(claim)
     assert shared.kernel.held == {shared.netns(new)}
 
 
-def test_a_share_that_was_allocated_anew_replaces_the_one_of_before(shared: Node) -> None:
+def test_newly_allocated_share_replaces_the_earlier_one(shared: Node) -> None:
     pod, claim = started(shared, "web", 1, share="5e0f")
     claimed(shared, pod, 1, share="8d7e")
 
@@ -129,7 +129,7 @@ def test_a_share_that_was_allocated_anew_replaces_the_one_of_before(shared: Node
 
 
 @pytest.mark.parametrize(("first", "second"), [("", "5e0f"), ("5e0f", "")])
-def test_a_whole_device_and_a_share_of_it_are_never_given_together(
+def test_whole_device_and_a_share_of_it_are_not_given_together(
     shared: Node, first: str, second: str
 ) -> None:
     _, held = started(shared, "first", 1, share=first)
@@ -142,7 +142,7 @@ def test_a_whole_device_and_a_share_of_it_are_never_given_together(
     assert shared.phase(held) is Phase.ATTACHED
 
 
-def test_a_share_that_is_lost_to_another_pod_holds_no_namespace(shared: Node) -> None:
+def test_share_lost_to_another_pod_holds_no_namespace(shared: Node) -> None:
     pod, claim = started(shared, "web", 1, share="5e0f")
     record = shared.attachments.get(claim.claim.uid)
     assert record is not None
@@ -156,7 +156,7 @@ def test_a_share_that_is_lost_to_another_pod_holds_no_namespace(shared: Node) ->
     assert shared.kernel.held == {shared.netns(other)}
 
 
-def test_a_share_that_goes_to_the_next_sandbox_after_a_loss_holds_no_namespace(
+def test_lost_share_taken_over_by_the_next_sandbox_holds_one_namespace(
     shared: Node,
 ) -> None:
     old, new = shared.pod("web", "old"), shared.pod("web", "new")
@@ -166,7 +166,7 @@ def test_a_share_that_goes_to_the_next_sandbox_after_a_loss_holds_no_namespace(
     assert record is not None
     shared.attachments.put(replace(record, phase=Phase.INTENT))  # as when its driver was reloaded
 
-    shared.run_pod(new)  # nobody told of the old one's end
+    shared.run_pod(new)  # the end of the old one was not reported
 
     assert shared.phase(claim) is Phase.ATTACHED
     assert shared.kernel.held == {shared.netns(new)}
@@ -176,7 +176,7 @@ def test_a_share_that_goes_to_the_next_sandbox_after_a_loss_holds_no_namespace(
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
-def test_the_containers_files_follow_when_their_numbers_change(
+def test_device_files_follow_changed_device_numbers(
     node: Node, mode: RdmaMode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod, claim = started(node, "web", 1)
@@ -192,12 +192,12 @@ def test_the_containers_files_follow_when_their_numbers_change(
     assert files_of(node, claim) == ["rdma_cm", "uverbs7"]
     assert numbers_in(node, pod) == [(10, 122), (231, 199)]
     node.reconcile()
-    said = "".join(capsys.readouterr())
-    assert said.count("RDMA device files changed") == 1
-    assert "/dev/infiniband/uverbs7 231:199" in said
+    output = "".join(capsys.readouterr())
+    assert output.count("RDMA device files changed") == 1
+    assert "/dev/infiniband/uverbs7 231:199" in output
 
 
-def test_a_shared_device_whose_driver_is_reloaded_is_missed_until_it_is_back(
+def test_shared_device_is_missing_while_its_driver_is_reloaded(
     shared: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod, claim = started(shared, "web", 1)
@@ -227,7 +227,9 @@ def test_a_shared_device_whose_driver_is_reloaded_is_missed_until_it_is_back(
     assert len(shared.kernel.log) == before, "nothing in the pod was touched"
 
 
-def test_a_shared_device_that_comes_back_under_another_name_is_told_by_that(shared: Node) -> None:
+def test_shared_device_that_returns_under_another_name_is_recorded_by_that_name(
+    shared: Node,
+) -> None:
     pod, claim = started(shared, "web", 1)
     shared.kernel.rdma.remove("mlx5_1")
     shared.kernel.add_rdma("mlx5_ib1", parent=pci_key(1).parent)
@@ -240,11 +242,11 @@ def test_a_shared_device_that_comes_back_under_another_name_is_told_by_that(shar
     assert device_of(shared, claim).shared_rdma == ("mlx5_ib1",)
 
 
-def test_a_device_that_is_shared_no_longer_goes_with_its_pod(shared: Node) -> None:
+def test_device_no_longer_shared_is_moved_to_its_pod(shared: Node) -> None:
     pod, claim = started(shared, "web", 1)
     _, share = started(shared, "part", 2, share="5e0f")
 
-    shared.kernel.rdma.mode = RdmaMode.EXCLUSIVE  # ib_core was loaded anew
+    shared.kernel.rdma.mode = RdmaMode.EXCLUSIVE  # ib_core was reloaded
     shared.reconcile()
 
     assert shared.kernel.rdma.names(shared.netns(pod)) == ["mlx5_1"]
@@ -258,7 +260,7 @@ def test_a_device_that_is_shared_no_longer_goes_with_its_pod(shared: Node) -> No
     assert "belong to one pod each" in record.failure.message
 
 
-def test_a_driver_that_is_reloaded_under_a_pod_costs_it_the_device_until_it_is_moved_in_again(
+def test_device_of_a_reloaded_driver_is_moved_to_the_pod_again(
     node: Node,
 ) -> None:
     pod, claim = started(node, "web", 1)
@@ -277,7 +279,7 @@ def test_a_driver_that_is_reloaded_under_a_pod_costs_it_the_device_until_it_is_m
     assert node.phase(claim) is Phase.HOME
 
 
-def test_files_of_a_claim_that_was_released_stay_as_they_are(node: Node) -> None:
+def test_device_files_of_a_released_claim_are_unchanged(node: Node) -> None:
     _, claim = started(node, "web", 1)
     before = files_of(node, claim)
     node.allocations.remove(claim.claim.uid)
@@ -288,7 +290,7 @@ def test_files_of_a_claim_that_was_released_stay_as_they_are(node: Node) -> None
     assert files_of(node, claim) == before
 
 
-def test_numbers_that_cannot_be_recorded_are_tried_again(node: Node) -> None:
+def test_device_numbers_that_cannot_be_recorded_are_retried(node: Node) -> None:
     _, claim = started(node, "web", 1)
     renumber(node, "mlx5_1", 7)
     node.disk.room = 0
@@ -300,31 +302,31 @@ def test_numbers_that_cannot_be_recorded_are_tried_again(node: Node) -> None:
     assert "uverbs7" in files_of(node, claim)
 
 
-def test_nothing_is_written_while_numbers_stay(node: Node) -> None:
+def test_unchanged_device_numbers_write_nothing(node: Node) -> None:
     started(node, "web", 1)
     node.disk.room = 0
 
     assert not node.reconcile()
 
 
-# --------------------------------------------------------------------------- said aloud
+# --------------------------------------------------------------------------- logged
 
 
-def test_what_a_pod_should_know_is_logged_with_its_attach(
+def test_warnings_are_logged_with_the_attach(
     shared: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shared.kernel.rdma.kinds = ("uverbs",)
 
     started(shared, "web", 1)
 
-    said = "".join(capsys.readouterr())
-    assert said.count("attached with a warning") == 2
-    assert SHARED_MODE_WARNING in said
-    assert "no device file of kind rdma_cm (load module rdma_ucm)" in said
+    output = "".join(capsys.readouterr())
+    assert output.count("attached with a warning") == 2
+    assert SHARED_MODE_WARNING in output
+    assert "no device file of kind rdma_cm (load module rdma_ucm)" in output
 
 
 def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    """Return what the command prints of a plugin that is at work."""
+    """Return the output of the command for a running plugin."""
     beat(node.root / "run")
     capsys.readouterr()
     directories = ("--allocations-dir", str(node.root / "allocations"))
@@ -333,7 +335,7 @@ def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
     return capsys.readouterr().out
 
 
-def test_status_shows_each_warning_once_with_the_devices_it_is_about(
+def test_status_shows_each_warning_once_with_its_devices(
     shared: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started(shared, "first", 1)
@@ -341,16 +343,14 @@ def test_status_shows_each_warning_once_with_the_devices_it_is_about(
     both = "pci-0000-01-00-0, pci-0000-02-00-0"
 
     assert status(shared, capsys).splitlines()[-1] == f"{both}: {SHARED_MODE_WARNING}"
-    told = json.loads(status(shared, capsys, "--output", "json"))
-    assert told["warnings"] == {SHARED_MODE_WARNING: both.split(", ")}
+    reported = json.loads(status(shared, capsys, "--output", "json"))
+    assert reported["warnings"] == {SHARED_MODE_WARNING: both.split(", ")}
 
     shared.stop_pod(second)
     assert f"\npci-0000-01-00-0: {SHARED_MODE_WARNING}" in status(shared, capsys)
 
 
-def test_status_warns_of_nothing_where_there_is_nothing(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_without_warnings_shows_none(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     started(node, "web", 1)
 
     assert len(status(node, capsys).splitlines()) == 2

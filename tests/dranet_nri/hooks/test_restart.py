@@ -1,4 +1,4 @@
-"""The plugin begins anew: whatever was recorded, wherever the NIC is, whatever the gate says."""
+"""Restart of the plugin, for all combinations of record, NIC location and gate."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ __all__ = ["node"]
 @pytest.mark.parametrize("place", ["in the pod", "at home", "returned bare"])
 @pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
 @pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
-def test_whatever_a_crash_left_a_restart_makes_it_whole(
+def test_restart_after_any_crash_completes_the_attach(
     node: Node, recorded: Phase, place: str, gate: str, *, listed: bool
 ) -> None:
     pod = node.pod("web")
@@ -50,7 +50,7 @@ def test_whatever_a_crash_left_a_restart_makes_it_whole(
     assert not node.kernel.held
 
 
-def test_a_virtual_nic_that_waits_for_its_name_outlives_the_plugin(node: Node) -> None:
+def test_virtual_nic_waiting_for_its_name_is_kept_over_a_restart(node: Node) -> None:
     link = Link(0, "wire", kind="veth", mac="02:00:00:00:00:09", up=True)
     node.kernel.add_link("wire", kind="veth", link=link, addresses=(Address("10.0.9.5/24"),))
     pod = node.pod("web")
@@ -81,7 +81,7 @@ def test_a_virtual_nic_that_waits_for_its_name_outlives_the_plugin(node: Node) -
 
 @pytest.mark.parametrize("place", ["in the pod", "at home"])
 @pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
-def test_before_the_runtime_is_there_a_restart_opens_no_gate_without_its_nic(
+def test_restart_without_a_runtime_opens_no_gate_without_its_nic(
     node: Node, recorded: Phase, place: str
 ) -> None:
     pod = node.pod("web")

@@ -1,4 +1,4 @@
-"""One route that several claims of a pod want, where not all of them are attached in one try."""
+"""One route of several claims of a pod that are attached in separate attempts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -40,14 +40,14 @@ def metrics(node: Node, pod: Pod, number: int) -> list[int]:
 
 
 def make_anew(node: Node, pod: Pod, number: int) -> None:
-    """Let a driver take the NIC out of the pod and make it anew on the host."""
+    """Remove the NIC from the pod and recreate it on the host, as a driver does."""
     node.kernel.remove_link(f"eth{number}", node.netns(pod))
     parent, address = f"0000:{number:02x}:00.0", Address(f"10.0.{number}.5/24")
     node.kernel.add_link(f"eth{number}", parent=parent, addresses=(address,))
 
 
 def lose(node: Node, claim: Allocation) -> None:
-    """Record what is recorded when an RDMA device left the pod: to be attached anew."""
+    """Record the loss of an RDMA device: the claim is to be attached again."""
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     node.attachments.put(replace(record, phase=Phase.INTENT))
@@ -62,7 +62,7 @@ def assert_attached(node: Node, pod: Pod, *claims: Allocation) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_nic_that_left_its_pod_gets_the_metric_again_that_it_had(node: Node, number: int) -> None:
+def test_recreated_nic_gets_its_earlier_route_metric(node: Node, number: int) -> None:
     pod = node.pod("web")
     claims = [allocate(node, pod, number) for number in (1, 2)]
     node.run_pod(pod)
@@ -74,7 +74,7 @@ def test_a_nic_that_left_its_pod_gets_the_metric_again_that_it_had(node: Node, n
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_a_plugin_that_died_between_two_results_leaves_routes_as_they_are(
+def test_crash_between_two_results_keeps_the_routes(
     node: Node, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
     pod = node.pod("web")
@@ -99,7 +99,7 @@ def test_a_plugin_that_died_between_two_results_leaves_routes_as_they_are(
     assert [metrics(node, pod, number) for number in (1, 2, 3)] == [[0], [1], [2]]
 
 
-def test_a_claim_that_was_released_meanwhile_keeps_its_route(node: Node) -> None:
+def test_released_claim_keeps_its_route(node: Node) -> None:
     pod = node.pod("web")
     first, second = (allocate(node, pod, number) for number in (1, 2))
     node.run_pod(pod)
@@ -111,7 +111,7 @@ def test_a_claim_that_was_released_meanwhile_keeps_its_route(node: Node) -> None
     assert (metrics(node, pod, 1), metrics(node, pod, 2)) == ([0], [1])
 
 
-def test_a_claim_that_comes_late_stands_by_though_it_is_the_first(node: Node) -> None:
+def test_late_claim_gets_the_next_metric_although_it_sorts_first(node: Node) -> None:
     pod = node.pod("web")
     second = allocate(node, pod, 2)
     node.run_pod(pod)
@@ -122,7 +122,7 @@ def test_a_claim_that_comes_late_stands_by_though_it_is_the_first(node: Node) ->
     assert (metrics(node, pod, 1), metrics(node, pod, 2)) == ([1], [0])
 
 
-def test_nics_whose_routes_are_the_other_way_round_keep_them(node: Node) -> None:
+def test_reattached_nics_keep_their_swapped_metrics(node: Node) -> None:
     pod = node.pod("web")
     second = allocate(node, pod, 2)
     node.run_pod(pod)
@@ -136,7 +136,7 @@ def test_nics_whose_routes_are_the_other_way_round_keep_them(node: Node) -> None
     assert (metrics(node, pod, 1), metrics(node, pod, 2)) == ([1], [0])
 
 
-def test_a_route_that_the_pod_deleted_is_free_for_the_next_one(node: Node) -> None:
+def test_route_deleted_by_the_pod_frees_its_metric(node: Node) -> None:
     pod = node.pod("web")
     first, second = (allocate(node, pod, number) for number in (1, 2))
     node.run_pod(pod)

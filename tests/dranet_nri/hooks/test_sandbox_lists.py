@@ -1,4 +1,4 @@
-"""What the runtime's list of sandboxes means: stopped ones are in it, and not always to be told."""
+"""Sandbox lists of the runtime, which may contain stopped sandboxes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,8 +27,8 @@ def in_order(old: Pod, new: Pod, *, old_last: bool) -> tuple[Pod, ...]:
 
 
 @OLD_LAST
-@pytest.mark.parametrize("pids", [(0, 0), (5, 7), (0, 7)], ids=["crio tells none", "stale", ""])
-def test_a_sandbox_that_was_made_anew_while_the_plugin_was_away_gets_the_nic(
+@pytest.mark.parametrize("pids", [(0, 0), (5, 7), (0, 7)], ids=["no pids in CRI-O", "stale", ""])
+def test_sandbox_recreated_while_the_plugin_was_down_gets_the_nic(
     node: Node, pids: tuple[int, int], *, old_last: bool
 ) -> None:
     old = replace(node.pod("web", "one"), pid=pids[0])
@@ -46,7 +46,7 @@ def test_a_sandbox_that_was_made_anew_while_the_plugin_was_away_gets_the_nic(
 
 
 @OLD_LAST
-def test_without_a_record_the_sandbox_gets_the_nic_that_has_a_namespace(
+def test_sandbox_with_a_namespace_gets_the_nic_without_a_record(
     node: Node, *, old_last: bool
 ) -> None:
     old = node.pod("web", "one")
@@ -61,7 +61,7 @@ def test_without_a_record_the_sandbox_gets_the_nic_that_has_a_namespace(
 
 
 @pytest.mark.parametrize("recorded", [Phase.HOME, Phase.DETACHING])
-def test_a_sandbox_that_has_ended_by_its_record_is_not_taken_for_the_one_that_lives(
+def test_sandbox_ended_by_its_record_is_not_taken_for_the_live_one(
     node: Node, recorded: Phase
 ) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
@@ -79,7 +79,7 @@ def test_a_sandbox_that_has_ended_by_its_record_is_not_taken_for_the_one_that_li
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["seen to stop", "stopped unseen"])
-def test_case_51_a_sandbox_without_process_and_namespace_has_ended(
+def test_case_51_sandbox_without_a_process_and_a_namespace_has_ended(
     node: Node, *, stopped: bool
 ) -> None:
     pod = node.pod("job")
@@ -101,7 +101,7 @@ def test_case_51_a_sandbox_without_process_and_namespace_has_ended(
     assert not node.reconcile(), "nothing is left to do"
 
 
-def test_case_51_a_pod_on_the_hosts_network_has_a_process_and_is_told_why(node: Node) -> None:
+def test_case_51_host_network_pod_in_the_list_is_refused_with_the_reason(node: Node) -> None:
     pod = replace(node.pod("web"), netns_path="", pid=7)
     claim = node.allocate(pod, 1)
 
@@ -113,7 +113,7 @@ def test_case_51_a_pod_on_the_hosts_network_has_a_process_and_is_told_why(node: 
     assert "hostNetwork" in record.failure.message
 
 
-def test_a_sandbox_that_no_list_and_no_event_named_is_known_from_any_container(node: Node) -> None:
+def test_unlisted_sandbox_is_learned_from_any_container(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
     node.synchronize()
@@ -128,7 +128,7 @@ def test_a_sandbox_that_no_list_and_no_event_named_is_known_from_any_container(n
     assert node.gate_open(claim)
 
 
-def test_a_container_in_an_old_sandbox_does_not_bring_that_back(node: Node) -> None:
+def test_container_in_an_earlier_sandbox_does_not_make_it_current(node: Node) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
     claim = node.allocate(old, 1, containers=(ContainerClaim("app"),))
     node.run_pod(old)
@@ -142,10 +142,10 @@ def test_a_container_in_an_old_sandbox_does_not_bring_that_back(node: Node) -> N
 
 
 class Forbidden(FakeKernel):
-    """A kernel that shows nobody the namespaces of sandboxes called "hidden"."""
+    """A kernel that denies access to the namespaces of sandboxes called "hidden"."""
 
     def identify(self, path: str) -> NetnsId | None:
-        """Look at a path."""
+        """Identify the namespace at a path."""
         if path.endswith("hidden"):
             raise KernelError(f"open namespace {path}", EACCES)
         return super().identify(path)
@@ -159,7 +159,7 @@ def forbidden(tmp_path: Path) -> Iterator[Node]:
     made.close()
 
 
-def test_a_namespace_that_nobody_can_look_at_spoils_no_other_sandbox_of_the_list(
+def test_unreadable_namespace_does_not_affect_other_listed_sandboxes(
     forbidden: Node,
 ) -> None:
     pod = forbidden.pod("web")

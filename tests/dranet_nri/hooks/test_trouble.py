@@ -1,4 +1,4 @@
-"""The hooks when something else breaks too: a full disk, a bad record, too many refusals."""
+"""Hooks under other failures: a full disk, a broken record, too many refusals."""
 
 from dataclasses import replace
 from errno import EBUSY
@@ -27,7 +27,7 @@ __all__ = ["node"]
 # --------------------------------------------------------------------------- a full disk
 
 
-def test_on_a_full_disk_a_pod_is_refused_and_nothing_is_moved_or_held(node: Node) -> None:
+def test_full_disk_refuses_the_pod_and_moves_nothing(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.disk.room = 0
@@ -43,7 +43,7 @@ def test_on_a_full_disk_a_pod_is_refused_and_nothing_is_moved_or_held(node: Node
     assert node.gate_open(claim)
 
 
-def test_a_pod_that_a_full_disk_keeps_refusing_is_accepted_after_three_times(node: Node) -> None:
+def test_pod_refused_by_a_full_disk_is_accepted_after_three_rejections(node: Node) -> None:
     claim = node.allocate(node.pod("web"), 1)
     node.disk.room = 0
     for number in range(3):
@@ -55,7 +55,7 @@ def test_a_pod_that_a_full_disk_keeps_refusing_is_accepted_after_three_times(nod
     assert not node.gate_open(claim)
 
 
-def test_a_disk_that_is_full_before_the_result_leaves_the_gate_shut_until_a_retry(
+def test_full_disk_before_the_result_keeps_the_gate_closed_until_a_retry(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -74,7 +74,7 @@ def test_a_disk_that_is_full_before_the_result_leaves_the_gate_shut_until_a_retr
     assert node.at_home(1)
 
 
-def test_a_full_disk_keeps_no_nic_from_coming_home_and_no_pod_from_stopping(node: Node) -> None:
+def test_full_disk_does_not_prevent_a_detach_or_a_stop(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.synchronize(pod)
@@ -85,14 +85,14 @@ def test_a_full_disk_keeps_no_nic_from_coming_home_and_no_pod_from_stopping(node
 
     assert node.at_home(1)
     assert not node.gate_open(claim)
-    assert node.reconcile(), "it is still to be recorded"
+    assert node.reconcile(), "the record is pending"
     node.disk.room = None
     assert not node.reconcile()
     assert node.phase(claim) is Phase.HOME
     assert not node.kernel.held
 
 
-def test_what_a_full_disk_keeps_from_being_recorded_as_home_is_told_as_that(node: Node) -> None:
+def test_unrecorded_restore_is_reported_to_the_next_pod(node: Node) -> None:
     pod, other = node.pod("web"), node.pod("other")
     ended = node.allocate(pod, 1)
     node.synchronize(pod, other)
@@ -110,7 +110,7 @@ def test_what_a_full_disk_keeps_from_being_recorded_as_home_is_told_as_that(node
     assert node.in_pod(1, other)
 
 
-def test_a_full_disk_holds_no_namespace_of_a_pod_whose_attach_had_failed(node: Node) -> None:
+def test_full_disk_holds_no_namespace_after_a_failed_attach(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(MoveLink, EBUSY)
@@ -126,7 +126,7 @@ def test_a_full_disk_holds_no_namespace_of_a_pod_whose_attach_had_failed(node: N
     assert node.at_home(1)
 
 
-def test_a_pod_that_was_refused_is_left_to_be_repaired_while_its_sandbox_lives(node: Node) -> None:
+def test_refused_pod_is_pending_while_its_sandbox_lives(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.kernel.fail_on(MoveLink, EBUSY)
@@ -138,10 +138,10 @@ def test_a_pod_that_was_refused_is_left_to_be_repaired_while_its_sandbox_lives(n
     assert node.plugin.reconciler.pending() == 0
     assert not node.reconcile()
     node.restart()
-    assert node.plugin.reconciler.pending() == 1, "nobody knows whether it lives"
+    assert node.plugin.reconciler.pending() == 1, "the sandbox may be alive"
 
 
-def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> None:
+def test_unwritten_gate_is_pending_until_it_is_written(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.disk.room = 2  # intent and result
@@ -157,7 +157,7 @@ def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> 
     assert node.gate_open(claim)
 
 
-def test_a_failure_that_cannot_be_recorded_for_one_claim_is_recorded_for_the_other(
+def test_failure_is_recorded_for_one_claim_if_the_other_record_fails(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -175,7 +175,7 @@ def test_a_failure_that_cannot_be_recorded_for_one_claim_is_recorded_for_the_oth
     assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
 
 
-def test_a_failure_of_any_length_fits_its_record(node: Node) -> None:
+def test_long_failure_message_fits_into_the_record(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(AddAddress, KernelError("x" * 100_000, EBUSY), times=1)
@@ -194,9 +194,7 @@ def test_a_failure_of_any_length_fits_its_record(node: Node) -> None:
     [KernelError("set x\udcff up", EBUSY), ValueError("x\udcff")],
     ids=["kernel", "surprise"],
 )
-def test_names_that_are_no_text_keep_no_failure_from_its_record(
-    node: Node, error: Exception
-) -> None:
+def test_undecodable_names_fit_into_the_failure_record(node: Node, error: Exception) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(AddAddress, error)
@@ -217,14 +215,14 @@ def test_names_that_are_no_text_keep_no_failure_from_its_record(
 
 
 def message_of(node: Node, claim: Allocation) -> str:
-    """Return what is recorded of the claim's failure."""
+    """Return the recorded failure message of the claim."""
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.failure is not None
     return record.failure.message
 
 
-def test_a_surprise_with_one_nic_keeps_the_other_from_nothing(node: Node) -> None:
+def test_internal_error_of_one_nic_does_not_affect_the_other(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1, 2)
     node.run_pod(pod)
@@ -245,7 +243,7 @@ def test_a_surprise_with_one_nic_keeps_the_other_from_nothing(node: Node) -> Non
 # --------------------------------------------------------------------------- refusals
 
 
-def test_refused_sandboxes_leave_no_namespace_held(node: Node) -> None:
+def test_refused_sandboxes_hold_no_namespace(node: Node) -> None:
     old = node.pod("web", "one")
     node.allocate(old, 1)
     node.run_pod(old)
@@ -257,7 +255,7 @@ def test_refused_sandboxes_leave_no_namespace_held(node: Node) -> None:
     assert node.kernel.held == {node.netns(old)}
 
 
-def test_a_pod_with_a_broken_record_is_refused_three_times_and_then_held_by_the_gate(
+def test_pod_with_a_broken_record_is_refused_three_times_and_then_accepted(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -274,7 +272,7 @@ def test_a_pod_with_a_broken_record_is_refused_three_times_and_then_held_by_the_
         node.create(pod)
 
 
-def test_rejections_are_forgotten_once_the_pod_is_attached(node: Node) -> None:
+def test_rejection_count_is_reset_after_an_attach(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     for failures in (2, 3):
@@ -289,7 +287,7 @@ def test_rejections_are_forgotten_once_the_pod_is_attached(node: Node) -> None:
     assert not node.plugin.rejections
 
 
-def test_a_stop_that_leaves_a_nic_behind_asks_for_repair(node: Node) -> None:
+def test_stop_that_leaves_a_nic_in_the_pod_requests_a_reconcile(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
@@ -300,7 +298,7 @@ def test_a_stop_that_leaves_a_nic_behind_asks_for_repair(node: Node) -> None:
     assert node.bell[-1] == "trouble"
 
 
-def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
+def test_rejection_count_is_removed_with_the_claims_of_the_pod(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(MoveLink, EBUSY)
@@ -314,7 +312,7 @@ def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
     assert not node.plugin.rejections
 
 
-def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
+def test_rdma_device_without_an_interface_is_given_to_one_pod(node: Node) -> None:
     pod, thief = node.pod("web"), node.pod("thief")
     node.kernel.add_rdma("mlx5_9", parent="0000:09:00.0")
     mine = rdma_only(node, pod, "mine")
@@ -333,7 +331,7 @@ def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
     assert node.phase(stolen) is Phase.ATTACHED
 
 
-def test_a_device_that_was_recorded_without_its_interface_opens_no_gate(node: Node) -> None:
+def test_device_recorded_without_its_new_interface_keeps_the_gate_closed(node: Node) -> None:
     pod = node.pod("web")
     claim = rdma_only(node, pod, "mine")
     (given,) = claim.devices
@@ -359,7 +357,7 @@ def rdma_only(node: Node, pod: Pod, name: str) -> Allocation:
     return changed
 
 
-def test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_lists(
+def test_container_with_the_claim_file_is_refused_without_the_nic(
     node: Node,
 ) -> None:
     pod = node.pod("web")

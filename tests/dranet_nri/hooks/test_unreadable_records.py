@@ -1,4 +1,4 @@
-"""The hooks while allocations cannot be read: ordinary pods go on, the gate holds the others."""
+"""Hooks while allocations cannot be read: unclaimed pods run, the others wait at the gate."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def unseen(node: Node, name: str) -> tuple[Path, Path]:
     return staged, record
 
 
-def test_an_ordinary_pod_starts_and_stops_while_an_allocation_cannot_be_read(node: Node) -> None:
+def test_unclaimed_pod_starts_and_stops_while_an_allocation_is_unreadable(node: Node) -> None:
     pod = node.pod("ordinary")
     node.allocate(node.pod("claimed"), 1)
     staged, record = unseen(node, "nics")
@@ -47,7 +47,7 @@ def test_an_ordinary_pod_starts_and_stops_while_an_allocation_cannot_be_read(nod
     assert node.plugin.is_unclaimed(pod)
 
 
-def test_a_pod_whose_allocation_could_not_be_read_is_held_by_the_gate_and_attached_late(
+def test_pod_with_an_unreadable_allocation_is_attached_late(
     node: Node,
 ) -> None:
     pod = node.pod("claimed")
@@ -58,7 +58,7 @@ def test_a_pod_whose_allocation_could_not_be_read_is_held_by_the_gate_and_attach
         with no_descriptors():
             staged.rename(record)
             await node.plugin.run_pod_sandbox(pod, LATER)
-            assert await node.plugin.reconcile(), "a claim that nobody can read is trouble"
+            assert await node.plugin.reconcile(), "an unreadable claim is pending"
 
     node.run(scene)
     assert not node.gate_open(claim)
@@ -72,7 +72,7 @@ def test_a_pod_whose_allocation_could_not_be_read_is_held_by_the_gate_and_attach
     assert "news" in node.bell
 
 
-def test_a_pod_that_is_known_to_have_a_claim_is_refused_while_its_record_cannot_be_read(
+def test_pod_with_a_known_claim_is_refused_while_its_record_is_unreadable(
     node: Node,
 ) -> None:
     pod = node.pod("claimed")
@@ -94,15 +94,15 @@ def test_a_pod_that_is_known_to_have_a_claim_is_refused_while_its_record_cannot_
 
 
 def reconcile_unread(node: Node, name: str) -> None:
-    """Do a round in which a claim's record, written anew, cannot be read."""
+    """Run a pass in which the rewritten record of a claim cannot be read."""
     record = node.root / "allocations" / f"claim-{name}.json"
     data = record.read_bytes()
     with unreadable():
         place(record.parent, record.name, data)
-        assert node.reconcile(), "a claim that nobody can read is trouble"
+        assert node.reconcile(), "an unreadable claim is pending"
 
 
-def test_what_is_half_done_stays_while_the_claim_cannot_be_read_and_goes_on_then(
+def test_partial_attach_is_kept_while_the_claim_is_unreadable(
     node: Node,
 ) -> None:
     pod = node.pod("claimed")
@@ -121,7 +121,7 @@ def test_what_is_half_done_stays_while_the_claim_cannot_be_read_and_goes_on_then
     assert node.phase(claim) is Phase.ATTACHED
 
 
-def test_what_is_half_done_goes_home_if_its_claim_is_gone(node: Node) -> None:
+def test_partial_attach_of_a_removed_claim_is_restored(node: Node) -> None:
     pod = node.pod("claimed")
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(AddAddress)
@@ -135,7 +135,7 @@ def test_what_is_half_done_goes_home_if_its_claim_is_gone(node: Node) -> None:
     assert node.at_home(1)
 
 
-def test_the_record_of_a_claim_that_is_home_stays_while_the_claim_cannot_be_read(
+def test_record_of_a_restored_claim_is_kept_while_the_claim_is_unreadable(
     node: Node,
 ) -> None:
     pod = node.pod("claimed")

@@ -1,4 +1,4 @@
-"""Parts of a node, and what is looked for in its inventory."""
+"""Facts of a node for inventory tests, and lookups in the result."""
 
 from dataclasses import replace
 

@@ -49,7 +49,7 @@ FUNCTION = PciFunction(
         ("x" * 63 + "\udcff", "x" * 63),
     ],
 )
-def test_text_is_cut_at_a_character_within_64_bytes(text: str, expected: str) -> None:
+def test_text_is_truncated_at_a_character_within_64_bytes(text: str, expected: str) -> None:
     assert clipped(text) == expected
 
 
@@ -65,11 +65,11 @@ def test_text_is_cut_at_a_character_within_64_bytes(text: str, expected: str) ->
         (["b", "a\udcff", "a\ufffd"], "a\ufffd,b"),
     ],
 )
-def test_lists_are_sorted_and_cut_at_a_whole_entry(items: list[str], expected: str) -> None:
+def test_lists_are_sorted_and_truncated_at_a_whole_entry(items: list[str], expected: str) -> None:
     assert joined(items) == expected
 
 
-def test_a_plain_nic_has_every_attribute_that_a_net_device_always_has() -> None:
+def test_plain_nic_has_all_attributes_of_a_net_device() -> None:
     link = Link(2, "eth1", mac="02:00:00:00:00:01", mtu=9000, operstate="up", alias="left")
 
     assert dict(netdev_attributes(NetDevice(link), None)) == {
@@ -99,11 +99,11 @@ def test_a_plain_nic_has_every_attribute_that_a_net_device_always_has() -> None:
         (Link(1, "x", alias="é" * 100), "dra.net/alias", "é" * 32),
     ],
 )
-def test_the_words_of_links_are_those_of_dranet(link: Link, name: str, value: str) -> None:
+def test_link_attribute_values_are_those_of_dranet(link: Link, name: str, value: str) -> None:
     assert dict(netdev_attributes(NetDevice(link), None))[name] == value
 
 
-def test_only_global_unicast_addresses_are_published_one_string_per_family() -> None:
+def test_global_unicast_addresses_are_published_as_one_string_per_family() -> None:
     device = NetDevice(
         Link(2, "eth1"),
         addresses=tuple(
@@ -128,13 +128,13 @@ def test_only_global_unicast_addresses_are_published_one_string_per_family() -> 
     assert found["dra.net/ipv6"] == "fd00::5/64"
 
 
-def test_a_device_with_only_link_local_addresses_has_no_address_attribute() -> None:
+def test_device_with_only_link_local_addresses_has_no_address_attribute() -> None:
     device = NetDevice(Link(2, "eth1"), addresses=(Address("fe80::1/64"),))
 
     assert not {"dra.net/ipv4", "dra.net/ipv6"} & dict(netdev_attributes(device, None)).keys()
 
 
-def test_many_addresses_are_cut_at_the_last_whole_one() -> None:
+def test_address_list_is_truncated_at_a_whole_address() -> None:
     cidrs = [f"2001:db8:0:1::{n:x}/64" for n in range(1, 9)]
     device = NetDevice(Link(2, "eth1"), addresses=tuple(Address(cidr) for cidr in cidrs))
 
@@ -153,7 +153,7 @@ def test_bpf_programs_are_published_sorted_and_set_the_flag() -> None:
     assert found["dra.net/ebpf"] is True
 
 
-def test_one_kind_of_bpf_program_is_enough_for_the_flag() -> None:
+def test_single_kind_of_bpf_program_sets_the_flag() -> None:
     device = NetDevice(Link(2, "eth1"), tcx_programs=("only",))
 
     found = dict(netdev_attributes(device, None))
@@ -162,13 +162,13 @@ def test_one_kind_of_bpf_program_is_enough_for_the_flag() -> None:
     assert "dra.net/tcFilterNames" not in found
 
 
-def test_a_known_speed_is_published() -> None:
+def test_known_speed_is_published() -> None:
     device = NetDevice(Link(2, "eth1"), speed_mbps=400000)
 
     assert dict(netdev_attributes(device, None))["dra.net/linkSpeed"] == 400000
 
 
-def test_a_physical_function_tells_how_many_vfs_it_has() -> None:
+def test_physical_function_has_its_number_of_vfs() -> None:
     function = PciFunction("0000:8a:00.0", "ice", vf_limit=8, vf_count=0)
 
     found = dict(netdev_attributes(NetDevice(Link(2, "eth1")), function))
@@ -177,7 +177,7 @@ def test_a_physical_function_tells_how_many_vfs_it_has() -> None:
     assert found["dra.net/sriovVfs"] == 0
 
 
-def test_a_net_device_below_virtio_is_no_physical_function() -> None:
+def test_net_device_below_virtio_is_no_physical_function() -> None:
     function = PciFunction("0000:03:00.0", "virtio-pci", vf_limit=8, bus="virtio", parent="v1")
 
     found = dict(netdev_attributes(NetDevice(Link(2, "eth1")), function))
@@ -186,7 +186,7 @@ def test_a_net_device_below_virtio_is_no_physical_function() -> None:
     assert "dra.net/sriovVfs" not in found
 
 
-def test_a_pci_function_has_its_identity_and_its_place() -> None:
+def test_pci_function_has_identity_and_location_attributes() -> None:
     assert dict(pci_attributes(FUNCTION, 2)) == {
         "dra.net/pciAddress": "0000:8a:00.0",
         "dra.net/pciVendor": "Mellanox Technologies",
@@ -200,35 +200,35 @@ def test_a_pci_function_has_its_identity_and_its_place() -> None:
     }
 
 
-def test_on_a_host_with_one_node_only_the_standard_numa_attribute_is_there() -> None:
+def test_host_with_one_numa_node_has_only_the_standard_numa_attribute() -> None:
     found = dict(pci_attributes(FUNCTION, 1))
 
     assert found["resource.kubernetes.io/numaNode"] == 1
     assert "dra.net/numaNode" not in found
 
 
-def test_an_unknown_numa_node_and_an_unknown_root_are_not_published() -> None:
+def test_unknown_numa_node_and_root_are_not_published() -> None:
     found = dict(pci_attributes(PciFunction("0000:8a:00.0", "ice"), 2))
 
     assert not {name for name in found if name.endswith(("numaNode", "pcieRoot"))}
     assert found["dra.net/pciVendor"] == "unknown"
 
 
-def test_a_domain_of_more_than_four_digits_has_no_standard_pci_attributes() -> None:
+def test_pci_domain_of_more_than_four_digits_has_no_standard_attributes() -> None:
     found = dict(pci_attributes(PciFunction("10000:e1:00.0", "ice", root="pci10000:e0"), 2))
 
     assert found["dra.net/pciAddress"] == "10000:e1:00.0"
     assert not {name for name in found if name.startswith("resource.kubernetes.io/pci")}
 
 
-def test_the_vf_flag_is_there_only_when_true() -> None:
+def test_vf_flag_is_published_only_if_true() -> None:
     vf = PciFunction("0000:8a:00.2", "iavf", physical="0000:8a:00.0")
 
     assert dict(pci_attributes(vf, 2))["dra.net/isSriovVf"] is True
     assert "dra.net/isSriovVf" not in dict(pci_attributes(FUNCTION, 2))
 
 
-def test_without_rdma_only_the_flag_is_there() -> None:
+def test_device_without_rdma_has_only_the_rdma_flag() -> None:
     assert dict(rdma_attributes((), "eth1", 0)) == {"dra.net/rdma": False}
 
 
@@ -255,7 +255,7 @@ HCA = RdmaDeviceFacts(
 )
 
 
-def test_an_infiniband_device_is_described_with_its_port_and_fabric() -> None:
+def test_infiniband_device_has_port_and_fabric_attributes() -> None:
     assert dict(rdma_attributes((HCA,), "", 0)) == {
         "dra.net/rdma": True,
         "dra.net/rdmaDevice": "mlx5_0",
@@ -274,13 +274,13 @@ def test_an_infiniband_device_is_described_with_its_port_and_fabric() -> None:
     }
 
 
-def test_every_rdma_attribute_is_known_as_one() -> None:
+def test_every_rdma_attribute_is_in_the_list_of_rdma_names() -> None:
     two = replace(HCA, ports=(INFINIBAND, RdmaPortFacts(2)))
 
     assert {name for name, _ in rdma_attributes((two,), "", 0)} | {RDMA_SHARED} == RDMA_NAMES
 
 
-def test_values_have_the_type_of_the_reference() -> None:
+def test_attribute_values_have_the_type_of_the_reference() -> None:
     two = replace(HCA, ports=(INFINIBAND, RdmaPortFacts(2)))
     published = {
         **dict(rdma_attributes((two,), "", 0)),
@@ -294,7 +294,7 @@ def test_values_have_the_type_of_the_reference() -> None:
     }
 
 
-def test_every_attribute_in_the_source_is_one_that_selectors_may_name() -> None:
+def test_every_attribute_in_the_source_is_allowed_in_selectors() -> None:
     source = inspect.getsource(attributes_module)
     named = set(re.findall(r'yield "([a-z.]+/\w+)"', source)) | {"dra.net/ipv4", "dra.net/ipv6"}
 
@@ -302,7 +302,7 @@ def test_every_attribute_in_the_source_is_one_that_selectors_may_name() -> None:
     assert named | RDMA_NAMES <= ATTRIBUTE_NAMES
 
 
-def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:
+def test_zero_guid_is_not_published() -> None:
     zero = "0000:0000:0000:0000"
     blank = replace(
         HCA, node_guid=zero, sys_image_guid=zero, ports=(replace(INFINIBAND, guid=zero),)
@@ -312,7 +312,7 @@ def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "layer", "protocol"),
+    ("reported", "layer", "protocol"),
     [
         ("ib", "InfiniBand", "ib"),
         ("roce", "Ethernet", "roce"),
@@ -323,13 +323,15 @@ def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:
         ("", "Unknown", None),
     ],
 )
-def test_the_protocol_is_that_of_the_port(told: str, layer: str, protocol: str | None) -> None:
-    device = RdmaDeviceFacts("mlx4_0", ports=(RdmaPortFacts(1, link_layer=layer),), protocol=told)
+def test_rdma_protocol_is_that_of_the_port(reported: str, layer: str, protocol: str | None) -> None:
+    device = RdmaDeviceFacts(
+        "mlx4_0", ports=(RdmaPortFacts(1, link_layer=layer),), protocol=reported
+    )
 
     assert dict(rdma_attributes((device,), "", 0)).get("dra.net/rdmaProtocol") == protocol
 
 
-def test_of_many_partition_keys_as_many_as_fit_are_published() -> None:
+def test_pkey_list_is_truncated_to_the_limit() -> None:
     port = replace(INFINIBAND, pkeys=tuple(range(0x8000, 0x8080)))
 
     found = dict(rdma_attributes((replace(HCA, ports=(port,)),), "", 0))["dra.net/ibPkeys"]
@@ -337,27 +339,27 @@ def test_of_many_partition_keys_as_many_as_fit_are_published() -> None:
     assert str(found).split(",") == [f"0x{pkey:04x}" for pkey in range(0x8000, 0x8009)]
 
 
-def test_only_a_device_with_several_ports_numbers_them() -> None:
+def test_port_number_is_published_only_for_several_ports() -> None:
     two = replace(HCA, ports=(INFINIBAND, replace(INFINIBAND, number=2)))
 
     assert dict(rdma_attributes((two,), "", 1))["dra.net/rdmaPort"] == 2
     assert "dra.net/rdmaPort" not in dict(rdma_attributes((HCA,), "", 0))
 
 
-def test_a_placement_names_the_domains_of_the_gpus_beside_it() -> None:
+def test_placement_has_the_domains_of_the_near_gpus() -> None:
     assert dict(azure_attributes(Placement(3, ("000b", "000c")))) == {
         "azure.dra.net/gpuDomains": "000b,000c"
     }
 
 
-def test_what_fits_is_kept_whole_and_sorted() -> None:
+def test_attributes_within_the_limit_are_kept_and_sorted() -> None:
     many: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(30)}
     many |= {"dra.net/driver": "d", "dra.net/a": 1}
 
     assert within_budget(many) == tuple(sorted(many.items()))
 
 
-def test_above_the_limit_the_least_asked_for_go_and_no_more_than_must() -> None:
+def test_attributes_above_the_limit_are_dropped_in_order_of_priority() -> None:
     ours: dict[str, AttributeValue] = dict.fromkeys(GOES_FIRST, True)
     kept: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(26)}
 
@@ -366,13 +368,13 @@ def test_above_the_limit_the_least_asked_for_go_and_no_more_than_must() -> None:
     assert found == kept | {name: ours[name] for name in GOES_FIRST[-6:]}
 
 
-def test_names_that_never_go_are_not_cut_even_if_there_are_too_many() -> None:
+def test_required_attributes_are_kept_above_the_limit() -> None:
     kept = {f"dra.net/x{n:02}": n for n in range(MAX_ATTRIBUTES + 1)}
 
     assert dict(within_budget(kept | {"dra.net/driver": "ice"})) == kept
 
 
-def test_an_rdma_device_that_tells_nothing_is_only_named() -> None:
+def test_rdma_device_without_facts_has_only_its_name() -> None:
     named = {"dra.net/rdma": True, "dra.net/rdmaDevice": "efa_0"}
 
     assert dict(rdma_attributes((RdmaDeviceFacts("efa_0"),), "", 0)) == named
@@ -391,7 +393,7 @@ def test_an_rdma_device_that_tells_nothing_is_only_named() -> None:
         pytest.param("", 0, "ACTIVE", id="without-net-device"),
     ],
 )
-def test_of_two_ports_the_one_of_the_net_device_counts(
+def test_port_of_the_net_device_determines_the_port_attributes(
     ifname: str, dev_port: int, state: str
 ) -> None:
     device = RdmaDeviceFacts(

@@ -1,4 +1,4 @@
-"""Which devices a node has, from facts: names, what belongs to which, what is left out and why."""
+"""Inventory from facts: device names, ownership, exclusions and their reasons."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from dranet_nri.inventory import (
     RdmaDeviceFacts,
     RdmaPortFacts,
     inventory_from_facts,
-    merge_known,
+    merge_recorded,
     pci_device_name,
     with_parents,
 )
@@ -21,7 +21,7 @@ from dranet_nri.model import DEFAULT_FILTER, Address, DefaultRoute, Device, Devi
 from tests.dranet_nri.inventory.parts import PF, VF, function, names, nic, one, virtual
 
 
-def test_a_nic_is_one_device_with_the_facts_of_function_and_net_device() -> None:
+def test_nic_is_one_device_with_the_facts_of_function_and_net_device() -> None:
     facts = HostFacts((function(),), (nic("eth1", 3),))
 
     (device,) = inventory_from_facts(facts).devices
@@ -34,7 +34,7 @@ def test_a_nic_is_one_device_with_the_facts_of_function_and_net_device() -> None
     assert list(device.attributes) == sorted(device.attributes)
 
 
-def test_a_function_whose_net_device_is_in_a_pod_keeps_its_own_facts() -> None:
+def test_function_with_its_net_device_in_a_pod_keeps_its_own_facts() -> None:
     facts = HostFacts((function(),))
 
     (device,) = inventory_from_facts(facts).devices
@@ -46,7 +46,7 @@ def test_a_function_whose_net_device_is_in_a_pod_keeps_its_own_facts() -> None:
     assert device.attribute("dra.net/rdma") is False
 
 
-def test_a_virtio_nic_is_known_by_its_virtio_device_also_while_it_is_away() -> None:
+def test_virtio_nic_has_the_same_name_with_and_without_its_net_device() -> None:
     virtio = function("0000:00:03.0", "virtio-pci", bus="virtio", parent="virtio1")
     there = nic("eth1", 3, "0000:00:03.0")
     there = replace(there, link=replace(there.link, bus="virtio", parent="virtio1"))
@@ -59,7 +59,7 @@ def test_a_virtio_nic_is_known_by_its_virtio_device_also_while_it_is_away() -> N
     assert home.devices[0].name == away.devices[0].name == "pci-0000-00-03-0"
 
 
-def test_virtual_links_are_published_under_their_own_names_in_order() -> None:
+def test_virtual_links_are_published_in_order_of_their_names() -> None:
     facts = HostFacts(netdevs=(virtual("wg0", 2, "wireguard"), virtual("Dummy_1", 3)))
 
     inventory = inventory_from_facts(facts, include=("wg?",))
@@ -69,7 +69,7 @@ def test_virtual_links_are_published_under_their_own_names_in_order() -> None:
     assert one(inventory, "wg0").attribute("dra.net/virtual") is True
 
 
-def test_a_usb_nic_is_known_by_its_own_parent_and_not_by_the_usb_controller() -> None:
+def test_usb_nic_is_identified_by_its_own_parent() -> None:
     usb = NetDevice(Link(2, "enx0", bus="usb", parent="2-1:1.0"), pci="0000:00:14.0")
 
     (device,) = inventory_from_facts(HostFacts(netdevs=(usb,))).devices
@@ -78,7 +78,7 @@ def test_a_usb_nic_is_known_by_its_own_parent_and_not_by_the_usb_controller() ->
     assert device.attribute("dra.net/pciAddress") is None
 
 
-def test_the_uplinks_function_is_excluded_with_the_interface_in_the_reason() -> None:
+def test_function_of_the_uplink_is_excluded_with_the_interface_in_the_reason() -> None:
     facts = HostFacts(
         (function(), function(VF)),
         (nic("eth0", 2), nic("eth1", 3, VF)),
@@ -93,7 +93,7 @@ def test_the_uplinks_function_is_excluded_with_the_interface_in_the_reason() -> 
     )
 
 
-def test_the_uplinks_are_those_of_the_facts_at_hand() -> None:
+def test_uplinks_follow_the_current_facts() -> None:
     facts = HostFacts((function(), function(VF)), (nic("eth0", 2), nic("eth1", 3, VF)))
 
     first = replace(facts, default_routes=(DefaultRoute(4, 0, (2,)),))
@@ -103,7 +103,7 @@ def test_the_uplinks_are_those_of_the_facts_at_hand() -> None:
     assert names(inventory_from_facts(second)) == ["pci-0000-8a-00-0"]
 
 
-def test_the_nic_below_a_tunnel_of_the_node_is_excluded() -> None:
+def test_nic_below_a_tunnel_of_the_node_is_excluded() -> None:
     tunnel = virtual("tun7", 9, "vxlan")
     tunnel = replace(tunnel, link=replace(tunnel.link, lower=3))
     facts = HostFacts((function(), function(VF)), (nic("eth0", 2), nic("eth1", 3, VF), tunnel))
@@ -113,7 +113,7 @@ def test_the_nic_below_a_tunnel_of_the_node_is_excluded() -> None:
     )
 
 
-def test_an_excluded_virtual_link_says_why_without_repeating_its_name() -> None:
+def test_reason_of_an_excluded_virtual_link_does_not_repeat_its_name() -> None:
     facts = HostFacts(netdevs=(virtual("cni0", 2, "bridge"), virtual("lo", 1, "", loopback=True)))
 
     assert inventory_from_facts(facts).excluded == (
@@ -122,7 +122,7 @@ def test_an_excluded_virtual_link_says_why_without_repeating_its_name() -> None:
     )
 
 
-def test_functions_for_userspace_or_without_driver_are_excluded() -> None:
+def test_functions_for_userspace_or_without_a_driver_are_excluded() -> None:
     facts = HostFacts((function(driver=""), function(VF, "vfio-pci")))
 
     assert inventory_from_facts(facts) == Inventory(
@@ -135,7 +135,7 @@ def test_functions_for_userspace_or_without_driver_are_excluded() -> None:
     )
 
 
-def test_a_physical_function_and_its_vfs_are_devices_of_their_own() -> None:
+def test_physical_function_and_its_vfs_are_separate_devices() -> None:
     facts = HostFacts(
         (function(vf_limit=4, vf_count=1), function(VF, "iavf", physical=PF)),
         (nic("eth1", 3), nic("eth1v0", 4, VF)),
@@ -148,7 +148,7 @@ def test_a_physical_function_and_its_vfs_are_devices_of_their_own() -> None:
     assert one(inventory, "pci-0000-8a-00-1").attribute("dra.net/sriov") is False
 
 
-def test_representors_and_subfunctions_do_not_take_the_functions_name() -> None:
+def test_representors_and_subfunctions_do_not_get_the_name_of_the_function() -> None:
     subfunction = NetDevice(Link(5, "eth1s0", bus="auxiliary", parent="mlx5_core.sf.2"), pci=PF)
     facts = HostFacts(
         (function(driver="mlx5_core"),),
@@ -169,7 +169,7 @@ def test_representors_and_subfunctions_do_not_take_the_functions_name() -> None:
     )
 
 
-def test_representors_that_an_old_kernel_numbers_are_left_out() -> None:
+def test_representors_numbered_by_an_old_kernel_are_excluded() -> None:
     facts = HostFacts(
         (function(driver="mlx5_core"),),
         (nic("eth1-0", 2, port_name="0"), nic("eth1", 4)),
@@ -181,13 +181,13 @@ def test_representors_that_an_old_kernel_numbers_are_left_out() -> None:
     assert inventory.excluded == (("eth1-0", "represents pf0vf0 in the NIC's embedded switch"),)
 
 
-def test_a_port_that_a_driver_numbers_is_offered() -> None:
+def test_port_numbered_by_its_driver_is_published() -> None:
     facts = HostFacts((function(),), (nic("eth1", 2, port_name="0"),))
 
     assert one(inventory_from_facts(facts), "pci-0000-8a-00-0").key.name == "eth1"
 
 
-def test_a_child_interface_of_the_same_parent_is_a_device_of_its_own() -> None:
+def test_child_interface_of_the_same_parent_is_a_separate_device() -> None:
     child = nic("ib0-8001", 3)
     child = replace(child, link=replace(child.link, kind="ipoib", lower=4))
     facts = HostFacts((function(driver="mlx5_core"),), (child, nic("ib0", 4)))
@@ -200,7 +200,7 @@ def test_a_child_interface_of_the_same_parent_is_a_device_of_its_own() -> None:
     }
 
 
-def test_two_ports_of_a_function_are_two_devices_whichever_is_at_home() -> None:
+def test_two_ports_of_a_function_keep_their_names_while_one_is_in_a_pod() -> None:
     port_0, port_1 = nic("eth1", 3), nic("eth2", 2, dev_port=1)
     dual = function(driver="mlx4_core")
 
@@ -215,13 +215,13 @@ def test_two_ports_of_a_function_are_two_devices_whichever_is_at_home() -> None:
     assert one(second_alone, "pci-0000-8a-00-0").key.name == ""
 
 
-def test_a_single_port_may_have_any_number() -> None:
+def test_single_port_may_have_any_number() -> None:
     facts = HostFacts((function(driver="sfc"),), (nic("eth1", 3, dev_port=1),))
 
     assert names(inventory_from_facts(facts)) == ["pci-0000-8a-00-0"]
 
 
-def test_a_device_without_net_device_has_the_rdma_devices_of_its_function() -> None:
+def test_device_without_a_net_device_has_the_rdma_devices_of_its_function() -> None:
     rdma = RdmaDeviceFacts("erdma_0", "pci", PF, PF)
     facts = HostFacts((function(driver="erdma"),), rdma=(rdma,))
 
@@ -232,7 +232,7 @@ def test_a_device_without_net_device_has_the_rdma_devices_of_its_function() -> N
     assert device.key == DeviceKey("pci", PF, "", PF)
 
 
-def test_a_function_with_two_rdma_devices_names_the_first_and_keeps_both() -> None:
+def test_function_with_two_rdma_devices_publishes_the_first_and_keeps_both() -> None:
     rdma = (RdmaDeviceFacts("mlx5_0", "pci", PF, PF), RdmaDeviceFacts("smi0", "pci", PF, PF))
     facts = HostFacts((function(driver="mlx5_core"),), (nic("ib0", 2),), rdma)
 
@@ -242,7 +242,7 @@ def test_a_function_with_two_rdma_devices_names_the_first_and_keeps_both() -> No
     assert device.attribute("dra.net/rdmaDevice") == "mlx5_0"
 
 
-def test_a_sub_device_comes_after_its_device_whatever_its_name_and_is_none_of_its_own() -> None:
+def test_rdma_sub_device_follows_its_device_and_is_not_counted() -> None:
     port = RdmaPortFacts(1, "ACTIVE", link_layer="InfiniBand")
     rdma = (
         RdmaDeviceFacts(
@@ -259,7 +259,7 @@ def test_a_sub_device_comes_after_its_device_whatever_its_name_and_is_none_of_it
     assert device.attribute("dra.net/rdmaDeviceShared") is None
 
 
-def test_two_ports_of_one_rdma_device_say_that_they_share_it() -> None:
+def test_two_ports_of_one_rdma_device_are_marked_as_shared() -> None:
     ports = (
         RdmaPortFacts(1, "ACTIVE", "1", "InfiniBand"),
         RdmaPortFacts(2, "DOWN", "2", "Ethernet"),
@@ -276,7 +276,7 @@ def test_two_ports_of_one_rdma_device_say_that_they_share_it() -> None:
     assert [second.attribute(f"dra.net/{name}") for name in names] == [2, "DOWN", "roce", True]
 
 
-def test_a_port_that_the_node_keeps_shares_its_rdma_device_too() -> None:
+def test_port_beside_the_uplink_shares_its_rdma_device() -> None:
     rdma = RdmaDeviceFacts("mlx4_0", "pci", PF, PF, ports=(RdmaPortFacts(1), RdmaPortFacts(2)))
     facts = HostFacts(
         (function(driver="mlx4_core"),),
@@ -291,7 +291,7 @@ def test_a_port_that_the_node_keeps_shares_its_rdma_device_too() -> None:
     assert device.attribute("dra.net/rdmaDeviceShared") is True
 
 
-def test_a_representor_takes_no_part_in_its_functions_rdma_device() -> None:
+def test_representor_does_not_share_the_rdma_device_of_its_function() -> None:
     facts = HostFacts(
         (function(driver="mlx5_core"),),
         (nic("eth1", 2, port_name="p0"), nic("eth1_0", 3, port_name="pf0vf0")),
@@ -301,7 +301,7 @@ def test_a_representor_takes_no_part_in_its_functions_rdma_device() -> None:
     assert inventory_from_facts(facts).devices[0].attribute("dra.net/rdmaDeviceShared") is None
 
 
-def test_an_rdma_device_with_a_name_that_no_record_takes_is_left_out_by_name() -> None:
+def test_rdma_device_with_an_invalid_name_is_excluded() -> None:
     rdma = (RdmaDeviceFacts("two words", "pci", PF, PF), RdmaDeviceFacts("\udcff", "pci", PF, PF))
     reason = "an RDMA device whose name no record takes: rename it with rdma dev set"
 
@@ -311,7 +311,7 @@ def test_an_rdma_device_with_a_name_that_no_record_takes_is_left_out_by_name() -
     assert inventory.excluded == (("\\udcff", reason), ("two words", reason))
 
 
-def test_a_software_rdma_device_belongs_to_the_link_among_its_gids() -> None:
+def test_software_rdma_device_belongs_to_the_link_in_its_gids() -> None:
     rxe = RdmaDeviceFacts(
         "rxe0", ports=(RdmaPortFacts(1, link_layer="Ethernet", netdevs=("eth1",)),)
     )
@@ -323,7 +323,7 @@ def test_a_software_rdma_device_belongs_to_the_link_among_its_gids() -> None:
     assert one(inventory, "dummy0").rdma_devices == ()
 
 
-def test_a_virtual_link_may_own_software_rdma_but_never_the_nics() -> None:
+def test_virtual_link_may_own_software_rdma_but_not_that_of_the_nic() -> None:
     port = RdmaPortFacts(1, link_layer="Ethernet", netdevs=("eth1", "eth1.5"))
     rdma = (
         RdmaDeviceFacts("mlx5_0", "pci", PF, PF, ports=(port,)),
@@ -337,7 +337,7 @@ def test_a_virtual_link_may_own_software_rdma_but_never_the_nics() -> None:
     assert one(inventory, "pci-0000-8a-00-0").rdma_devices == ("mlx5_0",)
 
 
-def test_an_rdma_device_without_owner_is_left_out_by_name() -> None:
+def test_rdma_device_without_an_owner_is_excluded() -> None:
     inventory = inventory_from_facts(HostFacts(rdma=(RdmaDeviceFacts("siw0"),)))
 
     assert inventory == Inventory(
@@ -345,7 +345,7 @@ def test_an_rdma_device_without_owner_is_left_out_by_name() -> None:
     )
 
 
-def test_an_rdma_device_of_an_excluded_link_is_not_listed_twice() -> None:
+def test_rdma_device_of_an_excluded_link_is_listed_once() -> None:
     rdma = RdmaDeviceFacts("mlx5_0", "pci", PF, PF)
     routes = (DefaultRoute(4, 0, (2,)),)
 
@@ -354,7 +354,7 @@ def test_an_rdma_device_of_an_excluded_link_is_not_listed_twice() -> None:
     assert [name for name, _ in inventory.excluded] == ["pci-0000-8a-00-0"]
 
 
-def test_two_links_that_encode_to_one_name_do_not_spoil_the_rest() -> None:
+def test_second_link_with_the_same_encoded_name_is_excluded() -> None:
     facts = HostFacts(netdevs=(virtual("ETH0", 2), virtual("net-ivkeqma", 3), virtual("d0", 4)))
 
     inventory = inventory_from_facts(facts)
@@ -382,7 +382,7 @@ def fullest(*ports: RdmaPortFacts) -> Device:
     return one(inventory_from_facts(facts), "pci-0000-8a-00-0")
 
 
-def test_the_fullest_device_stays_within_the_limit_with_every_name_of_dranets() -> None:
+def test_device_with_all_facts_stays_within_the_limit_with_all_dranet_names() -> None:
     device = fullest(
         RdmaPortFacts(
             1, "ACTIVE", "1", "InfiniBand", (), "LinkUp", 1, 1, 1, "fe80", "0:0:0:3", (1,)
@@ -414,13 +414,13 @@ def test_the_fullest_device_stays_within_the_limit_with_every_name_of_dranets() 
         ("eth0", 33, "33 attributes, the limit is 32"),
     ],
 )
-def test_what_the_api_server_would_refuse_has_a_fault(name: str, count: int, reason: str) -> None:
+def test_device_that_the_api_server_rejects_is_reported(name: str, count: int, reason: str) -> None:
     attributes = tuple((f"dra.net/a{number}", True) for number in range(count))
 
     assert why_invalid(Device(name, DeviceKey("", "", "x"), attributes), {"taken": None}) == reason
 
 
-def test_the_default_filter_is_the_one_dranet_users_know() -> None:
+def test_default_filter_is_that_of_dranet() -> None:
     assert DEFAULT_FILTER == (
         '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
     )
@@ -439,7 +439,7 @@ PARENTS = HostFacts(
 )
 
 
-def test_a_link_that_carries_others_is_offered_as_parent_alone() -> None:
+def test_link_below_other_links_is_published_only_as_a_parent() -> None:
     inventory = inventory_from_facts(PARENTS)
 
     assert [device.name for device in inventory.parents] == [pci_device_name(VF)]
@@ -450,7 +450,7 @@ def test_a_link_that_carries_others_is_offered_as_parent_alone() -> None:
     assert with_parents(inventory, set()) == inventory
 
 
-def test_the_administrator_offers_a_bond_that_is_the_uplink_as_parent() -> None:
+def test_uplink_bond_is_published_as_a_parent_if_configured() -> None:
     inventory = inventory_from_facts(PARENTS, parents=("bond*",))
 
     bond = one(inventory, "bond0")
@@ -460,14 +460,14 @@ def test_the_administrator_offers_a_bond_that_is_the_uplink_as_parent() -> None:
     assert "bond0" not in [device.name for device in inventory_from_facts(PARENTS).parents]
 
 
-def test_a_parent_of_an_allocated_child_stays_listed_though_its_child_runs_over_it() -> None:
+def test_parent_of_an_allocated_child_stays_listed() -> None:
     inventory = inventory_from_facts(PARENTS)
     (parent,) = inventory.parents
 
-    assert parent in merge_known(inventory, (parent,)).devices
+    assert parent in merge_recorded(inventory, (parent,)).devices
 
 
-def test_a_link_that_hides_what_runs_over_it_is_no_parent() -> None:
+def test_link_with_unreadable_upper_links_is_no_parent() -> None:
     unreadable = replace(CARRIER, unreadable="mtu")
     facts = replace(PARENTS, netdevs=(PORT, unreadable, OVER, BOND))
 

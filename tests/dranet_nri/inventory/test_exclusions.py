@@ -28,7 +28,7 @@ VLAN_ON_BOND = [
 ]
 
 
-def test_all_that_carries_a_vlan_uplink_and_all_that_hangs_on_it_is_excluded() -> None:
+def test_vlan_uplink_excludes_all_links_below_and_above_it() -> None:
     assert excluded(VLAN_ON_BOND, "bond0.100") == {
         "bond0.100",
         "bond0",
@@ -39,11 +39,11 @@ def test_all_that_carries_a_vlan_uplink_and_all_that_hangs_on_it_is_excluded() -
     }
 
 
-def test_a_sibling_on_the_same_bond_and_an_unrelated_nic_stay_available() -> None:
+def test_sibling_on_the_same_bond_and_an_unrelated_nic_are_available() -> None:
     assert not excluded(VLAN_ON_BOND, "bond0.100") & {"bond0.200", "eth2"}
 
 
-def test_the_ports_of_a_bridge_uplink_are_excluded_down_to_the_nic() -> None:
+def test_bridge_uplink_excludes_its_ports_down_to_the_nic() -> None:
     links = [
         Link(1, "eth0"),
         Link(2, "eth0.7", kind="vlan", lower=1, master=3),
@@ -54,13 +54,13 @@ def test_the_ports_of_a_bridge_uplink_are_excluded_down_to_the_nic() -> None:
     assert excluded(links, "br0") == {"br0", "eth0.7", "eth0"}
 
 
-def test_the_master_above_an_uplink_is_excluded() -> None:
+def test_master_above_an_uplink_is_excluded() -> None:
     links = [Link(1, "eth0", master=2), Link(2, "vrf0", kind="vrf"), Link(3, "eth1")]
 
     assert excluded(links, "eth0") == {"eth0", "vrf0"}
 
 
-def test_a_bridge_above_a_child_of_the_uplink_does_not_pull_in_its_other_ports() -> None:
+def test_bridge_above_a_child_of_the_uplink_does_not_exclude_its_other_ports() -> None:
     links = [
         Link(1, "eth0"),
         Link(2, "mv0", kind="macvlan", lower=1, master=3),
@@ -72,7 +72,7 @@ def test_a_bridge_above_a_child_of_the_uplink_does_not_pull_in_its_other_ports()
     assert excluded(links, "eth0") == {"eth0", "mv0", "br1"}
 
 
-def test_a_veth_uplink_is_followed_through_its_peers_bridge_to_the_nic() -> None:
+def test_veth_uplink_excludes_the_bridge_of_its_peer_and_the_nic() -> None:
     links = [
         Link(1, "eth0"),
         Link(2, "eth0.9", kind="vlan", lower=1, master=4),
@@ -85,13 +85,13 @@ def test_a_veth_uplink_is_followed_through_its_peers_bridge_to_the_nic() -> None
     assert excluded(links, "vnode") == {"vnode", "vport", "br0", "eth0.9", "eth0"}
 
 
-def test_a_veth_whose_peer_is_in_another_namespace_is_only_itself() -> None:
+def test_veth_uplink_with_a_peer_in_another_namespace_excludes_only_itself() -> None:
     links = [Link(1, "eth0"), Link(2, "vnode", kind="veth", lower=0)]
 
     assert excluded(links, "vnode") == {"vnode"}
 
 
-def test_an_open_vswitch_uplink_is_followed_through_the_datapath_to_the_nic() -> None:
+def test_open_vswitch_uplink_excludes_the_datapath_and_the_nic() -> None:
     links = [
         Link(1, "eth0"),
         Link(2, "eth0.9", kind="vlan", lower=1, master=3),
@@ -103,7 +103,7 @@ def test_an_open_vswitch_uplink_is_followed_through_the_datapath_to_the_nic() ->
     assert excluded(links, "br-ex") == {"br-ex", "ovs-system", "eth0.9", "eth0"}
 
 
-def test_the_reason_names_the_uplink_and_the_direction() -> None:
+def test_exclusion_reason_names_the_uplink_and_the_direction() -> None:
     tree = uplink_tree(VLAN_ON_BOND, {4: "the node's default route goes through it"})
 
     assert tree[4] == "the node's default route goes through it"
@@ -171,7 +171,7 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
         pytest.param(NetDevice(Link(1, "veth1", kind="veth")), "", id="veth"),
     ],
 )
-def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> None:
+def test_link_that_cannot_be_given_to_a_pod_has_a_reason(device: NetDevice, reason: str) -> None:
     links = {
         10: Link(10, "bond0"),
         11: Link(11, "eth0", bus="vmbus"),
@@ -192,11 +192,11 @@ def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> N
         ("mlx5_core", ""),
     ],
 )
-def test_a_function_that_never_gets_a_net_device_says_why(driver: str, reason: str) -> None:
+def test_function_without_a_net_device_by_design_has_a_reason(driver: str, reason: str) -> None:
     assert function_hazard(PciFunction("0000:01:00.0", driver)) == reason
 
 
-def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
+def test_virtual_nic_with_a_temporary_name_is_excluded() -> None:
     facts = HostFacts((function(VF),), (nic("dra3", 3, VF), virtual("dra4", 4, "veth")))
 
     shown = inventory_from_facts(facts)
@@ -229,15 +229,15 @@ LEASE = Address("2001:db8::5/64", valid_s=600)
         pytest.param((replace(vlan("vlan7", 9, 2), addresses=(LEASE,)),), "", id="another NIC's"),
     ],
 )
-def test_the_nic_below_a_vlan_that_the_host_uses_is_excluded(
+def test_nic_below_a_vlan_with_host_addresses_is_excluded(
     above: tuple[NetDevice, ...], reason: str
 ) -> None:
     facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
 
-    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+    reported = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
 
     expected = f"eth1: carries {reason}, a VLAN that the host uses: its routes and"
-    assert told.startswith(expected) if reason else not told
+    assert reported.startswith(expected) if reason else not reported
 
 
 @pytest.mark.parametrize(
@@ -286,19 +286,19 @@ def test_the_nic_below_a_vlan_that_the_host_uses_is_excluded(
         pytest.param((vlan("a", 9, 10), vlan("b", 10, 9)), "", id="a circle"),
     ],
 )
-def test_what_a_leaving_nic_would_take_the_network_from_keeps_it(
+def test_nic_whose_move_would_disconnect_other_links_is_excluded(
     above: tuple[NetDevice, ...], reason: str
 ) -> None:
     facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
 
-    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+    reported = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
 
-    assert told.startswith(f"eth1: {reason}") if reason else not told
+    assert reported.startswith(f"eth1: {reason}") if reason else not reported
 
 
-def test_what_carries_a_link_of_another_namespace_says_so() -> None:
+def test_nic_below_a_link_of_another_namespace_is_excluded() -> None:
     carrier = replace(nic("eth1", 3, VF), above_elsewhere=("ipvlan", "vlan"))
 
-    (_, told), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
+    (_, reported), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
 
-    assert told.startswith("eth1: carries an ipvlan link of another network namespace")
+    assert reported.startswith("eth1: carries an ipvlan link of another network namespace")

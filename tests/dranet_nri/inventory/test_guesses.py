@@ -18,7 +18,7 @@ def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "said"),
+    ("name", "kind", "message"),
     [
         ("wg7", "wireguard", "a wireguard tunnel, which is the node's; --include wg7 offers it"),
         ("gre7", "gre", "a gre tunnel, which is the node's; --include gre7 offers it"),
@@ -30,8 +30,8 @@ def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...]
         ("dummy7", "dummy", ""),
     ],
 )
-def test_an_overlay_is_the_node_s_unless_it_is_included(name: str, kind: str, said: str) -> None:
-    assert excluded_by(virtual(name, 7, kind)) == said
+def test_overlay_is_excluded_unless_it_is_included(name: str, kind: str, message: str) -> None:
+    assert excluded_by(virtual(name, 7, kind)) == message
     assert excluded_by(virtual(name, 7, kind), include=("eth*", name)) == ""
 
 
@@ -56,22 +56,24 @@ OWN = Address("10.5.0.7/24")
         pytest.param(PolicyRoute(2, frozenset({4}), "10.5.0.77/32"), False, id="another NIC's"),
     ],
 )
-def test_a_nic_that_policy_routing_uses_for_others_is_the_node_s(
+def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
     *, rule: PolicyRoute, kept: bool
 ) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(OWN,))
 
-    told = excluded_by(device, rule)
+    reported = excluded_by(device, rule)
 
-    said = "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
-    assert told.startswith(said) if kept else told == ""
+    message = (
+        "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
+    )
+    assert reported.startswith(message) if kept else reported == ""
     assert excluded_by(device, rule, include=(VF,)) == ""
 
 
 @pytest.mark.parametrize(
     ("pci", "parent"), [pytest.param(VF, "", id="function"), pytest.param("", VF, id="parent")]
 )
-def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) -> None:
+def test_include_matches_a_nic_by_its_function_or_its_parent(pci: str, parent: str) -> None:
     device = nic("eth1", 3, VF)
     device = replace(device, pci=pci, link=replace(device.link, parent=parent))
     rule = PolicyRoute(2, frozenset({3}), "10.7.0.1/32")
@@ -91,7 +93,7 @@ def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) 
         ("", ""),
     ],
 )
-def test_a_nic_with_the_source_address_of_a_tunnel_stays(source: str, reason: str) -> None:
+def test_nic_with_the_source_address_of_a_tunnel_is_excluded(source: str, reason: str) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(Address("fe80::1/64"), OWN))
     tunnel = replace(virtual("vx7", 7, "vxlan"), tunnel_source=source)
     facts = HostFacts((function(VF),), (device, tunnel))
@@ -101,14 +103,14 @@ def test_a_nic_with_the_source_address_of_a_tunnel_stays(source: str, reason: st
         assert excluded.get("pci-0000-8a-00-1", "") == expected
 
 
-def test_what_is_no_guess_cannot_be_included() -> None:
+def test_include_does_not_override_a_definite_exclusion() -> None:
     port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
     port = replace(port, link=replace(port.link, master=4))
     facts = HostFacts((function(VF),), (port, bridge), (), (DefaultRoute(4, 0, (4,)),))
 
-    told = inventory_from_facts(facts, include=("*",)).excluded
+    reported = inventory_from_facts(facts, include=("*",)).excluded
 
-    assert told == (
+    assert reported == (
         ("cni0", "the node's default route goes through it"),
         ("pci-0000-8a-00-1", "eth1: carries the uplink cni0"),
     )

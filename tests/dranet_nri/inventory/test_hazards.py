@@ -32,10 +32,12 @@ VIRTUAL = DeviceKey("", "", "dummy7")
         pytest.param(DeviceKey("pci", HCA, "", HCA), None, "", id="RDMA whose IPoIB link stays"),
     ],
 )
-def test_a_device_is_kept_for_its_link_or_for_those_of_its_parent(
+def test_device_is_refused_for_its_link_or_a_link_of_its_parent(
     key: DeviceKey, index: int | None, kept: str
 ) -> None:
-    said = why_unpublished(key, index, FACTS, hazards(FACTS))
+    message = why_unpublished(key, index, FACTS, hazards(FACTS))
 
-    told = f"{kept}: the node's default route goes through it; it stays on the host: put what is on"
-    assert said.startswith(told) if kept else said == ""
+    reported = (
+        f"{kept}: the node's default route goes through it; it stays on the host: put what is on"
+    )
+    assert message.startswith(reported) if kept else message == ""

@@ -1,8 +1,8 @@
-"""Devices that records give to pods keep the facts that they had, as long as they are away."""
+"""Facts of devices in pods, which are kept from the last scan on the host."""
 
 from dataclasses import replace
 
-from dranet_nri.inventory import Inventory, merge_known
+from dranet_nri.inventory import Inventory, merge_recorded
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 from tests.dranet_nri.inventory.parts import PF, names
 
@@ -20,8 +20,8 @@ def live(ifname: str, held: tuple[str, ...], /, **attributes: AttributeValue) ->
     return Inventory((Device(KNOWN.name, key, tuple(sorted(found.items())), held),))
 
 
-def test_a_device_in_a_pod_keeps_the_facts_it_had() -> None:
-    merged = merge_known(live("", (), pciAddress=PF, rdma=False, driver="mlx5_core"), (KNOWN,))
+def test_device_in_a_pod_keeps_its_earlier_facts() -> None:
+    merged = merge_recorded(live("", (), pciAddress=PF, rdma=False, driver="mlx5_core"), (KNOWN,))
 
     (device,) = merged.devices
     assert device.key == KNOWN.key
@@ -34,27 +34,27 @@ def test_a_device_in_a_pod_keeps_the_facts_it_had() -> None:
     )
 
 
-def test_a_device_whose_rdma_device_alone_is_away_keeps_its_live_key() -> None:
-    merged = merge_known(live("eth9", (), ifName="eth9", rdma=False), (KNOWN,))
+def test_device_with_only_its_rdma_device_in_a_pod_keeps_its_live_key() -> None:
+    merged = merge_recorded(live("eth9", (), ifName="eth9", rdma=False), (KNOWN,))
 
     assert merged.devices[0].key.name == "eth9"
     assert merged.devices[0].rdma_devices == ("mlx5_0",)
 
 
-def test_a_device_whose_net_device_alone_is_away_keeps_its_live_rdma_devices() -> None:
-    merged = merge_known(live("", ("mlx5_7",), rdma=True), (KNOWN,))
+def test_device_with_only_its_net_device_in_a_pod_keeps_its_live_rdma_devices() -> None:
+    merged = merge_recorded(live("", ("mlx5_7",), rdma=True), (KNOWN,))
 
     assert merged.devices[0].key.name == "eth1"
     assert merged.devices[0].rdma_devices == ("mlx5_7",)
 
 
-def test_an_rdma_device_that_all_namespaces_share_is_described_as_it_is_now() -> None:
+def test_shared_rdma_device_has_its_live_attributes() -> None:
     known = replace(
         KNOWN, attributes=(*KNOWN.attributes, ("dra.net/ibPortState", "ACTIVE"), ("dra.net/x", 1))
     )
     before = live("", ("mlx5_0",), rdma=True, rdmaDevice="mlx5_0", driver="mlx5_core")
 
-    (device,) = merge_known(before, (known,)).devices
+    (device,) = merge_recorded(before, (known,)).devices
 
     assert dict(device.attributes) == {
         "dra.net/driver": "mlx5_core",
@@ -66,44 +66,44 @@ def test_an_rdma_device_that_all_namespaces_share_is_described_as_it_is_now() ->
     }
 
 
-def test_live_and_last_facts_together_stay_within_the_limit() -> None:
+def test_live_and_earlier_facts_stay_within_the_limit_together() -> None:
     many = {f"x{number:02}": number for number in range(31)}
     known = replace(KNOWN, attributes=(*KNOWN.attributes, ("dra.net/nodeGUID", "0:0:0:1")))
 
-    (device,) = merge_known(live("", (), **many), (known,)).devices
+    (device,) = merge_recorded(live("", (), **many), (known,)).devices
 
     assert "dra.net/nodeGUID" not in dict(device.attributes)
 
 
-def test_a_device_at_home_is_taken_as_seen() -> None:
+def test_device_on_the_host_has_its_live_facts() -> None:
     inventory = live("eth9", ("mlx5_3",), ifName="eth9")
 
-    assert merge_known(inventory, (KNOWN,)) == inventory
+    assert merge_recorded(inventory, (KNOWN,)) == inventory
 
 
-def test_an_allocated_virtual_device_that_is_away_stays_listed() -> None:
+def test_allocated_virtual_device_in_a_pod_stays_listed() -> None:
     dummy = Device("dummy0", DeviceKey("", "", "dummy0"))
 
-    merged = merge_known(live("eth1", ("mlx5_0",)), (dummy,))
+    merged = merge_recorded(live("eth1", ("mlx5_0",)), (dummy,))
 
     assert names(merged) == ["dummy0", "pci-0000-8a-00-0"]
 
 
-def test_an_allocated_device_that_became_unsafe_stays_out() -> None:
+def test_allocated_device_that_became_unsafe_is_excluded() -> None:
     inventory = Inventory((), ((KNOWN.name, "eth1: enslaved to bond0"),))
 
-    assert merge_known(inventory, (KNOWN,)) == inventory
+    assert merge_recorded(inventory, (KNOWN,)) == inventory
 
 
-def test_an_allocated_device_that_only_lost_its_driver_stays_listed() -> None:
+def test_allocated_device_that_lost_its_driver_stays_listed() -> None:
     inventory = Inventory(
         (),
         ((KNOWN.name, "no driver is bound"), ("mlx5_9", "without a function")),
         frozenset({KNOWN.name}),
     )
 
-    merged = merge_known(inventory, (KNOWN,))
+    merged = merge_recorded(inventory, (KNOWN,))
 
     assert merged.devices == (KNOWN,)
     assert merged.excluded == (("mlx5_9", "without a function"),)
-    assert merge_known(inventory, ()) == inventory
+    assert merge_recorded(inventory, ()) == inventory

@@ -1,4 +1,4 @@
-"""What a node on Hyper-V, or on Azure, publishes."""
+"""Devices published on Hyper-V and Azure."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ ACCELERATED = "8a1b:00:02.0"
 HYPER_V = NetDevice(Link(2, "eth0", mac="02:00:00:00:00:01", bus="vmbus", parent="f8615163"))
 
 
-def test_on_hyper_v_a_vf_is_hidden_before_the_kernel_enslaves_it() -> None:
+def test_vf_on_hyper_v_is_excluded_before_it_is_enslaved() -> None:
     early = nic("eth1", 3, ACCELERATED)
     early = replace(early, link=replace(early.link, mac=HYPER_V.link.mac))
     facts = HostFacts((function(ACCELERATED, "mlx5_core"),), (HYPER_V, early))
@@ -33,7 +33,7 @@ def test_on_hyper_v_a_vf_is_hidden_before_the_kernel_enslaves_it() -> None:
     )
 
 
-def test_on_hyper_v_only_infiniband_is_published_without_a_net_device() -> None:
+def test_hyper_v_publishes_only_infiniband_without_a_net_device() -> None:
     rdma = (
         RdmaDeviceFacts(
             "mlx5_0", "pci", IB, IB, ports=(RdmaPortFacts(1, link_layer="InfiniBand"),)
@@ -62,7 +62,7 @@ def test_on_hyper_v_only_infiniband_is_published_without_a_net_device() -> None:
     assert names(elsewhere) == ["pci-0101-00-00-0", "pci-8a1b-00-02-0"]
 
 
-def test_on_hyper_v_a_function_without_driver_keeps_its_own_reason() -> None:
+def test_function_without_a_driver_on_hyper_v_keeps_its_own_reason() -> None:
     rdma = RdmaDeviceFacts("m", "pci", PF, PF, ports=(RdmaPortFacts(1, link_layer="Ethernet"),))
     facts = HostFacts((function(driver="vfio-pci"),), (HYPER_V,), (rdma,))
 
@@ -75,17 +75,17 @@ V4 = AzureHost(vm_size="Standard_ND96asr_v4")
 
 
 @pytest.mark.parametrize(
-    ("told", "nodes", "published"),
+    ("reported", "nodes", "published"),
     [
         pytest.param(-1, 4, 3, id="filled-in"),
-        pytest.param(1, 4, 1, id="the-kernel-knows"),
+        pytest.param(1, 4, 1, id="known-to-the-kernel"),
         pytest.param(-1, 2, None, id="no-such-node"),
     ],
 )
-def test_the_table_of_an_azure_size_fills_in_what_the_kernel_does_not_tell(
-    told: int, nodes: int, published: int | None
+def test_azure_table_supplies_facts_missing_in_the_kernel(
+    reported: int, nodes: int, published: int | None
 ) -> None:
-    nic_of_8 = function("0105:00:00.0", "mlx5_core", numa_node=told)
+    nic_of_8 = function("0105:00:00.0", "mlx5_core", numa_node=reported)
 
     (device,) = inventory_from_facts(HostFacts((nic_of_8,), numa_nodes=nodes, azure=V4)).devices
 
@@ -93,7 +93,7 @@ def test_the_table_of_an_azure_size_fills_in_what_the_kernel_does_not_tell(
     assert device.attribute("azure.dra.net/gpuDomains") == "000b,000c"
 
 
-def test_a_function_that_the_table_does_not_know_stays_as_it_is() -> None:
+def test_function_missing_in_the_azure_table_is_unchanged() -> None:
     (device,) = inventory_from_facts(HostFacts((function(),), azure=V4)).devices
 
     assert device.attribute("azure.dra.net/gpuDomains") is None

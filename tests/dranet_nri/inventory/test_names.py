@@ -18,11 +18,11 @@ from dranet_nri.model import Link
 from tests.dranet_nri.inventory.parts import PF, VF, function, names, nic, virtual
 
 
-def test_a_pci_function_is_named_after_its_address() -> None:
+def test_pci_function_is_named_after_its_address() -> None:
     assert pci_device_name("0000:8a:00.0") == "pci-0000-8a-00-0"
 
 
-def test_a_further_port_adds_its_number() -> None:
+def test_further_port_adds_its_number() -> None:
     assert port_device_name("0000:8a:00.0", 1) == "pci-0000-8a-00-0-p1"
 
 
@@ -39,7 +39,7 @@ def test_a_further_port_adds_its_number() -> None:
         ("", ""),
     ],
 )
-def test_an_interface_keeps_its_name_if_it_is_a_label_and_is_encoded_otherwise(
+def test_interface_name_is_kept_if_it_is_a_dns_label_and_encoded_otherwise(
     name: str, expected: str
 ) -> None:
     assert interface_device_name(name) == expected
@@ -64,9 +64,7 @@ NO_TEXT = "x\udcff"  # as netlink and sysfs tell a name that is no UTF-8
     ids=["filter", "tcx", "port", "name", "alias", "virtual", "kind"],
 )
 @pytest.mark.parametrize("hca", ["mlx5_0", NO_TEXT])
-def test_a_name_that_is_no_text_keeps_nothing_from_being_published(
-    netdev: NetDevice, hca: str
-) -> None:
+def test_undecodable_name_does_not_prevent_publication(netdev: NetDevice, hca: str) -> None:
     rdma = RdmaDeviceFacts(hca, pci=PF, ports=(RdmaPortFacts(1),))
     facts = HostFacts((function(),), (netdev, nic("eth9", 9, VF)), (rdma,), (), 1)
 

@@ -1,4 +1,4 @@
-"""Which NUMA nodes are published beside a device's own: KEP-6072's examples, and oddities."""
+"""Near NUMA nodes of a device: the examples of KEP-6072, and unusual tables."""
 
 import pytest
 
@@ -13,7 +13,7 @@ EPYC = {  # KEP-6072: NPS4, two sockets of four nodes
 SOCKETS = {node: node // 4 for node in range(8)}
 
 
-def test_nodes_of_one_socket_are_near_and_the_own_one_comes_first() -> None:
+def test_nodes_of_one_socket_are_near_and_the_own_node_is_first() -> None:
     near = near_nodes(range(8), EPYC, SOCKETS)
 
     assert (near[0], near[6]) == ((0, 1, 2, 3), (6, 4, 5, 7))
@@ -34,7 +34,7 @@ def test_nodes_of_one_socket_are_near_and_the_own_one_comes_first() -> None:
     ids=["none", "one", "a node a socket", "sockets unknown", "memory without CPUs", "gaps",
          "nonsense", "the least distance alone"],
 )  # fmt: skip
-def test_what_is_near_follows_distances_and_sockets(
+def test_near_nodes_follow_distances_and_sockets(
     nodes: list[int],
     table: dict[int, str],
     sockets: dict[int, int],

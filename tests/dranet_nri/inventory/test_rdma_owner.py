@@ -1,4 +1,4 @@
-"""Which RDMA devices are a NIC's."""
+"""Ownership of RDMA devices by NICs."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ VIRTIO = DeviceKey("virtio", "virtio3", "eth2", "0000:8b:00.0")
 
 
 @pytest.mark.parametrize(
-    ("key", "names", "asked"),
+    ("key", "names", "requested"),
     [
         pytest.param(PF_KEY, ["mlx5_0", "rxe0"], ["rxe0"], id="function"),
         pytest.param(SF_KEY, ["mlx5_2", "rxe0"], ["rxe0"], id="subfunction"),
@@ -38,8 +38,8 @@ VIRTIO = DeviceKey("virtio", "virtio3", "eth2", "0000:8b:00.0")
         pytest.param(DeviceKey("auxiliary", SF, ""), ["mlx5_2"], None, id="bare, no function"),
     ],
 )
-def test_its_parent_tells_and_where_nothing_hangs_on_it_a_ports_net_device(
-    key: DeviceKey, names: list[str], asked: list[str] | None
+def test_rdma_device_is_found_by_its_parent_or_else_by_the_net_device_of_a_port(
+    key: DeviceKey, names: list[str], requested: list[str] | None
 ) -> None:
     questions: list[list[str]] = []
 
@@ -50,18 +50,18 @@ def test_its_parent_tells_and_where_nothing_hangs_on_it_a_ports_net_device(
     found = own_rdma(key, (PF_HCA, SF_HCA, SOFT), naming)
 
     assert [rdma.name for rdma in found] == names
-    assert questions == ([] if asked is None else [asked])
+    assert questions == ([] if requested is None else [requested])
 
 
-def test_what_names_another_net_device_is_another_nics() -> None:
+def test_rdma_device_with_another_net_device_is_not_owned() -> None:
     assert own_rdma(VIRTIO, (PF_HCA, SF_HCA), lambda _: {"mlx5_2"}) == (SF_HCA,)
 
 
-def test_nobody_is_asked_about_nothing() -> None:
+def test_port_net_devices_are_not_read_if_the_parent_decides() -> None:
     assert own_rdma(PF_KEY, (PF_HCA, SF_HCA), lambda _: pytest.fail("asked")) == (PF_HCA,)
 
 
-def test_a_subfunction_and_its_function_have_an_rdma_device_each() -> None:
+def test_subfunction_and_its_function_have_separate_rdma_devices() -> None:
     child = NetDevice(Link(3, "eth1s88", bus="auxiliary", parent=SF), pci=PF)
     rdma = (
         RdmaDeviceFacts("mlx5_0", "pci", PF, PF),
@@ -74,7 +74,7 @@ def test_a_subfunction_and_its_function_have_an_rdma_device_each() -> None:
     assert one(inventory, "pci-0000-8a-00-0").rdma_devices == ("mlx5_0",)
 
 
-def test_hardware_of_another_function_is_only_for_a_nic_without_its_own() -> None:
+def test_rdma_device_of_another_function_is_used_only_without_an_own_one() -> None:
     ports = (RdmaPortFacts(1, netdevs=("eth1", "eth2")),)
     other = "0000:8b:00.0"
     facts = HostFacts(

@@ -1,4 +1,4 @@
-"""The node's own links: by default route, by the Node's address, and for a while by neither."""
+"""Uplinks of the node: by default route, by node address, and kept for a while without both."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def with_address(host: HostFacts, name: str, *cidrs: str) -> HostFacts:
 # --------------------------------------------------------------------------- default routes
 
 
-def test_the_lowest_metric_of_each_family_decides() -> None:
+def test_lowest_metric_of_each_family_determines_the_uplink() -> None:
     now = facts(
         DefaultRoute(4, 100, (2,)),
         DefaultRoute(4, 50, (3,)),
@@ -51,13 +51,13 @@ def test_the_lowest_metric_of_each_family_decides() -> None:
     assert found(uplinks_of(now), now) == {"eth3": ROUTED, "eth4": ROUTED}
 
 
-def test_ties_and_every_leg_of_a_multipath_route_are_uplinks() -> None:
+def test_equal_metrics_and_all_nexthops_of_a_multipath_route_are_uplinks() -> None:
     now = facts(DefaultRoute(4, 0, (2, 3)), DefaultRoute(4, 0, (4,)), DefaultRoute(4, 1, (5,)))
 
     assert found(uplinks_of(now), now).keys() == {"eth2", "eth3", "eth4"}
 
 
-def test_partial_default_routes_are_of_uplinks_beside_the_whole_one() -> None:
+def test_partial_default_routes_add_uplinks() -> None:
     now = facts(
         DefaultRoute(4, 0, (2,)),
         DefaultRoute(4, 7, (3,), partial=True),
@@ -68,11 +68,11 @@ def test_partial_default_routes_are_of_uplinks_beside_the_whole_one() -> None:
     assert found(uplinks_of(now), now).keys() == {"eth2", "eth3", "eth4"}
 
 
-def test_a_node_of_which_nothing_is_known_has_no_uplinks() -> None:
+def test_node_without_facts_has_no_uplinks() -> None:
     assert found(uplinks_of(facts()), facts()) == {}
 
 
-def test_an_uplink_that_vanished_between_the_dumps_harms_nothing() -> None:
+def test_uplink_removed_between_two_dumps_is_ignored() -> None:
     now = facts(DefaultRoute(4, 0, (9,)))
 
     assert found(uplinks_of(now), now) == {}
@@ -82,7 +82,7 @@ def test_an_uplink_that_vanished_between_the_dumps_harms_nothing() -> None:
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5", "fd00::5"])
-def test_the_link_by_which_the_cluster_reaches_the_node_is_an_uplink(address: str) -> None:
+def test_link_with_the_node_address_is_an_uplink(address: str) -> None:
     now = with_address(facts(DefaultRoute(4, 0, (2,))), "eth3", "10.0.0.5/24", "fd00::5/64")
 
     uplinks = uplinks_of(now, {address, "203.0.113.7"})
@@ -90,19 +90,19 @@ def test_the_link_by_which_the_cluster_reaches_the_node_is_an_uplink(address: st
     assert found(uplinks, now) == {"eth2": ROUTED, "eth3": f"it has the Node's address {address}"}
 
 
-def test_a_link_that_is_both_says_that_it_has_the_default_route() -> None:
+def test_link_with_both_properties_is_reported_by_the_default_route() -> None:
     now = with_address(facts(DefaultRoute(4, 0, (2,))), "eth2", "10.0.0.5/24")
 
     assert found(uplinks_of(now, {"10.0.0.5"}), now) == {"eth2": ROUTED}
 
 
-def test_an_address_that_only_begins_alike_is_not_the_nodes() -> None:
+def test_address_with_the_same_prefix_text_is_not_the_node_address() -> None:
     now = with_address(facts(), "eth3", "10.0.0.50/24")
 
     assert found(uplinks_of(now, {"10.0.0.5"}), now) == {}
 
 
-def test_what_carries_the_nodes_address_is_not_given_away_either() -> None:
+def test_link_below_the_node_address_is_excluded() -> None:
     host = HostFacts(
         (function(), function(VF)),
         (nic("eth0", 2), nic("eth1", 3, VF), virtual("vlan7", 4, "vlan", lower=2)),
@@ -121,7 +121,7 @@ def test_what_carries_the_nodes_address_is_not_given_away_either() -> None:
 # --------------------------------------------------------------------------- lost for a moment
 
 
-def test_an_uplink_stays_one_while_there_is_no_default_route_at_all() -> None:
+def test_uplink_is_kept_while_there_is_no_default_route() -> None:
     before = facts(DefaultRoute(4, 0, (2,)), DefaultRoute(6, 0, (3,)))
     first = uplinks_of(before)
 
@@ -131,7 +131,7 @@ def test_an_uplink_stays_one_while_there_is_no_default_route_at_all() -> None:
     assert found(third, facts()) == {"eth2": WAS_ROUTED, "eth3": WAS_ROUTED}
 
 
-def test_the_next_default_route_ends_the_rank_of_the_last() -> None:
+def test_next_default_route_replaces_the_kept_uplink() -> None:
     lost = uplinks_of(facts(), before=uplinks_of(facts(DefaultRoute(4, 0, (2,)))))
 
     now = facts(DefaultRoute(6, 0, (3,)))
@@ -139,7 +139,7 @@ def test_the_next_default_route_ends_the_rank_of_the_last() -> None:
     assert found(uplinks_of(now, before=lost), now) == {"eth3": ROUTED}
 
 
-def test_a_link_that_had_the_nodes_address_stays_an_uplink_until_another_has_it() -> None:
+def test_uplink_by_node_address_is_kept_until_another_link_has_the_address() -> None:
     host = facts(DefaultRoute(4, 0, (2,)))
     first = uplinks_of(with_address(host, "eth3", "10.0.0.5/24"), {"10.0.0.5"})
 
@@ -151,7 +151,7 @@ def test_a_link_that_had_the_nodes_address_stays_an_uplink_until_another_has_it(
 
 
 @pytest.mark.parametrize(
-    ("anew", "is_uplink"),
+    ("recreated", "is_uplink"),
     [
         (nic("eth0", 7), True),
         (nic("ens1", 7), True),
@@ -162,16 +162,16 @@ def test_a_link_that_had_the_nodes_address_stays_an_uplink_until_another_has_it(
     ],
     ids=["the same", "renamed", "on another slot", "another one", "a namesake", "a virtual one"],
 )
-def test_an_uplink_whose_driver_was_reloaded_is_known_by_name_or_device(
-    anew: NetDevice, is_uplink: bool  # noqa: FBT001 cases
+def test_uplink_of_a_reloaded_driver_is_identified_by_name_or_device(
+    recreated: NetDevice, is_uplink: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     before = HostFacts((function(),), (nic("eth0", 2),), default_routes=(DefaultRoute(4, 0, (2,)),))
-    now = HostFacts((function(),), (anew,))
+    now = HostFacts((function(),), (recreated,))
 
     assert bool(found(uplinks_of(now, before=uplinks_of(before)), now)) is is_uplink
 
 
-def test_as_long_as_the_uplink_is_there_itself_nothing_else_is_taken_for_it() -> None:
+def test_other_link_is_no_uplink_while_the_uplink_exists() -> None:
     before = HostFacts(
         (function(),),
         (nic("eth0", 2), nic("eth0np1", 3, dev_port=1)),
@@ -182,7 +182,7 @@ def test_as_long_as_the_uplink_is_there_itself_nothing_else_is_taken_for_it() ->
     assert found(uplinks_of(now, before=uplinks_of(before)), now) == {"eth0": WAS_ROUTED}
 
 
-def test_a_virtual_uplink_is_known_by_its_name_alone() -> None:
+def test_virtual_uplink_is_identified_by_its_name() -> None:
     before = HostFacts(netdevs=(virtual("br0", 2),), default_routes=(DefaultRoute(4, 0, (2,)),))
     now = HostFacts(netdevs=(virtual("br0", 8), virtual("br1", 9)))
 
@@ -205,7 +205,7 @@ RAIL = DefaultRoute(6, 1024, (3,), advertised=True)
         pytest.param((DefaultRoute(4, 0, (2,)),), ("eth3", "x*"), {"eth3"}, id="named beside one"),
     ],
 )
-def test_a_route_that_a_router_advertised_counts_where_nothing_else_tells(
+def test_advertised_default_route_counts_only_without_other_evidence(
     routes: tuple[DefaultRoute, ...], named: tuple[str, ...], names: set[str]
 ) -> None:
     now = facts(*routes)
@@ -213,7 +213,7 @@ def test_a_route_that_a_router_advertised_counts_where_nothing_else_tells(
     assert found(uplinks_of(now, named=named), now).keys() == names
 
 
-def test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink() -> None:
+def test_advertised_default_route_is_ignored_beside_the_node_address() -> None:
     now = with_address(facts(RAIL), "eth2", "192.0.2.5/24")
 
     assert found(uplinks_of(now, ("192.0.2.5",)), now).keys() == {"eth2"}
@@ -221,7 +221,7 @@ def test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink() 
     assert found(named, now).keys() == {"eth2", "eth3"}
 
 
-def test_an_advertised_uplink_says_how_to_name_others() -> None:
+def test_reason_of_an_advertised_uplink_names_the_flag() -> None:
     now = facts(RAIL)
 
     assert "--uplink-interfaces says which" in found(uplinks_of(now), now)["eth3"]

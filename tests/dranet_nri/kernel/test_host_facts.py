@@ -1,4 +1,4 @@
-"""Host facts at attach, for what no virtual link has: switch ports, pinned links, parents."""
+"""Host facts at attach that virtual links lack: switch ports, pinned links, parents."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -35,16 +35,16 @@ def device(attrs: dict[int, bytes]) -> NetDevice:
     return found
 
 
-def test_the_port_of_a_switch_is_named() -> None:
+def test_port_name_of_a_switch_port_is_read() -> None:
     assert device({IFLA_PHYS_PORT_NAME: b"pf0vf3\0"}).port_name == "pf0vf3"
 
 
 @pytest.mark.parametrize(("value", "pinned"), [(b"\1", True), (b"\0", False)])
-def test_a_link_that_cannot_leave_its_namespace_is_pinned(value: bytes, *, pinned: bool) -> None:
+def test_link_with_an_immutable_namespace_is_pinned(value: bytes, *, pinned: bool) -> None:
     assert device({IFLA_NETNS_IMMUTABLE: value}).pinned is pinned
 
 
-def test_where_the_kernel_tells_no_parent_sysfs_does() -> None:
+def test_parent_is_read_from_sysfs_if_the_kernel_does_not_report_it() -> None:
     link: Link = device({}).link
 
     assert (link.bus, link.parent) == ("pci", PARENT)

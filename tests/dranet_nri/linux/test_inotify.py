@@ -1,4 +1,4 @@
-"""dranet_nri.linux.inotify: what inotify tells, and what it must be asked again."""
+"""dranet_nri.linux.inotify: events, overflows and replaced directories."""
 
 import os
 import resource
@@ -35,7 +35,7 @@ def event(watch: int, mask: int, name: bytes = b"") -> bytes:
     return struct.pack("iIII", watch, mask, 0, len(padded)) + padded
 
 
-def test_events_of_one_read_come_apart() -> None:
+def test_events_of_one_read_are_separated() -> None:
     data = (
         event(1, IN_MOVED_TO, b"a.json")
         + event(-1, IN_Q_OVERFLOW)
@@ -51,13 +51,13 @@ def test_events_of_one_read_come_apart() -> None:
     ]
 
 
-def test_a_name_that_is_no_text_survives() -> None:
+def test_undecodable_name_is_kept() -> None:
     (only,) = parse_events(event(1, IN_CREATE, b"\xff.json"))
 
     assert os.fsencode(only.name) == b"\xff.json"
 
 
-def test_an_overflow_means_look_at_everything(tmp_path: Path) -> None:
+def test_overflow_marks_everything_as_changed(tmp_path: Path) -> None:
     observed = Watch(tmp_path)
     os.close(observed._inotify)
     observed._inotify, feed = os.pipe()
@@ -70,7 +70,7 @@ def test_an_overflow_means_look_at_everything(tmp_path: Path) -> None:
     observed.close()
 
 
-def test_a_peer_that_never_stops_writing_cannot_keep_us(
+def test_drain_of_a_busy_directory_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observed = Watch(tmp_path)
@@ -93,7 +93,7 @@ def test_a_peer_that_never_stops_writing_cannot_keep_us(
     observed.close()
 
 
-def test_events_of_the_directory_before_are_not_taken_for_this_one(tmp_path: Path) -> None:
+def test_events_of_a_replaced_directory_are_ignored(tmp_path: Path) -> None:
     directory = tmp_path / "records"
     directory.mkdir()
     observed = Watch(directory)
@@ -108,7 +108,7 @@ def test_events_of_the_directory_before_are_not_taken_for_this_one(tmp_path: Pat
     observed.close()
 
 
-def test_a_directory_that_appears_while_its_parent_is_taken_is_found(
+def test_directory_created_during_the_watch_of_its_parent_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "lib" / "records"
@@ -129,7 +129,7 @@ def test_a_directory_that_appears_while_its_parent_is_taken_is_found(
     observed.close()
 
 
-def test_a_directory_appears_step_by_step(tmp_path: Path) -> None:
+def test_directory_created_step_by_step_is_found(tmp_path: Path) -> None:
     directory = tmp_path / "run" / "dranet" / "records"
     observed = Watch(directory)
     for step in ("run", "run/dranet", "run/dranet/records"):
@@ -141,7 +141,7 @@ def test_a_directory_appears_step_by_step(tmp_path: Path) -> None:
     observed.close()
 
 
-def test_a_file_in_the_place_of_the_directory_is_waited_out(tmp_path: Path) -> None:
+def test_file_in_place_of_the_directory_is_tolerated(tmp_path: Path) -> None:
     directory = tmp_path / "records"
     directory.write_bytes(b"")
     observed = Watch(directory)
@@ -155,7 +155,7 @@ def test_a_file_in_the_place_of_the_directory_is_waited_out(tmp_path: Path) -> N
     observed.close()
 
 
-def test_without_inotify_the_remedy_is_named(tmp_path: Path) -> None:
+def test_exhausted_inotify_is_reported_with_the_remedy(tmp_path: Path) -> None:
     before = open_descriptors()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
@@ -168,7 +168,7 @@ def test_without_inotify_the_remedy_is_named(tmp_path: Path) -> None:
     assert open_descriptors() == before
 
 
-def test_a_watch_that_fails_to_start_keeps_nothing_open(
+def test_failed_watch_leaves_no_open_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = open_descriptors()
@@ -183,7 +183,7 @@ def test_a_watch_that_fails_to_start_keeps_nothing_open(
     assert open_descriptors() == before
 
 
-def test_a_path_without_any_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_without_an_existing_parent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(_self: Watch, path: Path) -> int:
         raise FileNotFoundError(path)
 

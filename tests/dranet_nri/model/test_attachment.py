@@ -1,4 +1,4 @@
-"""What an attachment says of where its devices are."""
+"""Location of devices according to an attachment."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def attachment(phase: Phase, *devices: AttachedDevice) -> Attachment:
         pytest.param(AttachedDevice("nic", NIC, share_id="one"), False, id="a share"),
     ],
 )
-def test_a_device_that_was_touched_is_away_until_it_is_home(
+def test_modified_device_is_not_returned_until_it_is_restored(
     device: AttachedDevice,
     away: bool,  # noqa: FBT001
 ) -> None:
@@ -58,14 +58,14 @@ def test_a_device_that_was_touched_is_away_until_it_is_home(
         pytest.param(AttachedDevice("nic", NIC, ETH1, mtu=1500, home=True), False, id="home"),
     ],
 )
-def test_a_device_whose_success_is_told_was_given_to_its_pod_until_it_is_home(
+def test_device_with_a_recorded_success_was_in_its_pod_until_it_is_restored(
     device: AttachedDevice,
     given: bool,  # noqa: FBT001
 ) -> None:
     assert device.was_given is given
 
 
-def test_what_is_attached_holds_its_devices_although_none_moved() -> None:
+def test_attached_record_owns_its_devices_although_none_moved() -> None:
     shared = AttachedDevice("nic", NIC, share_id="one")
 
     assert attachment(Phase.ATTACHED, shared).holds_devices
@@ -73,20 +73,20 @@ def test_what_is_attached_holds_its_devices_although_none_moved() -> None:
 
 
 @pytest.mark.parametrize("share", ["", "5e0f"])
-def test_an_allocated_device_and_its_record_have_one_identity_which_tells_shares_apart(
+def test_identity_of_an_allocated_device_and_its_record_includes_the_share(
     share: str,
 ) -> None:
-    wanted = AllocatedDevice("nic", "node", NIC, share_id=share)
+    desired = AllocatedDevice("nic", "node", NIC, share_id=share)
     record = AttachedDevice("another", NIC, ETH1, share_id=share)
 
-    assert wanted.identity == record.identity == (NIC.name, share)
+    assert desired.identity == record.identity == (NIC.name, share)
 
 
 @pytest.mark.parametrize(
     ("parts", "bandwidth"),
     [((), 0), ((Consumed("dra.net/queues", 4),), 0), ((Consumed(BANDWIDTH, 10**9),), 10**9)],
 )
-def test_the_bandwidth_of_a_share_is_that_of_the_allocated_capacity(
+def test_bandwidth_of_a_share_is_the_allocated_capacity(
     parts: tuple[Consumed, ...], bandwidth: int
 ) -> None:
     assert AllocatedDevice("nic", "node", NIC, consumed=parts).bandwidth == bandwidth

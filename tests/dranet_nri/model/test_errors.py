@@ -1,4 +1,4 @@
-"""Errors say what was asked, what came of it, and what could not be undone."""
+"""Error texts: operation, reason, and failed undo steps."""
 
 from errno import EBUSY, ENODEV
 
@@ -19,16 +19,16 @@ from dranet_nri.errors import AttachError, ConfigError, KernelError, OwnedError
         pytest.param(KernelError("dump", 12345), "dump: errno 12345", id="errno-without-a-name"),
     ],
 )
-def test_a_kernel_error_reads_as_operation_and_reason(error: KernelError, text: str) -> None:
+def test_kernel_error_contains_the_operation_and_the_reason(error: KernelError, text: str) -> None:
     assert str(error) == text
 
 
-def test_a_missing_device_counts_as_gone_and_a_busy_one_does_not() -> None:
+def test_missing_device_counts_as_gone_and_a_busy_device_does_not() -> None:
     assert KernelError("delete", ENODEV).already_gone
     assert not KernelError("delete", EBUSY).already_gone
 
 
-def test_an_attach_error_names_what_could_not_be_undone() -> None:
+def test_attach_error_names_the_failed_undo_steps() -> None:
     clean = AttachError("move link 3", "EBUSY")
     stuck = AttachError("move link 3", "EBUSY", ["eth1 is not home", "eth2 is not home"])
 
@@ -37,13 +37,13 @@ def test_an_attach_error_names_what_could_not_be_undone() -> None:
     assert stuck.undo_failures == ("eth1 is not home", "eth2 is not home")
 
 
-def test_a_config_error_keeps_every_violation_in_order() -> None:
+def test_config_error_keeps_every_violation_in_order() -> None:
     error = ConfigError(["a: 1: rule", "b: 2: rule"])
 
     assert error.violations == ("a: 1: rule", "b: 2: rule")
     assert str(error) == "a: 1: rule; b: 2: rule"
 
 
-def test_a_terminal_shows_each_violation_on_a_line_and_another_error_on_one() -> None:
+def test_config_error_has_one_line_per_violation_and_other_errors_one_line() -> None:
     assert ConfigError(["a: 1: rule", "b: 2: rule"]).lines == ("a: 1: rule", "b: 2: rule")
     assert OwnedError("eth1 is held").lines == ("eth1 is held",)

@@ -1,4 +1,4 @@
-"""What container runtimes do differently, by name and version."""
+"""Differences between container runtimes, by name and version."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
         ("cri-o", ""),
     ],
 )
-def test_a_rejected_sandbox_is_forgotten(name: str, version: str) -> None:
+def test_rejected_sandbox_is_removed_by_the_runtime(name: str, version: str) -> None:
     assert forgets_rejected_sandboxes(name, version)
 
 
@@ -39,5 +39,5 @@ def test_a_rejected_sandbox_is_forgotten(name: str, version: str) -> None:
         ("another", "9.9.9"),
     ],
 )
-def test_a_rejected_sandbox_is_kept_or_who_knows(name: str, version: str) -> None:
+def test_rejected_sandbox_is_kept_or_unknown(name: str, version: str) -> None:
     assert not forgets_rejected_sandboxes(name, version)

@@ -1,4 +1,4 @@
-"""The devices and hosts that the planner's tests speak of."""
+"""Devices and hosts of the planner's tests."""
 
 from dataclasses import replace
 
@@ -68,13 +68,13 @@ def with_routes(*routes: Route, host: LinkState = PLAIN) -> LinkState:
 
 
 def network_of(wanted: AttachTarget) -> PodNetwork:
-    """Return how the device shall be configured in the pod."""
+    """Return the network that the device has in the pod."""
     assert wanted.network is not None
     return wanted.network
 
 
 def in_pod(config: NetworkConfig, host: LinkState) -> AttachTarget:
-    """Return the wish for a device of that host state."""
+    """Return the attach target for a device of that host state."""
     return AttachTarget(pod_network(config, host), host)
 
 

@@ -36,7 +36,7 @@ def values(network: PodNetwork) -> dict[str, str]:
     return {sysctl.key: sysctl.value for sysctl in network.sysctls if sysctl.family == "ipv6"}
 
 
-def test_slaac_inherits_ipv4_and_what_no_router_advertised() -> None:
+def test_slaac_inherits_ipv4_and_ipv6_routes_not_from_a_router() -> None:
     network = pod_network(NetworkConfig(AUTOMATIC), HOST)
 
     assert [address.cidr for address in network.addresses] == ["10.5.0.7/24"]
@@ -51,7 +51,7 @@ def test_dhcp_inherits_no_address() -> None:
     assert network.is_dynamic
 
 
-def test_slaac_has_dranets_defaults() -> None:
+def test_slaac_has_the_defaults_of_dranet() -> None:
     assert values(pod_network(NetworkConfig(AUTOMATIC), HOST)) == {
         "disable_ipv6": "0",
         "dad_transmits": "0",
@@ -64,7 +64,7 @@ def test_slaac_has_dranets_defaults() -> None:
     }
 
 
-def test_what_the_claim_gives_replaces_the_defaults() -> None:
+def test_claimed_sysctls_replace_the_slaac_defaults() -> None:
     given = replace(AUTOMATIC, accept_ra=1, dad_transmits=3, router_solicitation_delay=5)
 
     found = values(pod_network(NetworkConfig(given), HOST))
@@ -73,13 +73,13 @@ def test_what_the_claim_gives_replaces_the_defaults() -> None:
     assert found["router_solicitation_delay"] == "5"
 
 
-def test_a_mac_that_is_new_to_the_link_is_checked() -> None:
+def test_claimed_mac_address_keeps_duplicate_address_detection() -> None:
     given = replace(AUTOMATIC, hardware_addr="02:00:00:00:00:09")
 
     assert "dad_transmits" not in values(pod_network(NetworkConfig(given), HOST))
 
 
-def test_an_ipvlan_child_does_not_take_its_parents_address() -> None:
+def test_ipvlan_child_gets_a_random_address_mode() -> None:
     link = IpvlanConfig()
 
     found = values(child_network(NetworkConfig(replace(AUTOMATIC, ipvlan=link)), link, HOST))
@@ -88,18 +88,18 @@ def test_an_ipvlan_child_does_not_take_its_parents_address() -> None:
     assert "dad_transmits" not in found
 
 
-def test_the_mode_of_the_claim_stays() -> None:
+def test_claimed_address_mode_is_kept() -> None:
     given = replace(AUTOMATIC, ipvlan=IpvlanConfig(), addr_gen_mode=AddressMode.EUI64)
 
     assert values(pod_network(NetworkConfig(given), HOST))["addr_gen_mode"] == "0"
 
 
-def test_slaac_needs_the_mtu_of_ipv6() -> None:
+def test_slaac_requires_the_ipv6_minimum_mtu() -> None:
     with pytest.raises(RefusedError, match="can't have addressing SLAAC"):
         pod_network(NetworkConfig(replace(AUTOMATIC, mtu=1000)), HOST)
 
 
-def test_addresses_are_checked_only_on_a_link_that_others_use() -> None:
+def test_duplicate_address_detection_is_disabled_except_on_a_shared_link() -> None:
     given = NetworkConfig(InterfaceConfig(addresses=("fd00::9/64",)))
 
     alone, shared = (pod_network(given, HOST, shared=shared) for shared in (False, True))

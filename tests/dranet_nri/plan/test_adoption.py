@@ -28,7 +28,7 @@ PUBLISHED = Device(
 )
 
 
-def test_what_was_inherited_goes_back_under_the_published_name() -> None:
+def test_inherited_configuration_is_restored_under_the_published_name() -> None:
     there = replace(FULL, link=replace(NIC, name="net1", mtu=9000, mac="02:00:00:00:77:07"))
     there = replace(there, sysctls=(Sysctl("ipv4", "forwarding", "1"),))
 
@@ -37,7 +37,7 @@ def test_what_was_inherited_goes_back_under_the_published_name() -> None:
     assert state == replace(FULL, link=replace(NIC, xdp=()), sysctls=(), tcx=())
 
 
-def test_a_program_that_is_found_is_the_pods() -> None:
+def test_program_found_in_the_pod_belongs_to_the_pod() -> None:
     there = replace(NIC, flags=0x1000, group=7, xdp=(XdpProgram(XdpMode.NATIVE, 7),))
 
     link = adopted(LinkState(there), AllocatedDevice("nic", "node", PUBLISHED)).link
@@ -45,7 +45,7 @@ def test_a_program_that_is_found_is_the_pods() -> None:
     assert link == replace(there, xdp=())
 
 
-def test_what_the_claim_gave_is_left_out() -> None:
+def test_claimed_addresses_and_routes_are_omitted() -> None:
     config = NetworkConfig(
         InterfaceConfig(addresses=("192.168.7.5/24",)),
         routes=(RouteConfig("172.31.0.0/16", gateway="192.168.7.1"),),
@@ -62,7 +62,7 @@ def test_what_the_claim_gave_is_left_out() -> None:
     assert (state.addresses, state.routes) == ((), ())
 
 
-def test_without_published_facts_mtu_and_address_stay() -> None:
+def test_mtu_and_address_are_kept_without_published_facts() -> None:
     bare = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1"))
 
     assert adopted(LinkState(NIC), AllocatedDevice("nic", "node", bare)).link == replace(
@@ -95,7 +95,7 @@ GUID = ("dra.net/nodeGUID", HCA.node_guid)
         pytest.param((), ("mlx5_0",), (), id="none"),
     ],
 )
-def test_rdma_devices_go_back_under_their_published_names(
+def test_rdma_devices_are_restored_under_their_published_names(
     there: tuple[RdmaLink, ...], names: tuple[str, ...], found: tuple[RdmaLink, ...]
 ) -> None:
     published = replace(PUBLISHED, attributes=(GUID,), rdma_devices=names)
@@ -103,11 +103,11 @@ def test_rdma_devices_go_back_under_their_published_names(
     assert adopted_rdma(there, published) == found
 
 
-def test_without_a_published_guid_the_name_has_to_do() -> None:
+def test_rdma_device_without_a_published_guid_is_identified_by_name() -> None:
     assert adopted_rdma((HCA,), replace(PUBLISHED, rdma_devices=("mlx5_0",))) == (HCA,)
 
 
-def test_a_claimed_route_is_not_the_hosts_whatever_metric_it_got_in_the_pod() -> None:
+def test_claimed_route_with_another_metric_is_no_host_route() -> None:
     claimed = NetworkConfig(routes=(RouteConfig("0.0.0.0/0", gateway="10.1.0.1"),))
     hosts = Route("10.9.0.0/16", gateway="10.1.0.1", metric=3)
     there = replace(FULL, routes=(Route("0.0.0.0/0", gateway="10.1.0.1", metric=2), hosts))

@@ -1,4 +1,4 @@
-"""Plans read as they did; hack/golden --accept rewrites the files."""
+"""Plans equal their golden files; hack/golden --accept rewrites the files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How far one try to bring a device home came, and what is told of it."""
+"""Result of one restore try, and its message."""
 
 from dataclasses import replace
 from errno import EINVAL, ENETUNREACH
@@ -52,7 +52,7 @@ def rdma(host: tuple[RdmaLink, ...] = (), pod: tuple[RdmaLink, ...] = ()) -> Obs
     return ObservedRdma(RdmaMode.EXCLUSIVE, host, pod)
 
 
-def judged(
+def result_of(
     observed: Observed,
     failed: Failed | None = None,
     wanted: RestoreTarget = WANTED,
@@ -68,23 +68,25 @@ AT_HOME = Observed(host=WANTED.snapshot, rdma=rdma(host=(MLX5,)))
 ROUTELESS = Observed(host=UP, rdma=rdma(host=(MLX5,)))
 
 
-def test_a_device_that_is_as_it_was_is_home_without_a_word() -> None:
-    assert judged(AT_HOME) == RestoreResult(home=True, usable=True)
+def test_unchanged_device_is_restored_without_a_message() -> None:
+    assert result_of(AT_HOME) == RestoreResult(home=True, usable=True)
 
 
-def test_what_the_host_refuses_is_told_and_given_up_when_patience_ends() -> None:
+def test_rejected_operation_is_reported_and_given_up_after_the_limit() -> None:
     given_back = f"{NO_ROUTE_TEXT}; given back without it after 10 tries"
 
-    assert judged(ROUTELESS, NO_ROUTE) == RestoreResult(home=False, text=NO_ROUTE_TEXT, usable=True)
-    assert judged(ROUTELESS, NO_ROUTE, patient=False) == RestoreResult(
+    assert result_of(ROUTELESS, NO_ROUTE) == RestoreResult(
+        home=False, text=NO_ROUTE_TEXT, usable=True
+    )
+    assert result_of(ROUTELESS, NO_ROUTE, patient=False) == RestoreResult(
         home=True, text=given_back, usable=True
     )
 
 
-def test_what_cannot_be_had_any_more_is_given_up_at_once() -> None:
-    wanted = replace(WANTED, snapshot=replace(UP, sysctls=(FILTER,)))
+def test_permanently_rejected_operation_is_given_up_at_once() -> None:
+    desired = replace(WANTED, snapshot=replace(UP, sysctls=(FILTER,)))
 
-    back = judged(ROUTELESS, NO_SYSCTL, wanted)
+    back = result_of(ROUTELESS, NO_SYSCTL, desired)
 
     assert (back.home, back.usable) == (True, True)
     assert back.text.endswith(
@@ -93,32 +95,32 @@ def test_what_cannot_be_had_any_more_is_given_up_at_once() -> None:
     )
 
 
-def test_a_virtual_device_that_is_nowhere_is_home_and_the_reason_said() -> None:
-    wanted = RestoreTarget(LinkState(Link(5, "dummy0")))
+def test_missing_virtual_device_counts_as_restored_with_the_reason() -> None:
+    desired = RestoreTarget(LinkState(Link(5, "dummy0")))
 
-    assert judged(Observed(), wanted=wanted, device=VIRTUAL).text.startswith(
+    assert result_of(Observed(), wanted=desired, device=VIRTUAL).text.startswith(
         "device dummy (dummy0) is no more: it was deleted"
     )
-    unclear = judged(Observed(unclear=("ib0", "ib1")), wanted=wanted, device=VIRTUAL)
+    unclear = result_of(Observed(unclear=("ib0", "ib1")), wanted=desired, device=VIRTUAL)
     assert not unclear.home
     assert "ib0" in unclear.text
 
 
-def test_hardware_that_is_nowhere_is_waited_for() -> None:
-    assert not judged(Observed(), NO_ROUTE, patient=False).home
+def test_missing_hardware_is_never_given_up() -> None:
+    assert not result_of(Observed(), NO_ROUTE, patient=False).home
 
 
-def test_an_rdma_device_that_a_dying_namespace_still_has_is_waited_for_without_a_word() -> None:
+def test_rdma_device_in_a_dying_namespace_is_awaited_without_a_message() -> None:
     nowhere = replace(AT_HOME, rdma=rdma())
 
-    assert judged(nowhere, alive=False) == RestoreResult(home=False)
-    assert judged(nowhere) == RestoreResult(home=False, text=LOST)
+    assert result_of(nowhere, alive=False) == RestoreResult(home=False)
+    assert result_of(nowhere) == RestoreResult(home=False, text=LOST)
 
 
-def test_an_rdma_device_that_came_from_a_dying_namespace_under_another_name_is_told() -> None:
+def test_rdma_device_returned_under_another_name_is_reported() -> None:
     misnamed = replace(AT_HOME, rdma=rdma(host=(replace(MLX5, name="hca0"),)))
 
-    assert "is called hca0" in judged(misnamed, alive=False).text
+    assert "is called hca0" in result_of(misnamed, alive=False).text
 
 
 TAKEN = (
@@ -129,13 +131,13 @@ TAKEN = (
 
 
 @pytest.mark.parametrize("alive", [True, False])
-def test_an_interface_whose_name_is_taken_is_waited_for_with_a_word(*, alive: bool) -> None:
+def test_interface_with_a_taken_name_is_awaited_with_a_message(*, alive: bool) -> None:
     spare = replace(WANTED.snapshot or PLAIN, link=replace(UP.link, name="dra4"))
     misnamed = replace(AT_HOME, host=spare, taken_host_names=frozenset({"eth2"}))
 
-    assert judged(misnamed, alive=alive, patient=False) == RestoreResult(home=False, text=TAKEN)
-    assert judged(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
-    assert judged(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
+    assert result_of(misnamed, alive=alive, patient=False) == RestoreResult(home=False, text=TAKEN)
+    assert result_of(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
+    assert result_of(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
 
 
 @pytest.mark.parametrize(
@@ -151,39 +153,42 @@ def test_an_interface_whose_name_is_taken_is_waited_for_with_a_word(*, alive: bo
         pytest.param(rdma(pod=(MLX5,)), "RDMA device mlx5_2 is still in the pod", id="away"),
     ],
 )
-def test_an_rdma_device_is_no_detail_that_is_ever_given_up(there: ObservedRdma, text: str) -> None:
-    back = judged(replace(ROUTELESS, rdma=there), NO_ROUTE, patient=False)
+def test_missing_rdma_device_is_never_given_up(there: ObservedRdma, text: str) -> None:
+    back = result_of(replace(ROUTELESS, rdma=there), NO_ROUTE, patient=False)
 
     assert (back.home, back.usable) == (False, False)
     assert back.text == f"{NO_ROUTE_TEXT}; {text}"
 
 
-def test_nobody_waits_for_the_rdma_device_of_a_virtual_device() -> None:
+def test_rdma_device_of_a_virtual_device_is_not_awaited_on_the_host() -> None:
     soft = RestoreTarget(LinkState(Link(5, "dummy0")), rdma=(MLX5,))
     here = Observed(host=soft.snapshot, rdma=rdma())
 
-    assert judged(here, wanted=soft, device=VIRTUAL) == RestoreResult(
+    assert result_of(here, wanted=soft, device=VIRTUAL) == RestoreResult(
         home=True, text=LOST, usable=True
     )
     away = replace(here, rdma=rdma(pod=(MLX5,)))
-    assert not judged(away, wanted=soft, device=VIRTUAL).home
+    assert not result_of(away, wanted=soft, device=VIRTUAL).home
 
 
-def test_what_the_kernel_takes_without_doing_it_is_told_and_given_up_like_a_refusal() -> None:
-    told = (
+def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> None:
+    reported = (
         "device nic-2 (eth2): without effect: add route 10.9.0.0/16 via 10.1.0.1 dev eth2 in host"
     )
 
-    assert judged(ROUTELESS) == RestoreResult(home=False, text=told, usable=True)
-    assert judged(ROUTELESS, patient=False).text == f"{told}; given back without it after 10 tries"
+    assert result_of(ROUTELESS) == RestoreResult(home=False, text=reported, usable=True)
+    assert (
+        result_of(ROUTELESS, patient=False).text
+        == f"{reported}; given back without it after 10 tries"
+    )
 
 
-def test_an_ipv4_route_that_lacks_a_leg_is_told_and_keeps_nothing_away() -> None:
+def test_ipv4_route_without_one_nexthop_is_reported_and_counts_as_restored() -> None:
     legs = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth3"))
-    wanted = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
+    desired = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
     partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
 
-    assert judged(Observed(host=partly), wanted=wanted) == RestoreResult(
+    assert result_of(Observed(host=partly), wanted=desired) == RestoreResult(
         home=True,
         text="device nic-2 (eth2): route 10.9.0.0/16 without its leg over eth3, which is not on"
         " the host",

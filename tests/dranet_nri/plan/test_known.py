@@ -1,4 +1,4 @@
-"""What a device is known by, on the host and in its pod."""
+"""Identification of a device on the host and in its pod."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
     [
         pytest.param(DEVICE, KNOWN, id="virtual"),
         pytest.param(replace(DEVICE, snapshot=None), None, id="virtual, not touched"),
-        pytest.param(replace(DEVICE, home=True), None, id="virtual, home again"),
+        pytest.param(replace(DEVICE, home=True), None, id="virtual, restored"),
         pytest.param(ATTACHED, PORT_KNOWN, id="hardware"),
         pytest.param(
             HARDWARE,
@@ -65,7 +65,7 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
         pytest.param(
             replace(HARDWARE, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
             DeviceIdentity(0, "", frozenset()),
-            id="hardware of which little is told",
+            id="hardware with few facts",
         ),
         pytest.param(
             replace(ATTACHED, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
@@ -79,14 +79,14 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
         ),
     ],
 )
-def test_a_device_is_known_by_what_its_record_tells(
+def test_identity_is_that_of_the_record(
     device: AttachedDevice, known: DeviceIdentity | None
 ) -> None:
     assert device_identity(device) == known
 
 
 @pytest.mark.parametrize(
-    ("link", "is_it"),
+    ("link", "is_same"),
     [
         (VETH, True),
         (replace(VETH, mac=OTHER_MAC), True),
@@ -96,8 +96,8 @@ def test_a_device_is_known_by_what_its_record_tells(
     ],
     ids=["the same", "of another address", "of another index", "of neither", "of another kind"],
 )
-def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None:  # noqa: FBT001 - the expectation
-    assert KNOWN.is_it(link) is is_it
+def test_link_of_the_same_name_may_be_another_device(link: Link, is_same: bool) -> None:  # noqa: FBT001 - the expectation
+    assert KNOWN.is_same(link) is is_same
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None: 
         "named by its index in the pod", "and that name was taken", "index in the pod unknown",
     ],
 )  # fmt: skip
-def test_at_home_it_waits_for_its_name_under_a_spare_one(
+def test_device_waiting_for_its_name_has_a_temporary_one(
     known: DeviceIdentity,
     link: Link,
     waits: bool,  # noqa: FBT001 - the expectation
@@ -143,7 +143,7 @@ def test_at_home_it_waits_for_its_name_under_a_spare_one(
     ],
     ids=["index unknown", "another index", "of another address too", "of another kind"],
 )
-def test_in_the_pod_its_name_has_to_do_while_its_index_is_unknown(
+def test_device_in_the_pod_is_identified_by_name_while_its_index_is_unknown(
     known: DeviceIdentity,
     link: Link,
     is_named: bool,  # noqa: FBT001 - the expectation
@@ -161,7 +161,7 @@ def test_in_the_pod_its_name_has_to_do_while_its_index_is_unknown(
     ],
     ids=["under any name", "another index", "another kind", "unknown"],
 )
-def test_its_index_in_the_pod_proves_it(known: DeviceIdentity, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
+def test_pod_index_identifies_the_device(known: DeviceIdentity, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
     assert known.is_there(link) is is_there
 
 
@@ -175,7 +175,7 @@ def test_its_index_in_the_pod_proves_it(known: DeviceIdentity, link: Link, is_th
     ],
     ids=["renamed", "of another address", "of another kind", "of its parent's address"],
 )
-def test_a_link_of_another_name_has_to_have_an_address_of_its_own(
+def test_link_of_another_name_requires_its_own_address_to_match(
     known: DeviceIdentity,
     link: Link,
     alike: bool,  # noqa: FBT001 - the expectation
@@ -183,7 +183,7 @@ def test_a_link_of_another_name_has_to_have_an_address_of_its_own(
     assert known.looks_like(link) is alike
 
 
-def test_while_its_index_in_the_pod_is_unknown_links_there_may_be_it() -> None:
+def test_links_in_the_pod_are_candidates_while_the_index_is_unknown() -> None:
     known = replace(KNOWN, pod_index=0)
     mine, later, tunnel = replace(VETH, mac=OTHER_MAC), replace(VETH, index=8), Link(7, "tunl0")
 
@@ -202,24 +202,24 @@ def test_while_its_index_in_the_pod_is_unknown_links_there_may_be_it() -> None:
         (replace(PORT_KNOWN, port=None), PORT, False),
         (replace(PORT_KNOWN, port=0), PORT, True),
     ],
-    ids=["its own", "another", "not told", "not recorded", "the first one"],
+    ids=["its own", "another", "unknown", "not recorded", "the first one"],
 )
-def test_a_number_tells_ports_apart(known: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
+def test_ports_differ_by_number(known: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
     assert known.is_another_port(link) is is_another
 
 
-def test_hardware_is_told_by_addresses() -> None:
+def test_hardware_is_identified_by_addresses() -> None:
     guid = replace(PORT_KNOWN, macs=frozenset({f"00:00:00:01:{GID}:1e"}), perm_mac="")
-    anew = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
+    recreated = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
 
     assert PORT_KNOWN.has_perm_mac(replace(PORT, mac=""))
     assert not PORT_KNOWN.has_perm_mac(replace(PORT, perm_mac=OTHER_MAC))
-    assert not guid.has_perm_mac(anew)
+    assert not guid.has_perm_mac(recreated)
     assert PORT_KNOWN.has_mac(replace(PORT, mac=OTHER_MAC))
     assert not PORT_KNOWN.has_mac(replace(PORT, mac=PORT.perm_mac))
-    assert guid.has_guid(anew)
-    assert guid.has_guid(replace(PORT, perm_mac=anew.mac))
-    assert not guid.has_guid(replace(anew, mac=f"00:00:00:01:{GID}:1f"))
+    assert guid.has_guid(recreated)
+    assert guid.has_guid(replace(PORT, perm_mac=recreated.mac))
+    assert not guid.has_guid(replace(recreated, mac=f"00:00:00:01:{GID}:1f"))
     assert not PORT_KNOWN.has_guid(PORT)
 
 
@@ -235,9 +235,9 @@ FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
         pytest.param(
             PORT_KNOWN, replace(IN_POD, index=5, perm_mac=OTHER_MAC), True, id="another's address"
         ),
-        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="made anew"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="recreated"),
         pytest.param(
-            ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="made anew, unproven"
+            ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="recreated, unproven"
         ),
         pytest.param(ONCE, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another, unproven"),
         pytest.param(PORT_KNOWN, IN_POD, False, id="its index"),
@@ -252,7 +252,7 @@ FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
         ),
     ],
 )
-def test_hardware_in_the_pod_may_be_another_claim_s(
+def test_hardware_in_the_pod_may_belong_to_another_claim(
     known: DeviceIdentity,
     link: Link,
     is_another: bool,  # noqa: FBT001 - the expectation
@@ -260,7 +260,7 @@ def test_hardware_in_the_pod_may_be_another_claim_s(
     assert known.is_another_in_pod(link, "net1") is is_another
 
 
-def test_what_cannot_be_told_apart_is_named_with_the_remedy() -> None:
+def test_unclear_identity_is_reported_with_the_remedy() -> None:
     assert why_unclear(HARDWARE.device, ("a", "x (in the pod)")) == (
         "device pci-0000-8a-00-0-p1 (eth2) cannot be distinguished from other links: it may be a or"
         " x (in the pod); give the right one the name eth2 on the host"
@@ -269,14 +269,15 @@ def test_what_cannot_be_told_apart_is_named_with_the_remedy() -> None:
 
 @pytest.mark.parametrize(("index", "known"), [(3, True), (4, False)])
 @pytest.mark.parametrize("name", ["mlx5_0", "hca0"])
-def test_an_rdma_device_that_left_is_known_by_its_index(
+def test_returned_rdma_device_is_identified_by_its_index(
     index: int, name: str, known: object
 ) -> None:
     left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
-    seen = replace(left, index=index, name=name)
+    observed = replace(left, index=index, name=name)
 
     assert (
-        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(observed)
+        is known
     )
 
 
@@ -288,7 +289,7 @@ def test_an_rdma_device_that_left_is_known_by_its_index(
         (Observed(pod=LinkState(replace(PORT, index=4))), 0, 4),
     ],
 )
-def test_rdma_devices_are_known_by_the_record_and_where_the_net_device_is(
+def test_rdma_identity_follows_the_record_and_the_net_device(
     observed: Observed, host: int, pod: int
 ) -> None:
     left = RdmaLink(3, "mlx5_1")

@@ -25,7 +25,7 @@ def error(code: int) -> KernelError:
 
 
 @pytest.mark.parametrize(("op", "value"), OPS)
-def test_what_is_inherited_may_be_lacking(
+def test_inherited_configuration_may_be_missing(
     op: Op, value: Address | Route | Rule | Neighbour
 ) -> None:
     assert may_lack({value}, op, error(EACCES))
@@ -33,7 +33,7 @@ def test_what_is_inherited_may_be_lacking(
 
 
 @pytest.mark.parametrize(("op", "value"), OPS)
-def test_what_is_claimed_or_may_pass_fails_the_attach(
+def test_claimed_configuration_or_a_transient_error_fails_the_attach(
     op: Op, value: Address | Route | Rule | Neighbour
 ) -> None:
     others = {op for _, op in OPS} - {value}
@@ -43,11 +43,11 @@ def test_what_is_claimed_or_may_pass_fails_the_attach(
 
 
 @pytest.mark.parametrize(("code", "lacking"), [(ENOENT, True), (EOPNOTSUPP, True), (EPERM, False)])
-def test_a_limit_may_be_lacking_where_the_kernel_has_none(code: int, *, lacking: bool) -> None:
+def test_rate_limit_may_be_missing_if_the_kernel_lacks_it(code: int, *, lacking: bool) -> None:
     assert may_lack((), LimitRate(Ns.POD, "net1", 10**9), error(code)) is lacking
 
 
-def test_what_makes_the_device_work_is_never_lacking() -> None:
+def test_essential_operation_may_not_be_missing() -> None:
     assert not may_lack({ADDRESS}, SetUp(Ns.POD, "net1"), error(EACCES))
 
 
@@ -55,11 +55,11 @@ def test_what_makes_the_device_work_is_never_lacking() -> None:
     ("count", "last"),
     [(5, "left out, for the kernel refused it: add it: EACCES; IPv6 is"), (9, "4 more")],
 )
-def test_some_are_told_and_how_many_more(count: int, last: str) -> None:
+def test_some_failures_are_listed_with_the_number_of_further_ones(count: int, last: str) -> None:
     refused = [(OPS[0][0], error(EACCES))] * count
 
-    told = warning_lines(("a route stands by",), refused)
+    reported = warning_lines(("a route stands by",), refused)
 
-    assert told[0] == "a route stands by"
-    assert len(told) == min(count + 1, 7)
-    assert told[-1].startswith(last)
+    assert reported[0] == "a route stands by"
+    assert len(reported) == min(count + 1, 7)
+    assert reported[-1].startswith(last)

@@ -1,4 +1,4 @@
-"""Laws of the planner: whatever the host, the claim and the pod did."""
+"""Laws of the planner, for any host, claim and change by the pod."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -29,7 +29,7 @@ from tests.dranet_nri.plan.worlds import (
 
 # --------------------------------------------------------------------------- laws
 
-CUTS = st.integers(0, 40)  # after how many operations a plan stops; longer ones count anew
+CUTS = st.integers(0, 40)  # number of operations before a plan stops, modulo its length
 
 
 def cut_short(ops: Plan, after: int) -> Plan:
@@ -38,13 +38,13 @@ def cut_short(ops: Plan, after: int) -> Plan:
 
 
 @given(WORLDS)
-def test_plan_of_an_untouched_host_is_empty(world: World) -> None:
+def test_plan_of_an_unchanged_host_is_empty(world: World) -> None:
     assert world.plan(world.at_home) == ()
     assert is_restored(world.at_home, world.look())
 
 
 @given(WORLDS)
-def test_an_applied_plan_leaves_nothing_to_plan(world: World) -> None:
+def test_plan_after_an_applied_plan_is_empty(world: World) -> None:
     world.apply(world.attach_plan())
 
     assert world.plan(world.in_pod) == ()
@@ -55,7 +55,7 @@ def test_an_applied_plan_leaves_nothing_to_plan(world: World) -> None:
 
 
 @given(WORLDS, CUTS)
-def test_from_any_prefix_of_an_attach_the_host_is_restored_exactly(world: World, cut: int) -> None:
+def test_host_is_restored_exactly_after_any_prefix_of_an_attach(world: World, cut: int) -> None:
     world.apply(cut_short(world.attach_plan(), cut))
 
     world.apply(world.plan(world.at_home))
@@ -64,7 +64,7 @@ def test_from_any_prefix_of_an_attach_the_host_is_restored_exactly(world: World,
 
 
 @given(WORLDS, CUTS)
-def test_from_any_prefix_of_an_attach_the_attach_completes(world: World, cut: int) -> None:
+def test_attach_completes_after_any_prefix_of_an_attach(world: World, cut: int) -> None:
     whole = World(world.host, world.config)
     whole.apply(whole.attach_plan())
     world.apply(cut_short(world.attach_plan(), cut))
@@ -76,7 +76,7 @@ def test_from_any_prefix_of_an_attach_the_attach_completes(world: World, cut: in
 
 
 @given(WORLDS, CUTS)
-def test_from_any_prefix_of_a_detach_the_host_is_restored_exactly(world: World, cut: int) -> None:
+def test_host_is_restored_exactly_after_any_prefix_of_a_detach(world: World, cut: int) -> None:
     world.apply(world.attach_plan())
     world.apply(cut_short(world.plan(world.at_home), cut))
 
@@ -86,7 +86,7 @@ def test_from_any_prefix_of_a_detach_the_host_is_restored_exactly(world: World, 
 
 
 @given(WORLDS, CUTS)
-def test_from_any_prefix_of_a_detach_the_device_can_go_back(world: World, cut: int) -> None:
+def test_device_can_be_attached_again_after_any_prefix_of_a_detach(world: World, cut: int) -> None:
     world.apply(world.attach_plan())
     world.apply(cut_short(world.plan(world.at_home), cut))
 
@@ -96,7 +96,7 @@ def test_from_any_prefix_of_a_detach_the_device_can_go_back(world: World, cut: i
 
 
 @given(WORLDS, CUTS)
-def test_from_any_prefix_of_an_attach_the_death_of_the_pod_brings_the_device_home(
+def test_lost_namespace_after_any_prefix_of_an_attach_restores_the_device(
     world: World, cut: int
 ) -> None:
     world.apply(cut_short(world.attach_plan(), cut))
@@ -108,7 +108,7 @@ def test_from_any_prefix_of_an_attach_the_death_of_the_pod_brings_the_device_hom
 
 
 @given(WORLDS, POD_DEEDS, st.booleans())
-def test_whatever_the_pod_did_to_the_device_it_comes_home_as_it_was(
+def test_device_is_restored_after_any_change_by_the_pod(
     world: World,
     deeds: tuple[str, ...],
     dies: bool,  # noqa: FBT001 (Hypothesis passes it)
@@ -126,7 +126,7 @@ def test_whatever_the_pod_did_to_the_device_it_comes_home_as_it_was(
 
 
 @given(WORLDS, POD_DEEDS)
-def test_whatever_the_pod_did_to_the_device_a_repair_configures_it(
+def test_repair_configures_the_device_after_any_change_by_the_pod(
     world: World, deeds: tuple[str, ...]
 ) -> None:
     assume("altname of its own name" not in deeds or world.config.interface.name != "eth1")
@@ -139,7 +139,7 @@ def test_whatever_the_pod_did_to_the_device_a_repair_configures_it(
 
 
 @given(WORLDS)
-def test_a_name_taken_on_the_host_is_taken_back_when_it_is_free_and_nothing_is_lost(
+def test_taken_host_name_is_restored_when_it_is_free(
     world: World,
 ) -> None:
     world.apply(world.attach_plan())
@@ -160,7 +160,7 @@ def in_pod_state(world: World) -> LinkState:
     return comparable(state)
 
 
-def test_worlds_hold_what_the_laws_are_about() -> None:
+def test_worlds_contain_the_subjects_of_the_laws() -> None:
     host = LinkState(
         Link(0, "eth1", mac="02:00:00:00:00:07", up=True, altnames=("enp138s0", "alt")),
         master_name="br0",

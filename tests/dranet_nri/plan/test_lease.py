@@ -20,7 +20,7 @@ DEFAULT = Route("0.0.0.0/0", gateway="10.77.0.254", protocol=16)
 FAR = Route("10.88.0.0/16", gateway="10.77.0.9", protocol=16)
 
 
-def test_the_address_lives_as_long_as_what_is_left_of_the_lease() -> None:
+def test_leased_address_has_the_remaining_lifetime_of_the_lease() -> None:
     assert add_lease("net1", LEASE, 1020.0) == LeaseAddress(
         Ns.POD, "net1", Address("10.77.0.50/24", valid_s=100, preferred_s=100)
     )
@@ -29,7 +29,7 @@ def test_the_address_lives_as_long_as_what_is_left_of_the_lease() -> None:
     assert forever.address == Address("10.77.0.50/24")
 
 
-def test_operations_say_what_they_do() -> None:
+def test_lease_operations_are_printed() -> None:
     lasting = add_lease("net1", replace(LEASE, lease_s=FOREVER), 0.0)
 
     assert str(add_lease("net1", LEASE, 1000.0)) == (
@@ -41,7 +41,7 @@ def test_operations_say_what_they_do() -> None:
     )
 
 
-def test_routes_are_added_behind_those_of_the_claim_and_the_cluster() -> None:
+def test_leased_routes_follow_those_of_the_claim_with_a_higher_metric() -> None:
     claimed = Route("10.88.0.0/16", gateway="10.77.0.1", protocol=4)
     own = Route("10.77.0.0/24", scope=253, protocol=16)
 
@@ -55,7 +55,7 @@ def test_routes_are_added_behind_those_of_the_claim_and_the_cluster() -> None:
     assert not may_lack(network.inherited, AddRoute(Ns.POD, "net1", claimed), error(EEXIST))
 
 
-def test_a_gateway_outside_of_the_network_gets_a_route_first() -> None:
+def test_gateway_outside_the_network_gets_a_route_first() -> None:
     single = replace(LEASE, address="10.77.0.50/32")
     direct = Route("10.88.0.0/16", scope=253, protocol=16)
     beyond = Route("10.99.0.0/16", gateway="10.88.0.1", protocol=16)
@@ -70,7 +70,7 @@ def test_a_gateway_outside_of_the_network_gets_a_route_first() -> None:
     )
 
 
-def test_in_a_vrf_routes_are_in_its_table() -> None:
+def test_leased_routes_in_a_vrf_are_in_its_table() -> None:
     network = leased_network(
         PodNetwork("net1", vrf=VrfConfig("blue", 1541)), Granted(LEASE, (FAR,)), LINK
     )
@@ -89,7 +89,7 @@ def test_in_a_vrf_routes_are_in_its_table() -> None:
         (4000, 1400, 4000),
     ],
 )
-def test_the_mtu_is_the_servers_where_the_link_can_have_it(
+def test_leased_mtu_is_used_if_the_link_supports_it(
     claimed: int | None, given: int, mtu: int | None
 ) -> None:
     network = PodNetwork("net1", LinkSettings(mtu=claimed))
@@ -100,7 +100,7 @@ def test_the_mtu_is_the_servers_where_the_link_can_have_it(
     )
 
 
-def test_a_link_without_limits_takes_any_mtu() -> None:
+def test_link_without_mtu_limits_accepts_any_mtu() -> None:
     bare = replace(LINK, min_mtu=0, max_mtu=0)
 
     assert leased_network(PodNetwork("net1"), Granted(LEASE, mtu=60000), bare).settings.mtu == 60000

@@ -1,4 +1,4 @@
-"""What a device shall have in the pod: what the claim gives, and what it inherits."""
+"""Network of a device in its pod: claimed and inherited configuration."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ TEMPORARY = 0x01  # IFA_F_TEMPORARY for IPv6, IFA_F_SECONDARY for IPv4
 NOTHING = NetworkConfig()
 
 
-def test_a_claim_that_gives_nothing_takes_the_device_as_it_was() -> None:
+def test_empty_claim_inherits_the_host_configuration() -> None:
     network = pod_network(NOTHING, FULL)
 
     assert network == PodNetwork(
@@ -41,7 +41,7 @@ def test_a_claim_that_gives_nothing_takes_the_device_as_it_was() -> None:
     )
 
 
-def test_settings_and_sysctls_come_from_the_claim_alone() -> None:
+def test_settings_and_sysctls_are_those_of_the_claim() -> None:
     interface = InterfaceConfig(
         name="net1",
         mtu=9000,
@@ -69,7 +69,7 @@ def test_settings_and_sysctls_come_from_the_claim_alone() -> None:
     )
 
 
-def test_forwarding_can_be_switched_off() -> None:
+def test_forwarding_can_be_disabled() -> None:
     network = pod_network(NetworkConfig(InterfaceConfig(forwarding=False)), FULL)
 
     assert network.sysctls == (
@@ -119,7 +119,7 @@ def test_forwarding_can_be_switched_off() -> None:
         pytest.param(Address("169.254.7.7/16", scope=253), None, id="IPv4 of link scope"),
     ],
 )
-def test_addresses_are_inherited(host: Address, inherited: Address | None) -> None:
+def test_host_addresses_are_inherited(host: Address, inherited: Address | None) -> None:
     network = pod_network(NOTHING, replace(PLAIN, addresses=(host,)))
 
     assert network.addresses == ((inherited,) if inherited else ())
@@ -130,7 +130,7 @@ def test_addresses_are_inherited(host: Address, inherited: Address | None) -> No
     ("host", "why"),
     [
         pytest.param(Address("2001:db8::7/64", flags=TEMPORARY), "temporary", id="temporary"),
-        pytest.param(Address("2001:db8::7/64", proto=2), "router", id="told by the kernel"),
+        pytest.param(Address("2001:db8::7/64", proto=2), "router", id="marked by the kernel"),
         pytest.param(
             Address("2001:db8::7/64", flags=MANAGED, valid_s=900, preferred_s=800),
             "router",
@@ -140,7 +140,7 @@ def test_addresses_are_inherited(host: Address, inherited: Address | None) -> No
         pytest.param(Address("10.1.0.7/24", preferred_s=0), "deprecated", id="deprecated IPv4"),
     ],
 )
-def test_addresses_of_a_while_are_left_out_and_told(host: Address, why: str) -> None:
+def test_temporary_addresses_are_omitted_with_a_warning(host: Address, why: str) -> None:
     network = pod_network(NOTHING, replace(PLAIN, addresses=(host, *PLAIN.addresses)))
 
     assert network.addresses == PLAIN.addresses
@@ -156,7 +156,7 @@ def test_addresses_of_a_while_are_left_out_and_told(host: Address, why: str) -> 
         pytest.param(Address("2001:db8:3::5/128", peer="2001:db8:3::6"), id="IPv6"),
     ],
 )
-def test_a_gateway_may_be_the_peer_of_an_address(address: Address) -> None:
+def test_gateway_may_be_the_peer_of_an_address(address: Address) -> None:
     routes = [Route("10.9.0.0/16" if "." in address.cidr else "2001:db8:9::/48", address.peer)]
     if ":" in address.cidr:
         routes.insert(0, Route(f"{address.peer}/128", metric=256, protocol=2))
@@ -165,7 +165,7 @@ def test_a_gateway_may_be_the_peer_of_an_address(address: Address) -> None:
     assert pod_network(NOTHING, host).routes == tuple(routes)
 
 
-def test_an_address_without_its_prefix_route_reaches_no_gateway() -> None:
+def test_address_without_a_prefix_route_reaches_no_gateway() -> None:
     address = Address("10.3.0.5/24", flags=NOPREFIXROUTE)
     route, direct = Route("10.9.0.0/16", "10.3.0.1"), Route("10.3.0.0/24", scope=253)
     host = replace(PLAIN, addresses=(address,))
@@ -185,7 +185,7 @@ def test_an_address_without_its_prefix_route_reaches_no_gateway() -> None:
         pytest.param(Route("10.9.0.0/16", scope=253, encap="06"), "it is a tunnel", id="tunnel"),
     ],
 )
-def test_a_route_that_stays_behind_is_told(route: Route, why: str) -> None:
+def test_omitted_route_is_reported(route: Route, why: str) -> None:
     network = pod_network(NOTHING, with_routes(route))
 
     assert network.routes == ()
@@ -203,14 +203,14 @@ def test_a_route_that_stays_behind_is_told(route: Route, why: str) -> None:
     ],
     ids=["address", "route", "neighbour", "router advertisements"],
 )
-def test_claimed_ipv6_is_switched_on(config: NetworkConfig) -> None:
+def test_claimed_ipv6_is_enabled(config: NetworkConfig) -> None:
     on = Sysctl("ipv6", "disable_ipv6", "0")
 
     assert on in pod_network(config, FULL).sysctls
     assert on not in pod_network(NOTHING, FULL).sysctls
 
 
-def test_a_rule_that_is_claimed_and_the_hosts_is_claimed() -> None:
+def test_rule_both_claimed_and_inherited_counts_as_claimed() -> None:
     rule = Rule(4, 1000, source="10.1.0.5/32", table=100, protocol=4)
     config = NetworkConfig(rules=(RuleConfig(1000, "10.1.0.5/32", "", 100),))
 
@@ -220,7 +220,7 @@ def test_a_rule_that_is_claimed_and_the_hosts_is_claimed() -> None:
     assert rule not in network.inherited
 
 
-def test_given_addresses_replace_all_the_inherited_ones() -> None:
+def test_claimed_addresses_replace_all_inherited_ones() -> None:
     config = with_addresses("192.168.1.5/24", "2001:db8:1::5/64", "192.168.1.5/24")
 
     network = pod_network(config, FULL)
@@ -257,7 +257,7 @@ IN_TABLE_100 = with_routes(Route("0.0.0.0/0", gateway="10.1.0.1", table=100))
         pytest.param(Rule(4, 1000, iif="eth1", table=300), None, id="a table that stays behind"),
     ],
 )
-def test_rules_follow_the_tables_whose_routes_came_along(
+def test_rules_are_inherited_with_the_routes_of_their_tables(
     host: Rule, inherited: Rule | None
 ) -> None:
     network = pod_network(RENAMED, replace(IN_TABLE_100, rules=(host,)))
@@ -290,7 +290,7 @@ def test_rules_follow_the_tables_whose_routes_came_along(
         ),
     ],
 )
-def test_configured_rules(config: RuleConfig, rules: tuple[Rule, ...]) -> None:
+def test_configured_rules_are_added(config: RuleConfig, rules: tuple[Rule, ...]) -> None:
     network = pod_network(NetworkConfig(rules=(config,)), PLAIN)
 
     assert network.rules == rules
@@ -299,7 +299,7 @@ def test_configured_rules(config: RuleConfig, rules: tuple[Rule, ...]) -> None:
 # --------------------------------------------------------------------------- neighbours
 
 
-def test_a_configured_neighbour_replaces_the_inherited_one() -> None:
+def test_configured_neighbour_replaces_the_inherited_one() -> None:
     config = NetworkConfig(neighbors=(NeighbourConfig("10.1.0.1", "02:00:00:00:00:aa"),))
     host = replace(
         PLAIN,

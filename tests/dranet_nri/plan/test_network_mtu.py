@@ -1,4 +1,4 @@
-"""What a pod's device gets of IPv6 where its MTU is too small for that."""
+"""IPv6 of a pod's device below the minimum MTU."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ NEIGHBOUR_V6 = Neighbour("2001:db8::1", "02:00:00:00:00:fd")
         ),
     ],
 )
-def test_ipv6_that_a_small_mtu_takes_away_is_refused(
+def test_ipv6_configuration_below_the_minimum_mtu_is_refused(
     config: NetworkConfig, host: LinkState, what: str
 ) -> None:
     with pytest.raises(RefusedError, match=r"interface\.mtu 1279") as caught:
@@ -60,7 +60,7 @@ def test_ipv6_that_a_small_mtu_takes_away_is_refused(
     assert f"can't have {what}: IPv6 needs 1280; set interface.mtu" in str(caught.value)
 
 
-def test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told() -> None:
+def test_inherited_ipv6_address_below_the_minimum_mtu_is_omitted_with_a_warning() -> None:
     network = pod_network(NetworkConfig(SMALL), FULL)
 
     assert network.addresses == (Address("10.1.0.5/24"),)
@@ -69,7 +69,7 @@ def test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told()
     )
 
 
-def test_of_ipv6_nothing_else_is_inherited_below_its_mtu() -> None:
+def test_ipv6_is_not_inherited_below_the_minimum_mtu() -> None:
     host = replace(
         FULL,
         routes=(*FULL.routes, Route("2001:db8:8::/48", metric=1024)),
@@ -85,7 +85,7 @@ def test_of_ipv6_nothing_else_is_inherited_below_its_mtu() -> None:
     assert network.sysctls == (Sysctl("ipv4", "forwarding", "1"),)
 
 
-def test_ipv6_is_inherited_from_its_mtu_on() -> None:
+def test_ipv6_is_inherited_from_the_minimum_mtu_on() -> None:
     network = pod_network(NetworkConfig(InterfaceConfig(mtu=1280)), FULL)
 
     assert Address("2001:db8::5/64", flags=NODAD) in network.addresses

@@ -1,4 +1,4 @@
-"""What operators read of an operation."""
+"""Texts of operations, as operators read them."""
 
 import pytest
 
@@ -112,5 +112,5 @@ SETTINGS = LinkSettings(
     ],
     ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
 )
-def test_operations_describe_themselves(op: Op, text: str) -> None:
+def test_operations_are_printed(op: Op, text: str) -> None:
     assert str(op) == text

@@ -52,7 +52,7 @@ KERNEL_LL = 3  # IFAPROT_KERNEL_LL
 # --------------------------------------------------------------------------- into the pod
 
 
-def test_the_way_into_the_pod_is_one_message_and_its_order_is_fixed() -> None:
+def test_attach_operations_have_a_fixed_order() -> None:
     host = replace(FULL, master_name="br0")
 
     ops = make_plan(in_pod(EVERYTHING, host), on_host(host, "br0"))
@@ -83,7 +83,7 @@ def test_the_way_into_the_pod_is_one_message_and_its_order_is_fixed() -> None:
     ]
 
 
-def test_a_plain_device_moves_with_what_it_has() -> None:
+def test_plain_device_is_moved_with_its_configuration() -> None:
     assert make_plan(in_pod(NetworkConfig(), PLAIN), on_host(PLAIN)) == (
         SetDown(Ns.HOST, 7),
         MoveLink(Ns.HOST, 7, Ns.POD, "eth1"),
@@ -92,7 +92,7 @@ def test_a_plain_device_moves_with_what_it_has() -> None:
     )
 
 
-def test_a_device_that_is_down_already_is_not_taken_down() -> None:
+def test_device_that_is_down_is_not_set_down() -> None:
     host = replace(PLAIN, link=replace(NIC, up=False))
 
     ops = make_plan(in_pod(RENAMED, host), on_host(host))
@@ -108,7 +108,7 @@ def test_a_device_that_is_down_already_is_not_taken_down() -> None:
         pytest.param(("enp138s0",), ("lo",), [], id="free"),
     ],
 )
-def test_altnames_that_would_stop_the_move_are_dropped_before(
+def test_altnames_that_prevent_the_move_are_removed_before(
     altnames: tuple[str, ...], pod_names: tuple[str, ...], dropped: list[str]
 ) -> None:
     host = replace(PLAIN, link=replace(NIC, altnames=altnames))
@@ -127,22 +127,22 @@ def test_altnames_that_would_stop_the_move_are_dropped_before(
         pytest.param(67, 68, 9000, ("interface.mtu 67", "eth1", "minimum is 68"), id="below"),
         pytest.param(9000, 68, 9000, None, id="the maximum"),
         pytest.param(68, 68, 9000, None, id="the minimum"),
-        pytest.param(65535, 0, 0, None, id="no bounds told"),
+        pytest.param(65535, 0, 0, None, id="no limits"),
     ],
 )
-def test_the_mtu_must_be_one_that_the_device_can_do(
+def test_mtu_outside_the_limits_of_the_device_is_refused(
     mtu: int, low: int, high: int, words: tuple[str, ...] | None
 ) -> None:
     host = replace(PLAIN, link=replace(NIC, min_mtu=low, max_mtu=high))
-    wanted = in_pod(NetworkConfig(InterfaceConfig(mtu=mtu)), host)
+    desired = in_pod(NetworkConfig(InterfaceConfig(mtu=mtu)), host)
 
     if words is None:
-        assert make_plan(wanted, on_host(host))[1] == MoveLink(
+        assert make_plan(desired, on_host(host))[1] == MoveLink(
             Ns.HOST, 7, Ns.POD, "eth1", LinkSettings(mtu=mtu)
         )
         return
     with pytest.raises(RefusedError) as caught:
-        make_plan(wanted, on_host(host))
+        make_plan(desired, on_host(host))
     assert all(word in str(caught.value) for word in words)
 
 
@@ -153,18 +153,18 @@ def test_the_mtu_must_be_one_that_the_device_can_do(
         pytest.param(away(PLAIN, in_pod=("lo", "net1")), id="in the pod under another name"),
     ],
 )
-def test_a_name_that_is_taken_in_the_pod_is_refused(observed: Observed) -> None:
+def test_name_taken_in_the_pod_is_refused(observed: Observed) -> None:
     with pytest.raises(RefusedError, match=r"interface.name 'net1'.*taken in the pod.*set"):
         make_plan(in_pod(RENAMED, PLAIN), observed)
 
 
-def test_a_device_that_is_nowhere_is_refused() -> None:
+def test_missing_device_is_refused() -> None:
     with pytest.raises(RefusedError, match="eth1 is neither on the host nor in the pod"):
         make_plan(in_pod(RENAMED, PLAIN), Observed())
 
 
-def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
-    wanted = in_pod(EVERYTHING, FULL)
+def test_partly_configured_device_in_the_pod_gets_the_missing_parts() -> None:
+    desired = in_pod(EVERYTHING, FULL)
     has = LinkState(
         replace(NIC, index=9, name="net1", mtu=1500, mac="02:00:5e:10:00:01", up=False),
         addresses=(Address("192.168.1.5/24"), Address("10.99.0.1/24")),
@@ -172,7 +172,7 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
         sysctls=(Sysctl("ipv4", "arp_ignore", "1"), Sysctl("ipv4", "forwarding", "0")),
     )
 
-    ops = make_plan(wanted, replace(away(has), pod_rules=network_of(wanted).rules))
+    ops = make_plan(desired, replace(away(has), pod_rules=network_of(desired).rules))
 
     assert ops == (
         SetLink(
@@ -187,21 +187,21 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
         SetSysctl(Ns.POD, "net1", Sysctl("ipv6", "forwarding", "1")),
         AddAddress(Ns.POD, "net1", Address("2001:db8:1::5/64", flags=NODAD)),
         SetUp(Ns.POD, "net1"),
-        *(AddRoute(Ns.POD, "net1", route) for route in network_of(wanted).routes),
+        *(AddRoute(Ns.POD, "net1", route) for route in network_of(desired).routes),
         AddNeighbour(Ns.POD, "net1", Neighbour("10.1.0.1", "02:00:00:00:00:fe")),
     )
 
 
-def test_a_configured_device_in_the_pod_needs_nothing() -> None:
-    wanted = in_pod(NetworkConfig(), FULL)
+def test_configured_device_in_the_pod_needs_no_operation() -> None:
+    desired = in_pod(NetworkConfig(), FULL)
 
-    ops = make_plan(wanted, replace(away(FULL), pod_rules=FULL.rules))
+    ops = make_plan(desired, replace(away(FULL), pod_rules=FULL.rules))
 
     assert ops == ()
 
 
 @pytest.mark.parametrize("metric", [0, 1024])
-def test_an_ipv6_route_without_a_metric_is_the_one_that_the_kernel_gave_1024(metric: int) -> None:
+def test_ipv6_route_without_a_metric_equals_the_one_of_metric_1024(metric: int) -> None:
     config = NetworkConfig(routes=(RouteConfig("2001:db8:9::/48", gateway="fe80::1"),))
     route = Route("2001:db8:9::/48", gateway="fe80::1", metric=metric)
     now = replace(PLAIN, routes=(route,), sysctls=(Sysctl("ipv6", "disable_ipv6", "0"),))
@@ -211,13 +211,13 @@ def test_an_ipv6_route_without_a_metric_is_the_one_that_the_kernel_gave_1024(met
     assert ops == ()
 
 
-def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
+def test_rename_in_the_pod_restores_the_configuration_lost_by_set_down() -> None:
     config = replace(RENAMED, routes=(RouteConfig("10.9.0.0/16", gateway="10.1.0.1"),))
-    wanted = in_pod(config, FULL)
+    desired = in_pod(config, FULL)
     link = replace(NIC, altnames=("net1",))
-    now = replace(FULL, link=link, routes=network_of(wanted).routes)
+    now = replace(FULL, link=link, routes=network_of(desired).routes)
 
-    ops = make_plan(wanted, replace(away(now), pod_rules=network_of(wanted).rules))
+    ops = make_plan(desired, replace(away(now), pod_rules=network_of(desired).rules))
 
     assert ops == (
         DelAltname(Ns.POD, 7, "net1"),
@@ -225,12 +225,12 @@ def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
         RenameLink(Ns.POD, 7, "net1"),
         AddAddress(Ns.POD, "net1", Address("2001:db8::5/64", flags=NODAD)),
         SetUp(Ns.POD, "net1"),
-        *(AddRoute(Ns.POD, "net1", route) for route in network_of(wanted).routes),
+        *(AddRoute(Ns.POD, "net1", route) for route in network_of(desired).routes),
         AddNeighbour(Ns.POD, "net1", FULL.neighbours[0]),
     )
 
 
-def test_a_link_of_the_pod_is_not_taken_for_the_virtual_device_that_wants_its_name() -> None:
+def test_other_link_with_the_wanted_name_is_not_the_virtual_device() -> None:
     virtual = LinkState(replace(NIC, bus="", parent=""))
     other = LinkState(replace(NIC, bus="", parent="", index=2, name="net1", altnames=("lan",)))
 
@@ -238,12 +238,12 @@ def test_a_link_of_the_pod_is_not_taken_for_the_virtual_device_that_wants_its_na
         make_plan(in_pod(RENAMED, virtual), Observed(host=virtual, pod=other))
 
 
-def test_a_virtual_device_in_the_pod_is_configured_whatever_has_its_name_on_the_host() -> None:
+def test_virtual_device_in_the_pod_is_configured_beside_a_host_link_of_its_name() -> None:
     virtual = LinkState(replace(NIC, bus="", parent=""))
     inside = LinkState(replace(virtual.link, index=9, name="net1"))
     other = LinkState(replace(virtual.link, index=12))
-    wanted = in_pod(RENAMED, virtual)
+    desired = in_pod(RENAMED, virtual)
 
-    assert make_plan(wanted, Observed(host=other, pod=inside)) == make_plan(
-        wanted, Observed(pod=inside)
+    assert make_plan(desired, Observed(host=other, pod=inside)) == make_plan(
+        desired, Observed(pod=inside)
     )

@@ -1,4 +1,4 @@
-"""The planner: links that are made for a pod on a device that stays on the host."""
+"""Plans for children: links created for a pod on a device that stays on the host."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def made(name: str, alias: str = CHILD.alias) -> LinkState:
     return LinkState(Link(9, name, kind="ipoib", arphrd=32, alias=alias))
 
 
-def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> None:
+def test_child_is_created_on_the_host_as_the_only_operation() -> None:
     ops = make_plan(AttachTarget(NET, child=CHILD), Observed())
 
     name = first_name(CHILD.alias)
@@ -62,7 +62,7 @@ def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> Non
     assert str(ops[0]) == f"add IPoIB child {name} of link 5 pkey 0x8001 mode datagram in host"
 
 
-def test_the_claims_bandwidth_limits_the_child_before_it_is_up() -> None:
+def test_bandwidth_limit_is_set_before_the_child_is_up() -> None:
     limited = replace(NET, rate=10**9)
     limit = LimitRate(Ns.POD, "net1", 10**9)
 
@@ -79,7 +79,7 @@ def test_the_claims_bandwidth_limits_the_child_before_it_is_up() -> None:
 
 
 @pytest.mark.parametrize(("rate", "planned"), [(10**9, False), (10**8, True), (0, True)])
-def test_a_limit_is_set_again_only_if_it_differs(rate: int, *, planned: bool) -> None:
+def test_bandwidth_limit_is_set_again_only_if_it_differs(rate: int, *, planned: bool) -> None:
     observed = Observed(pod=made("net1"), pod_rate=rate)
 
     ops = make_plan(AttachTarget(replace(NET, rate=10**9), child=CHILD), observed)
@@ -87,7 +87,7 @@ def test_a_limit_is_set_again_only_if_it_differs(rate: int, *, planned: bool) ->
     assert (LimitRate(Ns.POD, "net1", 10**9) in ops) is planned
 
 
-def test_without_a_key_it_takes_its_parents() -> None:
+def test_ipoib_child_without_a_pkey_uses_that_of_its_parent() -> None:
     (op,) = make_plan(
         AttachTarget(NET, child=Child(CHILD.alias, PARENT, IpoibConfig(mode=IpoibMode.CONNECTED))),
         Observed(),
@@ -96,7 +96,7 @@ def test_without_a_key_it_takes_its_parents() -> None:
     assert str(op).endswith("of link 5 mode connected in host")
 
 
-def test_what_is_made_moves_into_the_pod_and_is_configured() -> None:
+def test_created_child_is_moved_to_the_pod_and_configured() -> None:
     ops = make_plan(AttachTarget(NET, child=CHILD), Observed(host=made(first_name(CHILD.alias))))
 
     assert ops == (
@@ -107,13 +107,13 @@ def test_what_is_made_moves_into_the_pod_and_is_configured() -> None:
     assert not is_cut(None, ops)
 
 
-def test_what_is_in_the_pod_is_only_configured() -> None:
+def test_child_in_the_pod_is_only_configured() -> None:
     ops = make_plan(AttachTarget(NET, child=CHILD), Observed(pod=made("net1")))
 
     assert [type(op) for op in ops] == [AddAddress, SetUp]
 
 
-def test_a_name_that_is_taken_in_the_pod_is_refused_before_anything_is_made() -> None:
+def test_name_taken_in_the_pod_is_refused_before_the_creation() -> None:
     observed = Observed(taken_pod_names=frozenset({"net1"}))
 
     with pytest.raises(RefusedError, match=r"interface\.name 'net1' is taken in the pod"):
@@ -128,7 +128,7 @@ def test_a_name_that_is_taken_in_the_pod_is_refused_before_anything_is_made() ->
         pytest.param(Observed(), (), id="nowhere"),
     ],
 )
-def test_it_is_home_when_it_is_nowhere(observed: Observed, ops: tuple[DelLink, ...]) -> None:
+def test_child_is_restored_when_it_is_deleted(observed: Observed, ops: tuple[DelLink, ...]) -> None:
     assert make_plan(GONE, observed) == ops
     assert is_restored(GONE, observed) is not bool(ops)
     assert is_usable(GONE, observed) is not bool(ops)
@@ -145,15 +145,15 @@ def test_it_is_home_when_it_is_nowhere(observed: Observed, ops: tuple[DelLink, .
         ),
     ],
 )
-def test_it_is_known_by_its_alias(link: Link, own: bool) -> None:  # noqa: FBT001
+def test_child_is_identified_by_its_alias(link: Link, own: bool) -> None:  # noqa: FBT001
     assert is_child(link, CHILD.alias) is own
 
 
-def test_a_deletion_says_what_it_deletes() -> None:
+def test_delete_operation_is_printed() -> None:
     assert str(DelLink(Ns.POD, 9)) == "delete link 9 in pod"
 
 
-def test_its_first_name_is_one_the_kernel_takes() -> None:
+def test_first_name_of_a_child_is_a_valid_interface_name() -> None:
     alias = alias_of("6f1c0a52-3a57-4a0e-9a6b-0f7d3c1e2b4a", "pci-0000-8a-00-0")
 
     assert alias.startswith(ALIAS)
@@ -161,7 +161,7 @@ def test_its_first_name_is_one_the_kernel_takes() -> None:
     assert first_name(alias) != first_name(CHILD.alias)
 
 
-def test_shares_of_a_device_have_aliases_of_their_own() -> None:
+def test_shares_of_a_device_have_different_aliases() -> None:
     share = "b1c7a0de-31f2-4c55-8f0e-2f6a9d7c4e10"
 
     assert alias_of("uid-1", "nic") == "dra.net/uid-1/nic"
@@ -181,7 +181,7 @@ SERVICE = VlanConfig(7, VlanProtocol.SERVICE)
     ],
     ids=["IPVLAN", "MACVLAN", "VLAN"],
 )
-def test_other_children_are_made_in_the_pod(link: ChildConfig, text: str) -> None:
+def test_other_children_are_created_in_the_pod(link: ChildConfig, text: str) -> None:
     child = Child(CHILD.alias, NIC, link)
 
     (op,) = make_plan(AttachTarget(NET, child=child), Observed())
@@ -190,7 +190,7 @@ def test_other_children_are_made_in_the_pod(link: ChildConfig, text: str) -> Non
     assert str(op) == f"add {text.replace('NAME', first_name(CHILD.alias))} in pod"
 
 
-def test_a_parent_that_is_down_is_set_up_first() -> None:
+def test_parent_that_is_down_is_set_up_first() -> None:
     child = Child(CHILD.alias, Link(4, "eth1", mtu=1500), IpvlanConfig())
 
     first, second = make_plan(AttachTarget(NET, child=child), Observed())
@@ -199,19 +199,19 @@ def test_a_parent_that_is_down_is_set_up_first() -> None:
 
 
 @pytest.mark.parametrize(("mtu", "fits"), [(1500, True), (1501, False)])
-def test_its_mtu_is_within_its_parents(mtu: int, fits: bool) -> None:  # noqa: FBT001
-    wanted = AttachTarget(
+def test_child_mtu_above_that_of_the_parent_is_refused(mtu: int, fits: bool) -> None:  # noqa: FBT001
+    desired = AttachTarget(
         PodNetwork("net1", LinkSettings(mtu=mtu)), child=Child(CHILD.alias, NIC, MacvlanConfig())
     )
     if fits:
-        assert len(make_plan(wanted, Observed())) == 1
+        assert len(make_plan(desired, Observed())) == 1
         return
     with pytest.raises(RefusedError, match=r"1501 is above that of eth1, the parent .* has 1500"):
-        make_plan(wanted, Observed())
+        make_plan(desired, Observed())
 
 
 @pytest.mark.parametrize(
-    ("wanted", "other", "reason"),
+    ("desired", "other", "reason"),
     [
         pytest.param(IpvlanConfig(), IpvlanConfig(), "", id="the same IPVLAN"),
         pytest.param(
@@ -243,13 +243,13 @@ def test_its_mtu_is_within_its_parents(mtu: int, fits: bool) -> None:  # noqa: F
         pytest.param(MacvlanConfig(), MacvlanConfig(ChildFlag.VEPA), "", id="MACVLAN modes"),
     ],
 )
-def test_what_the_kernel_does_not_have_side_by_side(
-    wanted: ChildConfig, other: ChildConfig, reason: str
+def test_incompatible_children_of_one_parent_are_reported(
+    desired: ChildConfig, other: ChildConfig, reason: str
 ) -> None:
-    assert why_not_beside(wanted, other) == reason
+    assert why_not_beside(desired, other) == reason
 
 
-def test_of_its_parent_it_inherits_name_and_mtu_alone() -> None:
+def test_child_inherits_only_name_and_mtu_of_its_parent() -> None:
     parent = LinkState(
         NIC, addresses=(Address("10.5.0.7/24"),), routes=(Route("0.0.0.0/0", "10.5.0.1"),)
     )
@@ -272,7 +272,7 @@ def test_of_its_parent_it_inherits_name_and_mtu_alone() -> None:
     ],
     ids=["routes", "rules"],
 )
-def test_claimed_routing_replaces_what_would_be_generated(config: NetworkConfig) -> None:
+def test_claimed_routing_replaces_generated_routing(config: NetworkConfig) -> None:
     interface = InterfaceConfig(addresses=("10.5.0.20/24",))
     config = NetworkConfig(interface, config.routes, config.rules)
 
@@ -290,11 +290,11 @@ def test_claimed_routing_replaces_what_would_be_generated(config: NetworkConfig)
     ],
     ids=["in a pod", "on the host", "a port"],
 )
-def test_what_the_plugin_made_has_a_kind(link: Link, ours: bool, on_host: bool) -> None:  # noqa: FBT001
+def test_links_created_by_the_plugin_are_recognized(link: Link, ours: bool, on_host: bool) -> None:  # noqa: FBT001
     assert (is_ours(link), is_ours_on_host(link)) == (ours, on_host)
 
 
-def test_in_a_vrf_a_child_has_its_default_route_there_and_no_rules() -> None:
+def test_child_in_a_vrf_has_its_default_route_there_and_no_rules() -> None:
     parent = LinkState(NIC, routes=(Route("0.0.0.0/0", "10.5.0.1"),))
     vrf = VrfConfig("blue", 1541)
     config = NetworkConfig(InterfaceConfig(addresses=("10.5.0.20/24",), vrf=vrf))

@@ -1,4 +1,4 @@
-"""Plans home: what is given back, what is not any more, and what is left alone; from literals."""
+"""Restore plans: restored, outdated and unchanged configuration; from literals."""
 
 from dataclasses import replace
 
@@ -39,10 +39,10 @@ KERNEL_LL = 3  # IFAPROT_KERNEL_LL
         pytest.param("", ("br0",), True, id="free meanwhile"),
         pytest.param("br1", ("br0", "br1"), True, id="another master"),
         pytest.param("br0", ("br0",), False, id="in it"),
-        pytest.param("", (), False, id="gone: the device is home without it"),
+        pytest.param("", (), False, id="gone: the device is restored without it"),
     ],
 )
-def test_the_master_is_given_back_if_it_still_exists(
+def test_master_is_restored_if_it_exists(
     master: str, names: tuple[str, ...], *, restored: bool
 ) -> None:
     now = replace(PLAIN, master_name=master)
@@ -88,7 +88,7 @@ def test_the_master_is_given_back_if_it_still_exists(
         ),
     ],
 )
-def test_addresses_come_back_with_what_is_left_of_their_lifetime(
+def test_addresses_are_restored_with_their_remaining_lifetime(
     before: Address, elapsed_s: int, after: Address | None
 ) -> None:
     snapshot = replace(PLAIN, addresses=(before,))
@@ -106,18 +106,18 @@ def test_addresses_come_back_with_what_is_left_of_their_lifetime(
         pytest.param(60, None, id="expired"),
     ],
 )
-def test_routes_come_back_with_what_is_left_of_their_lifetime(
+def test_routes_are_restored_with_their_remaining_lifetime(
     expires_s: int, after: int | None
 ) -> None:
     route = Route("2001:db8:9::/48", gateway="fe80::1", expires_s=expires_s, protocol=9)
 
     ops = make_plan(RestoreTarget(replace(PLAIN, routes=(route,)), 60), on_host(PLAIN))
 
-    wanted = replace(route, expires_s=after or 0)
-    assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", wanted),))
+    desired = replace(route, expires_s=after or 0)
+    assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", desired),))
 
 
-def test_routes_at_home_are_added_in_an_order_that_works() -> None:
+def test_routes_are_restored_in_a_valid_order() -> None:
     via = Route("10.9.0.0/16", gateway="172.16.0.1")
     direct = Route("172.16.0.1/32", scope=253)
 
@@ -126,7 +126,7 @@ def test_routes_at_home_are_added_in_an_order_that_works() -> None:
     assert ops == (AddRoute(Ns.HOST, "eth1", direct), AddRoute(Ns.HOST, "eth1", via))
 
 
-def test_what_appeared_meanwhile_is_never_deleted() -> None:
+def test_configuration_added_by_others_is_never_deleted() -> None:
     now = replace(
         FULL,
         link=replace(NIC, altnames=("enp138s0", "new")),
@@ -141,20 +141,20 @@ def test_what_appeared_meanwhile_is_never_deleted() -> None:
     assert make_plan(RestoreTarget(FULL), on_host(now, "br9")) == ()
 
 
-def test_a_device_that_is_in_neither_namespace_has_to_come_by_itself() -> None:
-    wanted = RestoreTarget(PLAIN)
+def test_missing_device_gives_an_empty_plan_and_is_not_restored() -> None:
+    desired = RestoreTarget(PLAIN)
 
-    assert make_plan(wanted, Observed(taken_host_names=HOST_NAMES)) == ()
-    assert not is_restored(wanted, Observed(taken_host_names=HOST_NAMES))
+    assert make_plan(desired, Observed(taken_host_names=HOST_NAMES)) == ()
+    assert not is_restored(desired, Observed(taken_host_names=HOST_NAMES))
 
 
 @pytest.mark.parametrize("state", [PLAIN, FULL], ids=["plain", "full"])
-def test_a_device_at_home_as_it_was_needs_nothing(state: LinkState) -> None:
+def test_unchanged_device_on_the_host_needs_no_operation(state: LinkState) -> None:
     assert make_plan(RestoreTarget(state), on_host(state)) == ()
     assert is_restored(RestoreTarget(state), on_host(state))
 
 
-def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
+def test_device_without_a_link_layer_address_gets_none() -> None:
     bare = LinkState(Link(4, "tun0", mac="", up=False))
     now = LinkState(Link(4, "tun0", mac="02:00:00:00:00:01", up=False))
 
@@ -172,14 +172,14 @@ def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
         pytest.param(replace(PLAIN, link=replace(NIC, mtu=1400)), True, id="another-mtu"),
     ],
 )
-def test_a_device_is_usable_without_routes_or_mtu_but_not_without_name_settings_and_addresses(
+def test_device_is_usable_without_routes_or_mtu_but_not_without_name_and_addresses(
     now: LinkState,
     usable: bool,  # noqa: FBT001 - a case's outcome
 ) -> None:
-    wanted = RestoreTarget(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
+    desired = RestoreTarget(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
 
-    assert is_usable(wanted, on_host(now)) is usable
-    assert not is_usable(wanted, Observed(pod=now))
+    assert is_usable(desired, on_host(now)) is usable
+    assert not is_usable(desired, Observed(pod=now))
 
 
 CONNECTED, DATAGRAM = IpoibState(connected=True, umcast=True), IpoibState(connected=False)
@@ -191,13 +191,11 @@ def on_eth1(settings: LinkSettings) -> SetLink:
 
 
 @pytest.mark.parametrize(
-    ("mtu", "anew"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
+    ("mtu", "recreated"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
 )
-def test_an_ipoib_link_made_anew_gets_its_mode_and_then_its_mtu_which_the_mode_sets(
-    mtu: int, anew: int
-) -> None:
+def test_recreated_ipoib_link_gets_its_mode_before_its_mtu(mtu: int, recreated: int) -> None:
     before = replace(IB, link=replace(IB.link, mtu=mtu))
-    now = replace(IB, link=replace(IB.link, mtu=anew, ipoib=DATAGRAM, txqlen=9))
+    now = replace(IB, link=replace(IB.link, mtu=recreated, ipoib=DATAGRAM, txqlen=9))
 
     ops = make_plan(RestoreTarget(before), on_host(now))
 
@@ -213,7 +211,7 @@ def test_an_ipoib_link_made_anew_gets_its_mode_and_then_its_mtu_which_the_mode_s
     )
 
 
-def test_a_mode_that_a_pod_changed_keeps_nothing_in_the_pod() -> None:
+def test_ipoib_mode_changed_by_the_pod_does_not_prevent_the_move() -> None:
     there = replace(IB, link=replace(IB.link, mtu=2044, ipoib=DATAGRAM, txqlen=9))
 
     ops = make_plan(RestoreTarget(IB), Observed(pod=there, taken_host_names=HOST_NAMES))
@@ -223,7 +221,7 @@ def test_a_mode_that_a_pod_changed_keeps_nothing_in_the_pod() -> None:
     assert ops[-3:-1] == (on_eth1(LinkSettings(ipoib=CONNECTED)), on_eth1(LinkSettings(mtu=65520)))
 
 
-def test_a_link_of_which_no_mode_was_told_gets_none() -> None:
+def test_ipoib_mode_unknown_in_the_snapshot_is_unchanged() -> None:
     before = replace(IB, link=replace(IB.link, ipoib=None))
 
     assert make_plan(RestoreTarget(before), on_host(IB)) == ()

@@ -1,4 +1,4 @@
-"""Plans into the pod for an IP-over-InfiniBand link that the kernel makes anew on the way."""
+"""Attach plans for an IP-over-InfiniBand link that the kernel recreates during the move."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def set_in_pod(*settings: LinkSettings) -> Plan:
     return (*(SetLink(Ns.POD, "eth1", setting) for setting in settings), SetUp(Ns.POD, "eth1"))
 
 
-def test_what_the_claim_leaves_out_is_as_it_was_on_the_host_the_mode_before_the_mtu() -> None:
+def test_recreated_ipoib_link_gets_the_host_settings_with_the_mode_before_the_mtu() -> None:
     rest = LinkSettings(txqlen=4096, flags=0x1200, group=7)
 
     ops = make_plan(into_pod(), made_anew())
@@ -56,37 +56,37 @@ def test_what_the_claim_leaves_out_is_as_it_was_on_the_host_the_mode_before_the_
     assert make_plan(into_pod(), made_anew(HOST)) == ()
 
 
-def test_what_the_claim_gives_wins() -> None:
-    wanted = into_pod(InterfaceConfig(mtu=9000, gso_max_size=32768))
+def test_claimed_settings_take_precedence() -> None:
+    desired = into_pod(InterfaceConfig(mtu=9000, gso_max_size=32768))
     rest = LinkSettings(txqlen=4096, sizes=OffloadSizes(gso=32768), flags=0x1200, group=7)
 
-    ops = make_plan(wanted, made_anew())
+    ops = make_plan(desired, made_anew())
 
     assert ops == set_in_pod(rest, LinkSettings(ipoib=CONNECTED), LinkSettings(mtu=9000))
 
 
-def test_an_address_that_the_claim_gives_is_not_swallowed() -> None:
+def test_claimed_hardware_address_is_planned() -> None:
     ops = make_plan(into_pod(InterfaceConfig(hardware_addr="02:00:00:00:00:99")), made_anew(HOST))
 
     assert ops == (SetLink(Ns.POD, "eth1", LinkSettings(mac="02:00:00:00:00:99")),)
 
 
-def test_one_of_which_no_mode_was_told_stays_as_the_kernel_made_it() -> None:
+def test_link_of_unknown_ipoib_mode_keeps_the_settings_of_the_kernel() -> None:
     old = replace(HOST, link=replace(HOST.link, ipoib=None))
 
     assert make_plan(into_pod(host=old), made_anew()) == set_in_pod()
 
 
-def test_one_that_moves_itself_keeps_what_it_has() -> None:
-    wanted = replace(into_pod(), rdma=())
+def test_link_moved_without_its_rdma_device_keeps_its_settings() -> None:
+    desired = replace(into_pod(), rdma=())
 
-    (move,) = (op for op in make_plan(wanted, ON_HOST) if isinstance(op, MoveLink))
+    (move,) = (op for op in make_plan(desired, ON_HOST) if isinstance(op, MoveLink))
 
     assert move.settings == LinkSettings()
 
 
 @pytest.mark.parametrize(
-    ("mode", "mtu", "said"),
+    ("mode", "mtu", "message"),
     [
         pytest.param(DATAGRAM, 4092, "", id="the most in datagram mode"),
         pytest.param(
@@ -113,19 +113,19 @@ def test_one_that_moves_itself_keeps_what_it_has() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("told", [0, 65520, 65535])
-def test_an_mtu_that_its_mode_does_not_take_is_refused_before_anything_moves(
-    mode: IpoibState, mtu: int, said: str, told: int
+@pytest.mark.parametrize("reported", [0, 65520, 65535])
+def test_mtu_unsupported_by_the_ipoib_mode_is_refused_before_any_move(
+    mode: IpoibState, mtu: int, message: str, reported: int
 ) -> None:
-    host = LinkState(replace(HOST.link, ipoib=mode, mtu=2044, max_mtu=told))
-    wanted, observed = into_pod(InterfaceConfig(mtu=mtu), host), replace(ON_HOST, host=host)
+    host = LinkState(replace(HOST.link, ipoib=mode, mtu=2044, max_mtu=reported))
+    desired, observed = into_pod(InterfaceConfig(mtu=mtu), host), replace(ON_HOST, host=host)
 
-    if not said:
-        assert make_plan(wanted, observed) == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
+    if not message:
+        assert make_plan(desired, observed) == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
         return
     with pytest.raises(RefusedError) as caught:
-        make_plan(wanted, observed)
-    assert str(caught.value) == said
+        make_plan(desired, observed)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_mtu_that_its_mode_does_not_take_is_refused_before_anything_moves(
         pytest.param(Switches(), Switches(off=("rx_pause",)), id="private flag"),
     ],
 )
-def test_features_that_the_new_link_would_not_have_are_refused_before_anything_moves(
+def test_ethtool_settings_of_a_recreated_link_are_refused_before_any_move(
     features: Switches, flags: Switches
 ) -> None:
     plain = into_pod()

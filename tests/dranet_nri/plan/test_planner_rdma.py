@@ -1,4 +1,4 @@
-"""The planner: RDMA devices on their way into a pod and home."""
+"""Plans for RDMA devices: attach and restore."""
 
 from dataclasses import replace
 
@@ -36,27 +36,27 @@ def rdma(
     return ObservedRdma(RdmaMode.EXCLUSIVE, host, pod, taken_host, taken_pod)
 
 
-def test_into_the_pod_goes_the_rdma_device_before_its_net_device() -> None:
-    wanted = AttachTarget(NET, ETHERNET, (MLX5,))
+def test_rdma_device_is_moved_to_the_pod_before_its_net_device() -> None:
+    desired = AttachTarget(NET, ETHERNET, (MLX5,))
 
-    ops = make_plan(wanted, Observed(host=ETHERNET, rdma=rdma(host=(MLX5,))))
+    ops = make_plan(desired, Observed(host=ETHERNET, rdma=rdma(host=(MLX5,))))
 
     assert ops[0] == MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2")
     assert any(isinstance(op, MoveLink) for op in ops[1:])
     assert str(ops[0]) == "move RDMA device mlx5_2 from host to pod"
 
 
-def test_a_device_without_a_net_device_moves_alone() -> None:
+def test_rdma_device_without_a_net_device_is_moved_alone() -> None:
     ops = make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=rdma(host=(MLX5,))))
 
     assert ops == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
 
 
-def test_what_is_in_the_pod_already_stays_there() -> None:
+def test_rdma_device_in_the_pod_is_not_moved() -> None:
     assert make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=rdma(pod=(MLX5,)))) == ()
 
 
-def test_a_name_is_given_in_the_pod_after_the_move() -> None:
+def test_rdma_name_is_set_in_the_pod_after_the_move() -> None:
     ops = make_plan(AttachTarget(rdma=(MLX5,), rdma_name="hca0"), Observed(rdma=rdma(host=(MLX5,))))
 
     assert ops == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"), RenameRdma(Ns.POD, 3, "hca0"))
@@ -64,67 +64,67 @@ def test_a_name_is_given_in_the_pod_after_the_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "observed",
     [
         pytest.param(rdma(host=(MLX5,), taken_host=frozenset({"hca0"})), id="on the host"),
         pytest.param(rdma(host=(MLX5,), taken_pod=frozenset({"hca0"})), id="in the pod"),
     ],
 )
-def test_a_name_that_is_taken_anywhere_is_refused(seen: ObservedRdma) -> None:
+def test_taken_rdma_name_is_refused(observed: ObservedRdma) -> None:
     with pytest.raises(RefusedError, match=r"rdma\.name 'hca0' is taken; set rdma.name to another"):
-        make_plan(AttachTarget(rdma=(MLX5,), rdma_name="hca0"), Observed(rdma=seen))
+        make_plan(AttachTarget(rdma=(MLX5,), rdma_name="hca0"), Observed(rdma=observed))
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "observed",
     [
         pytest.param(rdma(), id="nowhere"),
         pytest.param(rdma(host=(REBORN,)), id="reborn"),
         pytest.param(rdma(host=(RdmaLink(3, "mlx5_9", "1:2:3:4"),)), id="index reused"),
     ],
 )
-def test_a_device_that_is_nowhere_is_refused_with_a_remedy(seen: ObservedRdma) -> None:
+def test_missing_rdma_device_is_refused_with_the_remedy(observed: ObservedRdma) -> None:
     with pytest.raises(RefusedError, match="mlx5_2 is neither on the host nor in the pod: its dri"):
-        make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=seen))
+        make_plan(AttachTarget(rdma=(MLX5,)), Observed(rdma=observed))
 
 
-def test_home_comes_the_rdma_device_before_its_net_device_under_its_name() -> None:
+def test_rdma_device_is_moved_to_the_host_before_its_net_device() -> None:
     renamed = replace(MLX5, name="hca0")
-    wanted = RestoreTarget(ETHERNET, rdma=(MLX5,))
+    desired = RestoreTarget(ETHERNET, rdma=(MLX5,))
 
-    ops = make_plan(wanted, Observed(pod=ETHERNET, rdma=rdma(pod=(renamed,))))
+    ops = make_plan(desired, Observed(pod=ETHERNET, rdma=rdma(pod=(renamed,))))
 
     assert ops[:2] == (RenameRdma(Ns.POD, 3, "mlx5_2"), MoveRdma(Ns.POD, 3, Ns.HOST, "mlx5_2"))
     assert any(isinstance(op, MoveLink) for op in ops[2:])
-    assert not is_restored(wanted, Observed(host=ETHERNET, rdma=rdma(pod=(renamed,))))
+    assert not is_restored(desired, Observed(host=ETHERNET, rdma=rdma(pod=(renamed,))))
 
 
-def test_nothing_is_planned_for_one_that_is_nowhere() -> None:
+def test_missing_rdma_device_gives_an_empty_plan() -> None:
     assert make_plan(RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=rdma())) == ()
 
 
-def test_a_name_that_was_taken_meanwhile_does_not_keep_it_away() -> None:
+def test_taken_host_name_does_not_prevent_the_move_of_an_rdma_device() -> None:
     renamed = replace(MLX5, name="hca0")
-    seen = rdma(pod=(renamed,), taken_host=frozenset({"mlx5_2"}))
+    observed = rdma(pod=(renamed,), taken_host=frozenset({"mlx5_2"}))
 
-    ops = make_plan(RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=seen))
+    ops = make_plan(RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=observed))
 
     assert ops == (MoveRdma(Ns.POD, 3, Ns.HOST, "hca0"),)
 
 
-def test_what_the_kernel_returned_gets_its_name_on_the_host() -> None:
+def test_rdma_device_returned_by_the_kernel_is_renamed_on_the_host() -> None:
     renamed = replace(MLX5, name="hca0")
-    wanted = RestoreTarget(None, rdma=(MLX5,))
+    desired = RestoreTarget(None, rdma=(MLX5,))
 
-    assert make_plan(wanted, Observed(rdma=rdma(host=(renamed,)))) == (
+    assert make_plan(desired, Observed(rdma=rdma(host=(renamed,)))) == (
         RenameRdma(Ns.HOST, 3, "mlx5_2"),
     )
-    assert not is_restored(wanted, Observed(rdma=rdma(host=(renamed,))))
-    assert not is_usable(wanted, Observed(rdma=rdma(host=(renamed,))))
+    assert not is_restored(desired, Observed(rdma=rdma(host=(renamed,))))
+    assert not is_usable(desired, Observed(rdma=rdma(host=(renamed,))))
 
 
 @pytest.mark.parametrize(
-    ("seen", "verdict"),
+    ("observation", "verdict"),
     [
         pytest.param(rdma(host=(MLX5,)), (True, True), id="home"),
         pytest.param(rdma(pod=(MLX5,)), (False, False), id="in the pod"),
@@ -132,22 +132,22 @@ def test_what_the_kernel_returned_gets_its_name_on_the_host() -> None:
         pytest.param(rdma(host=(REBORN,)), (True, True), id="its driver was reloaded"),
     ],
 )
-def test_home_is_where_it_was_or_where_its_driver_made_it_anew(
-    seen: ObservedRdma, verdict: tuple[bool, bool]
+def test_rdma_device_is_restored_with_its_index_or_recreated(
+    observation: ObservedRdma, verdict: tuple[bool, bool]
 ) -> None:
-    wanted, observed = RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=seen)
+    desired, observed = RestoreTarget(None, rdma=(MLX5,)), Observed(rdma=observation)
 
-    assert (is_restored(wanted, observed), is_usable(wanted, observed)) == verdict
-
-
-def test_one_that_was_made_anew_does_not_stand_for_one_that_is_in_the_pod() -> None:
-    wanted = RestoreTarget(None, rdma=(MLX5, RdmaLink(4, "mlx5_3")))
-    seen = rdma(host=(REBORN,), pod=(RdmaLink(4, "mlx5_3"),))
-
-    assert not is_restored(wanted, Observed(rdma=seen))
+    assert (is_restored(desired, observed), is_usable(desired, observed)) == verdict
 
 
-def test_a_move_that_makes_the_net_device_anew_ends_the_plan() -> None:
+def test_recreated_rdma_device_does_not_count_for_one_in_the_pod() -> None:
+    desired = RestoreTarget(None, rdma=(MLX5, RdmaLink(4, "mlx5_3")))
+    observed = rdma(host=(REBORN,), pod=(RdmaLink(4, "mlx5_3"),))
+
+    assert not is_restored(desired, Observed(rdma=observed))
+
+
+def test_move_that_recreates_the_net_device_ends_the_plan() -> None:
     into = AttachTarget(NET, IPOIB, (MLX5,))
     home = RestoreTarget(IPOIB, rdma=(MLX5,))
 
@@ -162,10 +162,10 @@ def test_a_move_that_makes_the_net_device_anew_ends_the_plan() -> None:
     assert not is_cut(None, first)
 
 
-def test_the_address_of_an_ipoib_link_is_not_restored_for_nobody_can_set_it() -> None:
-    anew = replace(IPOIB, link=replace(IPOIB.link, mac="00:99:22:33", index=9, mtu=9000))
+def test_address_of_an_ipoib_link_is_not_restored() -> None:
+    recreated = replace(IPOIB, link=replace(IPOIB.link, mac="00:99:22:33", index=9, mtu=9000))
 
-    ops = make_plan(RestoreTarget(IPOIB), Observed(host=anew))
+    ops = make_plan(RestoreTarget(IPOIB), Observed(host=recreated))
 
     (op,) = ops
     assert isinstance(op, SetLink)

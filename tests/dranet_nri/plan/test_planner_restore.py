@@ -1,4 +1,4 @@
-"""Plans for one device back home, from literals."""
+"""Restore plans of one device, from literals."""
 
 from dataclasses import replace
 from errno import EBUSY, EINVAL, ENOENT, EPERM
@@ -46,7 +46,7 @@ KERNEL_LL = 3  # IFAPROT_KERNEL_LL
 # --------------------------------------------------------------------------- home
 
 
-def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
+def test_restore_operations_have_a_fixed_order() -> None:
     snapshot = replace(FULL, master_name="br0")
     left = LinkState(replace(NIC, index=9, name="net1", mtu=9000, alias="pod", altnames=()))
 
@@ -86,7 +86,7 @@ ADDR_GEN_MODE = SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "2"))
         ),
     ],
 )
-def test_what_a_sysctl_does_not_take_is_not_tried_again(
+def test_rejected_sysctl_value_is_permanent(
     failed: list[tuple[Op, KernelError]], *, vain: bool
 ) -> None:
     assert is_permanent(failed) is vain
@@ -95,7 +95,7 @@ def test_what_a_sysctl_does_not_take_is_not_tried_again(
 NATIVE, GENERIC = XdpProgram(XdpMode.NATIVE, 7), XdpProgram(XdpMode.GENERIC, 8)
 
 
-def test_what_is_the_devices_own_is_taken_back_where_the_pod_left_it() -> None:
+def test_link_settings_changed_by_the_pod_are_reset() -> None:
     own = replace(NIC, flags=0x1000, group=7, xdp=(NATIVE,))
     snapshot = replace(PLAIN, link=own)
     left = replace(
@@ -114,7 +114,7 @@ def test_what_is_the_devices_own_is_taken_back_where_the_pod_left_it() -> None:
     assert kinds(ops[5:]) == [AddAddress, SetUp]
 
 
-def test_on_the_host_programs_go_and_altnames_stay() -> None:
+def test_restore_on_the_host_removes_programs_and_keeps_altnames() -> None:
     own = replace(NIC, xdp=(NATIVE,))
     left = replace(own, xdp=(replace(NATIVE, id=9), GENERIC), altnames=("enp138s0", "udev"))
     before = replace(PLAIN, link=own)
@@ -131,7 +131,7 @@ def test_on_the_host_programs_go_and_altnames_stay() -> None:
 OWN, STRANGE = TcxProgram(TcxSide.INGRESS, 7), TcxProgram(TcxSide.EGRESS, 8)
 
 
-def test_a_program_that_went_returns_but_one_of_a_bpf_link_is_its_owners() -> None:
+def test_removed_tcx_program_is_attached_again_except_for_one_of_a_bpf_link() -> None:
     before = replace(PLAIN, tcx=(OWN, replace(STRANGE, link=3)))
 
     away_ops = make_plan(RestoreTarget(before), away(LinkState(NIC)))
@@ -141,14 +141,14 @@ def test_a_program_that_went_returns_but_one_of_a_bpf_link_is_its_owners() -> No
     assert home_ops == (AttachTcx(Ns.HOST, "eth1", OWN),)
 
 
-def test_a_program_that_is_no_longer_loaded_is_not_tried_again() -> None:
+def test_program_that_is_no_longer_loaded_is_a_permanent_failure() -> None:
     op = AttachTcx(Ns.HOST, "eth1", OWN)
 
     assert is_permanent([(op, KernelError(str(op), ENOENT))])
     assert not is_permanent([(op, KernelError(str(op), EPERM))])
 
 
-def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
+def test_tcx_programs_of_the_pod_are_removed_before_the_link_is_up() -> None:
     ops = make_plan(RestoreTarget(replace(PLAIN, tcx=(OWN,))), away(LinkState(NIC)))
 
     at = ops.index(DetachTcx(Ns.HOST, "eth1", (OWN,)))
@@ -167,7 +167,7 @@ def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
         (None, ()),
     ],
 )
-def test_on_the_host_what_came_by_tcx_goes_and_what_went_returns(
+def test_tcx_programs_are_reset_to_those_of_the_host(
     now: tuple[TcxProgram, ...] | None, ops: tuple[Op, ...]
 ) -> None:
     assert (
@@ -177,13 +177,13 @@ def test_on_the_host_what_came_by_tcx_goes_and_what_went_returns(
     assert make_plan(RestoreTarget(PLAIN), on_host(replace(PLAIN, tcx=now))) == ()
 
 
-def test_a_record_that_tells_no_programs_flags_and_group_takes_none_back() -> None:
+def test_record_without_programs_flags_and_group_resets_none() -> None:
     left = replace(NIC, flags=0x100, group=9, xdp=(NATIVE,))
 
     assert make_plan(RestoreTarget(PLAIN), on_host(replace(PLAIN, link=left))) == ()
 
 
-def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
+def test_other_link_with_the_name_of_a_virtual_device_is_refused() -> None:
     virtual = replace(NIC, bus="", parent="", altnames=())
     inside = LinkState(replace(virtual, index=9, name="net1"))
     other = LinkState(replace(virtual, index=12))
@@ -192,7 +192,7 @@ def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
         make_plan(RestoreTarget(LinkState(virtual)), Observed(host=other, pod=inside))
 
 
-def test_a_virtual_device_whose_name_is_taken_comes_home_under_a_free_one() -> None:
+def test_virtual_device_with_a_taken_name_is_restored_under_a_temporary_one() -> None:
     virtual = replace(NIC, bus="", parent="", altnames=())
     left = LinkState(replace(virtual, index=9, name="net1", up=False))
 
@@ -208,7 +208,7 @@ def test_a_virtual_device_whose_name_is_taken_comes_home_under_a_free_one() -> N
 TAKEN = frozenset({"eth1"})
 
 
-def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_both_names() -> None:
+def test_virtual_device_is_renamed_by_the_move() -> None:
     virtual = replace(NIC, bus="", parent="", altnames=())
     left = LinkState(replace(virtual, index=9, name="net1", up=False))
 
@@ -217,7 +217,7 @@ def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_bot
     assert ops[0] == MoveLink(Ns.POD, 9, Ns.HOST, "eth1")
 
 
-def test_a_device_that_was_down_stays_down_and_gets_no_routes() -> None:
+def test_device_that_was_down_stays_down_and_gets_no_routes() -> None:
     snapshot = replace(FULL, link=replace(NIC, up=False))
 
     ops = make_plan(RestoreTarget(snapshot), away(LinkState(replace(NIC, name="net1", up=False))))
@@ -227,7 +227,7 @@ def test_a_device_that_was_down_stays_down_and_gets_no_routes() -> None:
     assert AddAddress in kinds(ops)
 
 
-def test_a_device_that_kept_its_name_is_not_renamed() -> None:
+def test_device_that_kept_its_name_is_not_renamed() -> None:
     assert make_plan(RestoreTarget(PLAIN), away(PLAIN)) == (
         SetDown(Ns.POD, 7),
         MoveLink(Ns.POD, 7, Ns.HOST, "eth1"),
@@ -236,7 +236,7 @@ def test_a_device_that_kept_its_name_is_not_renamed() -> None:
     )
 
 
-def test_a_name_that_another_link_of_the_pod_has_is_taken_on_by_the_move() -> None:
+def test_name_of_another_link_in_the_pod_is_set_by_the_move() -> None:
     ops = make_plan(
         RestoreTarget(PLAIN), away(LinkState(replace(NIC, name="net1")), in_pod=("lo", "eth1"))
     )
@@ -255,7 +255,7 @@ def test_a_name_that_another_link_of_the_pod_has_is_taken_on_by_the_move() -> No
         pytest.param({"eth1", "dra4"}, "dra4", "dra7", id="one that is the host's"),
     ],
 )
-def test_a_name_that_is_taken_on_the_host_gives_way_to_a_free_one(
+def test_name_taken_on_the_host_is_replaced_by_a_temporary_one(
     taken: set[str], pod_name: str, name: str
 ) -> None:
     # "dra7" may be taken by this very link: a half-failed rename is observed as such.
@@ -270,37 +270,37 @@ def test_a_name_that_is_taken_on_the_host_gives_way_to_a_free_one(
     assert (RenameLink(Ns.POD, 7, name) in ops) == (pod_name != name)
 
 
-def test_a_host_without_a_free_name_is_told() -> None:
+def test_host_without_a_free_temporary_name_is_reported() -> None:
     taken = HOST_NAMES | {"eth1", "dra7"} | {f"dra7{number}" for number in range(10)}
 
     with pytest.raises(RefusedError, match="no free name on the host for device eth1"):
         make_plan(RestoreTarget(PLAIN), away(LinkState(replace(NIC, name="net1")), on_host=taken))
 
 
-def test_a_device_under_a_free_name_is_not_home_before_it_has_its_own() -> None:
-    wanted = RestoreTarget(PLAIN)
+def test_device_with_a_temporary_name_is_not_restored() -> None:
+    desired = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="dra7"))
 
-    assert make_plan(wanted, on_host(now, "eth1")) == ()
-    assert not is_restored(wanted, on_host(now, "eth1"))
-    assert is_restored(wanted, on_host(PLAIN))
+    assert make_plan(desired, on_host(now, "eth1")) == ()
+    assert not is_restored(desired, on_host(now, "eth1"))
+    assert is_restored(desired, on_host(PLAIN))
 
 
-def test_a_device_whose_name_is_taken_keeps_no_name_that_another_one_may_wait_for() -> None:
-    wanted = RestoreTarget(PLAIN)
+def test_device_with_a_taken_name_gets_a_temporary_one() -> None:
+    desired = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="eth2"))
 
-    ops = make_plan(wanted, on_host(now, "eth1"))
+    ops = make_plan(desired, on_host(now, "eth1"))
 
     assert ops[:2] == (SetDown(Ns.HOST, 7), RenameLink(Ns.HOST, 7, "dra7"))
     assert SetUp(Ns.HOST, "dra7") in ops
-    assert make_plan(wanted, on_host(now)) != ops, "its own is free"
+    assert make_plan(desired, on_host(now)) != ops, "its own is free"
 
 
-def test_a_route_that_only_an_expired_address_made_possible_does_not_come_back() -> None:
+def test_route_that_depended_on_an_expired_address_is_not_restored() -> None:
     leased = Address("10.1.0.5/24", valid_s=100)
     through, direct = Route("10.9.0.0/16", gateway="10.1.0.1"), Route("10.8.0.0/16", scope=253)
-    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # nothing of ours made it possible
+    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # independent of our addresses
     snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, odd))
     bare = LinkState(NIC)
 
@@ -311,7 +311,7 @@ def test_a_route_that_only_an_expired_address_made_possible_does_not_come_back()
     assert {op.route for op in late if isinstance(op, AddRoute)} == {direct, odd}
 
 
-def test_its_own_name_comes_back_as_soon_as_it_is_free_and_nothing_is_lost() -> None:
+def test_own_name_is_restored_as_soon_as_it_is_free() -> None:
     link = replace(NIC, name="dra7", altnames=("enp138s0", "eth1"))
     appeared = replace(
         FULL,
@@ -337,7 +337,7 @@ def test_its_own_name_comes_back_as_soon_as_it_is_free_and_nothing_is_lost() -> 
     )
 
 
-def test_a_device_that_the_kernel_returned_bare_is_restored_where_it_is() -> None:
+def test_device_returned_by_the_kernel_without_configuration_is_restored() -> None:
     returned = LinkState(
         replace(NIC, index=3, name="dev7", up=False, mac="02:00:00:00:00:99", altnames=())
     )
@@ -363,7 +363,7 @@ def test_a_device_that_the_kernel_returned_bare_is_restored_where_it_is() -> Non
         pytest.param(("enp138s0", "mine"), ["mine"], [], id="the pod's own"),
     ],
 )
-def test_altnames_that_the_host_must_not_get_are_dropped_in_the_pod(
+def test_altnames_that_the_host_must_not_get_are_removed_in_the_pod(
     pod_altnames: tuple[str, ...], dropped: list[str], given_back: list[str]
 ) -> None:
     now = LinkState(replace(NIC, name="net1", altnames=pod_altnames))
@@ -375,7 +375,7 @@ def test_altnames_that_the_host_must_not_get_are_dropped_in_the_pod(
     assert kinds(ops)[0] is (DelAltname if dropped else SetDown)
 
 
-def test_an_altname_that_something_else_took_meanwhile_is_not_fought_over() -> None:
+def test_altname_taken_by_another_link_is_not_restored() -> None:
     now = replace(PLAIN, link=replace(NIC, altnames=()))
 
     assert make_plan(RestoreTarget(PLAIN), on_host(now, "enp138s0")) == ()

@@ -20,7 +20,7 @@ def config(number: int) -> NetworkConfig:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_valid_configuration_is_attached_and_leaves_no_residue(part: int) -> None:
+def test_valid_configuration_is_attached_and_leaves_no_residue(part: int) -> None:
     for number in NUMBERS[part::4]:
         world = World(FULL, config(number))
         world.apply(world.plan(world.in_pod))
@@ -32,7 +32,7 @@ def test_a_valid_configuration_is_attached_and_leaves_no_residue(part: int) -> N
         world.assert_restored()
 
 
-def test_every_type_is_among_them() -> None:
+def test_every_child_type_is_covered() -> None:
     parsed = [parse_network_config(random_parameters(number)) for number in NUMBERS]
 
     kinds = [config.interface.child and config.interface.child.kind for config in parsed]

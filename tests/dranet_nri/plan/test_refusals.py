@@ -1,4 +1,4 @@
-"""Remedies: every operation has a sentence for every errno, and no sentence misleads."""
+"""Remedies for every operation and errno."""
 
 import errno
 from errno import EACCES, EBUSY, EEXIST, EINVAL, EMSGSIZE, EPERM, errorcode
@@ -125,61 +125,61 @@ NAMES = (
 MET = {getattr(errno, name) for name in NAMES.split()}
 
 
-def test_every_operation_is_walked() -> None:
+def test_every_operation_is_covered() -> None:
     assert {type(op) for op in ops(Ns.POD)} == set(get_args(Op))
 
 
 @pytest.mark.parametrize("ns", Ns)
 @pytest.mark.parametrize("code", errorcode, ids=errorcode.values())
-def test_every_errno_of_every_operation_has_a_sentence(code: int, ns: Ns) -> None:
+def test_every_errno_of_every_operation_has_a_remedy(code: int, ns: Ns) -> None:
     for op in (None, *ops(ns)):
         assert remedy(code, op)
         assert (code in MET) <= (remedy(code, op) != UNKNOWN), op
 
 
 @pytest.mark.parametrize("code", errorcode, ids=errorcode.values())
-def test_a_look_has_a_sentence_too(code: int) -> None:
+def test_every_errno_of_a_read_has_a_remedy(code: int) -> None:
     assert remedy(code)
-    assert remedy(code).rstrip(".") == remedy(code), "it is followed by others"
+    assert remedy(code).rstrip(".") == remedy(code), "other sentences follow"
 
 
 @pytest.mark.parametrize("ns", Ns)
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_parameter_is_named_by_the_operation_that_applies_it_in_a_pod_alone(
-    ns: Ns, name: str
-) -> None:
+def test_parameter_is_named_only_by_its_operation_in_a_pod(ns: Ns, name: str) -> None:
     naming = {type(op) for op in ops(ns) for code in errorcode if name in words(remedy(code, op))}
 
     assert naming <= ({*PARAMETERS[name]} if ns is Ns.POD else set())
 
 
 def words(text: str) -> str:
-    """Return the text without what speaks of the kernel's tables and commands in such words."""
+    """Return the text without the names of kernel tables and commands."""
     return text.replace("(ip -details address, route, rule, link)", "").replace(
         "links or routes than", ""
     )
 
 
-def test_a_taken_route_of_a_pod_is_told_with_its_remedy() -> None:
+def test_taken_route_in_the_pod_is_reported_with_the_remedy() -> None:
     error = KernelError("add route 0.0.0.0/0 dev net1 in pod", EEXIST)
 
-    told = explained(error, AddRoute(Ns.POD, "net1", Route("0.0.0.0/0")))
+    reported = explained(error, AddRoute(Ns.POD, "net1", Route("0.0.0.0/0")))
 
-    assert told.startswith("add route 0.0.0.0/0 dev net1 in pod: EEXIST; the pod has another route")
-    assert "set routes[].metric" in told
+    assert reported.startswith(
+        "add route 0.0.0.0/0 dev net1 in pod: EEXIST; the pod has another route"
+    )
+    assert "set routes[].metric" in reported
 
 
-def test_ipv6_that_is_off_is_told_with_its_remedy() -> None:
+def test_disabled_ipv6_is_reported_with_the_remedy() -> None:
     op = AddAddress(Ns.POD, "net1", Address("2001:db8::5/64"))
 
     assert "give interface.addresses" in explained(KernelError(str(op), EACCES), op)
 
 
-def test_an_answer_that_is_too_long_is_told_with_its_remedy() -> None:
+def test_oversized_answer_is_reported_with_the_remedy() -> None:
     assert "altnames" in described(KernelError("dump links in pod", EMSGSIZE))
 
 
-def test_what_an_rdma_request_says_itself_is_not_said_twice() -> None:
+def test_detail_of_an_rdma_request_is_not_repeated() -> None:
     op = MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_0")
 
     assert explained(KernelError(str(op), EPERM, "needs CAP_NET_ADMIN"), op).endswith(
@@ -188,7 +188,7 @@ def test_what_an_rdma_request_says_itself_is_not_said_twice() -> None:
     assert explained(KernelError(str(op), EBUSY), op).endswith(f"EBUSY; {ANY[EBUSY]}")
 
 
-def test_an_attach_that_stopped_says_each_thing_once() -> None:
+def test_failed_attach_reports_each_part_once() -> None:
     op = SetUp(Ns.POD, "net1")
 
     stopped = stopped_at(op, KernelError(str(op), EBUSY, "the kernel's words"), ("eth2 is lost",))
@@ -199,7 +199,7 @@ def test_an_attach_that_stopped_says_each_thing_once() -> None:
     )
 
 
-def test_what_failed_within_a_step_is_told_with_its_own_name() -> None:
+def test_failure_within_a_step_is_reported_with_its_own_name() -> None:
     inner = KernelError("resolve character devices", EINVAL)
 
     assert str(stopped_at("record the result", inner)) == (
@@ -207,7 +207,7 @@ def test_what_failed_within_a_step_is_told_with_its_own_name() -> None:
     )
 
 
-def test_an_error_that_is_not_ours_is_described_with_its_type() -> None:
+def test_foreign_error_is_described_with_its_type() -> None:
     assert described(OwnedError("eth1 is held")) == "eth1 is held"
     assert described(RuntimeError("can't start new thread")) == (
         "RuntimeError: can't start new thread"

@@ -1,4 +1,4 @@
-"""How long the way home is tried, and how its tries are counted."""
+"""Limit of restore tries, and their count."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -35,7 +35,7 @@ GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back",
         (Failure("NetworkDeviceAttachFailed", "", NOW, MAX_RESTORE_TRIES), True),
     ],
 )
-def test_patience_ends_after_tries_that_left_only_what_the_host_refuses(
+def test_restore_limit_counts_only_tries_with_rejected_operations(
     before: Failure | None, *, patient: bool
 ) -> None:
     assert has_tries_left(before) is patient
@@ -53,7 +53,7 @@ def test_patience_ends_after_tries_that_left_only_what_the_host_refuses(
         ((GONE,), DETACH_FAILED),
     ],
 )
-def test_a_try_got_as_far_as_its_worst_device(
+def test_result_of_a_try_is_that_of_its_worst_device(
     returns: tuple[RestoreResult, ...], reason: str
 ) -> None:
     failure = restore_failure(returns, None, NOW)
@@ -63,7 +63,7 @@ def test_a_try_got_as_far_as_its_worst_device(
 
 
 @pytest.mark.parametrize("before", [None, Failure(DETACH_FAILED, "busy", 1, 4)])
-def test_without_anything_to_tell_the_record_stays(before: Failure | None) -> None:
+def test_record_is_unchanged_without_a_message(before: Failure | None) -> None:
     assert restore_failure((HOME, WAITING), before, NOW) == before
 
 
@@ -71,14 +71,14 @@ def test_without_anything_to_tell_the_record_stays(before: Failure | None) -> No
     ("before", "count"),
     [(RESTORE_FAILED, 5), (DETACH_FAILED, 1), ("NetworkDeviceAttachFailed", 1)],
 )
-def test_another_reason_is_counted_anew(before: str, count: int) -> None:
+def test_other_reason_restarts_the_count(before: str, count: int) -> None:
     failure = restore_failure((ROUTELESS,), Failure(before, "", 1, 4), NOW)
 
     assert failure == Failure(RESTORE_FAILED, ROUTELESS.text, NOW, count)
 
 
 def tries(times: Iterable[int]) -> tuple[int, Failure]:
-    """Try at these times until patience ends; return how long that took, and the record."""
+    """Try at these times until the limit; return the elapsed time and the recorded failure."""
     start, before = NOW, Failure(RESTORE_FAILED, ROUTELESS.text, NOW)
     for wall_s in times:
         failure = restore_failure((ROUTELESS,), before, wall_s)
@@ -90,14 +90,14 @@ def tries(times: Iterable[int]) -> tuple[int, Failure]:
 
 
 @pytest.mark.parametrize("every", [1, 2, 7])
-def test_tries_that_are_hurried_do_not_end_patience_sooner(every: int) -> None:
+def test_frequent_tries_do_not_shorten_the_restore_limit(every: int) -> None:
     took_s, failure = tries(range(NOW, NOW + 1000, every))
 
     assert took_s >= 98
     assert failure.count == MAX_RESTORE_TRIES
 
 
-def test_every_try_of_the_back_off_counts() -> None:
+def test_every_try_of_the_backoff_counts() -> None:
     pauses = [backoff_s(number, FIRST_DELAY_S, 60.0) for number in range(MAX_RESTORE_TRIES - 1)]
 
     took_s, failure = tries(int(at) for at in accumulate(pauses, initial=NOW + 0.9))
@@ -106,7 +106,7 @@ def test_every_try_of_the_back_off_counts() -> None:
     assert took_s == 103
 
 
-def test_a_try_that_is_hurried_leaves_what_it_told_but_no_trace_in_count_and_time() -> None:
+def test_early_try_updates_the_message_but_not_count_and_time() -> None:
     before = Failure(RESTORE_FAILED, "add route: EBUSY", NOW, MAX_RESTORE_TRIES)
 
     assert restore_failure((GIVEN_BACK,), before, NOW + 50) == replace(
@@ -118,7 +118,7 @@ def test_a_try_that_is_hurried_leaves_what_it_told_but_no_trace_in_count_and_tim
 
 
 @pytest.mark.parametrize("change_s", [-(10**9), 10**9])
-def test_a_change_of_the_clock_makes_one_try_count_and_no_more(change_s: int) -> None:
+def test_clock_change_counts_at_most_one_try(change_s: int) -> None:
     before = Failure(RESTORE_FAILED, ROUTELESS.text, NOW, 9)
 
     changed = restore_failure((ROUTELESS,), before, NOW + change_s)
@@ -127,13 +127,13 @@ def test_a_change_of_the_clock_makes_one_try_count_and_no_more(change_s: int) ->
     assert restore_failure((ROUTELESS,), changed, NOW + change_s + 1) == changed
 
 
-def test_moves_home_that_fail_are_all_counted() -> None:
+def test_failed_moves_to_the_host_are_all_counted() -> None:
     before = Failure(DETACH_FAILED, AWAY.text, NOW, 9)
 
     assert restore_failure((AWAY,), before, NOW) == replace(before, count=10)
 
 
-def test_what_is_told_of_all_devices_fits_the_record() -> None:
+def test_messages_of_all_devices_fit_into_the_record() -> None:
     failure = restore_failure((AWAY, HOME, ROUTELESS), None, NOW)
     long = restore_failure((RestoreResult(home=False, text="x" * 3000),), None, NOW)
 

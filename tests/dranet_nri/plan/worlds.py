@@ -41,7 +41,7 @@ from dranet_nri.plan.ops import (
     SetDown,
     SetLink,
 )
-from dranet_nri.plan.planner import AttachTarget, Wanted, is_restored, make_plan
+from dranet_nri.plan.planner import AttachTarget, DesiredState, is_restored, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.restore import RestoreTarget
 from tests.fakes.kernel import FakeKernel
@@ -200,12 +200,12 @@ class World:
         return self.kernel.session(netns or (self.netns if self.kernel.alive(self.netns) else None))
 
     def apply(self, ops: tuple[Op, ...]) -> None:
-        """Do all of it."""
+        """Apply the operations."""
         with closing(self.session()) as session:
             for op in ops:
                 session.apply(op)
 
-    def plan(self, wanted: Wanted) -> Plan:
+    def plan(self, wanted: DesiredState) -> Plan:
         """Plan from what is there."""
         return make_plan(wanted, self.look())
 

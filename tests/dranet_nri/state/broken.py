@@ -1,4 +1,4 @@
-"""Bytes that are no allocation record, each with where the refusal must point."""
+"""Bytes that are no allocation record, each with the location in the refusal."""
 
 import json
 

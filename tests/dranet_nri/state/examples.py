@@ -1,4 +1,4 @@
-"""Records with every field set, which the tests of this room bend."""
+"""Records with every field set, which the tests modify."""
 
 from dranet_nri.model import (
     Address,

@@ -7,7 +7,7 @@ from dranet_nri.component.files import KernelFileSystem
 
 
 class FailingFs(KernelFileSystem):
-    """The real thing until the n-th call, which stops half way; then the real thing again."""
+    """The real file system, whose n-th call stops half way."""
 
     def __init__(self, n: int) -> None:
         self._left = n
@@ -45,7 +45,7 @@ class FailingFs(KernelFileSystem):
 
 
 class DeadFs(FailingFs):
-    """The real thing until the n-th call, which stops half way, and nothing after it happens."""
+    """The real file system until the n-th call, which stops half way; later calls do nothing."""
 
     def _breaks_now(self) -> bool:
         if self.broke:

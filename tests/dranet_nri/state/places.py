@@ -1,4 +1,4 @@
-"""Directories of records as the tests of stores and readers meet them."""
+"""Directories of records for the tests of stores and readers."""
 
 import os
 import resource
@@ -24,7 +24,7 @@ def place(directory: Path, name: str, data: bytes) -> None:
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Return what a change by anybody would change."""
+    """Return the state that any change modifies."""
     return {
         str(path.relative_to(directory)): (
             path.lstat().st_ino,
@@ -42,7 +42,7 @@ def open_descriptors() -> list[str]:
 
 @contextmanager
 def unreadable(times: float = inf) -> Iterator[None]:
-    """Let the disk fail to give the bytes of records, as often as told."""
+    """Let reads of records fail the given number of times."""
     left, real_read = times, os.read
 
     def fail(descriptor: int, size: int) -> bytes:
@@ -59,7 +59,7 @@ def unreadable(times: float = inf) -> Iterator[None]:
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """Let this process open nothing, as one whose table of descriptors is full."""
+    """Exhaust the descriptors of this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_descriptors()) + 20, hard))
     taken: list[int] = []

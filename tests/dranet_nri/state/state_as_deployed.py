@@ -46,7 +46,7 @@ def main(allocations: Path, attachments: Path) -> None:
         sys.stdin.readline()
         touched = reader.refresh()
         reader.rescan()
-        seen = [record.claim.uid for record in reader.records()]
+        observed = [record.claim.uid for record in reader.records()]
         broken = {key: item.name for key, item in reader.broken.items()}
     reads = list(attempts)
 
@@ -62,7 +62,7 @@ def main(allocations: Path, attachments: Path) -> None:
         "uid": os.getuid(),
         "capabilities": capabilities(),
         "touched": sorted(touched),
-        "seen": seen,
+        "seen": observed,
         "broken": broken,
         "attempts": reads,
         "quarantined": quarantined,

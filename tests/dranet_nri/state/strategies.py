@@ -48,7 +48,7 @@ from dranet_nri.model import (
 Strategy = st.SearchStrategy
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
-NUMBER = st.integers(0, 255)  # what every number of a record may be, unless its field says more
+NUMBER = st.integers(0, 255)  # the default range of numbers, unless the field has its own
 U32 = st.integers(0, (1 << 32) - 1)
 TOKEN = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)

@@ -1,4 +1,4 @@
-"""dranet_nri.state.json_codec: dataclasses to JSON values, where records alone do not lead."""
+"""dranet_nri.state.json_codec: dataclasses to JSON values, beyond the tests of records."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from dranet_nri.state.record import decode_attachment, encode_attachment
 from tests.dranet_nri.state.examples import ATTACHMENT, DEVICE
 
 
-def test_a_type_that_records_do_not_know_is_refused_when_the_program_starts() -> None:
+def test_type_unknown_to_records_is_refused_at_startup() -> None:
     with pytest.raises(TypeError, match="no record codec for <class 'float'>"):
         codec_of(float, {})
 
@@ -23,7 +23,7 @@ def test_a_type_that_records_do_not_know_is_refused_when_the_program_starts() ->
         pytest.param((("a", 1), ("a", 2)), id="twice"),
     ],
 )
-def test_attributes_that_would_come_back_otherwise_are_not_written(
+def test_unsorted_attributes_are_not_written(
     attributes: tuple[tuple[str, int], ...],
 ) -> None:
     device = replace(DEVICE, attributes=attributes)
@@ -32,19 +32,19 @@ def test_attributes_that_would_come_back_otherwise_are_not_written(
         codec_of(Device, {}).to_json(device)
 
 
-def test_an_attribute_of_a_type_that_slices_do_not_have_is_not_written() -> None:
+def test_attribute_of_an_unsupported_type_is_not_written() -> None:
     device = replace(DEVICE, attributes=(("a", 1.5),))  # type: ignore[arg-type]
 
     with pytest.raises(InvalidValueError, match=r"\$\.attributes\.a: is float, must be bool"):
         codec_of(Device, {}).to_json(device)
 
 
-def test_a_value_of_another_type_is_not_written() -> None:
+def test_value_of_another_type_is_not_written() -> None:
     with pytest.raises(InvalidValueError, match=r"\$: is str, must be Device"):
         codec_of(Device, {}).to_json("eth0")
 
 
-def test_a_changed_part_of_a_kept_value_is_written_anew() -> None:
+def test_changed_part_of_a_cached_value_is_encoded_again() -> None:
     first = encode_attachment(ATTACHMENT)
     device = replace(ATTACHMENT.devices[0], home=True)
     restored = replace(ATTACHMENT, phase=Phase.HOME, devices=(device,))
@@ -53,7 +53,7 @@ def test_a_changed_part_of_a_kept_value_is_written_anew() -> None:
     assert encode_attachment(ATTACHMENT) == first
 
 
-def test_more_values_than_are_kept_come_back_as_they_were() -> None:
+def test_values_beyond_the_cache_size_are_encoded_correctly() -> None:
     device = ATTACHMENT.devices[0]
     records = [
         replace(ATTACHMENT, devices=(replace(device, pod_index=number + 1),))
@@ -66,7 +66,7 @@ def test_more_values_than_are_kept_come_back_as_they_were() -> None:
     assert [encode_attachment(record) for record in records] == first
 
 
-def test_a_value_that_does_not_fit_is_refused_each_time() -> None:
+def test_invalid_value_is_refused_each_time() -> None:
     misfit = replace(ATTACHMENT, devices=(replace(ATTACHMENT.devices[0], mtu=-1),))
 
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""dranet_nri.state: records that cannot be used are kept, named, and spoil nothing else."""
+"""dranet_nri.state: unusable records are kept and reported, and do not affect others."""
 
 import os
 from collections.abc import Callable
@@ -29,7 +29,7 @@ NEWER = bent("version", value=VERSION + 1)
 
 
 @pytest.mark.parametrize("data", BROKEN_BYTES)
-def test_a_reader_lists_a_broken_record_and_leaves_everything_as_it_is(
+def test_reader_reports_a_broken_record_and_changes_nothing(
     store: AllocationStore, reader: AllocationReader, directory: Path, data: bytes
 ) -> None:
     good = allocation_of("good", "other-pod")
@@ -47,7 +47,7 @@ def test_a_reader_lists_a_broken_record_and_leaves_everything_as_it_is(
 
 
 @pytest.mark.parametrize("data", BROKEN_BYTES)
-def test_a_store_moves_a_broken_record_aside_with_its_bytes(
+def test_store_quarantines_a_broken_record_with_its_bytes(
     store: AllocationStore, reader: AllocationReader, directory: Path, data: bytes
 ) -> None:
     good = allocation_of("good", "other-pod")
@@ -65,7 +65,7 @@ def test_a_store_moves_a_broken_record_aside_with_its_bytes(
         assert index.broken[CLAIM_UID].name == f"quarantine/{NAME}.1"
 
 
-def test_the_pod_of_a_broken_record_is_known_from_its_bytes(
+def test_pod_of_a_broken_record_is_read_from_its_bytes(
     reader: AllocationReader, directory: Path
 ) -> None:
     place(directory, NAME, GOOD[:-20])
@@ -77,7 +77,7 @@ def test_the_pod_of_a_broken_record_is_known_from_its_bytes(
     assert reader.broken_of_pod("other-pod") == ()
 
 
-def test_the_pod_of_a_broken_record_is_known_from_the_record_before(
+def test_pod_of_a_broken_record_is_that_of_the_earlier_record(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     store.put(ALLOCATION)
@@ -93,7 +93,7 @@ def test_the_pod_of_a_broken_record_is_known_from_the_record_before(
         assert [item.name for item in index.broken_of_pod(POD_UID)] == [f"quarantine/{NAME}.1"]
 
 
-def test_broken_records_pile_up_and_none_is_overwritten(
+def test_quarantined_records_are_numbered_and_never_overwritten(
     store: AllocationStore, directory: Path
 ) -> None:
     pieces = [GOOD[:cut] for cut in range(200, 212)]
@@ -106,7 +106,7 @@ def test_broken_records_pile_up_and_none_is_overwritten(
     assert store.broken[CLAIM_UID].name == f"quarantine/{NAME}.12"
 
 
-def test_a_good_record_takes_the_place_of_a_broken_one(
+def test_good_record_replaces_a_broken_one(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     place(directory, NAME, b"broken")
@@ -120,7 +120,7 @@ def test_a_good_record_takes_the_place_of_a_broken_one(
     assert (directory / "quarantine" / f"{NAME}.1").read_bytes() == b"broken"
 
 
-def test_a_quarantined_record_is_known_after_a_restart(directory: Path) -> None:
+def test_quarantined_record_is_known_after_a_restart(directory: Path) -> None:
     directory.mkdir()
     place(directory, NAME, GOOD[:-1])
     with AllocationStore(directory):
@@ -132,7 +132,7 @@ def test_a_quarantined_record_is_known_after_a_restart(directory: Path) -> None:
             assert index.broken[CLAIM_UID].pod_uid == POD_UID
 
 
-def test_a_record_under_another_claims_name_is_broken(
+def test_record_under_the_name_of_another_claim_is_broken(
     reader: AllocationReader, directory: Path
 ) -> None:
     place(directory, "other.json", GOOD)
@@ -167,7 +167,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_what_is_no_plain_file_is_broken_for_a_reader(
+def test_irregular_file_is_a_broken_record_for_a_reader(
     reader: AllocationReader, directory: Path, make: Callable[[Path], None]
 ) -> None:
     make(directory / NAME)
@@ -181,7 +181,7 @@ def test_what_is_no_plain_file_is_broken_for_a_reader(
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_what_is_no_plain_file_is_moved_aside_by_a_store(
+def test_irregular_file_is_quarantined_by_a_store(
     store: AllocationStore, directory: Path, make: Callable[[Path], None]
 ) -> None:
     make(directory / NAME)
@@ -193,7 +193,7 @@ def test_what_is_no_plain_file_is_moved_aside_by_a_store(
     assert store.broken[CLAIM_UID].name == f"quarantine/{NAME}.1"
 
 
-def test_a_record_of_another_owner_is_broken(store: AllocationStore, directory: Path) -> None:
+def test_record_of_another_owner_is_broken(store: AllocationStore, directory: Path) -> None:
     store.put(ALLOCATION)
 
     with AllocationReader(directory, owner=ME + 1) as reader:
@@ -201,7 +201,7 @@ def test_a_record_of_another_owner_is_broken(store: AllocationStore, directory: 
         assert reader.records() == ()
 
 
-def test_a_quarantined_record_that_is_fine_by_now_stays_aside(
+def test_quarantined_record_that_became_valid_stays_in_quarantine(
     store: AllocationStore, directory: Path
 ) -> None:
     make_hard_link(directory / NAME)
@@ -215,7 +215,7 @@ def test_a_quarantined_record_that_is_fine_by_now_stays_aside(
     assert store.broken[CLAIM_UID].pod_uid == POD_UID
 
 
-def test_a_record_that_cannot_be_read_now_is_kept_and_not_written_over(
+def test_unreadable_record_is_kept_and_not_overwritten(
     store: AllocationStore,
 ) -> None:
     store.put(ALLOCATION)
@@ -230,7 +230,7 @@ def test_a_record_that_cannot_be_read_now_is_kept_and_not_written_over(
     assert store.get(CLAIM_UID) == ALLOCATION
 
 
-def test_a_broken_record_that_cannot_be_moved_aside_is_not_written_over(
+def test_broken_record_that_cannot_be_quarantined_is_not_overwritten(
     store: AllocationStore, directory: Path
 ) -> None:
     (directory / "quarantine").write_bytes(b"in the way")
@@ -242,7 +242,7 @@ def test_a_broken_record_that_cannot_be_moved_aside_is_not_written_over(
     assert (directory / NAME).read_bytes() == b"broken"
 
 
-def test_a_newer_record_stays_in_place_and_is_not_written_over(
+def test_newer_record_stays_in_place_and_is_not_overwritten(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     place(directory, NAME, NEWER)
@@ -257,7 +257,7 @@ def test_a_newer_record_stays_in_place_and_is_not_written_over(
         assert index.broken_of_pod(POD_UID)
 
 
-def test_a_removed_newer_record_is_moved_aside_with_its_bytes(
+def test_removed_newer_record_is_quarantined_with_its_bytes(
     store: AllocationStore, directory: Path
 ) -> None:
     place(directory, NAME, NEWER)

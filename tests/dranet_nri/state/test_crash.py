@@ -1,4 +1,4 @@
-"""A writer killed at any moment: no reader sees half a record, no acknowledged write is lost."""
+"""A writer killed at any moment: records are complete, and acknowledged writes are kept."""
 
 import os
 import random
@@ -22,12 +22,12 @@ ACKNOWLEDGED = 4  # bytes
 
 
 def number(record: Allocation | None) -> int:
-    """Return what the writer counted when it wrote the record."""
+    """Return the writer's count in the record."""
     return -1 if record is None else int(record.nonce)
 
 
 def write_for_ever(directory: Path, start: int, acknowledge: int) -> None:
-    """Put ever higher numbers, and say each when it is written."""
+    """Write increasing numbers, and acknowledge each one."""
     with AllocationStore(directory) as store:
         n = start
         while True:
@@ -53,26 +53,26 @@ def start_writer(directory: Path, start: int) -> tuple[int, int]:
 def last_acknowledged(pipe: int) -> int:
     """Return the last number that was said, reading to the end."""
     with os.fdopen(pipe, "rb") as file:
-        said = file.read()
-    return int.from_bytes(said[-ACKNOWLEDGED:])
+        message = file.read()
+    return int.from_bytes(message[-ACKNOWLEDGED:])
 
 
-def test_a_killed_writer_tears_nothing_and_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+def test_killed_writer_corrupts_no_record_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
     dice = random.Random(2026)
     highest = -1
     with AllocationReader(tmp_path, owner=ME) as reader:
         for _ in range(ROUNDS):
             child, pipe = start_writer(tmp_path, highest + 1)
-            seen = [-1, -1, -1]
+            observed = [-1, -1, -1]
             for _ in range(dice.randrange(1, 40)):  # its reads are what we wait with
                 first = os.read(pipe, ACKNOWLEDGED)
                 highest = int.from_bytes(first)
                 reader.refresh()
                 assert not reader.broken
                 now = [number(reader.get(claim)) for claim in CLAIMS]
-                assert all(new >= old for new, old in zip(now, seen, strict=True))
+                assert all(new >= old for new, old in zip(now, observed, strict=True))
                 assert max(now) >= highest
-                seen = now
+                observed = now
             for _ in range(dice.randrange(3000)):
                 pass  # the moment of death is anywhere in the writer's loop
             os.kill(child, signal.SIGKILL)

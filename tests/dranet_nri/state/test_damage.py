@@ -1,4 +1,4 @@
-"""What is said of records that cannot be used, and which of them are in the way."""
+"""Reports on unusable records, and their blocking state."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,14 +44,14 @@ def only(reader: AllocationReader | AllocationStore) -> CorruptSummary:
     [(b"{torn", "$: 5 bytes, not JSON"), (NEWER, f"$.version: {VERSION + 1}, this program reads")],
     ids=["torn", "newer"],
 )
-def test_an_allocation_in_place_is_in_the_way_and_told_with_file_and_remedy(
+def test_broken_allocation_in_place_is_reported_with_file_and_remedy(
     reader: AllocationReader, directory: Path, data: bytes, reason: str
 ) -> None:
     place(directory, NAME, data)
 
     damage = only(reader)
 
-    assert damage.broken.in_the_way
+    assert damage.broken.blocking
     assert damage.path == directory / NAME
     assert damage.text.startswith(f"cannot be used: {reason}")
     assert damage.text.endswith(
@@ -60,7 +60,7 @@ def test_an_allocation_in_place_is_in_the_way_and_told_with_file_and_remedy(
     )
 
 
-def test_an_allocation_that_was_moved_aside_is_a_note_that_names_file_and_pod(
+def test_quarantined_allocation_is_reported_with_file_and_pod(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     place(directory, NAME, GOOD[:-1])
@@ -68,15 +68,15 @@ def test_an_allocation_that_was_moved_aside_is_a_note_that_names_file_and_pod(
 
     for index in (store, reader):
         damage = only(index)
-        assert not damage.broken.in_the_way
+        assert not damage.broken.blocking
         assert damage.path.read_bytes() == GOOD[:-1]
         assert damage.text.startswith(f"was moved aside, of the pod with UID {POD_UID}: $: ")
         assert damage.text.endswith(f"; bytes kept in {damage.path}; {KEPT}")
-    assert store.moved_aside == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
+    assert store.quarantined == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
     assert reader.broken_of_pod(POD_UID), "its pod may live, and is refused"
 
 
-def test_bytes_that_tell_no_pod_are_said_to_be_of_none(
+def test_bytes_without_a_pod_are_reported_without_one(
     store: AllocationStore, directory: Path
 ) -> None:
     place(directory, NAME, b"{torn")
@@ -84,7 +84,7 @@ def test_bytes_that_tell_no_pod_are_said_to_be_of_none(
     assert only(store).text.startswith("was moved aside: $: 5 bytes, not JSON")
 
 
-def test_what_was_moved_aside_before_was_not_moved_by_a_store_that_is_opened_later(
+def test_earlier_quarantined_record_is_not_attributed_to_a_later_store(
     directory: Path,
 ) -> None:
     directory.mkdir()
@@ -94,10 +94,10 @@ def test_what_was_moved_aside_before_was_not_moved_by_a_store_that_is_opened_lat
 
     with AllocationStore(directory) as later:
         assert not only(later).broken.in_place
-        assert later.moved_aside == {}
+        assert later.quarantined == {}
 
 
-def test_what_cannot_be_read_is_in_the_way_wherever_it_is(
+def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     store.put(ALLOCATION)
@@ -108,9 +108,9 @@ def test_what_cannot_be_read_is_in_the_way_wherever_it_is(
     with unreadable():
         aside = only(reader)
 
-    assert here.broken.in_the_way
+    assert here.broken.blocking
     assert f"cannot be read: Input/output error ({directory / NAME}); delete its pod" in here.text
-    assert aside.broken.in_the_way
+    assert aside.broken.blocking
     assert aside.text.endswith(f"Input/output error; bytes kept in {aside.path}; {KEPT}")
 
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_in_the_way_wherever_it_is(
     ],
     ids=["torn", "newer"],
 )
-def test_an_attachment_is_left_to_the_plugin(
+def test_broken_attachment_is_left_to_the_plugin(
     attachments: AttachmentReader, directory: Path, data: bytes, remedy: str
 ) -> None:
     place(directory, NAME, data)
@@ -134,5 +134,5 @@ def test_an_attachment_is_left_to_the_plugin(
 
     (damage,) = of_attachments(attachments)
 
-    assert damage.broken.in_the_way
+    assert damage.broken.blocking
     assert damage.text.endswith(f"({directory / NAME}); {remedy}")

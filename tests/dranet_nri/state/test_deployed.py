@@ -42,7 +42,7 @@ def _namespaces() -> None:
 
 
 @pytest.mark.usefixtures("_namespaces")
-def test_the_shim_without_capabilities_writes_its_own_and_only_reads_the_other(
+def test_shim_without_capabilities_writes_its_own_records_and_only_reads_the_others(
     tmp_path: Path,
 ) -> None:
     allocations, attachments = tmp_path / "allocations", tmp_path / "attachments"

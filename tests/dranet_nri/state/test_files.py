@@ -1,4 +1,4 @@
-"""component.files: files that others read are old or new; files of others are checked first."""
+"""component.files: atomic writes, and checks on files of others."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ def names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
-def test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails(tmp_path: Path) -> None:
+def test_failed_save_leaves_the_old_or_the_new_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
         save(KernelFileSystem(), path, b"old record")
@@ -47,7 +47,7 @@ def test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails(tmp_path: Pat
     assert path.read_bytes() == b"new record"
 
 
-def test_save_after_a_crash_at_any_step_works_again(tmp_path: Path) -> None:
+def test_save_after_a_crash_at_any_step_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
         save(KernelFileSystem(), path, b"old record")
@@ -64,7 +64,7 @@ def test_save_after_a_crash_at_any_step_works_again(tmp_path: Path) -> None:
     assert n == 5
 
 
-def test_remove_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
+def test_remove_can_be_repeated_after_any_failure(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
         save(KernelFileSystem(), path, b"old record")
@@ -80,7 +80,7 @@ def test_remove_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
+def test_durable_file_is_synced_before_its_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "claim.json"
@@ -99,7 +99,7 @@ def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
     assert steps == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]
 
 
-def test_a_file_that_need_not_survive_is_not_synced(tmp_path: Path) -> None:
+def test_volatile_file_is_not_synced(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
 
     class NoSync(KernelFileSystem):
@@ -114,7 +114,7 @@ def test_a_file_that_need_not_survive_is_not_synced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o644])
-def test_the_mode_is_as_asked_whatever_the_umask(tmp_path: Path, mode: int) -> None:
+def test_file_mode_is_independent_of_the_umask(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "claim.json"
     umask = os.umask(0o077)
     try:
@@ -125,22 +125,22 @@ def test_the_mode_is_as_asked_whatever_the_umask(tmp_path: Path, mode: int) -> N
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_the_staged_file_is_hidden_and_no_cdi_spec(tmp_path: Path) -> None:
-    seen: list[str] = []
+def test_staged_file_is_hidden_and_no_cdi_spec(tmp_path: Path) -> None:
+    observed: list[str] = []
 
     class Peeking(KernelFileSystem):
         def replace(self, source: Path, target: Path) -> None:
-            seen.extend(names(tmp_path))
+            observed.extend(names(tmp_path))
             super().replace(source, target)
 
     save(Peeking(), tmp_path / "claim.json", b"data")
 
-    assert len(seen) == 1
-    assert seen[0].startswith(".")
-    assert not seen[0].endswith((".json", ".yaml"))
+    assert len(observed) == 1
+    assert observed[0].startswith(".")
+    assert not observed[0].endswith((".json", ".yaml"))
 
 
-def test_save_never_writes_through_a_link_in_the_place_of_its_staged_file(tmp_path: Path) -> None:
+def test_save_does_not_follow_a_link_in_place_of_its_staged_file(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / ".claim.json.new").symlink_to(victim)
@@ -151,7 +151,7 @@ def test_save_never_writes_through_a_link_in_the_place_of_its_staged_file(tmp_pa
     assert (tmp_path / "claim.json").read_bytes() == b"data"
 
 
-def test_writing_takes_over_nothing_that_is_there(tmp_path: Path) -> None:
+def test_write_does_not_overwrite_an_existing_path(tmp_path: Path) -> None:
     path = tmp_path / "taken"
     path.symlink_to("elsewhere")
 
@@ -161,7 +161,7 @@ def test_writing_takes_over_nothing_that_is_there(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_sweep_takes_our_staged_files_and_nothing_else(tmp_path: Path) -> None:
+def test_removal_of_staged_files_keeps_other_files(tmp_path: Path) -> None:
     for name in (".claim.json.new", ".claim.json", "claim.new", ".other.json.new", "claim.json"):
         (tmp_path / name).write_bytes(b"")
 
@@ -170,7 +170,7 @@ def test_sweep_takes_our_staged_files_and_nothing_else(tmp_path: Path) -> None:
     assert names(tmp_path) == [".claim.json", ".other.json.new", "claim.json", "claim.new"]
 
 
-def test_a_plain_file_is_read_up_to_the_limit(tmp_path: Path, directory: int) -> None:
+def test_regular_file_is_read_up_to_the_limit(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a.json").write_bytes(b"x" * 10)
 
     assert read_record_bytes(directory, "a.json", 10, os.geteuid()) == b"x" * 10
@@ -178,12 +178,12 @@ def test_a_plain_file_is_read_up_to_the_limit(tmp_path: Path, directory: int) ->
         read_record_bytes(directory, "a.json", 9)
 
 
-def test_a_missing_file_is_not_a_broken_one(directory: int) -> None:
+def test_missing_file_is_not_a_broken_one(directory: int) -> None:
     with pytest.raises(FileNotFoundError):
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_symbolic_link_is_refused(tmp_path: Path, directory: int) -> None:
+def test_symbolic_link_is_refused(tmp_path: Path, directory: int) -> None:
     (tmp_path / "target").write_bytes(b"x")
     (tmp_path / "a.json").symlink_to("target")
 
@@ -191,7 +191,7 @@ def test_a_symbolic_link_is_refused(tmp_path: Path, directory: int) -> None:
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_hard_link_is_refused(tmp_path: Path, directory: int) -> None:
+def test_hard_link_is_refused(tmp_path: Path, directory: int) -> None:
     (tmp_path / "target").write_bytes(b"x")
     (tmp_path / "a.json").hardlink_to(tmp_path / "target")
 
@@ -199,23 +199,21 @@ def test_a_hard_link_is_refused(tmp_path: Path, directory: int) -> None:
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_fifo_is_refused_without_waiting_for_its_writer(tmp_path: Path, directory: int) -> None:
+def test_fifo_is_refused_without_waiting_for_its_writer(tmp_path: Path, directory: int) -> None:
     os.mkfifo(tmp_path / "a.json")
 
     with pytest.raises(StateCorruptError, match="no regular file"):
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_directory_is_refused(tmp_path: Path, directory: int) -> None:
+def test_directory_is_refused(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a.json").mkdir()
 
     with pytest.raises(StateCorruptError, match="no regular file"):
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_socket_is_refused(
-    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_socket_is_refused(tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # socket paths have at most 107 bytes
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("a.json")
@@ -224,7 +222,7 @@ def test_a_socket_is_refused(
             read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_file_of_another_owner_is_refused(tmp_path: Path, directory: int) -> None:
+def test_file_of_another_owner_is_refused(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a.json").write_bytes(b"x")
     stranger = os.geteuid() + 1
 
@@ -232,7 +230,7 @@ def test_a_file_of_another_owner_is_refused(tmp_path: Path, directory: int) -> N
         read_record_bytes(directory, "a.json", 10, stranger)
 
 
-def test_a_file_replaced_while_it_is_opened_is_read_anew(
+def test_file_replaced_during_the_open_is_read_again(
     tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
@@ -254,7 +252,7 @@ def test_a_file_replaced_while_it_is_opened_is_read_anew(
     assert replaced == ["a.json"]
 
 
-def test_a_file_replaced_again_and_again_is_not_chased_for_ever(
+def test_file_replaced_repeatedly_is_an_error(
     tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
@@ -272,7 +270,7 @@ def test_a_file_replaced_again_and_again_is_not_chased_for_ever(
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_a_file_that_grows_above_the_limit_while_it_is_read_is_refused(
+def test_file_that_grows_above_the_limit_during_the_read_is_refused(
     tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
@@ -290,7 +288,7 @@ def test_a_file_that_grows_above_the_limit_while_it_is_read_is_refused(
         read_record_bytes(directory, "a.json", 10)
 
 
-def test_no_descriptor_is_kept_after_a_refusal(tmp_path: Path, directory: int) -> None:
+def test_refused_file_leaves_no_descriptor(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a.json").mkdir()
     before = names(Path("/proc/self/fd"))
 

@@ -1,4 +1,4 @@
-"""dranet_nri.state.reader: what was written before the question is in the answer."""
+"""dranet_nri.state.reader: a refresh returns every earlier write."""
 
 import itertools
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 __all__ = ["directory", "reader", "store"]
 
 
-def test_asking_costs_one_read_when_nothing_happened(
+def test_refresh_without_changes_costs_one_read(
     store: AllocationStore, reader: AllocationReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put(ALLOCATION)
@@ -41,7 +41,7 @@ def test_asking_costs_one_read_when_nothing_happened(
     assert calls == ["read"]
 
 
-def test_the_descriptor_is_readable_while_there_is_something_to_take_in(
+def test_descriptor_is_readable_while_changes_are_pending(
     store: AllocationStore, reader: AllocationReader
 ) -> None:
     def is_readable() -> bool:
@@ -54,7 +54,7 @@ def test_the_descriptor_is_readable_while_there_is_something_to_take_in(
     assert not is_readable()
 
 
-def test_a_directory_that_may_not_be_read_is_an_error_and_leaks_nothing(
+def test_unreadable_directory_is_an_error_and_leaves_no_descriptor(
     store: AllocationStore, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = open_descriptors()
@@ -70,7 +70,7 @@ def test_a_directory_that_may_not_be_read_is_an_error_and_leaks_nothing(
     assert open_descriptors() == before
 
 
-def test_only_touched_records_are_read_again(
+def test_only_changed_records_are_read_again(
     store: AllocationStore, reader: AllocationReader
 ) -> None:
     store.put(allocation_of("a"))
@@ -84,7 +84,7 @@ def test_only_touched_records_are_read_again(
     assert reader.get("a") is kept
 
 
-def test_a_reader_that_starts_first_sees_the_directory_appear(tmp_path: Path) -> None:
+def test_reader_started_first_finds_the_directory_later(tmp_path: Path) -> None:
     directory = tmp_path / "lib" / "dranet" / "allocations"
     with AllocationReader(directory, owner=ME) as reader:
         assert reader.refresh() == frozenset()
@@ -100,7 +100,7 @@ def test_a_reader_that_starts_first_sees_the_directory_appear(tmp_path: Path) ->
             assert reader.refresh() == {"b"}
 
 
-def test_a_directory_that_is_replaced_is_read_anew(
+def test_replaced_directory_is_read_again(
     store: AllocationStore, reader: AllocationReader, directory: Path, tmp_path: Path
 ) -> None:
     store.put(allocation_of("old"))
@@ -118,7 +118,7 @@ def test_a_directory_that_is_replaced_is_read_anew(
     assert reader.refresh() == {"newer"}
 
 
-def test_a_directory_that_is_gone_holds_no_records_until_it_is_back(
+def test_missing_directory_has_no_records_until_it_returns(
     store: AllocationStore, reader: AllocationReader, directory: Path, tmp_path: Path
 ) -> None:
     store.put(ALLOCATION)
@@ -133,7 +133,7 @@ def test_a_directory_that_is_gone_holds_no_records_until_it_is_back(
     assert reader.records() == (ALLOCATION,)
 
 
-def test_a_rescan_needs_no_events(
+def test_rescan_needs_no_events(
     store: AllocationStore, reader: AllocationReader, directory: Path, tmp_path: Path
 ) -> None:
     store.put(ALLOCATION)
@@ -149,7 +149,7 @@ def test_a_rescan_needs_no_events(
     assert reader.get(CLAIM_UID) == ALLOCATION
 
 
-def test_a_rescan_finds_a_directory_replaced_from_above_where_no_event_tells(
+def test_rescan_finds_a_directory_whose_parent_was_replaced(
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / "lib" / "allocations"
@@ -166,7 +166,7 @@ def test_a_rescan_finds_a_directory_replaced_from_above_where_no_event_tells(
             assert reader.refresh() == {"newer"}
 
 
-def test_a_rescan_leaves_a_directory_that_is_gone_from_above(tmp_path: Path) -> None:
+def test_rescan_drops_a_directory_whose_parent_was_moved(tmp_path: Path) -> None:
     directory = tmp_path / "lib" / "allocations"
     with AllocationStore(directory) as store, AllocationReader(directory, owner=ME) as reader:
         store.put(ALLOCATION)
@@ -177,7 +177,7 @@ def test_a_rescan_leaves_a_directory_that_is_gone_from_above(tmp_path: Path) -> 
         assert reader.records() == ()
 
 
-def test_events_lost_by_the_kernel_lead_to_a_full_look(
+def test_lost_events_cause_a_full_scan(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
@@ -193,7 +193,7 @@ def test_events_lost_by_the_kernel_lead_to_a_full_look(
     assert reader.refresh() == frozenset()
 
 
-def test_a_store_reports_what_others_wrote_and_not_its_own(directory: Path) -> None:
+def test_store_reports_only_writes_of_others(directory: Path) -> None:
     with AllocationStore(directory) as daemon, AllocationStore(directory) as command:
         command.put(allocation_of("a"))
         daemon.put(allocation_of("b"))

@@ -27,7 +27,7 @@ sys.stdin.read()
 """
 
 
-def test_a_second_instance_waits_until_the_first_is_killed(tmp_path: Path) -> None:
+def test_second_instance_waits_until_the_first_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     second = PluginLock(path)
     with subprocess.Popen(
@@ -47,7 +47,7 @@ def test_a_second_instance_waits_until_the_first_is_killed(tmp_path: Path) -> No
     second.release()
 
 
-def test_the_lock_is_ours_until_released(tmp_path: Path) -> None:
+def test_lock_is_held_until_it_is_released(tmp_path: Path) -> None:
     first, second = PluginLock(tmp_path / "lock"), PluginLock(tmp_path / "lock")
 
     assert first.try_acquire()
@@ -59,7 +59,7 @@ def test_the_lock_is_ours_until_released(tmp_path: Path) -> None:
     second.release()
 
 
-def test_trying_leaves_no_descriptor(tmp_path: Path) -> None:
+def test_failed_acquire_leaves_no_descriptor(tmp_path: Path) -> None:
     first, second = PluginLock(tmp_path / "lock"), PluginLock(tmp_path / "lock")
     first.try_acquire()
     before = open_descriptors()
@@ -71,7 +71,7 @@ def test_trying_leaves_no_descriptor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [PluginLock, OperationLock])
-def test_a_link_in_the_place_of_the_lock_is_refused(
+def test_symbolic_link_in_place_of_the_lock_is_refused(
     tmp_path: Path, kind: type[PluginLock] | type[OperationLock]
 ) -> None:
     (tmp_path / "lock").symlink_to("elsewhere")
@@ -83,7 +83,7 @@ def test_a_link_in_the_place_of_the_lock_is_refused(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_an_operation_lock_is_free_only_after_its_outermost_exit(tmp_path: Path) -> None:
+def test_operation_lock_is_free_after_its_outermost_exit(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = OperationLock(path)
 
@@ -117,7 +117,7 @@ with AllocationStore(Path(sys.argv[1])) as store:
 """
 
 
-def test_processes_of_one_owner_take_turns(tmp_path: Path) -> None:
+def test_processes_of_one_owner_are_serialized(tmp_path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", PUTTER, tmp_path, name], cwd=ROOT)
         for name in ("a", "b")

@@ -34,7 +34,7 @@ from tests.dranet_nri.state.strategies import ALLOCATIONS, ATTACHMENTS
 GOLDEN = Path(__file__).parents[2] / "golden" / "state"
 
 
-def test_what_is_no_text_to_the_kernel_comes_back_as_it_was() -> None:
+def test_undecodable_text_is_decoded_unchanged() -> None:
     device, *others = ATTACHMENT.devices
     assert device.snapshot is not None
     link = replace(device.snapshot.link, alias="port\udcff", altnames=("rail\udc80", "é"))
@@ -46,7 +46,7 @@ def test_what_is_no_text_to_the_kernel_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("alias", ["\ud800", "port\udfff"])
-def test_what_stands_for_no_byte_is_in_no_record(alias: str) -> None:
+def test_lone_surrogates_without_a_byte_are_refused(alias: str) -> None:
     device, *others = ATTACHMENT.devices
     assert device.snapshot is not None
     snapshot = replace(device.snapshot, link=replace(device.snapshot.link, alias=alias))
@@ -63,12 +63,12 @@ def with_routes(allocation: Allocation, count: int) -> Allocation:
 
 
 @given(ALLOCATIONS)
-def test_an_allocation_comes_back_as_it_was_written(allocation: Allocation) -> None:
+def test_encoded_allocation_is_decoded_unchanged(allocation: Allocation) -> None:
     assert decode_allocation(encode_allocation(allocation)) == allocation
 
 
 @given(ATTACHMENTS)
-def test_an_attachment_comes_back_as_it_was_written(attachment: Attachment) -> None:
+def test_encoded_attachment_is_decoded_unchanged(attachment: Attachment) -> None:
     assert decode_attachment(encode_attachment(attachment)) == attachment
 
 
@@ -86,7 +86,7 @@ def test_any_bytes_are_a_record_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("data", "text"), BROKEN)
-def test_broken_bytes_are_refused_with_the_place(data: bytes, text: str) -> None:
+def test_broken_bytes_are_refused_with_the_location(data: bytes, text: str) -> None:
     with pytest.raises(StateCorruptError) as caught:
         decode_allocation(data)
 
@@ -121,7 +121,7 @@ def test_broken_bytes_are_refused_with_the_place(data: bytes, text: str) -> None
         ),
     ],
 )
-def test_broken_attachments_are_refused_with_the_place(
+def test_broken_attachments_are_refused_with_the_location(
     steps: tuple[str | int, ...], value: object, text: str
 ) -> None:
     tree = json.loads(encode_attachment(ATTACHMENT))
@@ -136,14 +136,14 @@ def test_broken_attachments_are_refused_with_the_place(
     assert text in str(caught.value)
 
 
-def test_a_record_that_the_reader_would_refuse_is_not_written() -> None:
+def test_record_that_the_reader_would_refuse_is_not_written() -> None:
     device = replace(ALLOCATION.devices[0], request="../x")
 
     with pytest.raises(InvalidValueError, match=r"\$\.devices\[1\]\.request: '\.\./x'"):
         encode_allocation(replace(ALLOCATION, devices=(ALLOCATION.devices[0], device)))
 
 
-def test_several_requests_may_look_at_one_device() -> None:
+def test_several_admin_requests_may_have_one_device() -> None:
     watching = ALLOCATION.devices[1]
     assert watching.admin_access
     allocation = replace(ALLOCATION, devices=(watching, replace(watching, request="other")))
@@ -151,7 +151,7 @@ def test_several_requests_may_look_at_one_device() -> None:
     assert decode_allocation(encode_allocation(allocation)) == allocation
 
 
-def test_512_routes_of_a_nic_fit_and_513_are_refused_with_their_count() -> None:
+def test_allocation_of_513_routes_per_nic_is_refused_with_the_count() -> None:
     fits = with_routes(ALLOCATION, 512)
 
     assert decode_allocation(encode_allocation(fits)) == fits
@@ -159,7 +159,7 @@ def test_512_routes_of_a_nic_fit_and_513_are_refused_with_their_count() -> None:
         encode_allocation(with_routes(ALLOCATION, 513))
 
 
-def test_a_host_state_with_513_routes_is_refused_with_their_count() -> None:
+def test_snapshot_of_513_routes_is_refused_with_the_count() -> None:
     device = ATTACHMENT.devices[0]
     assert device.snapshot is not None
     routes = tuple(Route(f"10.{i >> 8}.{i & 255}.0/24") for i in range(513))
@@ -169,7 +169,7 @@ def test_a_host_state_with_513_routes_is_refused_with_their_count() -> None:
         encode_attachment(replace(ATTACHMENT, devices=(crowded,)))
 
 
-def test_an_allocation_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> None:
+def test_allocation_above_64_kib_is_refused() -> None:
     room = MAX_ALLOCATION - len(encode_allocation(ALLOCATION))
     first, *others = ALLOCATION.devices
 
@@ -188,19 +188,19 @@ def test_an_allocation_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> Non
         encode_allocation(padded(room + 1))
 
 
-def test_a_newer_version_is_refused_with_a_remedy_whatever_else_it_holds() -> None:
+def test_newer_version_is_refused_with_the_remedy() -> None:
     data = b'{"version": 6, "kind": "Future", "shape": ["unknown"]}'
 
     with pytest.raises(StateVersionError, match="reads up to 5; upgrade it, or remove the claim"):
         decode_allocation(data)
 
 
-def test_a_version_too_old_is_refused_with_a_remedy() -> None:
+def test_version_that_is_too_old_is_refused_with_the_remedy() -> None:
     with pytest.raises(StateVersionError, match=r"0 is too old.*one version at a time"):
         decode_allocation(bent("version", value=0))
 
 
-def test_a_record_of_the_version_before_is_brought_up_to_date(
+def test_record_of_the_previous_version_is_upgraded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def add_boot_id(tree: dict[str, object]) -> dict[str, object]:
@@ -214,25 +214,25 @@ def test_a_record_of_the_version_before_is_brought_up_to_date(
     assert decode_allocation(json.dumps(old).encode()) == ALLOCATION
 
 
-def test_exactly_the_version_before_this_one_can_be_upgraded() -> None:
+def test_only_the_previous_version_can_be_upgraded() -> None:
     assert set(UPGRADES) == set(range(max(1, VERSION - 1), VERSION))
 
 
-def test_version_5_of_an_allocation_stays_readable_and_is_what_we_write() -> None:
+def test_version_5_of_an_allocation_is_read_and_written() -> None:
     golden = (GOLDEN / "allocation-v5.json").read_bytes()
 
     assert decode_allocation(golden) == ALLOCATION
     assert json.loads(encode_allocation(ALLOCATION)) == json.loads(golden)
 
 
-def test_version_5_of_an_attachment_stays_readable_and_is_what_we_write() -> None:
+def test_version_5_of_an_attachment_is_read_and_written() -> None:
     golden = (GOLDEN / "attachment-v5.json").read_bytes()
 
     assert decode_attachment(golden) == ATTACHMENT
     assert json.loads(encode_attachment(ATTACHMENT)) == json.loads(golden)
 
 
-def test_version_4_stays_readable_and_has_no_lease() -> None:
+def test_version_4_is_read_without_a_lease() -> None:
     devices = (replace(ATTACHMENT.devices[0], lease=None), *ATTACHMENT.devices[1:])
 
     assert decode_allocation((GOLDEN / "allocation-v4.json").read_bytes()) == ALLOCATION
@@ -241,7 +241,7 @@ def test_version_4_stays_readable_and_has_no_lease() -> None:
     )
 
 
-def test_fields_left_out_mean_what_they_meant_in_version_5() -> None:
+def test_omitted_fields_have_the_defaults_of_version_5() -> None:
     least = decode_attachment((GOLDEN / "attachment-least-v5.json").read_bytes())
     spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v5.json").read_bytes())
 
@@ -260,14 +260,12 @@ def test_fields_left_out_mean_what_they_meant_in_version_5() -> None:
         pytest.param(b'{"pod":{"uid":"\xff"}}', None, id="no-text"),
     ],
 )
-def test_the_pod_of_a_broken_record_is_found_if_its_bytes_tell(
-    data: bytes, uid: str | None
-) -> None:
+def test_pod_of_a_broken_record_is_found_in_its_bytes(data: bytes, uid: str | None) -> None:
     assert salvage_pod_uid(data) == uid
 
 
 def devices_of(*devices: object) -> bytes:
-    """Return what a later version might have written of devices."""
+    """Return a record of a later version with these devices."""
     return json.dumps({"version": VERSION + 1, "devices": devices}).encode()
 
 
@@ -277,7 +275,9 @@ NIC = {"device": {"name": "nic"}}
 @pytest.mark.parametrize(
     ("data", "devices"),
     [
-        pytest.param(encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="but-for-those-home"),
+        pytest.param(
+            encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="without-returned-ones"
+        ),
         pytest.param(devices_of(), (), id="none"),
         pytest.param(devices_of({**NIC, "home": False}), (("nic", ""),), id="away"),
         pytest.param(devices_of({**NIC, "shareId": "5e0f"}), (("nic", "5e0f"),), id="share"),
@@ -290,7 +290,7 @@ NIC = {"device": {"name": "nic"}}
         pytest.param(GOOD[:-1], None, id="torn"),
     ],
 )
-def test_the_devices_of_a_broken_record_are_found_if_its_bytes_tell_of_all(
+def test_devices_of_a_broken_record_are_found_only_if_complete(
     data: bytes, devices: tuple[tuple[str, str], ...] | None
 ) -> None:
     assert salvage_devices(data) == devices

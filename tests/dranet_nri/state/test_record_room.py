@@ -1,4 +1,4 @@
-"""dranet_nri.state.record: how large records may be, and that what is begun can be ended."""
+"""dranet_nri.state.record: size limits, and room for the result of a started attach."""
 
 from dataclasses import replace
 from functools import cache
@@ -13,12 +13,12 @@ from tests.dranet_nri.state.examples import ATTACHMENT
 
 
 def ip(dice: Random) -> str:
-    """Return an IPv6 address, as long as they get."""
+    """Return an IPv6 address of maximum length."""
     return ":".join(f"{dice.randrange(0x1000, 0x10000):x}" for _ in range(8))
 
 
 def crowded(routes: int, phase: Phase = Phase.INTENT) -> Attachment:
-    """Return an attachment with so many routes of two NICs or more, as large as they get."""
+    """Return an attachment with this many routes of maximum size on two NICs or more."""
     dice = Random(7)
     gateways = [ip(dice) for _ in range(4)]
     made = [
@@ -54,7 +54,7 @@ def largest(phase: Phase) -> Attachment:
     return crowded(fits, phase)
 
 
-def test_512_ipv6_routes_of_a_nic_fit_beside_another_nics() -> None:
+def test_attachment_of_512_ipv6_routes_per_nic_fits() -> None:
     attachment = crowded(1024)
 
     assert decode_attachment(encode_attachment(attachment)) == attachment
@@ -71,7 +71,7 @@ def ended(device: AttachedDevice) -> AttachedDevice:
     return replace(device, pod_index=99, char_devices=files, addresses=addresses)
 
 
-def test_what_can_be_begun_can_be_recorded_to_its_end_whatever_fails() -> None:
+def test_result_of_an_attach_that_could_be_started_fits_into_the_record() -> None:
     dice = Random(9)
     worst = "".join(chr(dice.randrange(0x10000, 0x14000)) for _ in range(2000))
     failure = Failure("NetworkDeviceAttachFailed", worst, 1_800_000_000, 7)
@@ -89,7 +89,7 @@ def test_what_can_be_begun_can_be_recorded_to_its_end_whatever_fails() -> None:
         assert decode_attachment(encode_attachment(record)) == record
 
 
-def test_a_failure_from_before_makes_no_room_for_an_intent() -> None:
+def test_earlier_failure_does_not_enlarge_the_limit_of_an_intent() -> None:
     above = crowded(len(routes_of(largest(Phase.INTENT))) + 1)
     failure = Failure("NetworkDeviceAttachFailed", "", 1_800_000_000)
 
@@ -98,7 +98,7 @@ def test_a_failure_from_before_makes_no_room_for_an_intent() -> None:
             encode_attachment(intent)
 
 
-def test_what_left_its_pod_can_be_begun_anew() -> None:
+def test_largest_attached_record_fits_as_an_intent() -> None:
     attached = largest(Phase.ATTACHED)
 
     assert encode_attachment(replace(attached, phase=Phase.INTENT))
@@ -113,7 +113,7 @@ def routes_of(attachment: Attachment) -> list[Route]:
     ]
 
 
-def test_an_attachment_above_256_kib_is_refused_whatever_its_phase() -> None:
+def test_attachment_above_256_kib_is_refused_in_every_phase() -> None:
     failure = Failure("NetworkDeviceDetachFailed", "x" * MAX_RECORD, 1_800_000_000)
 
     for phase in Phase:

@@ -16,7 +16,7 @@ from tests.dranet_nri.state.places import open_descriptors, place, unreadable
 pytestmark = pytest.mark.process
 
 
-def test_a_change_in_either_directory_is_readable_and_names_its_claim(tmp_path: Path) -> None:
+def test_change_in_either_directory_is_signalled_with_its_claim(tmp_path: Path) -> None:
     allocations, attachments = tmp_path / "allocations", tmp_path / "attachments"
     with (
         AllocationStore(allocations) as given,
@@ -36,7 +36,7 @@ def test_a_change_in_either_directory_is_readable_and_names_its_claim(tmp_path: 
         assert records.claim_uids() == {"uid-a", "uid-b"}
 
 
-def test_a_record_that_cannot_be_used_is_found_in_either_directory(tmp_path: Path) -> None:
+def test_broken_record_is_found_in_either_directory(tmp_path: Path) -> None:
     for name, uid in (("allocations", "uid-a"), ("attachments", "uid-b")):
         (tmp_path / name).mkdir()
         place(tmp_path / name, f"{uid}.json", b"no record")
@@ -49,7 +49,7 @@ def test_a_record_that_cannot_be_used_is_found_in_either_directory(tmp_path: Pat
         assert records.unread == ()
 
 
-def test_an_unread_record_is_found_in_either_directory(tmp_path: Path) -> None:
+def test_unread_record_is_found_in_either_directory(tmp_path: Path) -> None:
     for name, uid in (("allocations", "uid-a"), ("attachments", "uid-b")):
         (tmp_path / name).mkdir()
         place(tmp_path / name, f"{uid}.json", b"no record")
@@ -61,7 +61,7 @@ def test_an_unread_record_is_found_in_either_directory(tmp_path: Path) -> None:
         assert [record.name for record in records.unread] == ["uid-a.json", "uid-b.json"]
 
 
-def test_a_second_directory_that_cannot_be_opened_leaves_no_descriptor(
+def test_failed_open_of_the_second_directory_leaves_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:

@@ -73,7 +73,7 @@ def test_every_text_of_a_record_has_a_rule_or_is_free(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(RULES, key=str))
-def test_every_rule_is_of_a_field_that_records_have(kind: type) -> None:
+def test_every_rule_belongs_to_a_field_of_a_record(kind: type) -> None:
     assert kind in KINDS
     assert RULES[kind].keys() - {WHOLE} <= {field.name for field in fields(kind)}
 
@@ -114,7 +114,7 @@ def test_every_rule_is_of_a_field_that_records_have(kind: type) -> None:
         ),
     ],
 )
-def test_what_a_claim_may_ask_for_a_record_may_hold(document: object) -> None:
+def test_claimable_configuration_can_be_recorded(document: object) -> None:
     config = parse_network_config(json.dumps(document))
     device = replace(ALLOCATION.devices[0], config=config)
     allocation = replace(ALLOCATION, devices=(device,))

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.process
 __all__ = ["directory", "reader", "store"]
 
 
-def test_a_reader_sees_what_the_store_put(store: AllocationStore, reader: AllocationReader) -> None:
+def test_reader_reads_the_records_of_the_store(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
     store.put(ALLOCATION)
 
     assert reader.refresh() == {CLAIM_UID}
@@ -54,7 +56,7 @@ def test_records_are_found_by_pod_in_the_order_of_claims(
     assert reader.by_pod("pod-3") == ()
 
 
-def test_a_claim_that_goes_to_another_pod_leaves_the_first(
+def test_claim_given_to_another_pod_is_removed_from_the_first(
     store: AllocationStore, reader: AllocationReader
 ) -> None:
     store.put(allocation_of("a", "pod-1"))
@@ -68,7 +70,7 @@ def test_a_claim_that_goes_to_another_pod_leaves_the_first(
         assert index.by_pod("pod-2") == (allocation_of("a", "pod-2"),)
 
 
-def test_a_removed_record_is_gone_for_both(
+def test_removed_record_is_removed_from_store_and_reader(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
     store.put(ALLOCATION)
@@ -81,7 +83,7 @@ def test_a_removed_record_is_gone_for_both(
     assert not (directory / NAME).exists()
 
 
-def test_nothing_is_kept_of_pods_that_are_gone(store: AllocationStore) -> None:
+def test_index_keeps_no_removed_pods(store: AllocationStore) -> None:
     for number in range(10):
         store.put(allocation_of("a", f"pod-{number}"))
     store.remove("a")
@@ -89,23 +91,23 @@ def test_nothing_is_kept_of_pods_that_are_gone(store: AllocationStore) -> None:
     assert not store._pods
 
 
-def test_removing_what_is_not_there_is_fine_and_a_path_is_not(store: AllocationStore) -> None:
+def test_remove_of_a_missing_record_succeeds_and_of_a_path_is_refused(
+    store: AllocationStore,
+) -> None:
     store.remove("never-seen")
 
     with pytest.raises(InvalidValueError, match="must be 1 to 128"):
         store.remove("../allocations/x")
 
 
-def test_a_record_that_breaks_the_rules_is_not_written(
-    store: AllocationStore, directory: Path
-) -> None:
+def test_invalid_record_is_not_written(store: AllocationStore, directory: Path) -> None:
     with pytest.raises(InvalidValueError, match=r"\$\.nonce"):
         store.put(replace(ALLOCATION, nonce="../x"))
 
     assert not (directory / NAME).exists()
 
 
-def test_a_store_opened_again_has_what_was_put(directory: Path) -> None:
+def test_reopened_store_has_the_written_records(directory: Path) -> None:
     with AllocationStore(directory) as first:
         first.put(ALLOCATION)
 
@@ -113,7 +115,7 @@ def test_a_store_opened_again_has_what_was_put(directory: Path) -> None:
         assert second.records() == (ALLOCATION,)
 
 
-def test_attachments_have_a_store_and_a_reader_of_their_own(tmp_path: Path) -> None:
+def test_attachments_have_their_own_store_and_reader(tmp_path: Path) -> None:
     attachment = attachment_of("a")
     with AttachmentStore(tmp_path) as store, AttachmentReader(tmp_path, owner=ME) as reader:
         store.put(attachment)
@@ -123,7 +125,7 @@ def test_attachments_have_a_store_and_a_reader_of_their_own(tmp_path: Path) -> N
         assert reader.get("a") == replace(attachment, phase=Phase.DETACHING)
 
 
-def test_files_that_are_no_records_are_left_alone(directory: Path) -> None:
+def test_files_that_are_no_records_are_unchanged(directory: Path) -> None:
     directory.mkdir()
     for name in ("README", ".hidden.json", "facts.txt"):
         (directory / name).write_bytes(b"not ours")
@@ -134,7 +136,7 @@ def test_files_that_are_no_records_are_left_alone(directory: Path) -> None:
     assert {path.name for path in directory.iterdir()} >= {"README", ".hidden.json", "facts.txt"}
 
 
-def test_records_are_readable_by_group_only_and_leftovers_of_a_crash_go(directory: Path) -> None:
+def test_records_are_readable_by_the_group_and_staged_files_are_removed(directory: Path) -> None:
     directory.mkdir()
     (directory / ".x.json.new").write_bytes(b"half a rec")
 
@@ -154,7 +156,7 @@ def on_disk(directory: Path) -> tuple[object, ...]:
         return reader.records()
 
 
-def test_put_leaves_old_or_new_wherever_it_fails(directory: Path) -> None:
+def test_failed_put_leaves_the_old_or_the_new_record(directory: Path) -> None:
     for n in itertools.count(1):
         with AllocationStore(directory) as store:
             store.put(OLD)
@@ -173,7 +175,7 @@ def test_put_leaves_old_or_new_wherever_it_fails(directory: Path) -> None:
     assert on_disk(directory) == (NEW,)
 
 
-def test_put_after_a_crash_at_any_step_works_again(directory: Path) -> None:
+def test_put_after_a_crash_at_any_step_succeeds(directory: Path) -> None:
     for n in itertools.count(1):
         with AllocationStore(directory) as store:
             store.put(OLD)
@@ -191,7 +193,7 @@ def test_put_after_a_crash_at_any_step_works_again(directory: Path) -> None:
         assert {path.name for path in directory.iterdir()} == {"a.json", ".lock"}
 
 
-def test_remove_can_be_repeated_wherever_it_fails(directory: Path) -> None:
+def test_remove_can_be_repeated_after_any_failure(directory: Path) -> None:
     for n in itertools.count(1):
         with AllocationStore(directory) as store:
             store.put(OLD)
@@ -210,7 +212,7 @@ def test_remove_can_be_repeated_wherever_it_fails(directory: Path) -> None:
     assert on_disk(directory) == ()
 
 
-def test_moving_aside_keeps_the_bytes_wherever_it_fails(directory: Path) -> None:
+def test_failed_quarantine_keeps_the_bytes(directory: Path) -> None:
     for n in itertools.count(1):
         with AllocationStore(directory) as store:
             place(directory, "a.json", b"broken %d" % n)
@@ -229,7 +231,7 @@ def test_moving_aside_keeps_the_bytes_wherever_it_fails(directory: Path) -> None
     assert n == 4, "rename and two syncs failed in turn"
 
 
-def test_opening_a_store_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
+def test_open_of_a_store_can_be_repeated_after_any_failure(tmp_path: Path) -> None:
     for n in itertools.count(1):
         directory = tmp_path / str(n) / "allocations"
         try:
@@ -243,7 +245,7 @@ def test_opening_a_store_can_be_repeated_wherever_it_fails(tmp_path: Path) -> No
     assert n == 3, "the sync of each made directory's parent failed in turn"
 
 
-def test_no_descriptor_is_left_when_a_store_closes(directory: Path) -> None:
+def test_closed_store_leaves_no_descriptor(directory: Path) -> None:
     before = open_descriptors()
 
     with AllocationStore(directory) as store:
@@ -256,7 +258,7 @@ def test_no_descriptor_is_left_when_a_store_closes(directory: Path) -> None:
     assert open_descriptors() == before
 
 
-def test_a_record_is_what_encode_gives(store: AllocationStore, directory: Path) -> None:
+def test_written_bytes_are_those_of_the_encoder(store: AllocationStore, directory: Path) -> None:
     store.put(ALLOCATION)
 
     assert (directory / NAME).read_bytes() == encode_allocation(ALLOCATION)

@@ -1,4 +1,4 @@
-"""dranet_nri.state.reader while nothing can be opened: what it missed, it reads later."""
+"""dranet_nri.state.reader without free descriptors: missed records are read later."""
 
 import select
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def reader(directory: Path) -> Iterator[AllocationReader]:
         yield opened
 
 
-def test_a_record_that_could_not_be_opened_is_read_without_a_further_event(
+def test_record_that_could_not_be_opened_is_read_without_a_further_event(
     reader: AllocationReader, directory: Path
 ) -> None:
     with no_descriptors():
@@ -48,7 +48,7 @@ def test_a_record_that_could_not_be_opened_is_read_without_a_further_event(
     assert reader.unread == ()
 
 
-def test_a_directory_that_could_not_be_opened_is_read_without_a_further_event(
+def test_directory_that_could_not_be_opened_is_read_without_a_further_event(
     reader: AllocationReader, directory: Path, tmp_path: Path
 ) -> None:
     (directory / STAGED).rename(directory / NAME)
@@ -69,7 +69,7 @@ def test_a_directory_that_could_not_be_opened_is_read_without_a_further_event(
     assert [record.claim.uid for record in reader.records()] == ["b"]
 
 
-def test_a_directory_that_appears_and_cannot_be_opened_wakes_nobody_again_and_again(
+def test_unopened_new_directory_causes_no_busy_loop(
     tmp_path: Path,
 ) -> None:
     with AllocationReader(tmp_path / "later", owner=ME) as reader:
@@ -85,7 +85,7 @@ def test_a_directory_that_appears_and_cannot_be_opened_wakes_nobody_again_and_ag
         assert reader.refresh() == {CLAIM_UID}
 
 
-def test_a_record_in_quarantine_is_not_forgotten_for_want_of_a_descriptor(
+def test_quarantined_record_is_kept_without_free_descriptors(
     reader: AllocationReader, directory: Path
 ) -> None:
     (directory / "quarantine").mkdir()

@@ -1,4 +1,4 @@
-"""Heartbeats of a plugin that is well, but for what a test changes."""
+"""Heartbeats of a healthy plugin, with changes by the test."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from dranet_nri.state.heartbeat import Heartbeat
 
 
 def beat(run: Path, **changed: object) -> None:
-    """Write a heartbeat of now into the plugin's directory, well but for what is changed."""
+    """Write a current, healthy heartbeat with the given changes into the plugin's directory."""
     now = heartbeat.boot_s()
     well = Heartbeat(pid=1, beat_s=now, serving=True, round_due_s=now + 60)
     heartbeat.store(KernelFileSystem(), run, replace(well, **changed))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the plugin writes for probes and for Prometheus."""
+"""Heartbeat and metrics files of the plugin."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,12 +39,12 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 @dataclass
 class Rounds:
-    """Repairs, as a test wants them."""
+    """Repairs in the state that a test sets."""
 
     left: float = 60.0
     at_work: float | None = None
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Return seconds until the next round."""
         return self.left
 
@@ -66,28 +66,28 @@ def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Tel
     )
 
 
-def numbers(node: Node) -> Scrape:
-    """Let the heart beat; return the numbers in the file."""
+def metrics_of(node: Node) -> Scrape:
+    """Write a heartbeat; return the metrics in the file."""
     pulse(node).beat()
     return Scrape((node.root / "run" / "metrics.prom").read_text())
 
 
-def grown(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
-    """Return what was counted since."""
-    return numbers(node).changed(before)
+def increments(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
+    """Return the increments since then."""
+    return metrics_of(node).changed(before)
 
 
-# ----------------------------------------------------------------------- numbers
+# ----------------------------------------------------------------------- metrics_of
 
 
-def test_an_attach_and_a_detach_are_counted_and_end_where_they_began(node: Node) -> None:
+def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, 2, containers=(ContainerClaim("app"),))
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.run_pod(pod)
 
-    attached = grown(node, before)
+    attached = increments(node, before)
     assert attached == {
         counted(ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
@@ -97,7 +97,7 @@ def test_an_attach_and_a_detach_are_counted_and_end_where_they_began(node: Node)
 
     node.stop_pod(pod)
 
-    assert grown(node, before) == {
+    assert increments(node, before) == {
         counted(ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
         counted(DETACHES, result="home"): 1,
@@ -105,61 +105,61 @@ def test_an_attach_and_a_detach_are_counted_and_end_where_they_began(node: Node)
     }
 
 
-def test_looking_after_an_open_gate_opens_none(node: Node) -> None:
+def test_reconcile_of_an_open_gate_counts_no_open(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, containers=(ContainerClaim("app"),))
     node.run_pod(pod)
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.synchronize(pod)
 
-    assert grown(node, before) == {}
+    assert increments(node, before) == {}
 
 
-def test_a_refused_attach_is_not_a_failed_one(node: Node) -> None:
+def test_refused_attach_is_not_counted_as_failed(node: Node) -> None:
     pod = replace(node.pod("web"), netns_path="")
     node.allocate(pod, 1)
-    before = numbers(node)
+    before = metrics_of(node)
 
     with pytest.raises(NoNetnsError):
         node.run_pod(pod)
 
-    assert grown(node, before) == {
+    assert increments(node, before) == {
         counted(ATTACHES, result="refused"): 1,
         counted(CLAIMS, phase="failed"): 1,
         counted("dranet_nri_pending_repairs"): 1,
     }
 
 
-def test_a_failed_attach_is_counted(node: Node) -> None:
+def test_failed_attach_is_counted(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    before = numbers(node)
+    before = metrics_of(node)
     node.kernel.fail_on(AddAddress, times=1)
 
     with pytest.raises(AttachError):
         node.run_pod(pod)
 
-    assert grown(node, before)[counted(ATTACHES, result="failed")] == 1
+    assert increments(node, before)[counted(ATTACHES, result="failed")] == 1
 
 
-def test_a_device_that_does_not_come_home_is_away_and_pending(node: Node) -> None:
+def test_device_that_cannot_be_restored_is_counted_as_away_and_pending(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
-    before = numbers(node)
+    before = metrics_of(node)
     node.kernel.fail_on(MoveLink)
 
     node.stop_pod(pod)
 
-    found = grown(node, before)
+    found = increments(node, before)
     assert found[counted(DETACHES, result="away")] == 1
     assert found[counted(DEVICES, state="away")] == 1
     assert found[counted(DEVICES, state="in_pod")] == -1
     assert found[counted("dranet_nri_pending_repairs")] == 1
 
 
-def test_a_record_is_counted_while_it_is_in_the_way_and_refuses_its_pod_ever_after(
+def test_broken_record_is_counted_until_it_is_quarantined_and_refuses_its_pod(
     node: Node,
 ) -> None:
     pod = node.pod("web")
@@ -169,7 +169,7 @@ def test_a_record_is_counted_while_it_is_in_the_way_and_refuses_its_pod_ever_aft
 
     with pytest.raises(RefusedError, match="cannot be used"):
         node.run_pod(pod)
-    assert numbers(node).value(unusable) == 1
+    assert metrics_of(node).value(unusable) == 1
 
     node.allocations.refresh()
 
@@ -177,44 +177,44 @@ def test_a_record_is_counted_while_it_is_in_the_way_and_refuses_its_pod_ever_aft
     for _ in range(2):
         with pytest.raises(RefusedError, match="cannot be used"):
             node.run_pod(pod)
-        assert numbers(node).value(unusable) == 0
+        assert metrics_of(node).value(unusable) == 0
         assert node.at_home(1)
         node.restart()
 
 
-def test_a_gate_that_cannot_be_opened_is_counted(node: Node) -> None:
+def test_failed_open_of_a_gate_is_counted(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, containers=(ContainerClaim("app"),))
-    before = numbers(node)
+    before = metrics_of(node)
     node.disk.room = 2  # intent and result
 
     node.run_pod(pod)
 
-    assert grown(node, before)[counted(GATES, result="failed")] == 1
+    assert increments(node, before)[counted(GATES, result="failed")] == 1
 
 
-def test_a_device_that_leaves_its_pod_is_a_claim_lost(node: Node) -> None:
+def test_device_that_leaves_its_pod_is_counted_as_a_lost_claim(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
     node.run_pod(pod)
-    before = numbers(node)
+    before = metrics_of(node)
     node.kernel.remove_link("eth1", node.netns(pod))
 
     node.synchronize(pod)
 
-    assert grown(node, before)[counted("dranet_nri_claims_lost_total")] == 1
+    assert increments(node, before)[counted("dranet_nri_claims_lost_total")] == 1
 
 
-def test_a_refusal_that_the_runtime_is_not_told_of_is_counted_by_its_kind(node: Node) -> None:
+def test_unreported_refusal_is_counted_by_its_reason(node: Node) -> None:
     node.plugin.may_reject = False
     pod = replace(node.pod("web"), netns_path="")
     node.allocate(pod, 1)
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.run_pod(pod)
 
     refused = counted("dranet_nri_refusals_total", reason="no_namespace")
-    assert grown(node, before)[refused] == 1
+    assert increments(node, before)[refused] == 1
 
 
 @pytest.mark.parametrize(
@@ -227,15 +227,15 @@ def test_a_refusal_that_the_runtime_is_not_told_of_is_counted_by_its_kind(node: 
     ],
 )
 def test_every_refusal_has_a_reason(node: Node, error: Exception, reason: str) -> None:
-    before = numbers(node)
+    before = metrics_of(node)
 
     node.plugin.attacher.metrics.hooks.refused(error)
 
-    assert grown(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
+    assert increments(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
 
 
-def test_stuck_threads_are_counted_and_told_while_they_are(node: Node) -> None:
-    before = numbers(node)
+def test_hung_threads_are_counted_and_listed_while_they_hang(node: Node) -> None:
+    before = metrics_of(node)
     work = node.plugin.attacher.metrics.work
     key = object()
 
@@ -243,16 +243,16 @@ def test_stuck_threads_are_counted_and_told_while_they_are(node: Node) -> None:
 
     stuck = counted("dranet_nri_stuck_threads")
     total = counted("dranet_nri_stuck_threads_total")
-    assert grown(node, before) == {stuck: 1, total: 1}
+    assert increments(node, before) == {stuck: 1, total: 1}
     assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
 
     work.returned(key)
 
-    assert grown(node, before) == {total: 1}
+    assert increments(node, before) == {total: 1}
     assert heartbeat.load(node.root / "run").stuck == ()
 
 
-def test_the_numbers_are_written_when_they_change_and_only_then(node: Node) -> None:
+def test_metrics_are_written_only_when_they_change(node: Node) -> None:
     beating = pulse(node)
     beating.beat()
     path = node.root / "run" / "metrics.prom"
@@ -269,7 +269,7 @@ def test_the_numbers_are_written_when_they_change_and_only_then(node: Node) -> N
 # ----------------------------------------------------------------------- the heart
 
 
-def test_a_heartbeat_that_cannot_be_written_ends_nothing(
+def test_unwritable_heartbeat_is_reported_once_and_ends_nothing(
     node: Node, capfd: pytest.CaptureFixture[str]
 ) -> None:
     beating = pulse(node)
@@ -278,14 +278,12 @@ def test_a_heartbeat_that_cannot_be_written_ends_nothing(
     beating.beat()
     beating.beat()
 
-    said = "".join(capfd.readouterr())
-    assert said.count("heartbeat not written") == 1
-    assert "nosuch" in said
+    output = "".join(capfd.readouterr())
+    assert output.count("heartbeat not written") == 1
+    assert "nosuch" in output
 
 
-def test_a_full_disk_stops_no_heart_that_beats(
-    node: Node, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_heartbeat_is_updated_on_a_full_disk(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
     run, now, rounds = node.root / "run", [NOW], Rounds()
     beating = pulse(node, rounds, synchronized=True)
     beating.fs, beating.boot_s = node.disk, lambda: now[0]
@@ -304,7 +302,7 @@ def test_a_full_disk_stops_no_heart_that_beats(
     assert "heartbeat not written" not in "".join(capfd.readouterr())
 
 
-def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node: Node) -> None:
+def test_heartbeat_on_a_full_disk_lists_the_hung_threads_that_fit(node: Node) -> None:
     run, work = node.root / "run", node.plugin.attacher.metrics.work
     beating = pulse(node)
     beating.fs = node.disk
@@ -316,9 +314,9 @@ def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node:
 
     beating.beat()
 
-    told = [hung.claim for hung in heartbeat.load(run).stuck]
-    assert told == [str(number) for number in range(len(told))]
-    assert 0 < len(told) < heartbeat.MAX_HUNG
+    reported = [hung.claim for hung in heartbeat.load(run).stuck]
+    assert reported == [str(number) for number in range(len(reported))]
+    assert 0 < len(reported) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size
     for number in range(heartbeat.MAX_HUNG):
         work.returned(number)
@@ -326,7 +324,7 @@ def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node:
     assert heartbeat.load(run).stuck == ()
 
 
-def test_on_a_full_disk_old_numbers_are_taken_away(
+def test_outdated_metrics_are_removed_on_a_full_disk(
     node: Node, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, late = node.root / "run" / "metrics.prom", node.plugin.attacher.metrics.hooks.late
@@ -357,7 +355,7 @@ class ReadOnlyFs(KernelFileSystem):
         raise OSError(EROFS, "Read-only file system", str(path))
 
 
-def test_a_heartbeat_is_written_over_for_want_of_room_only(node: Node) -> None:
+def test_heartbeat_is_overwritten_in_place_only_on_a_full_disk(node: Node) -> None:
     beating = pulse(node)
     beating.beat()
     before = (node.root / "run" / heartbeat.NAME).read_bytes()
@@ -368,7 +366,7 @@ def test_a_heartbeat_is_written_over_for_want_of_room_only(node: Node) -> None:
     assert (node.root / "run" / heartbeat.NAME).read_bytes() == before
 
 
-def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
+def test_long_texts_fit_into_the_heartbeat(node: Node) -> None:
     work = node.plugin.attacher.metrics.work
     for number in range(100):
         work.add_hung(number, HungCall(NOW, "c" * 9999, "\0" * 9999))
@@ -378,7 +376,7 @@ def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
     assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_HUNG
 
 
-def test_the_heart_tells_of_repairs_as_they_are(node: Node) -> None:
+def test_heartbeat_contains_the_state_of_the_repairs(node: Node) -> None:
     run = node.root / "run"
 
     pulse(node, Rounds(left=-3.0), synchronized=True).beat()

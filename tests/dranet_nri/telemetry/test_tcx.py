@@ -1,4 +1,4 @@
-"""What the plugin tells the shim of the host: the file, who writes it, who reads it."""
+"""File of host facts from the plugin for the shim: writer and reader."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def write(run: Path, seen: PrivilegedFacts) -> None:
     tcx.store(KernelFileSystem(), run, tcx.encoded(seen))
 
 
-def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
+def test_written_facts_are_readable_by_all(tmp_path: Path) -> None:
     write(tmp_path, SOME)
 
     assert tcx.load(tmp_path) == SOME
@@ -37,17 +37,17 @@ def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", ["", "none"])
-def test_a_plugin_that_was_never_there_tells_nothing(tmp_path: Path, directory: str) -> None:
+def test_missing_plugin_gives_no_facts(tmp_path: Path, directory: str) -> None:
     assert tcx.load(tmp_path / directory) == PrivilegedFacts()
 
 
-def test_a_plugin_of_before_tells_nothing_of_other_namespaces(tmp_path: Path) -> None:
+def test_file_of_an_earlier_plugin_has_no_facts_of_other_namespaces(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
 
     assert tcx.load(tmp_path) == PrivilegedFacts({3: ("a",)})
 
 
-def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
+def test_order_of_links_does_not_change_the_encoding(tmp_path: Path) -> None:
     assert tcx.encoded(PrivilegedFacts({11: ("a",), 3: ("b",)})) == tcx.encoded(
         PrivilegedFacts({3: ("b",), 11: ("a",)})
     )
@@ -71,14 +71,14 @@ def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
         "[" * 100_000,
     ],
 )
-def test_what_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
+def test_foreign_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "facts.json").write_text(text)
 
     with pytest.raises(StateCorruptError, match=r"facts\.json: not what the plugin writes"):
         tcx.load(tmp_path)
 
 
-def test_another_version_is_refused_by_its_number(tmp_path: Path) -> None:
+def test_other_version_is_refused_by_its_number(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text(json.dumps({"version": 2, "tcx": {}}))
 
     with pytest.raises(StateVersionError, match="version 2, this program reads 1"):
@@ -86,11 +86,11 @@ def test_another_version_is_refused_by_its_number(tmp_path: Path) -> None:
 
 
 class Host:
-    """A kernel to ask.
+    """A source of kernel facts.
 
     Attributes:
-        seen: what it says.
-        error: what it refuses with, None if it answers.
+        seen: the facts that it returns.
+        error: the error that it raises, None if it answers.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Host:
         return self.seen
 
 
-def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
+def test_only_changed_facts_are_written(tmp_path: Path) -> None:
     host = Host()
     writer = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask))
     file = tmp_path / "facts.json"
@@ -121,13 +121,13 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
+def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: Path) -> None:
     host = Host()
     host.seen = SOME
     writer = PrivilegedFactsWriter(
         KernelFileSystem(), tmp_path / "run", partial(in_thread, host.ask)
     )
-    no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
+    no_thread = RuntimeError("can't start new thread")  # an unexpected error
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
     async def scene() -> None:
@@ -151,7 +151,7 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
     ]
 
 
-def test_it_looks_again_and_again_until_it_is_cancelled(
+def test_facts_are_read_periodically_until_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dranet_nri.telemetry.tcx.PERIOD_S", 0.001)
@@ -170,18 +170,18 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
     asyncio.run(scene())
 
 
-def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
+def test_shim_uses_the_last_readable_facts_and_reports_a_failure_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
-    told = TcxSource(tmp_path, notices.append)
-    assert told.facts() == PrivilegedFacts()
+    reported = TcxSource(tmp_path, notices.append)
+    assert reported.facts() == PrivilegedFacts()
 
     write(tmp_path, SOME)
-    assert told.facts() == SOME
+    assert reported.facts() == SOME
     (tmp_path / "facts.json").write_text("{}")
-    assert told.facts() == told.facts() == SOME
+    assert reported.facts() == reported.facts() == SOME
     assert [type(notice) for notice in notices] == [TcxFileUnreadable]
     write(tmp_path, PrivilegedFacts())
-    assert told.facts() == PrivilegedFacts()
+    assert reported.facts() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
-    told.facts()
+    reported.facts()
     assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Generator, Sequence
@@ -118,7 +119,7 @@ class Daemons(Driver):
     def uninstall(self) -> None:
         """Remove it as manifests/docs/install.md says; return once its pods are gone."""
         self._cluster.kubectl("delete", f"--kustomize={self._directory}", "--ignore-not-found")
-        wait_until("the DaemonSet's pods to be gone", lambda: not self._pods(), GONE_S)
+        self.wait_gone()
 
     def forget(self) -> None:
         """Make the node one that never had it; it is not installed."""
@@ -143,10 +144,26 @@ class Daemons(Driver):
         self._cluster.kubectl("set", "image", DAEMON_SET, SPACED, *images)
         self.wait_ready()
 
+    def arguments(self) -> list[str]:
+        """Return the arguments of the shim."""
+        found = self._installed.daemon_set()["spec"]["template"]["spec"]["containers"][0]["args"]
+        return list(map(str, found))
+
+    def set_arguments(self, arguments: Sequence[str]) -> None:
+        """Replace the arguments of the shim; return once its new pod is ready."""
+        path = "/spec/template/spec/containers/0/args"
+        patch = json.dumps([{"op": "replace", "path": path, "value": [*arguments]}])
+        self._cluster.kubectl("patch", DAEMON_SET, SPACED, "--type=json", f"--patch={patch}")
+        self.wait_ready()
+
     def status(self) -> str:
         """Return what `dranet-nri status` says, in the plugin's container."""
         inside = ("--container=nri", "--", "dranet-nri", "status")
         return self._cluster.kubectl("exec", SPACED, DAEMON_SET, *inside)
+
+    def wait_gone(self) -> None:
+        """Return once the node has no pod of the DaemonSet."""
+        wait_until("the DaemonSet's pods to be gone", lambda: not self._pods(), GONE_S)
 
     def wait_ready(self) -> None:
         """Return once the pod of the last template is ready."""

@@ -72,7 +72,7 @@ def test_all_rules_are_valid() -> None:
     assert f"{len(CASES)} rules found" in promtool("check", "rules", RULES)
 
 
-def test_each_alert_fires_on_its_fault_alone(tmp_path: Path) -> None:
+def test_alert_fires_only_on_its_fault(tmp_path: Path) -> None:
     found = yaml.safe_load(RULES.read_text())["groups"]
     assert {rule["alert"] for group in found for rule in group["rules"]} == CASES.keys()
     healthy = [(series, values) for series, _, values in CASES.values()]

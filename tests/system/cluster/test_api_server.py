@@ -22,7 +22,7 @@ spec:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_a_version_of_the_resource_api_is_served(cluster: ControlPlane, version: str) -> None:
+def test_resource_api_is_served(cluster: ControlPlane, version: str) -> None:
     served = cluster.api().get(f"/apis/resource.k8s.io/{version}")["resources"]
 
     assert {"deviceclasses", "resourceclaims", "resourceclaims/status", "resourceslices"} <= {
@@ -30,7 +30,7 @@ def test_a_version_of_the_resource_api_is_served(cluster: ControlPlane, version:
     }
 
 
-def test_a_token_for_a_pod_names_its_node(cluster: ControlPlane, workload: Workload) -> None:
+def test_pod_token_contains_the_node(cluster: ControlPlane, workload: Workload) -> None:
     workload.apply(POD.replace("NODE", workload.name))
     pod = workload.pod("shim")["metadata"]
 
@@ -45,7 +45,7 @@ def test_a_token_for_a_pod_names_its_node(cluster: ControlPlane, workload: Workl
     assert user["extra"][NODE_NAME] == [workload.name]
 
 
-def test_a_service_account_without_a_role_may_not_read_slices(
+def test_service_account_without_a_role_cannot_read_slices(
     cluster: ControlPlane, workload: Workload
 ) -> None:
     user = cluster.api(_token(workload))

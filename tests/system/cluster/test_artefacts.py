@@ -42,7 +42,7 @@ def reference(release: Path) -> str:
     return f"{REPOSITORY}@{entry['digest']}"
 
 
-def test_checksums_are_those_of_all_files(release: Path) -> None:
+def test_checksums_cover_all_files(release: Path) -> None:
     lines = (release / "SHA256SUMS").read_text().splitlines()
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in release.iterdir()}
     del sums["SHA256SUMS"]
@@ -50,9 +50,7 @@ def test_checksums_are_those_of_all_files(release: Path) -> None:
     assert {name: total for total, name in (line.split("  ") for line in lines)} == sums
 
 
-def test_manifests_are_those_of_all_overlays_with_the_image_by_digest(
-    release: Path, reference: str
-) -> None:
+def test_manifests_of_all_overlays_have_the_image_digest(release: Path, reference: str) -> None:
     overlays = {f"install-{path.name}.yaml" for path in MANIFESTS.glob("overlays/*")}
     found = {path.name: path.read_text() for path in release.glob("*.yaml")}
 
@@ -63,7 +61,7 @@ def test_manifests_are_those_of_all_overlays_with_the_image_by_digest(
         assert IMAGES.findall(text) == [reference, reference]
 
 
-def test_the_chart_renders_the_image_by_digest(release: Path, helm: Path, reference: str) -> None:
+def test_chart_renders_the_image_digest(release: Path, helm: Path, reference: str) -> None:
     chart = release / f"dranet-nri-{VERSION}.tgz"
     rendered = subprocess.run(
         (helm, "template", "x", chart), check=True, capture_output=True, text=True, timeout=60
@@ -72,7 +70,7 @@ def test_the_chart_renders_the_image_by_digest(release: Path, helm: Path, refere
     assert IMAGES.findall(rendered) == [reference, reference]
 
 
-def test_wheel_and_source_have_both_packages(release: Path) -> None:
+def test_wheel_and_sdist_contain_both_packages(release: Path) -> None:
     with zipfile.ZipFile(release / f"dranet_nri-{VERSION}-py3-none-any.whl") as wheel:
         inside = {*wheel.namelist()}
     with tarfile.open(release / f"dranet_nri-{VERSION}.tar.gz") as source:
@@ -84,7 +82,7 @@ def test_wheel_and_source_have_both_packages(release: Path) -> None:
         assert f"dranet_nri-{VERSION}/{file}" in sources
 
 
-def test_the_bill_of_materials_has_what_is_locked(release: Path) -> None:
+def test_sbom_lists_the_locked_packages(release: Path) -> None:
     locked = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements/run.txt").read_text(), re.M)
     document = json.loads((release / f"dranet-nri-{VERSION}-amd64.cdx.json").read_text())
     listed = {
@@ -96,7 +94,7 @@ def test_the_bill_of_materials_has_what_is_locked(release: Path) -> None:
     assert listed <= {(name, version) for name, version in locked}
 
 
-def test_a_directory_with_files_is_refused(release: Path) -> None:
+def test_nonempty_output_directory_is_refused(release: Path) -> None:
     done = subprocess.run(
         ("hack/release", release), cwd=ROOT, check=False, capture_output=True, text=True
     )

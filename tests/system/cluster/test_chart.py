@@ -77,7 +77,7 @@ def daemon_set(documents: list[Any]) -> Any:
     return found["spec"]["template"]["spec"]
 
 
-def test_the_chart_renders_the_base(helm: Path, programs: Path) -> None:
+def test_chart_renders_the_base(helm: Path, programs: Path) -> None:
     base = subprocess.run(
         (programs / "kubectl", "kustomize", BASE),
         capture_output=True, text=True, check=True, timeout=DEADLINE_S,
@@ -86,13 +86,13 @@ def test_the_chart_renders_the_base(helm: Path, programs: Path) -> None:
     assert rendered(helm) == sorted(yaml.safe_load_all(base.stdout), key=identity)
 
 
-def test_helm_has_no_complaint(helm: Path) -> None:
+def test_helm_lint_has_no_findings(helm: Path) -> None:
     status, text = said(helm, "lint", "--strict", str(CHART))
 
     assert status == 0, text
 
 
-def test_dranets_values_become_flags(helm: Path) -> None:
+def test_values_of_dranets_chart_become_flags(helm: Path) -> None:
     given = ARGS | {"include": ["wg0"]}
     shim, nri = daemon_set(rendered(helm, args=given, metricsPort=9999, logVerbosity=4))[
         "containers"
@@ -107,13 +107,13 @@ def test_dranets_values_become_flags(helm: Path) -> None:
     assert parser.parse_args(shim["args"]).exclude == ARGS["exclude"]
 
 
-def test_another_socket_of_the_runtime_is_told(helm: Path) -> None:
+def test_runtime_socket_value_becomes_a_flag(helm: Path) -> None:
     _, nri = daemon_set(rendered(helm, nri={"socket": "/run/k3s/nri/nri.sock"}))["containers"]
 
     assert "--nri-socket=/run/k3s/nri/nri.sock" in nri["args"]
 
 
-def test_another_kubelet_root_is_mounted_and_told(helm: Path) -> None:
+def test_kubelet_root_value_becomes_mount_and_flag(helm: Path) -> None:
     pod = daemon_set(rendered(helm, kubeletRootDir="/data/kubelet"))
     shim = pod["containers"][0]
 
@@ -124,7 +124,7 @@ def test_another_kubelet_root_is_mounted_and_told(helm: Path) -> None:
     }
 
 
-def test_a_release_of_another_name_is_of_one_piece(helm: Path) -> None:
+def test_release_with_another_name_is_consistent(helm: Path) -> None:
     documents = rendered(helm, fullnameOverride="nics", nameOverride="nics")
 
     assert usernames(documents) == ["system:serviceaccount:kube-system:nics"]
@@ -134,7 +134,7 @@ def test_a_release_of_another_name_is_of_one_piece(helm: Path) -> None:
 
 
 @pytest.mark.parametrize(("kubernetes", "version"), SERVED)
-def test_classes_are_of_a_version_that_is_served(helm: Path, kubernetes: str, version: str) -> None:
+def test_device_classes_have_a_served_version(helm: Path, kubernetes: str, version: str) -> None:
     documents = rendered(helm, f"--kube-version={kubernetes}")
     classes = [document for document in documents if document["kind"] == "DeviceClass"]
 
@@ -145,14 +145,14 @@ def test_classes_are_of_a_version_that_is_served(helm: Path, kubernetes: str, ve
 
 
 @pytest.mark.parametrize("name", ["nri", "serviceAccount", "args", "podLabels", "resources"])
-def test_what_is_left_empty_is_left_to_the_programs(helm: Path, name: str) -> None:
+def test_empty_values_set_no_flags(helm: Path, name: str) -> None:
     containers = daemon_set(rendered(helm, **{name: None}))["containers"]
 
     assert [container["name"] for container in containers] == ["dranet", "nri"]
     assert all("null" not in str(container["args"]) for container in containers)
 
 
-def test_labels_and_annotations_are_put_beside_ours(helm: Path) -> None:
+def test_labels_and_annotations_are_merged(helm: Path) -> None:
     documents = rendered(helm, podLabels={"team": "net"}, podAnnotations={"a/b": "c"})
     (found,) = (document for document in documents if document["kind"] == "DaemonSet")
     metadata = found["spec"]["template"]["metadata"]
@@ -186,9 +186,7 @@ def test_labels_and_annotations_are_put_beside_ours(helm: Path) -> None:
         ("kubeletRootDir", None, "kubeletRootDir"),
     ],
 )
-def test_what_is_no_value_is_refused_by_name(
-    helm: Path, name: str, value: Any, said_of: str
-) -> None:
+def test_unknown_value_is_refused_by_name(helm: Path, name: str, value: Any, said_of: str) -> None:
     status, text = templated(helm, **{name: value})
 
     assert status != 0

@@ -50,9 +50,7 @@ def manifest(cluster: ControlPlane, example: str) -> str:
 
 
 @pytest.mark.parametrize("example", JOBS)
-def test_an_example_is_what_its_controller_takes(
-    cluster: ControlPlane, crds: None, example: str
-) -> None:
+def test_controller_accepts_its_example(cluster: ControlPlane, crds: None, example: str) -> None:
     text = manifest(cluster, example)
 
     assert "serverside-applied (server dry run)" in applied(cluster, text)

@@ -34,11 +34,11 @@ def daemons(
     daemons.remove()
 
 
-def test_each_process_may_what_it_must_and_no_more(daemons: Daemons) -> None:
+def test_process_has_only_the_required_privileges(daemons: Daemons) -> None:
     assert daemons.rights() == MUST
 
 
-def test_a_pod_gets_its_nic_and_gives_it_back(daemons: Daemons, pods: Pods) -> None:
+def test_pod_has_its_nic_until_it_ends(daemons: Daemons, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
 
@@ -48,9 +48,7 @@ def test_a_pod_gets_its_nic_and_gives_it_back(daemons: Daemons, pods: Pods) -> N
     daemons.wait_home()
 
 
-def test_a_route_that_cannot_be_is_told_of_and_the_nic_is_given_back(
-    daemons: Daemons, pods: Pods
-) -> None:
+def test_impossible_route_is_reported_and_the_nic_is_restored(daemons: Daemons, pods: Pods) -> None:
     claim = documents.nic_claim("lost", "nic1")
     claim["spec"]["devices"]["config"] = documents.parameters(routes=[NOT_REACHABLE])
     made = (documents.device_class(), claim, documents.pod("lost", "nic"))
@@ -67,7 +65,7 @@ def test_a_route_that_cannot_be_is_told_of_and_the_nic_is_given_back(
     daemons.wait_home()
 
 
-def test_the_slice_tells_which_programs_a_nic_has_by_tcx(daemons: Daemons) -> None:
+def test_slice_has_the_tcx_programs_of_a_nic(daemons: Daemons) -> None:
     assert attributes(daemons, "nic7").get("dra.net/ebpf") == {"bool": False}
 
     checked(daemons.node, "python3", "-m", "tests.system.kernel.bpf", "nic7", "count_packets")

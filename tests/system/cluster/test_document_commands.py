@@ -13,13 +13,13 @@ def recorded_and_read(name: str, program: Path) -> tuple[dict[str, list[str]], .
     return recorded, {key: read_flags(program, key.split()[1:]) for key in recorded}
 
 
-def test_the_record_has_the_flags_of_kubectl(programs: Path) -> None:
+def test_recorded_flags_match_kubectl(programs: Path) -> None:
     recorded, read = recorded_and_read("kubectl", programs / "kubectl")
 
     assert recorded == read
 
 
-def test_the_record_has_the_flags_of_helm(helm: Path) -> None:
+def test_recorded_flags_match_helm(helm: Path) -> None:
     recorded, read = recorded_and_read("helm", helm)
 
     assert recorded == read

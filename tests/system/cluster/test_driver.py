@@ -25,12 +25,12 @@ TWO = documents.manifest(
 
 
 @pytest.mark.every_kubernetes
-def test_only_what_the_node_can_spare_is_published(driver: Driver) -> None:
+def test_links_that_the_node_needs_are_not_published(driver: Driver) -> None:
     assert driver.published() == NAMES
 
 
 @pytest.mark.every_kubernetes
-def test_a_pod_gets_its_nic_and_gives_it_back(driver: Driver, pods: Pods) -> None:
+def test_pod_has_its_nic_until_it_ends(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
 
@@ -42,7 +42,7 @@ def test_a_pod_gets_its_nic_and_gives_it_back(driver: Driver, pods: Pods) -> Non
 
 
 @pytest.mark.every_kubernetes
-def test_a_template_gives_a_pod_two_nics_with_parameters(driver: Driver, pods: Pods) -> None:
+def test_pod_of_a_template_has_two_configured_nics(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")  # makes the class
     pods.wait_running("train")
 
@@ -59,7 +59,7 @@ def test_a_template_gives_a_pod_two_nics_with_parameters(driver: Driver, pods: P
     driver.wait_home()
 
 
-def test_no_container_starts_without_its_nic_while_the_plugin_is_away(
+def test_no_container_starts_without_its_nic_while_the_plugin_is_stopped(
     driver: Driver, pods: Pods
 ) -> None:
     driver.node.plugin.kill()
@@ -77,7 +77,7 @@ def test_no_container_starts_without_its_nic_while_the_plugin_is_away(
     assert pods.restarts("early") == 0
 
 
-def test_a_pod_waits_for_a_shim_that_is_away(driver: Driver, pods: Pods) -> None:
+def test_pod_waits_while_the_shim_is_stopped(driver: Driver, pods: Pods) -> None:
     registrations = driver.registrations()
     driver.node.shim.stop()
 
@@ -93,7 +93,7 @@ def test_a_pod_waits_for_a_shim_that_is_away(driver: Driver, pods: Pods) -> None
     assert "nic0" in links_of(pods, "early")
 
 
-def test_a_shim_that_is_killed_goes_on_where_it_was(driver: Driver, pods: Pods) -> None:
+def test_killed_shim_resumes_from_its_records(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
     registrations = driver.registrations()
@@ -111,7 +111,7 @@ def test_a_shim_that_is_killed_goes_on_where_it_was(driver: Driver, pods: Pods) 
 
 
 @pytest.mark.every_kubernetes
-def test_a_kubelet_that_is_restarted_takes_the_driver_again(driver: Driver, pods: Pods) -> None:
+def test_restarted_kubelet_registers_the_driver_again(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
     registrations = driver.registrations()
@@ -129,9 +129,7 @@ def test_a_kubelet_that_is_restarted_takes_the_driver_again(driver: Driver, pods
 
 
 @pytest.mark.every_kubernetes
-def test_a_claim_whose_record_is_lost_has_the_cdi_id_that_the_kubelet_holds(
-    driver: Driver, pods: Pods
-) -> None:
+def test_recreated_record_has_the_cdi_id_of_the_kubelet(driver: Driver, pods: Pods) -> None:
     node = driver.node
     apply_witness(pods, "train", "nic0")
     pods.wait_running("train")
@@ -155,7 +153,7 @@ def test_a_claim_whose_record_is_lost_has_the_cdi_id_that_the_kubelet_holds(
     driver.wait_home()
 
 
-def test_a_pod_deleted_by_force_gives_its_nic_back(driver: Driver, pods: Pods) -> None:
+def test_nic_of_a_force_deleted_pod_is_restored(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
 
@@ -166,7 +164,9 @@ def test_a_pod_deleted_by_force_gives_its_nic_back(driver: Driver, pods: Pods) -
     pods.wait_running("next")
 
 
-def test_the_api_server_may_be_away(cluster: ControlPlane, driver: Driver, pods: Pods) -> None:
+def test_pods_keep_working_during_an_api_outage(
+    cluster: ControlPlane, driver: Driver, pods: Pods
+) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
 
@@ -185,7 +185,7 @@ def test_the_api_server_may_be_away(cluster: ControlPlane, driver: Driver, pods:
     driver.wait_home()
 
 
-def test_the_pod_tells_the_health_of_its_nic(driver: Driver, pods: Pods) -> None:
+def test_pod_status_has_the_health_of_its_nic(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
 

@@ -64,7 +64,7 @@ def words(pods: Pods, pod: str, *command: str) -> list[str]:
 # --------------------------------------------------------------------------- dranet's style
 
 
-def test_routes_are_those_of_the_claim(driver: Driver, pods: Pods) -> None:
+def test_pod_has_the_routes_of_the_claim(driver: Driver, pods: Pods) -> None:
     apply(pods, "routes")
     pods.wait_running("routes")
 
@@ -74,7 +74,7 @@ def test_routes_are_those_of_the_claim(driver: Driver, pods: Pods) -> None:
     assert "10.20.0.0/16 via 10.20.1.1 dev net1 src 10.20.1.5" in routes
 
 
-def test_the_interface_has_everything_that_it_may_be_given(driver: Driver, pods: Pods) -> None:
+def test_interface_has_every_setting_of_the_claim(driver: Driver, pods: Pods) -> None:
     apply(pods, "advanced")
     pods.wait_running("advanced")
 
@@ -109,7 +109,7 @@ def bridge(node: Node) -> Iterator[None]:
     node.run(*inside, "del", "join")
 
 
-def test_rules_lead_through_another_pod(driver: Driver, pods: Pods, bridge: None) -> None:
+def test_policy_rules_route_through_another_pod(driver: Driver, pods: Pods, bridge: None) -> None:
     apply(pods, "rules")
     for pod in ("rules-left", "rules-right", "rules-router"):
         pods.wait_running(pod)
@@ -133,7 +133,7 @@ def test_rules_lead_through_another_pod(driver: Driver, pods: Pods, bridge: None
     driver.wait_home()
 
 
-def test_each_pod_of_a_deployment_has_a_nic_though_no_container_lists_it(
+def test_pods_of_a_deployment_have_nics_without_container_claims(
     driver: Driver, pods: Pods
 ) -> None:
     apply(pods, "template")
@@ -157,7 +157,7 @@ def test_each_pod_of_a_deployment_has_a_nic_though_no_container_lists_it(
     driver.wait_home()
 
 
-def test_one_request_gives_two_nics_as_they_are_on_the_node(driver: Driver, pods: Pods) -> None:
+def test_request_of_two_nics_keeps_their_host_configuration(driver: Driver, pods: Pods) -> None:
     apply(pods, "count")
     pods.wait_running("count")
 
@@ -167,7 +167,7 @@ def test_one_request_gives_two_nics_as_they_are_on_the_node(driver: Driver, pods
     driver.wait_home()
 
 
-def test_two_claims_are_two_nics_of_a_pod(driver: Driver, pods: Pods) -> None:
+def test_pod_with_two_claims_has_two_nics(driver: Driver, pods: Pods) -> None:
     apply(pods, "two-claims")
     pods.wait_running("two-claims")
 
@@ -187,7 +187,7 @@ def gpus(driver: Driver, pods: Pods) -> Iterator[None]:
         yield
 
 
-def test_a_claim_of_a_gpu_and_a_nic_has_both_and_what_each_driver_tells(
+def test_claim_of_gpu_and_nic_has_devices_and_metadata_of_both_drivers(
     driver: Driver, pods: Pods, gpus: None
 ) -> None:
     apply(pods, "routes")  # makes the class

@@ -50,7 +50,7 @@ def refused(site: Site, namespace: str) -> str:
     return ours
 
 
-def test_a_nic_and_its_functions_are_not_given_at_once(site: Site) -> None:
+def test_pf_and_its_vfs_are_not_allocated_together(site: Site) -> None:
     for name in ("eth10", "eth20v0"):
         assert given(site, ask(site, name, name)) == [name]
 
@@ -59,7 +59,7 @@ def test_a_nic_and_its_functions_are_not_given_at_once(site: Site) -> None:
     assert given(site, ask(site, "beside", "eth20v1")) == ["eth20v1"]
 
 
-def test_who_only_looks_needs_room_in_the_counters_while_it_is_scheduled(site: Site) -> None:
+def test_admin_access_claim_needs_free_counters_when_scheduled(site: Site) -> None:
     given(site, ask(site, "first", "eth10v0"))
 
     looks = [ask(site, f"look-{number}", "eth10v0", adminAccess=True) for number in range(2)]

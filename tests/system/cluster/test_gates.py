@@ -40,7 +40,7 @@ def lists(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield plane
 
 
-def test_what_a_device_may_say_is_kept_by_default(cluster: ControlPlane) -> None:
+def test_server_keeps_device_fields_with_default_gates(cluster: ControlPlane) -> None:
     api = cluster.api()
     devices = [SHARED, UNHEALTHY, FUNCTION]
 
@@ -54,7 +54,7 @@ def test_what_a_device_may_say_is_kept_by_default(cluster: ControlPlane) -> None
     assert kept == [devices, COUNTERS]
 
 
-def test_a_list_needs_its_gate(cluster: ControlPlane, lists: ControlPlane) -> None:
+def test_list_attribute_needs_its_feature_gate(cluster: ControlPlane, lists: ControlPlane) -> None:
     with pytest.raises(ApiError, match="must specify one of") as refusal:
         _publish(cluster.api(), "listed", {"devices": [LISTED]})
 

@@ -17,7 +17,7 @@ spec:
 """
 
 
-def test_a_plain_pod_lives_and_ends(node: Node, pods: Pods) -> None:
+def test_plain_pod_runs_and_ends(node: Node, pods: Pods) -> None:
     pods.apply(POD)
     pods.wait_running("plain")
 
@@ -32,14 +32,14 @@ def test_a_plain_pod_lives_and_ends(node: Node, pods: Pods) -> None:
     pods.delete("plain")
 
 
-def test_a_pod_reaches_the_api_server_at_its_service(node: Node, pods: Pods) -> None:
+def test_pod_reaches_the_api_server_service(node: Node, pods: Pods) -> None:
     pods.apply(POD)
     pods.wait_running("plain")
 
     pods.say("plain", "sh", "-c", f"nc -w 10 {SERVICE} 443 </dev/null")
 
 
-def test_pods_outlive_a_kubelet(node: Node, pods: Pods) -> None:
+def test_pods_survive_a_kubelet_restart(node: Node, pods: Pods) -> None:
     pods.apply(POD)
     pods.wait_running("plain")
     before = pods.say("plain", "cat", "/proc/1/stat")

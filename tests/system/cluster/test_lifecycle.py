@@ -65,7 +65,7 @@ def daemons(
 # --------------------------------------------------------------------------- after dranet
 
 
-def test_a_pod_of_dranet_keeps_its_nic_and_gives_it_back(daemons: Daemons, pods: Pods) -> None:
+def test_pod_of_dranet_keeps_its_nic_until_it_ends(daemons: Daemons, pods: Pods) -> None:
     node = daemons.node
     daemons.uninstall()
     daemons.forget()
@@ -101,9 +101,7 @@ def test_a_pod_of_dranet_keeps_its_nic_and_gives_it_back(daemons: Daemons, pods:
 # --------------------------------------------------------------------------- updates
 
 
-def test_no_container_starts_without_its_nic_while_the_driver_is_updated(
-    daemons: Daemons, pods: Pods
-) -> None:
+def test_no_container_starts_without_its_nic_during_an_update(daemons: Daemons, pods: Pods) -> None:
     daemons.install()
     daemons.settle()
     apply(pods, "train", "nic0")
@@ -138,7 +136,7 @@ def test_no_container_starts_without_its_nic_while_the_driver_is_updated(
 # --------------------------------------------------------------------------- removal
 
 
-def test_pods_keep_their_nics_when_the_driver_is_removed_and_it_may_come_back(
+def test_pods_keep_their_nics_while_the_driver_is_removed_and_reinstalled(
     daemons: Daemons, pods: Pods
 ) -> None:
     node = daemons.node

@@ -95,7 +95,7 @@ def ours(installed: Installed, nodes: tuple[Workload, Workload]) -> Shim:
 
 @pytest.mark.every_kubernetes
 @pytest.mark.parametrize("what", [BASE, *OVERLAYS], ids=lambda path: path.name)
-def test_nothing_that_is_applied_is_dropped_by_the_server(
+def test_server_keeps_every_field_of_the_manifests(
     cluster: ControlPlane, installed: Installed, what: Path
 ) -> None:
     try:
@@ -109,7 +109,7 @@ def test_nothing_that_is_applied_is_dropped_by_the_server(
     assert _missing(rendered, kept) == []
 
 
-def test_a_daemon_set_of_dranet_is_taken_over_in_place(
+def test_daemonset_of_dranet_is_replaced_in_place(
     cluster: ControlPlane, installed: Installed
 ) -> None:
     cluster.kubectl("apply", "--filename=-", stdin=THEIRS)
@@ -123,7 +123,7 @@ def test_a_daemon_set_of_dranet_is_taken_over_in_place(
     assert "db" not in {volume["name"] for volume in pod["volumes"]}
 
 
-def test_the_policies_are_sound_to_the_server(cluster: ControlPlane, installed: Installed) -> None:
+def test_server_accepts_the_admission_policies(cluster: ControlPlane, installed: Installed) -> None:
     def warnings() -> list[Any] | None:
         group = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
         policies = [entry for entry in cluster.api().get(group)["items"] if _is_ours(entry)]
@@ -135,7 +135,9 @@ def test_the_policies_are_sound_to_the_server(cluster: ControlPlane, installed: 
     assert warnings() == [{}, {}]
 
 
-def test_each_node_gets_a_pod(installed: Installed, nodes: tuple[Workload, Workload]) -> None:
+def test_daemonset_has_one_pod_per_node(
+    installed: Installed, nodes: tuple[Workload, Workload]
+) -> None:
     def wanted() -> int:
         return int(installed.daemon_set()["status"]["desiredNumberScheduled"])
 
@@ -145,7 +147,7 @@ def test_each_node_gets_a_pod(installed: Installed, nodes: tuple[Workload, Workl
 # ------------------------------------------------------------------- its own node
 
 
-def test_the_shim_publishes_its_own_node(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_shim_publishes_slices_of_its_node(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
     node = nodes[0]
 
     async def work(api: ApiClient) -> list[int]:
@@ -165,7 +167,7 @@ def test_the_shim_publishes_its_own_node(ours: Shim, nodes: tuple[Workload, Work
     assert [len(resource_slice["spec"]["devices"]) for resource_slice in published] == [2]
 
 
-def test_the_shim_reads_claims_and_pods(
+def test_shim_can_read_claims_and_pods(
     ours: Shim, installed: Installed, nodes: tuple[Workload, Workload]
 ) -> None:
     claim = new_claim(nodes[0])
@@ -180,7 +182,7 @@ def test_the_shim_reads_claims_and_pods(
     assert [document["metadata"]["name"] for document in found] == [claim.name, pod.name]
 
 
-def test_the_shim_tells_events(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_shim_can_create_events(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
     space = nodes[0].name
     event = {
         "metadata": {"name": "failed", "namespace": space},
@@ -201,7 +203,7 @@ def test_the_shim_tells_events(ours: Shim, nodes: tuple[Workload, Workload]) -> 
 
 
 @pytest.mark.parametrize("field", ["nodeName", "driver"])
-def test_a_slice_of_another_is_not_created(
+def test_slice_of_another_driver_is_refused(
     ours: Shim, nodes: tuple[Workload, Workload], field: str
 ) -> None:
     document = fresh(nodes[0].name)
@@ -211,7 +213,7 @@ def test_a_slice_of_another_is_not_created(
         ours.asks(lambda api: api.create(SLICE, document))
 
 
-def test_a_slice_for_all_nodes_is_not_created(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_slice_for_all_nodes_is_refused(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
     document = fresh(nodes[0].name)
     del document["spec"]["nodeName"]
     document["spec"]["allNodes"] = True
@@ -220,7 +222,7 @@ def test_a_slice_for_all_nodes_is_not_created(ours: Shim, nodes: tuple[Workload,
         ours.asks(lambda api: api.create(SLICE, document))
 
 
-def test_a_slice_in_the_pool_of_another_node_is_not_created(
+def test_slice_in_the_pool_of_another_node_is_refused(
     ours: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     document = fresh(nodes[0].name)
@@ -230,7 +232,7 @@ def test_a_slice_in_the_pool_of_another_node_is_not_created(
         ours.asks(lambda api: api.create(SLICE, document))
 
 
-def test_another_nodes_slice_is_neither_changed_nor_deleted(
+def test_slice_of_another_node_cannot_be_changed_or_deleted(
     ours: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     theirs = nodes[1].api.get(f"{SLICES}/{nodes[1].name}")
@@ -242,7 +244,7 @@ def test_another_nodes_slice_is_neither_changed_nor_deleted(
         ours.asks(lambda api: api.delete(SLICE, nodes[1].name, uid_of(theirs)))
 
 
-def test_a_token_without_a_node_writes_no_slice(
+def test_token_without_a_node_cannot_write_slices(
     installed: Installed, nodes: tuple[Workload, Workload]
 ) -> None:
     with pytest.raises(RejectedError, match="the token names no node"):
@@ -252,7 +254,7 @@ def test_a_token_without_a_node_writes_no_slice(
 # ------------------------------------------------------------------- claims
 
 
-def test_the_shim_says_what_became_of_its_nodes_devices(
+def test_shim_can_write_device_status_of_its_node(
     ours: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     claim = allocated(nodes[0])
@@ -262,7 +264,7 @@ def test_the_shim_says_what_became_of_its_nodes_devices(
     assert [device["device"] for device in answer["status"]["devices"]] == ["nic0"]
 
 
-def test_another_nodes_shim_says_nothing_of_them(
+def test_shim_of_another_node_cannot_write_device_status(
     ours: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     claim = allocated(nodes[1])
@@ -271,7 +273,7 @@ def test_another_nodes_shim_says_nothing_of_them(
         ours.asks(lambda api: report(api, claim, nodes[1].name))
 
 
-def test_the_shim_allocates_nothing(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_shim_cannot_allocate_claims(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
     claim = new_claim(nodes[0])
     document = {
         "metadata": {"name": claim.name, "uid": claim.uid},
@@ -285,7 +287,7 @@ def test_the_shim_allocates_nothing(ours: Shim, nodes: tuple[Workload, Workload]
 # ------------------------------------------------------------------- rights
 
 
-def test_the_shim_has_the_rights_of_the_table_and_no_others(
+def test_shim_has_exactly_the_documented_rights(
     cluster: ControlPlane, installed: Installed
 ) -> None:
     review = {"spec": {"namespace": "default"}}

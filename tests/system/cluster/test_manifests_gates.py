@@ -31,7 +31,7 @@ def old(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
         yield plane
 
 
-def test_only_the_node_of_a_claim_tells_and_nobody_allocates(
+def test_only_the_node_of_a_claim_can_write_status_and_none_can_allocate(
     old: ControlPlane, tmp_path: Path
 ) -> None:
     here, there = Workload(old), Workload(old)

@@ -15,7 +15,7 @@ NAMES = "may only create ResourceSlices whose names begin"
 
 
 @pytest.mark.parametrize("name", ["{}-dra.net-000", "whatever"])
-def test_a_slice_does_not_take_the_name_of_another_nodes(
+def test_slice_cannot_have_the_name_of_another_node(
     ours: Shim, nodes: tuple[Workload, Workload], name: str
 ) -> None:
     document = fresh(nodes[0].name)
@@ -25,7 +25,7 @@ def test_a_slice_does_not_take_the_name_of_another_nodes(
         ours.asks(lambda api: api.create(SLICE, document))
 
 
-def test_a_node_of_a_very_long_name_creates_slices_of_its_own(
+def test_node_with_a_long_name_creates_its_slices(
     installed: Installed, nodes: tuple[Workload, Workload]
 ) -> None:
     node = ".".join(["n" * 59] * 4)
@@ -39,7 +39,7 @@ def test_a_node_of_a_very_long_name_creates_slices_of_its_own(
 
 
 @pytest.mark.parametrize("prefix", ["0-dra.net-{}-", "1f-dra.net-{}-", "{}-dra.net-"])
-def test_dranet_that_is_gone_back_to_has_its_slices_named_by_the_server(
+def test_slices_of_dranet_after_a_rollback_have_generated_names(
     ours: Shim, nodes: tuple[Workload, Workload], prefix: str
 ) -> None:
     node = nodes[0].name
@@ -52,7 +52,7 @@ def test_dranet_that_is_gone_back_to_has_its_slices_named_by_the_server(
 
 
 @pytest.mark.parametrize("prefix", ["0-dra.net-{}-", "{}-dra.net-"])
-def test_of_a_generated_name_that_is_cut_all_that_was_asked_for_counts(
+def test_truncated_generated_name_is_compared_in_full(
     installed: Installed, nodes: tuple[Workload, Workload], prefix: str
 ) -> None:
     node = ".".join(["n" * 59, nodes[0].name, prefix[0].replace("{", "n")])
@@ -62,7 +62,7 @@ def test_of_a_generated_name_that_is_cut_all_that_was_asked_for_counts(
     assert shim.asks(lambda api: api.create(SLICE, own, dry_run=True))
 
 
-def test_a_name_that_is_given_counts_whatever_could_be_generated(
+def test_explicit_name_takes_precedence_over_a_generated_name(
     ours: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     document = fresh(nodes[0].name)

@@ -58,7 +58,7 @@ def pod_of(documents: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("what", INSTALLATIONS, ids=" ".join)
-def test_a_flag_for_the_first_container_is_the_shims(
+def test_flag_of_the_first_container_is_set_on_the_shim(
     programs: Path, tmp_path: Path, what: tuple[str, ...]
 ) -> None:
     containers = pod_of(built(programs, tmp_path, *what))["containers"]
@@ -70,7 +70,7 @@ def test_a_flag_for_the_first_container_is_the_shims(
 
 
 @pytest.mark.parametrize("what", INSTALLATIONS, ids=" ".join)
-def test_an_installation_in_another_namespace_is_of_one_piece(
+def test_installation_in_another_namespace_is_consistent(
     programs: Path, tmp_path: Path, what: tuple[str, ...]
 ) -> None:
     documents = built(programs, tmp_path, *what, namespace="nics")
@@ -90,13 +90,13 @@ def test_an_installation_in_another_namespace_is_of_one_piece(
         "somebody:dranet",
     ],
 )
-def test_what_others_write_is_not_asked_about(
+def test_policies_ignore_objects_of_other_drivers(
     programs: Path, tmp_path: Path, username: str
 ) -> None:
     assert asking(built(programs, tmp_path, "base"), username) == [False, False]
 
 
-def test_namespaces_below_the_state_directory_are_seen_by_the_plugin(
+def test_plugin_can_open_namespaces_below_the_state_directory(
     programs: Path, tmp_path: Path
 ) -> None:
     pod = pod_of(built(programs, tmp_path, "base", "components/netns-state-dir"))

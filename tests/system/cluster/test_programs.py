@@ -23,7 +23,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("name", ["kube-controller-manager", "kube-scheduler", "kubelet"])
-def test_a_program_is_of_the_pinned_release(programs: Path, name: str) -> None:
+def test_program_has_the_pinned_version(programs: Path, name: str) -> None:
     pinned = PINNED.search(Path(__file__).with_name("go.mod").read_text())
     assert pinned is not None
 
@@ -34,7 +34,7 @@ def test_a_program_is_of_the_pinned_release(programs: Path, name: str) -> None:
     assert said.stdout == f"Kubernetes {pinned[1]}\n"
 
 
-def test_a_program_does_not_outlive_its_tests(tmp_path: Path) -> None:
+def test_program_ends_with_its_tests(tmp_path: Path) -> None:
     command = (sys.executable, "-c", LAUNCHER, str(tmp_path / "sleep.log"))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
@@ -45,7 +45,7 @@ def test_a_program_does_not_outlive_its_tests(tmp_path: Path) -> None:
     wait_until(f"process {pid} to end", lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_a_program_that_ends_before_it_is_ready_shows_the_end_of_its_log(tmp_path: Path) -> None:
+def test_program_that_fails_to_start_shows_its_log(tmp_path: Path) -> None:
     program = Program(tmp_path / "sh.log", ("sh", "-c", "echo no such flag; exit 3"))
 
     with pytest.raises(ProgramError, match=r"^sh ended with status 3\nno such flag$"):

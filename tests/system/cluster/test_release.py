@@ -60,7 +60,7 @@ def released(run: Run, cluster: ControlPlane, node: Node) -> Iterator[Driver]:
     run("uninstall", "fabric", "--namespace=nics", "--ignore-not-found")
 
 
-def test_a_release_serves_pods_and_is_taken_away_whole(
+def test_release_serves_pods_and_is_removed_completely(
     run: Run, released: Driver, pods: Pods
 ) -> None:
     apply(pods, "train", "nic0")

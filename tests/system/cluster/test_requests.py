@@ -61,7 +61,7 @@ spec:
 """
 
 
-def test_a_pod_gets_nics_as_extended_resources(driver: Driver, pods: Pods) -> None:
+def test_pod_gets_nics_as_extended_resources(driver: Driver, pods: Pods) -> None:
     # One that the scheduler looks at while the class appears, it may bind without any device: its
     # plugins ask one after the other whether there is such a class.
     pods.apply(EXTENDED)
@@ -77,9 +77,7 @@ def test_a_pod_gets_nics_as_extended_resources(driver: Driver, pods: Pods) -> No
     driver.wait_home()
 
 
-def test_a_pod_gets_the_first_of_a_requests_alternatives_that_there_is(
-    driver: Driver, pods: Pods
-) -> None:
+def test_first_available_alternative_is_allocated(driver: Driver, pods: Pods) -> None:
     pods.apply(documents.manifest(documents.device_class()))
     pods.apply(FIRST_AVAILABLE)
     pods.wait_running("either")

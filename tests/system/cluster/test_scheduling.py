@@ -9,7 +9,7 @@ from tests.system.cluster.workload import Workload
 
 
 @pytest.mark.every_kubernetes
-def test_a_claim_gets_the_device_that_its_selector_names(workload: Workload) -> None:
+def test_claim_gets_the_device_of_its_selector(workload: Workload) -> None:
     _apply(workload, "train")
 
     wait_until("the pod to have a node", lambda: "nodeName" in workload.pod("train")["spec"])
@@ -24,7 +24,7 @@ def test_a_claim_gets_the_device_that_its_selector_names(workload: Workload) -> 
 
 
 @pytest.mark.every_kubernetes
-def test_a_device_is_not_given_out_twice(workload: Workload) -> None:
+def test_device_is_not_allocated_twice(workload: Workload) -> None:
     _apply(workload, "first")
     wait_until("the pod to have a node", lambda: "nodeName" in workload.pod("first")["spec"])
 

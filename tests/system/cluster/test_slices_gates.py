@@ -11,7 +11,7 @@ from tests.dra_shim.resourceslice.pools import many, on_node
 from tests.dra_shim.resourceslice.publisher_bench import names_of
 from tests.dra_shim.resourceslice.test_contract import CARD as PLAIN_CARD
 from tests.dra_shim.resourceslice.test_contract import VFS, publisher, seen
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.subject import RealSubject
 
@@ -27,7 +27,7 @@ def old(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
         yield plane
 
 
-def test_what_the_gates_keep_from_a_server_is_not_fought_over(old: ControlPlane) -> None:
+def test_fields_dropped_by_feature_gates_cause_no_repeated_writes(old: ControlPlane) -> None:
     subject = RealSubject(old)
 
     async def scene() -> None:
@@ -59,7 +59,7 @@ def listing(programs: Path, tmp_path: Path) -> Iterator[ControlPlane]:
         yield plane
 
 
-def test_a_server_with_the_gate_has_numa_nodes_as_lists(listing: ControlPlane) -> None:
+def test_numa_nodes_are_lists_if_the_feature_gate_is_on(listing: ControlPlane) -> None:
     async def scene() -> None:
         async with publisher(RealSubject(listing)) as (_, it):
             devices = [on_node(1, name) for name in many(65)]

@@ -23,7 +23,7 @@ def of_node(claim: ObjectRef, node: str) -> Allocation:
     return replace(record, devices=(replace(record.devices[0], pool=node),))
 
 
-def test_the_shim_tells_and_withdraws(
+def test_shim_writes_and_removes_device_status(
     ours: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
 ) -> None:
     claim = allocated(nodes[0])
@@ -48,7 +48,7 @@ def test_the_shim_tells_and_withdraws(
     assert ours.asks(work) == [["nic0"], []]
 
 
-def test_a_right_that_is_missing_is_named(
+def test_missing_right_is_named(
     ours: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
 ) -> None:
     claim = allocated(nodes[1])

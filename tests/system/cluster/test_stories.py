@@ -58,7 +58,7 @@ def is_pair(pod: Placed) -> bool:
 # --------------------------------------------------------------------------- scale out
 
 
-def test_each_worker_has_a_gpu_and_the_nic_beside_it_and_four_jobs_fill_a_server(
+def test_four_jobs_of_aligned_gpu_and_nic_pairs_fill_a_server(
     site: Site,
 ) -> None:
     (node,) = site.add(server())
@@ -76,7 +76,7 @@ def test_each_worker_has_a_gpu_and_the_nic_beside_it_and_four_jobs_fill_a_server
     assert all(CANNOT in event for event in refused(site, 2, late))
 
 
-def test_explain_tells_what_the_next_worker_would_get(
+def test_explain_shows_the_devices_of_the_next_worker(
     site: Site, cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (node,) = site.add(server())
@@ -104,7 +104,7 @@ def test_explain_tells_what_the_next_worker_would_get(
     assert nic not in given
 
 
-def test_where_no_nic_shares_a_root_with_a_gpu_the_workers_wait(site: Site) -> None:
+def test_workers_wait_if_no_nic_shares_a_pcie_root_with_a_gpu(site: Site) -> None:
     site.add(nd_h100())
     namespace = site.namespace()
 
@@ -117,9 +117,7 @@ def test_where_no_nic_shares_a_root_with_a_gpu_the_workers_wait(site: Site) -> N
 
 
 @pytest.mark.parametrize("machine", [hb_v4(), nd_h100()], ids=lambda document: document.kind)
-def test_the_rdma_test_has_an_infiniband_device_on_each_of_two_nodes(
-    site: Site, machine: Machine
-) -> None:
+def test_rdma_test_has_an_infiniband_device_on_each_node(site: Site, machine: Machine) -> None:
     nodes = site.add(machine, machine)
     namespace = site.namespace()
 
@@ -131,7 +129,7 @@ def test_the_rdma_test_has_an_infiniband_device_on_each_of_two_nodes(
         assert layers == [["InfiniBand"], ["InfiniBand"]]
 
 
-def test_on_one_node_only_the_first_of_the_rdma_test_gets_a_place(site: Site) -> None:
+def test_rdma_test_schedules_one_pod_per_node(site: Site) -> None:
     site.add(hb_v4())
     namespace = site.namespace()
 
@@ -143,7 +141,7 @@ def test_on_one_node_only_the_first_of_the_rdma_test_gets_a_place(site: Site) ->
     assert "anti-affinity" in reason
 
 
-def test_ipoib_gives_each_pod_an_address_of_its_own_on_a_device_of_its_own(site: Site) -> None:
+def test_ipoib_pods_have_own_devices_and_addresses(site: Site) -> None:
     site.add(hb_v4(), hb_v4())
     namespace = site.namespace()
 
@@ -159,7 +157,7 @@ def test_ipoib_gives_each_pod_an_address_of_its_own_on_a_device_of_its_own(site:
     assert {device["interface"]["type"] for device in given} == {"IPoIB"}
 
 
-def test_a_device_that_is_shared_as_the_readme_says_serves_rdma_and_ipoib_at_once(
+def test_shared_device_serves_rdma_and_ipoib_pods(
     site: Site,
 ) -> None:
     readme = (EXAMPLES / "aks-infiniband" / "README.md").read_text()
@@ -182,7 +180,7 @@ def test_a_device_that_is_shared_as_the_readme_says_serves_rdma_and_ipoib_at_onc
 
 
 @pytest.mark.parametrize(("case", "node"), [("aligned", 0), ("unaligned", 1)])
-def test_training_has_four_gpus_of_node_0_and_the_nics_of_the_node_that_is_asked_for(
+def test_training_has_four_gpus_of_node_0_and_nics_of_the_requested_node(
     site: Site, case: str, node: int
 ) -> None:
     mpi.install(site.api)
@@ -201,7 +199,7 @@ def test_training_has_four_gpus_of_node_0_and_the_nics_of_the_node_that_is_asked
         assert len({offer.id for _, offer in pod.devices}) == 8
 
 
-def test_both_cases_need_the_same_gpus_so_the_second_waits_for_the_first(site: Site) -> None:
+def test_second_training_waits_for_the_gpus_of_the_first(site: Site) -> None:
     mpi.install(site.api)
     site.add(nd_h100(), nd_h100())
     first, second = site.namespace(), site.namespace()
@@ -220,7 +218,7 @@ def test_both_cases_need_the_same_gpus_so_the_second_waits_for_the_first(site: S
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_each_pod_has_two_gpus_of_one_root_and_its_two_nics_on_the_same_rails(
+def test_pod_has_two_gpus_and_two_nics_of_one_root_on_the_same_rails(
     site: Site, version: str
 ) -> None:
     nodes = site.add(a4_highgpu(), a4_highgpu(), version=version)
@@ -240,7 +238,7 @@ def test_each_pod_has_two_gpus_of_one_root_and_its_two_nics_on_the_same_rails(
     assert site.claims(namespace, version)[0]["status"] == site.claims(namespace)[0]["status"]
 
 
-def test_a_third_pod_finds_no_two_gpus_under_one_root(site: Site) -> None:
+def test_third_pod_waits_for_two_gpus_of_one_root(site: Site) -> None:
     site.add(a4_highgpu(), a4_highgpu(), a4_highgpu())
     first, second = site.namespace(), site.namespace()
     site.apply("gke-nccl/v1", first)
@@ -268,9 +266,7 @@ def test_a_third_pod_finds_no_two_gpus_under_one_root(site: Site) -> None:
         ("two-claims", [2]),
     ],
 )
-def test_claims_as_dranets_users_write_them_are_given_nics(
-    site: Site, name: str, devices: list[int]
-) -> None:
+def test_claims_in_dranets_style_are_allocated(site: Site, name: str, devices: list[int]) -> None:
     site.add(server())
     namespace = site.namespace()
     site.apply("dranet-style/class.yaml", namespace)

@@ -45,7 +45,7 @@ def outlive(driver: Driver, containers: Sequence[str], moved: str) -> None:
     wait_until("the NIC of a pod that the runtime ended", lambda: driver.is_on_node("nic2"))
 
 
-def test_more_than_a_minute_without_an_api_server(
+def test_driver_survives_an_api_outage_of_over_a_minute(
     cluster: ControlPlane, driver: Driver, pods: Pods
 ) -> None:
     node = driver.node
@@ -90,9 +90,7 @@ def test_more_than_a_minute_without_an_api_server(
 # --------------------------------------------------------------------------- slices
 
 
-def test_a_slice_that_is_deleted_by_hand_comes_back(
-    cluster: ControlPlane, driver: Driver, pods: Pods
-) -> None:
+def test_deleted_slice_is_created_again(cluster: ControlPlane, driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
     links = links_of(pods, "train")
@@ -115,7 +113,7 @@ def test_a_slice_that_is_deleted_by_hand_comes_back(
 # --------------------------------------------------------------------------- who only looks
 
 
-def test_a_monitor_takes_no_nic_from_the_pod_that_has_it(driver: Driver, pods: Pods) -> None:
+def test_admin_access_pod_takes_no_nic_from_its_owner(driver: Driver, pods: Pods) -> None:
     allow_monitors(pods)
     apply(pods, "train", "nic0")
     pods.wait_running("train")
@@ -132,7 +130,7 @@ def test_a_monitor_takes_no_nic_from_the_pod_that_has_it(driver: Driver, pods: P
     driver.wait_home()
 
 
-def test_a_monitor_may_outlive_the_pod_that_it_watches(driver: Driver, pods: Pods) -> None:
+def test_admin_access_pod_can_outlive_the_owner_of_the_nic(driver: Driver, pods: Pods) -> None:
     allow_monitors(pods)
     apply(pods, "train", "nic0")
     pods.wait_running("train")
@@ -156,7 +154,7 @@ def test_a_monitor_may_outlive_the_pod_that_it_watches(driver: Driver, pods: Pod
 # --------------------------------------------------------------------------- force
 
 
-def test_claim_and_pod_deleted_by_force_leave_the_nic_to_the_next_one_and_no_record(
+def test_nic_is_free_after_claim_and_pod_are_force_deleted(
     cluster: ControlPlane, driver: Driver, pods: Pods
 ) -> None:
     apply(pods, "train", "nic0")

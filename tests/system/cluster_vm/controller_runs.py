@@ -105,7 +105,7 @@ def custom(pods: Pods, path: str) -> Object:
 
 
 @with_controller("jobset")
-def test_workers_of_a_jobset_reduce_over_their_nics(
+def test_jobset_workers_reduce_over_their_nics(
     cluster: ControlPlane, installed: Machine, controller: str, pods: Pods,
     running: jobs.Running, rails: list[str],
 ) -> None:  # fmt: skip
@@ -131,7 +131,7 @@ def _completed(pods: Pods) -> bool:
 
 
 @with_controller("leaderworkerset")
-def test_leader_and_worker_of_a_leaderworkerset_have_a_pair_each(
+def test_leaderworkerset_pods_have_a_gpu_and_nic_pair_each(
     cluster: ControlPlane, installed: Machine, controller: str, pods: Pods,
     running: jobs.Running, rails: list[str],
 ) -> None:  # fmt: skip
@@ -154,7 +154,7 @@ def _says(pods: Pods, pod: str, text: str) -> bool:
 
 
 @with_controller("kueue")
-def test_kueue_admits_a_job_once_its_quota_is_free(
+def test_kueue_admits_a_job_when_quota_is_free(
     cluster: ControlPlane, installed: Machine, controller: str, pods: Pods,
     running: jobs.Running, rails: list[str],
 ) -> None:  # fmt: skip
@@ -197,7 +197,7 @@ def _queued(pods: Pods) -> str:
 
 
 @with_controller("kuberay")
-def test_workers_of_a_ray_cluster_have_a_pair_each(
+def test_ray_workers_have_a_gpu_and_nic_pair_each(
     cluster: ControlPlane, installed: Machine, controller: str, pods: Pods,
     running: jobs.Running, rails: list[str],
 ) -> None:  # fmt: skip

@@ -25,7 +25,7 @@ NUMA = "resource.kubernetes.io/numaNode"
 CONF = "/proc/sys/net/ipv4/conf"
 
 
-def test_a_pod_gets_two_functions_of_one_numa_node(installed: Machine, pods: Pods) -> None:
+def test_pod_gets_two_vfs_of_one_numa_node(installed: Machine, pods: Pods) -> None:
     pods.apply(TWO)
     pods.wait_running("train")
 
@@ -48,7 +48,7 @@ def test_a_pod_gets_two_functions_of_one_numa_node(installed: Machine, pods: Pod
     installed.wait_published()
 
 
-def test_the_claim_tells_what_its_pod_has(installed: Machine, pods: Pods) -> None:
+def test_claim_status_has_the_devices_of_its_pod(installed: Machine, pods: Pods) -> None:
     pods.apply(TWO)
     pods.wait_running("train")
     devices = given(pods, "train")
@@ -63,7 +63,7 @@ def test_the_claim_tells_what_its_pod_has(installed: Machine, pods: Pods) -> Non
         assert facts["dra.net/ipv4"] in data["ips"]
 
 
-def test_an_rdma_device_is_in_its_pod_only(installed: Machine, pods: Pods) -> None:
+def test_rdma_device_is_only_in_its_pod(installed: Machine, pods: Pods) -> None:
     place = apply_rdma(pods, "near", "192.168.50.1")
     pods.wait_running("near")
     (device,) = given(pods, "near")
@@ -87,7 +87,7 @@ def test_an_rdma_device_is_in_its_pod_only(installed: Machine, pods: Pods) -> No
     installed.wait_home()
 
 
-def test_an_ordinary_users_programs_use_rdma_between_pods(installed: Machine, pods: Pods) -> None:
+def test_unprivileged_user_uses_rdma_between_pods(installed: Machine, pods: Pods) -> None:
     near, far = (apply_rdma(pods, f"pod{host}", f"192.168.50.{host}") for host in (1, 2))
     for pod in ("pod1", "pod2"):
         pods.wait_running(pod)

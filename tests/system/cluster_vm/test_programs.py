@@ -82,7 +82,7 @@ def sent(node: Node, names: list[str]) -> int:
     return sum(map(int, checked(node, "cat", *paths).split()))
 
 
-def test_collectives_of_two_workers_go_over_their_nics_and_end_in_a_result(
+def test_collectives_of_two_workers_use_their_nics_and_print_a_result(
     cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running, rails: list[str]
 ) -> None:
     before = sent(installed.node, rails)
@@ -105,7 +105,7 @@ def test_collectives_of_two_workers_go_over_their_nics_and_end_in_a_result(
     assert sent(installed.node, rails) - before > 23 * 21 * MIB
 
 
-def test_training_ends_in_an_mfu_that_follows_from_its_step(
+def test_training_prints_the_mfu_of_its_step_time(
     cluster: ControlPlane, installed: Machine, mpi_operator: None, pods: Pods,
     running: jobs.Running, rails: list[str], tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -135,7 +135,7 @@ def test_training_ends_in_an_mfu_that_follows_from_its_step(
     assert sent(installed.node, rails) - before > 6 * 4 * result["parameters"]
 
 
-def test_messages_of_mpi_go_by_verbs_over_the_claimed_nics(
+def test_mpi_uses_verbs_on_the_claimed_nics(
     cluster: ControlPlane, installed: Machine, mpi_operator: None, pods: Pods,
     running: jobs.Running, rails: list[str],
 ) -> None:  # fmt: skip
@@ -154,7 +154,7 @@ def test_messages_of_mpi_go_by_verbs_over_the_claimed_nics(
     assert sent(installed.node, rails) - before > 20 * MIB
 
 
-def test_blocks_of_a_storage_client_go_by_rdma_over_the_claimed_nics(
+def test_storage_client_uses_rdma_on_the_claimed_nics(
     cluster: ControlPlane, installed: Machine, pods: Pods, running: jobs.Running, rails: list[str]
 ) -> None:
     before = sent(installed.node, rails)

@@ -12,7 +12,7 @@ from tests.system.cluster_vm.claims import TWO, apply_rdma, given
 from tests.system.cluster_vm.machine import Machine
 
 
-def test_pods_have_their_nics_again_after_a_reset(installed: Machine, pods: Pods) -> None:
+def test_pods_have_their_nics_after_a_node_reset(installed: Machine, pods: Pods) -> None:
     pods.apply(TWO)
     place = apply_rdma(pods, "near", "192.168.50.1")
     for pod in ("train", "near"):

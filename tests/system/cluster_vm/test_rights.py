@@ -3,5 +3,5 @@
 from tests.system.cluster.daemons import MUST, Daemons
 
 
-def test_each_process_may_what_it_must_and_no_more(daemons: Daemons) -> None:
+def test_process_has_only_the_required_privileges(daemons: Daemons) -> None:
     assert daemons.rights() == MUST

@@ -5,7 +5,7 @@ from tests.system.cluster_vm.machine import Machine
 NUMA = "resource.kubernetes.io/numaNode"
 
 
-def test_each_function_is_shown_as_it_is(installed: Machine) -> None:
+def test_slice_has_the_facts_of_each_function(installed: Machine) -> None:
     shown = installed.published()
 
     assert shown == installed.functions
@@ -13,7 +13,7 @@ def test_each_function_is_shown_as_it_is(installed: Machine) -> None:
     assert sorted(map(str, nodes)) == ["0"] * 4 + ["1"] * 4
 
 
-def test_there_is_no_uplink_among_them(installed: Machine) -> None:
+def test_uplink_is_not_published(installed: Machine) -> None:
     route = installed.node.run("ip", "-o", "route", "show", "default").stdout.split()
     uplink = route[route.index("dev") + 1]
 

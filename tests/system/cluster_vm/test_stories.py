@@ -149,7 +149,7 @@ def story(cluster: ControlPlane, installed: Machine, pods: Pods) -> Iterator[Sto
         story.end()
 
 
-def test_each_worker_has_a_gpu_and_the_rdma_nic_beside_it(story: Story) -> None:
+def test_worker_has_a_gpu_and_the_rdma_nic_of_its_root(story: Story) -> None:
     story.apply("scale-out")
 
     workers = story.workers(2)
@@ -160,7 +160,7 @@ def test_each_worker_has_a_gpu_and_the_rdma_nic_beside_it(story: Story) -> None:
     assert workers[0].nics != workers[1].nics
 
 
-def test_training_across_sockets_has_four_gpus_and_the_other_sockets_nics(story: Story) -> None:
+def test_unaligned_training_has_the_nics_of_the_other_socket(story: Story) -> None:
     api = story.pods.api
     mpi.install(api)
     story.apply("numa-training")
@@ -177,7 +177,7 @@ def test_training_across_sockets_has_four_gpus_and_the_other_sockets_nics(story:
     assert "cannot allocate all claims" in story.waiting()[0]
 
 
-def test_a_pod_has_two_gpus_and_the_two_nics_of_their_root(story: Story) -> None:
+def test_pod_has_two_gpus_and_the_two_nics_of_their_root(story: Story) -> None:
     story.apply("gke-nccl/v1")
 
     (worker,) = story.workers(1)
@@ -187,7 +187,7 @@ def test_a_pod_has_two_gpus_and_the_two_nics_of_their_root(story: Story) -> None
     assert "anti-affinity" in story.waiting()[0]
 
 
-def test_kubectl_dranet_shows_what_a_pod_holds_and_what_is_left(
+def test_kubectl_dranet_shows_allocated_and_free_devices(
     cluster: ControlPlane, programs: Path, installed: Machine, story: Story, tmp_path: Path
 ) -> None:
     plugin = Plugin(cluster, programs)

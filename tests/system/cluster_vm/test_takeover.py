@@ -17,7 +17,7 @@ from tests.system.cluster_vm.hardware import Facts
 from tests.system.cluster_vm.machine import Machine
 
 
-def test_a_function_and_its_rdma_device_that_dranet_moved_come_home(
+def test_vf_and_rdma_device_moved_by_dranet_are_restored(
     daemons: Daemons, installed: Machine, pods: Pods
 ) -> None:
     node = installed.node

@@ -16,7 +16,7 @@ from tests.system.cluster_vm.machine import Machine
 INTERFACES = "ls /sys/bus/pci/devices/{address}/net | grep ."
 
 
-def test_hardware_of_pods_that_end_without_the_driver_is_as_it_was_when_it_is_back(
+def test_hardware_is_restored_after_pods_end_without_the_driver(
     daemons: Daemons, installed: Machine, pods: Pods
 ) -> None:
     pods.apply(TWO)

@@ -76,7 +76,7 @@ def left(cluster: ControlPlane) -> Sequence[str]:
     return [name for name in names if name.startswith("dranet-verify-")]
 
 
-def test_a_report_of_two_pods(
+def test_verify_reports_two_pods(
     cluster: ControlPlane, installed: Machine, programs: Path, verified: Path, rails: list[str],
     tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_report_of_two_pods(
     installed.wait_home()
 
 
-def test_an_interrupted_verification_leaves_nothing(
+def test_interrupted_verification_leaves_no_objects(
     cluster: ControlPlane, installed: Machine, programs: Path, verified: Path, rails: list[str]
 ) -> None:
     words = ("kubectl", "dranet", *command(verified))

@@ -1,4 +1,4 @@
-"""The node in a box without a virtual machine works before anything of ours runs in it."""
+"""The node in a box without a virtual machine, before the plugin runs in it."""
 
 from tests.box.smoke import (
     test_cdi_device_without_a_spec_is_refused_until_one_appears,

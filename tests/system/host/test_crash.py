@@ -1,4 +1,4 @@
-"""The plugin killed in the middle, one row for each kind of act; hack/prove plays them all."""
+"""The plugin killed in the middle, one row for each kind of operation; hack/prove runs them all."""
 
 import pytest
 
@@ -23,13 +23,13 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         ("attach 2 claims", After.LISTED, 3, "renamed attachments/"),  # one of two results
         ("attach one route twice", After.LISTED, 3, "renamed attachments/"),
         ("undo 2 claims", After.GONE, 3, "move link"),  # the first on its way back
-        ("detach parameters", After.GONE, 2, " link "),  # down, then on its way home
+        ("detach parameters", After.GONE, 2, " link "),  # down, then moved to the host
         ("detach 2 NICs, names taken", After.GONE, 1, "move link"),  # one waits for its name
         ("supersede 1 NIC", After.LISTED, 2, "move link"),  # into the second sandbox
-        ("left parameters", After.LISTED, 1, "move link"),  # out behind our back, then in again
+        ("left parameters", After.LISTED, 1, "move link"),  # moved out, then attached again
     ],
 )
-def test_a_plugin_killed_in_the_middle_costs_neither_pod_nor_host_anything(
+def test_plugin_killed_at_any_step_loses_no_device(
     stage: Stage, name: str, after: After, last: int, event: str
 ) -> None:
     rehearsed(stage, shape(name))

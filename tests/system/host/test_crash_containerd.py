@@ -1,4 +1,4 @@
-"""The plugin killed while a real containerd waits for it, one row a class of deaths.
+"""The plugin killed while a real containerd waits for it, one row for each class of crashes.
 
 test_crash.py plays such rows with a runtime of the tests' own, and hack/prove all of them.
 """
@@ -32,7 +32,7 @@ NOT_REACHABLE = {"routes": [{"destination": "172.31.0.0/16", "gateway": "198.51.
         ("renamed cdi/", 1),  # it is open
     ],
 )
-def test_a_plugin_killed_amid_an_attach_leaves_a_pod_that_the_next_one_finishes(
+def test_attach_of_a_killed_plugin_is_completed_by_the_next_one(
     cri: Cri,
     absent: Plugin,
     nics: tuple[Nic, ...],
@@ -48,13 +48,13 @@ def test_a_plugin_killed_amid_an_attach_leaves_a_pod_that_the_next_one_finishes(
     assert_home(before)
 
 
-def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
+def test_undo_of_a_killed_plugin_is_completed_by_the_next_one(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, claim = run_pod_and_die(cri, nics[:2], "from pod to host", 1, NOT_REACHABLE)
 
     absent.start()
-    wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["reason"])
+    wait_until("the reason to be reported", lambda: "172.31.0.0/16" in status("nic0")["reason"])
     wait_until("the NICs to be on the host", lambda: {nic.name for nic in nics[:2]} <= links())
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, spec=claim.spec())
@@ -67,7 +67,7 @@ def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
     "word",
     [pytest.param("from pod to host", marks=pytest.mark.every_runtime), "about to record home"],
 )
-def test_a_plugin_killed_after_it_moved_a_nic_home_leaves_its_state_to_the_next_one(
+def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
 ) -> None:
     end_pod_and_die(cri, nics[:1], word, 1)
@@ -80,7 +80,7 @@ def test_a_plugin_killed_after_it_moved_a_nic_home_leaves_its_state_to_the_next_
 
 
 @pytest.mark.parametrize("word", ["about to forget the claim", "removed attachments/"])
-def test_a_plugin_killed_while_it_forgets_a_claim_leaves_no_record(
+def test_plugin_killed_during_the_removal_of_a_record_leaves_none(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
 ) -> None:
     mortal = MortalPlugin()

@@ -1,4 +1,4 @@
-"""Whatever happened behind the plugin's back, pods end up whole and NICs at home."""
+"""Reconcile after external changes: pods have their NICs, and unused NICs are restored."""
 
 import os
 import signal
@@ -32,8 +32,8 @@ from tests.box.trouble import (
     claimed,
     held_namespaces,
     recorded,
+    reported,
     sure_of_addresses,
-    told,
     until_forgotten,
     until_phase,
 )
@@ -57,7 +57,7 @@ def unplug() -> None:
 
 
 def plug(plugin: Plugin | None = None) -> Nic:
-    """Make the spare NIC anew, before a running plugin sees it half made."""
+    """Recreate the spare NIC, before a running plugin finds it incomplete."""
     if plugin is not None:
         plugin.freeze()
     unplug()
@@ -90,7 +90,7 @@ def netns_of(cri: Cri, pod: Pod) -> str:
 
 
 @pytest.mark.every_runtime
-def test_a_pod_deleted_while_the_plugin_is_down_leaves_no_record_and_no_open_gate(
+def test_pod_deleted_while_the_plugin_is_down_leaves_no_record_and_no_open_gate(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
     pod, _ = start_pod(cri, "deleted", [spare])
@@ -106,7 +106,7 @@ def test_a_pod_deleted_while_the_plugin_is_down_leaves_no_record_and_no_open_gat
     assert_home(whole)
 
 
-def test_a_sandbox_made_anew_while_the_plugin_is_down_gets_the_nic_once_that_is_there(
+def test_sandbox_recreated_while_the_plugin_is_down_gets_the_returned_nic(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
     claim = claimed("anew", spare)
@@ -119,7 +119,7 @@ def test_a_sandbox_made_anew_while_the_plugin_is_down_gets_the_nic_once_that_is_
     plugin.start()
 
     until_phase("anew", "failed")
-    assert "not on the host" in told().reasons["anew"]
+    assert "not on the host" in reported().reasons["anew"]
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(new, spec=claim.spec())
     plug(plugin)
@@ -129,7 +129,7 @@ def test_a_sandbox_made_anew_while_the_plugin_is_down_gets_the_nic_once_that_is_
     assert_home(whole)
 
 
-def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
+def test_second_instance_waits_and_takes_over_when_the_first_dies(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     second = Plugin("--sweep", "0.5")
@@ -154,7 +154,7 @@ def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
 
 
 @pytest.mark.every_runtime
-def test_a_runtime_that_lets_no_plugin_in_while_a_container_stops_is_told_of(
+def test_runtime_that_delays_plugins_during_a_container_stop_is_logged(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     leisurely = cri.run_pod("leisurely")
@@ -164,17 +164,17 @@ def test_a_runtime_that_lets_no_plugin_in_while_a_container_stops_is_told_of(
         stopped = threads.submit(cri.stop_container, container, grace_s=15)
         wait_until("its stop to begin", lambda: "SIGTERM" in cri.container_log(leisurely))
         absent.start()
-        said = absent.since()
+        output = absent.since()
         stopped.result()
 
-    assert ("has not sent its list of pods for 10 s" in said) is (version() >= (2, 0)), said
+    assert ("has not sent its list of pods for 10 s" in output) is (version() >= (2, 0)), output
     remove(cri, assert_usable(cri, "after", nics[0]))
     remove(cri, leisurely)
     assert_home(before)
 
 
 @pytest.mark.every_runtime
-def test_a_runtime_that_lost_its_pods_gives_their_nics_back(
+def test_nics_of_pods_lost_by_the_runtime_are_restored(
     runtime: Runtime,
     cri: Cri,
     plugin: Plugin,
@@ -199,7 +199,7 @@ def test_a_runtime_that_lost_its_pods_gives_their_nics_back(
 
 @contextmanager
 def forgetful_disk() -> Iterator[None]:
-    """Let the runtime find nothing of what it wrote before."""
+    """Hide the earlier files of the runtime from it."""
     places = ("/var/lib/containerd", "/run/containerd")
     for place in places:
         subprocess.run(("mount", "-t", "tmpfs", "none", place), check=True)
@@ -209,7 +209,7 @@ def forgetful_disk() -> Iterator[None]:
 
 
 def end_sandbox(pod: Pod) -> None:
-    """Kill everything of a sandbox, as when the machine's memory ran out."""
+    """Kill all processes of a sandbox, as the OOM killer does."""
     for status in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = status.read_bytes().split(b"\0")
@@ -228,7 +228,7 @@ def end_sandbox(pod: Pod) -> None:
 # ------------------------------------------------------------------- the device
 
 
-def test_a_nic_renamed_and_addressed_in_its_pod_stays_there_and_comes_home_as_it_was(
+def test_nic_renamed_and_addressed_by_its_pod_stays_there_and_is_restored(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     claim = claimed("renamed", nics[0])
@@ -251,13 +251,13 @@ def test_a_nic_renamed_and_addressed_in_its_pod_stays_there_and_comes_home_as_it
 
 
 def wait_swept(plugin: Plugin) -> None:
-    """Return when the plugin has looked at everything once more."""
+    """Return after one more resync of the plugin."""
     stray = Path("/var/run/cdi/dra.net-stray.json")
     stray.write_text("{}")
     wait_until("a sweep", lambda: not stray.exists())
 
 
-def test_a_nic_renamed_on_the_host_is_refused_by_name_until_it_has_it_again(
+def test_nic_renamed_on_the_host_is_refused_until_it_has_its_name(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
     claim = claimed("misnamed", spare)
@@ -265,7 +265,7 @@ def test_a_nic_renamed_on_the_host_is_refused_by_name_until_it_has_it_again(
 
     refused(cri, "misnamed", rf"{spare.name}\) is not on the host")
 
-    assert "not on the host" in told().reasons["misnamed"]
+    assert "not on the host" in reported().reasons["misnamed"]
     ip("link", "set", "elsewhere", "name", spare.name)
     pod = cri.run_pod("misnamed")
     container = cri.run_container(pod, spec=claim.spec())
@@ -274,7 +274,7 @@ def test_a_nic_renamed_on_the_host_is_refused_by_name_until_it_has_it_again(
     assert_home(whole)
 
 
-def test_a_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_is_there(
+def test_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_appears(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
     pod, _ = start_pod(cri, "bereft", [spare])
@@ -283,7 +283,7 @@ def test_a_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_is_there(
     ip("-n", netns_of(cri, pod), "link", "del", spare.name)
 
     until_phase("bereft", "failed")
-    assert "neither on the host nor in the pod" in told().reasons["bereft"]
+    assert "neither on the host nor in the pod" in reported().reasons["bereft"]
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, "again", spec)
     plug(plugin)
@@ -294,7 +294,7 @@ def test_a_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_is_there(
     assert_home(whole)
 
 
-def test_a_nic_deleted_in_its_pod_for_good_leaves_no_record_and_no_namespace(
+def test_nic_deleted_permanently_leaves_no_record_and_no_namespace(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
     pod, _ = start_pod(cri, "robbed", [spare])
@@ -311,7 +311,7 @@ def test_a_nic_deleted_in_its_pod_for_good_leaves_no_record_and_no_namespace(
     assert_home(whole)
 
 
-def test_a_nic_taken_out_of_its_pod_by_hand_is_put_back_whole(
+def test_nic_removed_from_its_pod_by_hand_is_attached_again(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, container = start_pod(cri, "plundered", nics[:1])
@@ -327,7 +327,7 @@ def test_a_nic_taken_out_of_its_pod_by_hand_is_put_back_whole(
     assert_home(before)
 
 
-def test_a_nic_whose_name_was_taken_waits_until_the_name_is_free(
+def test_nic_with_a_taken_name_is_restored_after_the_name_is_free(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "ousted", nics[:1])
@@ -336,15 +336,15 @@ def test_a_nic_whose_name_was_taken_waits_until_the_name_is_free(
     remove(cri, pod)
 
     assert recorded("ousted")["phase"] == "detaching"
-    assert f"interface {nics[0].name} is called dra" in told().reasons["ousted"]
+    assert f"interface {nics[0].name} is called dra" in reported().reasons["ousted"]
     plugin.kill()
-    plugin.start()  # the namespace is no more, and the NIC is
+    plugin.start()  # the namespace is gone, and the NIC is on the host
     ip("link", "del", nics[0].name, "type", "bridge")
     until_forgotten("ousted")
     assert_home(before)
 
 
-def test_a_namesake_on_the_host_is_left_alone_when_the_nic_is_no_more(
+def test_foreign_link_of_the_same_name_is_unchanged_after_the_loss_of_the_nic(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
     pod, _ = start_pod(cri, "late", [spare])
@@ -362,5 +362,5 @@ def test_a_namesake_on_the_host_is_left_alone_when_the_nic_is_no_more(
 
 
 def link_state(name: str) -> str:
-    """Return what a link has, lifetimes and counters aside."""
+    """Return the state of a link, without lifetimes and counters."""
     return ip("-o", "-d", "addr", "show", "dev", name) + ip("route", "show", "dev", name)

@@ -21,8 +21,8 @@ from tests.box.trouble import (
     claimed,
     record_of,
     recorded,
+    reported,
     sure_of_addresses,
-    told,
     until_forgotten,
     until_phase,
 )
@@ -59,7 +59,7 @@ Unwritable = Callable[[], AbstractContextManager[None]]
 
 
 @UNWRITABLE
-def test_while_no_record_can_be_written_no_nic_moves_and_the_pod_is_told_why(
+def test_unwritable_records_refuse_the_pod_with_the_reason(
     cri: Cri,
     small: Plugin,
     nics: tuple[Nic, ...],
@@ -82,7 +82,7 @@ def test_while_no_record_can_be_written_no_nic_moves_and_the_pod_is_told_why(
 
 
 @UNWRITABLE
-def test_while_no_record_can_be_written_a_pod_that_ends_gives_its_nic_back(
+def test_unwritable_records_do_not_prevent_the_restore_of_an_ended_pod(
     cri: Cri,
     small: Plugin,
     nics: tuple[Nic, ...],
@@ -106,18 +106,18 @@ def test_while_no_record_can_be_written_a_pod_that_ends_gives_its_nic_back(
 
 
 def truncated(record: Path) -> bytes:
-    """Return what a record looks like of which the end is missing."""
+    """Return a truncated record."""
     content = record.read_bytes()
     return content[: len(content) * 9 // 10]
 
 
 def garbled(record: Path) -> bytes:
-    """Return what a record looks like that is no JSON."""
+    """Return a record that is no JSON."""
     return record.read_bytes().replace(b":", b";", 3).replace(b"{", b"[", 1)
 
 
 def newer(record: Path) -> bytes:
-    """Return what a later version of the program would have written."""
+    """Return the record of a later version of the program."""
     document = json.loads(record.read_bytes())
     return json.dumps(document | {"version": 99}).encode()
 
@@ -140,7 +140,7 @@ def kept(record: Path, content: bytes) -> bool:
 
 
 @DAMAGE
-def test_an_allocation_that_cannot_be_read_refuses_its_pod_alone_until_it_is_made_anew(
+def test_unreadable_allocation_refuses_only_its_pod_until_it_is_rewritten(
     cri: Cri,
     plugin: Plugin,
     nics: tuple[Nic, ...],
@@ -155,10 +155,10 @@ def test_an_allocation_that_cannot_be_read_refuses_its_pod_alone_until_it_is_mad
     refused(cri, "torn", r"its allocation record cannot be used: .*status, then delete the pod")
 
     other = assert_usable(cri, "intact", nics[1])
-    shown, in_place = told(), record.exists()
+    shown, in_place = reported(), record.exists()
     assert in_place is (damage is newer), "the shim moved aside what no version can use"
     assert (shown.code, list(shown.broken)) == ((1, ["torn-claim-uid"]) if in_place else (0, []))
-    assert list(shown.moved_aside) == ([] if in_place else ["torn-claim-uid"])
+    assert list(shown.quarantined) == ([] if in_place else ["torn-claim-uid"])
     assert kept(record, content)
     assert shim("release", "--claim-uid", "torn-claim-uid").exit_code == 0
     assert kept(record, content)
@@ -169,7 +169,7 @@ def test_an_allocation_that_cannot_be_read_refuses_its_pod_alone_until_it_is_mad
 
 
 @pytest.mark.parametrize("damage", [truncated, garbled])
-def test_an_attachment_that_cannot_be_read_after_a_restart_costs_neither_pod_nor_host_the_nic(
+def test_unreadable_attachment_after_a_restart_loses_no_nic(
     cri: Cri,
     plugin: Plugin,
     nics: tuple[Nic, ...],
@@ -194,7 +194,7 @@ def test_an_attachment_that_cannot_be_read_after_a_restart_costs_neither_pod_nor
     assert_home(before)
 
 
-def test_an_attachment_of_a_newer_version_holds_its_pod_up_until_that_version_is_back(
+def test_attachment_of_a_newer_version_refuses_its_pod_until_that_version_runs(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "ahead", nics[:1])
@@ -211,7 +211,7 @@ def test_an_attachment_of_a_newer_version_holds_its_pod_up_until_that_version_is
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, "again", spec)
     assert record.read_bytes() == later
-    assert "this program reads up to" in told().broken["ahead-claim-uid"]
+    assert "this program reads up to" in reported().broken["ahead-claim-uid"]
     remove(cri, other)
     plugin.kill()
     replace_record(record, content)
@@ -221,7 +221,7 @@ def test_an_attachment_of_a_newer_version_holds_its_pod_up_until_that_version_is
     assert_home(before)
 
 
-def test_an_attachment_that_is_damaged_while_the_plugin_runs_is_written_anew(
+def test_attachment_corrupted_at_run_time_is_rewritten(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     config = {"interface": {"name": "fast0", "mtu": 1300, "addresses": ["192.168.7.5/24"]}}
@@ -233,7 +233,7 @@ def test_an_attachment_that_is_damaged_while_the_plugin_runs_is_written_anew(
 
     other = assert_usable(cri, "intact", nics[1])
 
-    wait_until("it to be whole", lambda: "torn-claim-uid" not in told().broken)
+    wait_until("it to be whole", lambda: "torn-claim-uid" not in reported().broken)
     assert recorded("torn")["phase"] == "attached"
     assert kept(record_of("torn"), content)
     remove(cri, pod)
@@ -242,7 +242,7 @@ def test_an_attachment_that_is_damaged_while_the_plugin_runs_is_written_anew(
 
 
 @pytest.mark.every_runtime
-def test_a_nic_whose_record_is_lost_comes_home_under_its_own_name(
+def test_nic_with_a_lost_record_is_restored_under_its_own_name(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     claim = allocate(
@@ -260,7 +260,7 @@ def test_a_nic_whose_record_is_lost_comes_home_under_its_own_name(
     assert_home(before)
 
 
-def test_an_allocation_from_before_a_reboot_is_refused_until_it_is_prepared_anew(
+def test_allocation_of_an_earlier_boot_is_refused_until_it_is_prepared_again(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     claimed("rebooted", nics[0])

@@ -1,4 +1,4 @@
-"""A kernel that is slow, hangs or fails late: hooks answer in time, the rest of the node goes on.
+"""A slow, hung or late failing kernel: hooks answer in time, and other pods are not affected.
 
 In time means that the runtime took the answer: at its timeout it throws the plugin out, and the
 plugin would have to serve anew.
@@ -34,7 +34,7 @@ ROOMY = Options(request_timeout_s=10)  # two seconds for the answer's way, where
 
 @pytest.fixture(scope="module")
 def runtime_options() -> Options:
-    """Return those of a runtime that has patience with a machine that does other things too."""
+    """Return options of a runtime with long timeouts, for a busy machine."""
     return ROOMY
 
 
@@ -45,8 +45,8 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
 
 
 @pytest.fixture
-def sweeping(cri: Cri) -> Iterator[FaultyPlugin]:
-    """Return one that looks at every pod each second."""
+def frequent_resync(cri: Cri) -> Iterator[FaultyPlugin]:
+    """Return a plugin that verifies every pod each second."""
     yield from serving(cri, FaultyPlugin("--sweep", "1"))
 
 
@@ -55,13 +55,13 @@ def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
     plugin.start()
     yield plugin
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin restores the NICs
     finally:
         plugin.stop()
         release_all()
 
 
-def assert_never_thrown_out(plugin: FaultyPlugin) -> None:
+def assert_still_connected(plugin: FaultyPlugin) -> None:
     """Assert that the plugin still has the connection it began with."""
     assert plugin.said("serving") == 1
     assert not plugin.said("disconnected")
@@ -84,8 +84,8 @@ def end(cri: Cri, pod: Pod) -> None:
     cri.remove_pod(pod.sandbox_id)
 
 
-def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
-    """Return once the log and the status tell that the device is stuck at the step."""
+def wait_hung(plugin: FaultyPlugin, device: str, step: str) -> None:
+    """Return once log and status report the device as hung at the step."""
     plugin.wait_said("hung in the kernel", step)
     assert step in status(device)["reason"]
     assert "has not returned" in status(device)["reason"]
@@ -102,7 +102,7 @@ def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
         ("observe nic0",),
     ],
 )
-def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
+def test_slow_attach_is_accepted_and_completed_behind_the_gate(
     cri: Cri,
     faulty: FaultyPlugin,
     nics: tuple[Nic, ...],
@@ -112,7 +112,7 @@ def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
     with fault(*step) as slow:
         pod, claim = waiting_pod(cri, "slow", nics[:1])  # accepted, and its container refused
         assert faulty.said("hook at its deadline", "RunPodSandbox")
-        wait_stuck(faulty, "nic0", step[0])
+        wait_hung(faulty, "nic0", step[0])
         assert_others_work(cri, nics[1])
         assert slow.steps
     container = container_once_open(cri, pod, claim.spec())
@@ -120,12 +120,12 @@ def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert faulty.said("no longer hung", "default/slow")
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, pod)
     assert_home(before)
 
 
-def test_a_container_without_a_gate_waits_for_a_slow_attach_as_well(
+def test_container_without_a_gate_waits_for_a_slow_attach(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     allocate("loose", nics[:1], "loose-uid", containers=())
@@ -133,30 +133,30 @@ def test_a_container_without_a_gate_waits_for_a_slow_attach_as_well(
         pod = cri.run_pod("loose")
         with pytest.raises(CriError, match="devices are still being attached"):
             cri.create_container(pod)
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, pod)
     assert_home(before)
 
 
-def test_a_pod_whose_attach_hangs_can_be_ended_and_its_nic_comes_home_when_the_hang_ends(
+def test_pod_with_a_hung_attach_can_be_ended_and_its_nic_is_restored_later(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     with fault("add address", "nic0") as hang:
         pod, _ = waiting_pod(cri, "stuck", nics[:1])
         end(cri, pod)
         assert faulty.said("hook at its deadline", "StopPodSandbox")
-        wait_stuck(faulty, "nic0", "add address")
+        wait_hung(faulty, "nic0", "add address")
         assert_others_work(cri, nics[1])
         assert hang.steps
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     release("stuck-uid")
     assert_home(before)
 
 
-def test_the_next_sandbox_of_a_pod_gets_the_nic_that_hung_in_the_one_before(
+def test_next_sandbox_gets_the_nic_of_a_hung_attach(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     with fault(*INTO_THE_POD) as hang:
@@ -165,16 +165,16 @@ def test_the_next_sandbox_of_a_pod_gets_the_nic_that_hung_in_the_one_before(
         second = cri.run_pod("again")
         with pytest.raises(CriError, match=NO_SPEC):
             cri.create_container(second, spec=claim.spec())
-        assert len(hang.steps) == 1, "nobody else touches the NIC meanwhile"
+        assert len(hang.steps) == 1, "the NIC is touched once"
     container = container_once_open(cri, second, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, second)
     assert_home(before)
 
 
-def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
+def test_attach_that_fails_after_the_answer_is_undone_reported_and_retried(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     with fault("add address", "nic0", refuse=True) as slow:
@@ -182,7 +182,7 @@ def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
         with fault(*INTO_THE_POD) as again:  # of the second try
             slow.end()
             again.wait()
-            assert nics[0].name in ip("-o", "link"), "undone before it is tried again"
+            assert nics[0].name in ip("-o", "link"), "undone before the retry"
             assert "add address" in status("nic0")["reason"]
             assert faulty.said("failed", "add address", "EBUSY")
             with pytest.raises(CriError, match=NO_SPEC):
@@ -191,7 +191,7 @@ def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     remove(cri, pod)
     assert_home(before)
 
@@ -200,24 +200,24 @@ def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
 
 
 @pytest.mark.every_runtime
-def test_a_detach_that_hangs_holds_up_neither_its_pod_nor_others(
+def test_hung_detach_delays_neither_its_pod_nor_others(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "leaving", nics[:1])
     with fault(*HOME) as hang:
         end(cri, pod)
-        wait_stuck(faulty, "nic0", HOME[0])
+        wait_hung(faulty, "nic0", HOME[0])
         assert_others_work(cri, nics[1])
         assert hang.steps
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     assert status("nic0")["reason"] == ""
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     release("leaving-uid")
     assert_home(before)
 
 
-def test_of_two_claims_of_a_pod_the_one_comes_home_while_the_way_of_the_other_hangs(
+def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     allocate("one", nics[:1], "two-uid", pod="two")
@@ -229,19 +229,19 @@ def test_of_two_claims_of_a_pod_the_one_comes_home_while_the_way_of_the_other_ha
         assert hang.steps
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    assert_never_thrown_out(faulty)
+    assert_still_connected(faulty)
     release("two-uid")
     assert_home(before)
 
 
-def test_a_sweep_that_hangs_at_one_pod_repairs_the_next(
-    cri: Cri, sweeping: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+def test_reconcile_that_hangs_at_one_pod_repairs_the_next(
+    cri: Cri, frequent_resync: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     first, container = start_pod(cri, "first", nics[:1])
     second, _ = start_pod(cri, "second", nics[1:2])
     netns = str(cri.netns(second)).rpartition("/")[2]
     with fault("observe nic0") as hang:
-        wait_stuck(sweeping, "nic0", "observe nic0")
+        wait_hung(frequent_resync, "nic0", "observe nic0")
         assert nics[0].cidr in links_in(cri, container)[nics[0].name]
         ip("-n", netns, "link", "set", nics[1].name, "netns", "1")
         wait_until("it to be repaired", lambda: nics[1].cidr in ip("-n", netns, "-o", "addr"))
@@ -251,7 +251,7 @@ def test_a_sweep_that_hangs_at_one_pod_repairs_the_next(
         assert nics[1].name in ip("-o", "link")
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    assert_never_thrown_out(sweeping)
+    assert_still_connected(frequent_resync)
     release("first-uid")
     assert_home(before)
 
@@ -259,12 +259,12 @@ def test_a_sweep_that_hangs_at_one_pod_repairs_the_next(
 # --------------------------------------------------------------------------- the plugin's end
 
 
-def test_a_plugin_told_to_stop_amid_a_hang_ends_and_the_next_one_finishes(
+def test_plugin_stopped_during_a_hang_ends_and_the_next_one_completes_the_attach(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     with fault("add address", "nic0") as hang:
         pod, claim = waiting_pod(cri, "handed", nics[:1])
-        wait_stuck(faulty, "nic0", "add address")
+        wait_hung(faulty, "nic0", "add address")
 
         faulty.stop()
 

@@ -1,4 +1,4 @@
-"""The node in a box with CRI-O works before anything of ours runs in it, and as our docs say."""
+"""The node in a box with CRI-O, before the plugin runs in it, with the documented settings."""
 
 import subprocess
 import tomllib
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-def test_host_network_pod_is_shown_with_the_hosts_own_namespace(cri: Cri) -> None:
+def test_host_network_pod_is_shown_with_the_namespace_of_the_host(cri: Cri) -> None:
     pod = cri.run_pod("hostnet", host_network=True)
 
     netns = cri.netns(pod)
@@ -31,7 +31,7 @@ def test_host_network_pod_is_shown_with_the_hosts_own_namespace(cri: Cri) -> Non
     assert netns.samefile("/proc/self/ns/net")
 
 
-def test_nri_and_cdi_are_on_and_the_settings_for_nodes_are_understood(
+def test_nri_and_cdi_are_enabled_and_the_documented_settings_are_accepted(
     runtime: Runtime, tmp_path: Path
 ) -> None:
     (tmp_path / SNIPPET.name).write_bytes(SNIPPET.read_bytes())

@@ -1,4 +1,4 @@
-"""What CRI-O does its own way when a pod ends, or may not begin.
+"""Particular behaviour of CRI-O at the end of a pod and after a rejected sandbox.
 
 It takes the network namespace away before it tells plugins that the sandbox stops, and asks again
 until they agree. A sandbox that a plugin rejects is gone at once.
@@ -26,13 +26,13 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
     plugin.start()
     yield plugin
     try:
-        cri.remove_all()  # while a plugin is there that brings NICs home
+        cri.remove_all()  # while a plugin restores the NICs
     finally:
         plugin.stop()
         release_all()
 
 
-def test_a_pod_whose_namespace_has_no_name_any_more_gives_its_nics_back(
+def test_pod_with_an_unlinked_namespace_returns_its_nics(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "ended", nics[:2])
@@ -51,7 +51,7 @@ def test_a_pod_whose_namespace_has_no_name_any_more_gives_its_nics_back(
     assert_home(before)
 
 
-def test_a_stop_that_the_plugin_fails_is_told_again_and_loses_nothing(
+def test_failed_stop_is_repeated_by_the_runtime_and_loses_no_nic(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "failing", nics[:1])
@@ -78,7 +78,7 @@ def test_a_stop_that_the_plugin_fails_is_told_again_and_loses_nothing(
     assert_home(before)
 
 
-def test_a_sandbox_that_was_rejected_leaves_nothing_in_the_runtime(
+def test_rejected_sandbox_leaves_nothing_in_the_runtime(
     runtime: Runtime, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     allocate("rejected", nics[:1], "rejected-uid")

@@ -42,14 +42,14 @@ def load(kind: int, verdict: int, name: str = "") -> int:
 
 
 def attach_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> None:
-    """Let a program of that name look at what passes a link of this thread's namespace."""
+    """Attach a program of that name to a link of this thread's namespace."""
     program = load(SCHED_CLS, GO_ON, name)
     _bpf(BPF_PROG_ATTACH, struct.pack("=III", socket.if_nametoindex(link), program, side))
     os.close(program)
 
 
 def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
-    """Do the same by a BPF link; return its descriptor, with which the program goes."""
+    """Attach by a BPF link; return its descriptor, whose close detaches the program."""
     program = load(SCHED_CLS, GO_ON, name)
     held = _bpf(BPF_LINK_CREATE, struct.pack("=III", program, socket.if_nametoindex(link), side))
     os.close(program)
@@ -57,7 +57,7 @@ def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
 
 
 def attach_filter(link: str, name: str) -> None:
-    """Let a tc filter of that name look at what a link of this thread's namespace receives."""
+    """Attach an ingress tc filter of that name to a link of this thread's namespace."""
     program = load(SCHED_CLS, GO_ON)
     with IPRoute() as ip:
         index = ip.link_lookup(ifname=link)[0]

@@ -1,4 +1,4 @@
-"""Counting what a process has open."""
+"""Counting of the open descriptors of a process."""
 
 import gc
 import os

@@ -15,7 +15,7 @@ LEASE_S = 120  # the least that dnsmasq gives
 
 
 class Dnsmasq:
-    """A running server, and what it logs of each message."""
+    """A running server, and its log of messages."""
 
     def __init__(self, host: Rails, folder: Path, *options: str) -> None:
         """Start it on pnic0 and pnic1, and wait until it serves."""

@@ -130,7 +130,7 @@ class Rails:
         bandwidth: int | None = None,
         before: Attachment | None = None,
     ) -> Attachment:
-        """Bring NICs into a pod by one claim, all of the same configuration and share in bit/s.
+        """Attach NICs to a pod by one claim, all of the same configuration and share in bit/s.
 
         Its last record is before.
         """
@@ -158,11 +158,11 @@ class Rails:
             session.close()
 
     def detach(self, record: Attachment, *, netns_alive: bool = True) -> Attachment:
-        """Bring a claim's NICs home, as far as possible in one try."""
+        """Detach a claim's NICs, in one try."""
         return self._executor.detach(record, netns_alive=netns_alive)
 
     def ping(self, address: str, source: str, pod: int) -> None:
-        """Reach an address from one of the pod's, in a few tries."""
+        """Ping an address from one of the pod's, in a few tries."""
         self._inside(pod, "ping", "-c5", "-i0.2", "-W2", "-w5", "-I", source, address)
 
     def end_pod(self, number: int) -> None:
@@ -171,7 +171,7 @@ class Rails:
         os.close(self._pods.pop(number))
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         for number, pod in enumerate(self._pods):
             self.kernel.release(self._netns(number))
             os.close(pod)

@@ -1,4 +1,4 @@
-"""A watch whose server is gone without a word, as after the failover of a control plane."""
+"""A watch whose server stops without closing, as after the failover of a control plane."""
 
 import asyncio
 import ssl
@@ -16,7 +16,7 @@ from tests.fakes.http import served
 LONG_S = 600  # a watch's own time, which no test waits for
 
 
-def test_a_server_that_is_gone_without_a_word_is_noticed_long_before_the_watch_ends(
+def test_watch_ends_soon_after_its_server_stopped_answering(
     nsfd: int,
 ) -> None:
     async def scene() -> None:

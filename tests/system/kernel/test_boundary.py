@@ -1,4 +1,4 @@
-"""The boundary between the shim and the plugin: what a shim writes that others command.
+"""Boundary between the shim and the plugin: records of a compromised shim.
 
 The plugin judges each device by the kernel of that moment. A record that names something which the
 inventory does not publish is refused, whatever else it says.
@@ -99,7 +99,7 @@ class Node:
     """A host with an uplink and a NIC, a pod's namespace, and the plugin's executor.
 
     Attributes:
-        journal: what the plugin recorded.
+        journal: the records of the plugin.
     """
 
     def __init__(self, *, uplinks: tuple[str, ...] = (), include: tuple[str, ...] = ()) -> None:
@@ -131,7 +131,7 @@ class Node:
         return run_inside(self._host, run)
 
     def take(self, *names: str) -> None:
-        """Attach what a record says that nobody checked."""
+        """Attach the devices of an unchecked record."""
         devices = tuple(
             AllocatedDevice(
                 f"req-{number}",
@@ -157,14 +157,14 @@ class Node:
         return run_inside(self._host, look)
 
     def host(self) -> str:
-        """Return links, addresses and routes as they are; not what changes by itself."""
+        """Return links, addresses and routes, without values that change by themselves."""
         return "\n".join(
             self.ip(f"-o {what}")
             for what in ("-4 addr", "-4 route show table all", "link show type bridge_slave")
         )
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self._kernel.release(self.netns)
         for fd in (self._host, self._pod, self._wire):
             os.close(fd)
@@ -178,7 +178,7 @@ def node() -> Iterator[Node]:
 
 
 @pytest.mark.parametrize("case", UNPUBLISHED)
-def test_a_compromised_shim_can_take_no_unpublished_device(node: Node, case: str) -> None:
+def test_compromised_shim_cannot_attach_an_unpublished_device(node: Node, case: str) -> None:
     name, *commands = UNPUBLISHED[case]
     for command in commands:
         node.ip(command)
@@ -195,7 +195,7 @@ def test_a_compromised_shim_can_take_no_unpublished_device(node: Node, case: str
         assert name not in node.published()
 
 
-def test_what_the_inventory_publishes_is_given(node: Node) -> None:
+def test_published_devices_are_attached(node: Node) -> None:
     assert {"nic1", "nic2"} <= node.published()
 
     node.take("nic1", "nic2")
@@ -203,7 +203,7 @@ def test_what_the_inventory_publishes_is_given(node: Node) -> None:
     assert "nic1" not in node.ip("-o link")
 
 
-def test_what_the_administrator_includes_is_given_but_for_what_is_no_guess() -> None:
+def test_include_permits_heuristic_exclusions_but_no_definite_ones() -> None:
     with closing(Node(include=("nic*", "cali*"))) as node:
         for command in UNPUBLISHED["what policy routing uses for pods"][1:]:
             node.ip(command)
@@ -215,7 +215,7 @@ def test_what_the_administrator_includes_is_given_but_for_what_is_no_guess() -> 
         node.take("nic1")
 
 
-def test_an_uplink_that_the_administrator_names_is_not_given() -> None:
+def test_uplink_named_by_the_administrator_is_refused() -> None:
     with closing(Node(uplinks=("nic1",))) as node:
         with pytest.raises(RefusedError, match="--uplink-interfaces names it"):
             node.take("nic1")

@@ -38,11 +38,11 @@ def run(command: str) -> None:
     subprocess.run(command.split(), check=True)
 
 
-def test_there_are_none_on_links_without_programs(netns: int) -> None:
+def test_links_without_programs_have_none(netns: int) -> None:
     assert run_inside(netns, tcx_names) == {}
 
 
-def test_programs_of_both_sides_are_told_by_name_and_one_without_a_name_by_number(
+def test_programs_are_listed_by_name_or_by_number(
     netns: int,
 ) -> None:
     def attach() -> None:
@@ -60,7 +60,7 @@ def test_programs_of_both_sides_are_told_by_name_and_one_without_a_name_by_numbe
     assert found[3][0].isdecimal()
 
 
-def test_a_program_is_taken_off_its_side_alone_and_again_is_the_same(netns: int) -> None:
+def test_program_is_detached_from_one_side_and_attached_unchanged(netns: int) -> None:
     def scene() -> None:
         bpf.attach_tcx("left", "count")
         bpf.attach_tcx("left", "drop")
@@ -80,7 +80,7 @@ def test_a_program_is_taken_off_its_side_alone_and_again_is_the_same(netns: int)
     run_inside(netns, scene)
 
 
-def test_what_a_bpf_link_holds_is_detached_with_it_and_its_owner_keeps_the_program(
+def test_program_of_a_bpf_link_is_detached_with_the_link_and_kept_by_its_owner(
     netns: int,
 ) -> None:
     def scene() -> None:
@@ -104,7 +104,7 @@ def test_what_a_bpf_link_holds_is_detached_with_it_and_its_owner_keeps_the_progr
     run_inside(netns, scene)
 
 
-def test_a_program_that_only_the_link_had_is_lost_unless_it_is_held(netns: int) -> None:
+def test_program_that_only_the_link_references_is_lost_unless_it_is_held(netns: int) -> None:
     loaded = LoadedPrograms()
 
     def scene(*, hold: bool) -> None:
@@ -142,7 +142,7 @@ def is_loaded(program: TcxProgram) -> bool:
     return True
 
 
-def test_a_move_deletes_the_qdisc_that_has_the_filters_of_tc(netns: int) -> None:
+def test_move_deletes_the_qdisc_with_its_tc_filters(netns: int) -> None:
     if not shutil.which("tc"):
         lacking("the tc command", "install iproute2")
     show = ["tc", "qdisc", "show", "dev", "left"]
@@ -157,21 +157,21 @@ def test_a_move_deletes_the_qdisc_that_has_the_filters_of_tc(netns: int) -> None
         assert b"clsact" not in run_inside(there, lambda: subprocess.check_output(show))
 
 
-def test_a_link_that_is_not_there_is_told(netns: int) -> None:
+def test_missing_link_is_reported(netns: int) -> None:
     with pytest.raises(KernelError) as caught:
         run_inside(netns, lambda: programs_on(4711))
 
     assert caught.value.already_gone
 
 
-def test_they_are_of_the_threads_namespace(netns: int) -> None:
+def test_programs_are_those_of_the_namespace_of_the_thread(netns: int) -> None:
     run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
 
     with open_netns() as other:
         assert run_inside(other, tcx_names) == {}
 
 
-def test_no_descriptor_is_left_open(netns: int) -> None:
+def test_query_of_programs_leaves_no_open_descriptor(netns: int) -> None:
     run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
     before = sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -180,7 +180,7 @@ def test_no_descriptor_is_left_open(netns: int) -> None:
     assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
 
 
-def test_who_may_not_ask_is_told_so(netns: int) -> None:
+def test_query_without_privilege_is_refused(netns: int) -> None:
     def ask() -> None:
         drop_capabilities()
         with pytest.raises(KernelError, match=r"ask for the TCX programs of link \d+: EPERM"):
@@ -189,9 +189,7 @@ def test_who_may_not_ask_is_told_so(netns: int) -> None:
     run_inside(netns, ask)
 
 
-def test_the_inventory_has_programs_where_it_may_ask_and_none_where_it_may_not(
-    netns: int, tmp_path: Path
-) -> None:
+def test_inventory_has_programs_with_privilege_and_none_without(netns: int, tmp_path: Path) -> None:
     def read() -> dict[str, tuple[str, ...]]:
         return {netdev.link.name: netdev.tcx_programs for netdev in read_host(tmp_path).netdevs}
 

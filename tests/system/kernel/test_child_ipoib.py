@@ -1,4 +1,4 @@
-"""IPoIB children: what is asked of the kernel, and how what we made is found again.
+"""IPoIB children: requests to the kernel, and lookup of created children.
 
 No kernel here has an InfiniBand port. The requests are held to those of iproute2 6.1
 (`ip link add link lo name dra123 type ipoib pkey 0x8001 mode datagram`, `… type ipoib mode
@@ -77,7 +77,7 @@ def space(nsfd: int) -> Iterator[Namespace]:
 
 
 @pytest.mark.parametrize(("op", "expected"), IPROUTE2)
-def test_the_request_is_that_of_iproute2(
+def test_ipoib_request_is_that_of_iproute2(
     nsfd: int, op: AddChild, expected: dict[tuple[int, ...], bytes]
 ) -> None:
     recorder = Recorder(run_inside(nsfd, open_here))
@@ -89,9 +89,9 @@ def test_the_request_is_that_of_iproute2(
     ((kind, flags, body),) = recorder.asked
     assert (kind, flags) == (16, 0x600)  # RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL
     assert body[: INFO.size] == bytes(INFO.size)
-    asked = dict(unfolded(body[INFO.size :]))
-    asked[18, 1] = asked[18, 1].rstrip(b"\0")
-    assert asked == expected
+    requested = dict(unfolded(body[INFO.size :]))
+    requested[18, 1] = requested[18, 1].rstrip(b"\0")
+    assert requested == expected
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_the_request_is_that_of_iproute2(
         pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
     ],
 )
-def test_a_refusal_tells_the_remedy(op: AddChild, code: int, words: str) -> None:
+def test_refused_request_is_reported_with_the_remedy(op: AddChild, code: int, words: str) -> None:
     refusing = Refusing(code)
     with pytest.raises(KernelError, match=words):
         child.add(refusing, MoveEnd(refusing, -1), str(op), op)
 
 
-def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
+def test_ipoib_mode_request_is_that_of_iproute2(nsfd: int) -> None:
     recorder = Recorder(run_inside(nsfd, open_here))
 
     with pytest.raises(KernelError):  # lo is no IPoIB link
@@ -119,20 +119,20 @@ def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
     ((kind, flags, body),) = recorder.asked
     assert (kind, flags) == (16, 0)  # RTM_NEWLINK
     assert body[: INFO.size] == INFO.pack(0, 0, 1, 0, 0)
-    asked = dict(unfolded(body[INFO.size :]))
-    asked[18, 1] = asked[18, 1].rstrip(b"\0")
-    assert asked == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
+    requested = dict(unfolded(body[INFO.size :]))
+    requested[18, 1] = requested[18, 1].rstrip(b"\0")
+    assert requested == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
 
 
-def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Namespace) -> None:
-    add_veth(nsfd, "dra123", nsfd)  # like a child it tells of another link of its namespace
+def test_existing_child_link_gets_its_alias(nsfd: int, space: Namespace) -> None:
+    add_veth(nsfd, "dra123", nsfd)  # like a child it refers to another link of its namespace
 
     child.add(space.netlink, MoveEnd(space.netlink, space.fd), str(OP), OP)
 
     assert child.children(space) == ((ALIAS, space.index("look", "dra123")),)
 
 
-def test_a_link_without_a_parent_on_the_host_is_not_ours_whatever_it_is_called(
+def test_link_without_a_parent_on_the_host_is_no_child_despite_its_alias(
     nsfd: int, space: Namespace
 ) -> None:
     wire = new_netns()
@@ -143,7 +143,7 @@ def test_a_link_without_a_parent_on_the_host_is_not_ours_whatever_it_is_called(
     os.close(wire)
 
 
-def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(
+def test_child_is_found_by_alias_or_first_name_and_deleted_once(
     nsfd: int, space: Namespace
 ) -> None:
     wire = new_netns()
@@ -166,7 +166,7 @@ def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(
     assert child.observe_child(space, None, alias_of("uid-2", "x")).host is None
 
 
-def test_the_key_table_is_read_in_the_ports_order(tmp_path: Path) -> None:
+def test_pkey_table_is_read_in_the_order_of_the_port(tmp_path: Path) -> None:
     keys = {1: (0xFFFF, 0x8001, *[0] * 8, 0x8005), 2: (0xFFFF, 0x8002)}
     for port, table in keys.items():
         folder = tmp_path / f"class/infiniband/mlx5_0/ports/{port}/pkeys"

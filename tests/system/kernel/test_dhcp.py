@@ -66,7 +66,7 @@ def address_of(host: Rails, name: str = "net1") -> str:
     return " ".join(host.shown(f"-4 addr show {name}", pod=0))
 
 
-def test_a_pod_gets_address_routes_and_mtu_and_gives_them_back(tmp_path: Path) -> None:
+def test_pod_gets_address_routes_and_mtu_and_releases_its_lease(tmp_path: Path) -> None:
     options = (
         "--dhcp-option=option:router,10.77.0.254",
         "--dhcp-option=option:mtu,1400",
@@ -95,7 +95,7 @@ def test_a_pod_gets_address_routes_and_mtu_and_gives_them_back(tmp_path: Path) -
     assert leases(tmp_path) == []
 
 
-def test_a_lease_is_renewed_by_its_server_and_rebound_by_any(tmp_path: Path) -> None:
+def test_lease_is_renewed_by_its_server_and_rebound_by_any(tmp_path: Path) -> None:
     clock = LaterClock()
     with rails(1, clock=clock) as host, dnsmasq(host, tmp_path) as server:
         record = host.attach("nic0", config=LEASED)
@@ -115,7 +115,7 @@ def test_a_lease_is_renewed_by_its_server_and_rebound_by_any(tmp_path: Path) -> 
             assert "valid_lft 1" in address_of(host)  # 1xx s, not what is left of 30
 
 
-def test_a_lease_that_no_server_extends_ends_and_the_pod_gets_another_one(tmp_path: Path) -> None:
+def test_lease_that_no_server_extends_ends_and_is_acquired_again(tmp_path: Path) -> None:
     clock = LaterClock()
     with rails(1, clock=clock) as host:
         with dnsmasq(host, tmp_path):
@@ -144,7 +144,7 @@ def test_a_lease_that_no_server_extends_ends_and_the_pod_gets_another_one(tmp_pa
             ]
 
 
-def test_an_address_that_a_server_withdraws_leaves_the_pod(tmp_path: Path) -> None:
+def test_address_withdrawn_by_a_server_is_removed_from_the_pod(tmp_path: Path) -> None:
     clock = LaterClock()
     with rails(1, clock=clock) as host:
         with dnsmasq(host, tmp_path):
@@ -162,7 +162,7 @@ def test_an_address_that_a_server_withdraws_leaves_the_pod(tmp_path: Path) -> No
         assert "inet" not in address_of(host)
 
 
-def test_a_child_has_a_lease_of_its_own(tmp_path: Path) -> None:
+def test_child_has_its_own_lease(tmp_path: Path) -> None:
     child = NetworkConfig(replace(NET1, macvlan=MacvlanConfig()))
     clock = LaterClock()
     with (
@@ -171,7 +171,7 @@ def test_a_child_has_a_lease_of_its_own(tmp_path: Path) -> None:
     ):
         record = host.attach("nic0", config=child)
 
-        assert "mtu 1500" in host.shown("link show net1", pod=0)[0]  # the parent's is no more
+        assert "mtu 1500" in host.shown("link show net1", pod=0)[0]  # no longer that of the parent
         clock.ahead_s = lease_of(record).renew_s + 1
         asked_s = clock.boot()
         assert lease_of(extended(host, record, clock)).since_s >= asked_s
@@ -179,7 +179,7 @@ def test_a_child_has_a_lease_of_its_own(tmp_path: Path) -> None:
         server.until("DHCPRELEASE")
 
 
-def test_a_nic_without_a_server_comes_home(tmp_path: Path) -> None:
+def test_nic_without_a_dhcp_server_is_restored_on_the_host(tmp_path: Path) -> None:
     clock = LaterClock()
     clock.waits = False
     with rails(2, clock=clock) as host, dnsmasq(host, tmp_path):

@@ -1,4 +1,4 @@
-"""Links of other namespaces that hang on links of ours, as the kernel tells them from here."""
+"""Upper links in other namespaces, as the kernel reports them."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ class Node:
         run_inside(nsfd, lambda: subprocess.run(words, check=True, capture_output=True))
 
     def above(self, netlink: RtnetlinkSocket | None = None) -> Above:
-        """Return what is told."""
+        """Return the reported upper links."""
         with closing(netlink or run_inside(self._host, open_here)) as sock:
             return above_elsewhere(sock, self._host)
 
@@ -50,7 +50,7 @@ class Node:
         return run_inside(self._host, _refusing)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         for fd in (self._host, self._wire, *self._pods):
             os.close(fd)
 
@@ -75,11 +75,11 @@ def node() -> Iterator[Node]:
         yield made
 
 
-def test_the_wires_of_pods_hang_on_nothing(node: Node) -> None:
+def test_veths_of_pods_have_no_upper_links(node: Node) -> None:
     assert node.above() == {}
 
 
-def test_a_link_that_left_for_a_pod_is_told_with_its_kind(node: Node) -> None:
+def test_upper_link_moved_to_a_pod_is_reported_with_its_kind(node: Node) -> None:
     node.ip("link add mv0 link nic1 type macvlan mode bridge")
     assert node.above() == {}
 
@@ -89,7 +89,7 @@ def test_a_link_that_left_for_a_pod_is_told_with_its_kind(node: Node) -> None:
     assert node.above() == {node.index("nic1"): ("macvlan",)}, "now the host has an id as well"
 
 
-def test_links_that_were_made_in_pods_are_told(node: Node) -> None:
+def test_upper_links_created_in_pods_are_reported(node: Node) -> None:
     node.ip("link add link nic1 netns POD0 name net1 type macvlan mode bridge")
     node.ip("link add link nic1 netns POD1 name net1 type macvtap")
     node.ip("link add name vx1 type vxlan id 7 dev nic1 dstport 4789")
@@ -98,14 +98,14 @@ def test_links_that_were_made_in_pods_are_told(node: Node) -> None:
     assert node.above() == {node.index("nic1"): ("macvlan", "macvtap", "vxlan")}
 
 
-def test_a_link_over_another_pod_s_is_not_over_ours(node: Node) -> None:
+def test_link_above_a_link_of_another_pod_is_not_reported(node: Node) -> None:
     node.ip("link add mv0 link eth1 type macvlan mode bridge", pod=1)
     node.ip("link set mv0 netns POD0", pod=1)
 
     assert node.above() == {}
 
 
-def test_where_other_namespaces_cannot_be_read_nothing_is_told(node: Node) -> None:
+def test_unreadable_namespaces_report_no_upper_links(node: Node) -> None:
     node.ip("link add mv0 link nic1 type macvlan mode bridge")
     node.ip("link set mv0 netns POD0")
 

@@ -1,4 +1,4 @@
-"""Routes of equal destination and metric are on the host again after pods, on the real kernel."""
+"""Restore of routes with equal destination and metric, on the real kernel."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def legs(lines: list[str]) -> list[set[str]]:
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
 @pytest.mark.parametrize("nics", [("nic0", "nic1", "nic2"), ("nic2", "nic0")], ids=len)
-def test_the_nics_of_one_claim_get_their_routes_back(family: str, nics: tuple[str, ...]) -> None:
+def test_routes_of_the_nics_of_one_claim_are_restored(family: str, nics: tuple[str, ...]) -> None:
     with rails(4) as host:
         add_to_each(host, family, range(4))
         before = legs(host.routes(PREFIXES[family]))
@@ -39,7 +39,7 @@ def test_the_nics_of_one_claim_get_their_routes_back(family: str, nics: tuple[st
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_the_nics_of_two_pods_get_their_routes_back(family: str, order: tuple[int, int]) -> None:
+def test_routes_of_the_nics_of_two_pods_are_restored(family: str, order: tuple[int, int]) -> None:
     with rails(2, pods=2) as host:
         add_to_each(host, family, range(2))
         before = legs(host.routes(PREFIXES[family]))
@@ -52,7 +52,7 @@ def test_the_nics_of_two_pods_get_their_routes_back(family: str, order: tuple[in
 
 
 @pytest.mark.parametrize("of", ["metric 7", "metric 7 tos 0x10"])
-def test_a_route_that_equals_the_uplinks_comes_back_behind_it(of: str) -> None:
+def test_route_equal_to_that_of_the_uplink_is_restored_behind_it(of: str) -> None:
     with rails(1) as host:
         host.ip(f"route add 10.64.0.0/10 via 10.1.0.1 dev uplink {of}")
         host.ip(f"route append 10.64.0.0/10 via 10.5.0.1 dev nic0 {of}")
@@ -65,7 +65,7 @@ def test_a_route_that_equals_the_uplinks_comes_back_behind_it(of: str) -> None:
         assert "uplink" in before[0]
 
 
-def test_a_route_that_somebody_added_meanwhile_stays() -> None:
+def test_route_added_by_another_program_is_kept() -> None:
     with rails(1) as host:
         host.ip("route add 10.64.0.0/10 via 10.5.0.1 dev nic0")
         record = host.attach("nic0")
@@ -81,7 +81,7 @@ def test_a_route_that_somebody_added_meanwhile_stays() -> None:
 
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
-def test_a_multipath_route_over_two_nics_of_a_claim_is_whole_again(family: str) -> None:
+def test_multipath_route_over_two_nics_of_a_claim_is_restored(family: str) -> None:
     hops = (f"nexthop via {gateway(family, n)} dev nic{n} weight {n + 1}" for n in range(3))
     with rails(3) as host:
         host.ip(f"{family} route add {PREFIXES[family]} metric 5 {' '.join(hops)}")
@@ -93,7 +93,7 @@ def test_a_multipath_route_over_two_nics_of_a_claim_is_whole_again(family: str) 
         assert legs(host.routes(PREFIXES[family])) == before
 
 
-def test_an_ipv6_multipath_route_gets_its_leg_back_while_another_one_is_away() -> None:
+def test_ipv6_multipath_route_gets_its_nexthop_back_while_another_is_missing() -> None:
     with rails(2, pods=2) as host:
         add_to_each(host, "-6", range(2))
         before = legs(host.routes(PREFIXES["-6"]))
@@ -106,7 +106,7 @@ def test_an_ipv6_multipath_route_gets_its_leg_back_while_another_one_is_away() -
         assert legs(host.routes(PREFIXES["-6"])) == before
 
 
-def test_an_ipv4_multipath_route_is_given_back_over_the_legs_that_are_there() -> None:
+def test_ipv4_multipath_route_is_restored_over_the_available_nexthops() -> None:
     with rails(2, pods=2) as host:
         hops = " ".join(f"nexthop via 10.5.{number}.1 dev nic{number}" for number in range(2))
         host.ip(f"route add 10.64.0.0/10 {hops}")

@@ -70,7 +70,7 @@ def published(inventory: Inventory) -> set[str]:
     return {device.name for device in inventory.devices if device.key.name}
 
 
-def test_a_link_is_read_as_the_kernel_has_it(netns: Namespace) -> None:
+def test_link_facts_are_those_of_the_kernel(netns: Namespace) -> None:
     netns.run(
         "ip link add left type veth peer right",
         "ip link set left address 02:00:00:00:00:07 mtu 1400 alias the-left-one up",
@@ -78,7 +78,7 @@ def test_a_link_is_read_as_the_kernel_has_it(netns: Namespace) -> None:
         "ip link property add dev left altname a-much-longer-name altname another",
     )
 
-    by_name = {seen.link.name: seen for seen in netns.read(links.links)}
+    by_name = {observed.link.name: observed for observed in netns.read(links.links)}
 
     left = by_name["left"].link
     assert (left.mac, left.mtu, left.kind) == ("02:00:00:00:00:07", 1400, "veth")
@@ -93,7 +93,7 @@ def test_a_link_is_read_as_the_kernel_has_it(netns: Namespace) -> None:
 
 
 @pytest.mark.parametrize("source", ["10.5.0.7", "fd00::7"])
-def test_the_source_address_of_a_tunnel_keeps_its_nic(netns: Namespace, source: str) -> None:
+def test_nic_with_the_source_address_of_a_tunnel_is_excluded(netns: Namespace, source: str) -> None:
     with open_netns() as wire:
         add_veth(netns.fd, "nic1", wire)
         netns.run(
@@ -102,7 +102,9 @@ def test_the_source_address_of_a_tunnel_keeps_its_nic(netns: Namespace, source: 
             f"ip link add vx1 type vxlan id 7 dstport 4789 local {source}",
         )
 
-        sources = {seen.link.name: seen.tunnel_source for seen in netns.read(links.links)}
+        sources = {
+            observed.link.name: observed.tunnel_source for observed in netns.read(links.links)
+        }
         excluded = dict(netns.scan().excluded)
 
     assert sources == {"lo": "", "nic1": "", "vx0": "", "vx1": source}
@@ -110,26 +112,28 @@ def test_the_source_address_of_a_tunnel_keeps_its_nic(netns: Namespace, source: 
     assert "vx0" not in excluded
 
 
-def test_links_come_in_the_order_of_their_indexes(netns: Namespace) -> None:
+def test_links_are_sorted_by_index(netns: Namespace) -> None:
     netns.run(*(f"ip link add v{n} type veth peer w{n}" for n in range(40)))
 
-    indexes = [seen.link.index for seen in netns.read(links.links)]
+    indexes = [observed.link.index for observed in netns.read(links.links)]
 
     assert len(indexes) == 81
     assert indexes == sorted(indexes)
 
 
-def test_a_peer_in_another_namespace_is_no_lower_link_here(netns: Namespace) -> None:
+def test_peer_in_another_namespace_is_no_lower_link(netns: Namespace) -> None:
     with open_netns() as other:
         netns.run("ip link add left type veth peer right")
         netns.do(lambda: _move("right", other))
 
-        (left,) = (seen.link for seen in netns.read(links.links) if seen.link.name == "left")
+        (left,) = (
+            observed.link for observed in netns.read(links.links) if observed.link.name == "left"
+        )
 
         assert left.lower == 0
 
 
-def test_a_bridge_is_reported_as_bound_to_its_namespace(netns: Namespace) -> None:
+def test_bridge_is_reported_as_bound_to_its_namespace(netns: Namespace) -> None:
     netns.run("ip link add br0 type bridge")
 
     inventory = netns.scan()
@@ -138,7 +142,7 @@ def test_a_bridge_is_reported_as_bound_to_its_namespace(netns: Namespace) -> Non
     assert ("br0", reason) in inventory.excluded
 
 
-def test_addresses_of_both_families_are_read_with_scope_and_their_own_side_of_a_peer(
+def test_addresses_of_both_families_are_read_with_scope_and_local_side(
     netns: Namespace,
 ) -> None:
     netns.run(
@@ -159,11 +163,11 @@ def test_addresses_of_both_families_are_read_with_scope_and_their_own_side_of_a_
     }
 
 
-def test_a_namespace_without_routes_has_no_default_routes(netns: Namespace) -> None:
+def test_namespace_without_routes_has_no_default_routes(netns: Namespace) -> None:
     assert netns.read(default_routes) == ()
 
 
-def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> None:
+def test_default_routes_are_read_with_metric_and_every_nexthop(netns: Namespace) -> None:
     netns.run(
         "ip link add va type veth peer vb",
         "ip link set va up",
@@ -192,7 +196,7 @@ def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> 
     }
 
 
-def test_default_routes_that_name_only_nexthop_objects_are_resolved(netns: Namespace) -> None:
+def test_default_routes_with_nexthop_objects_are_resolved(netns: Namespace) -> None:
     netns.run(
         "ip link add va type veth peer vb",
         "ip link set va up",
@@ -211,7 +215,7 @@ def test_default_routes_that_name_only_nexthop_objects_are_resolved(netns: Names
     assert set(routes) == {DefaultRoute(4, 0, tuple(sorted((a, b)))), DefaultRoute(4, 3, (b,))}
 
 
-def test_the_inventory_follows_the_default_route(netns: Namespace) -> None:
+def test_inventory_follows_the_default_route(netns: Namespace) -> None:
     with open_netns() as elsewhere:
         netns.run("ip link add eth0 type veth peer x0", "ip link add eth1 type veth peer x1")
         netns.do(lambda: _move("x0", elsewhere))
@@ -225,7 +229,7 @@ def test_the_inventory_follows_the_default_route(netns: Namespace) -> None:
         assert (before, after) == ({"eth1"}, {"eth0"})
 
 
-def test_what_carries_the_uplink_and_what_hangs_on_it_is_not_published(netns: Namespace) -> None:
+def test_links_below_and_above_the_uplink_are_not_published(netns: Namespace) -> None:
     with open_netns() as elsewhere:
         netns.run(
             "ip link add br0 type bridge",
@@ -258,12 +262,12 @@ def test_names_of_bpf_classifiers_are_read(netns: Namespace) -> None:
     assert netns.read(links.tc_filters) == {netns.index("left"): ("count_packets",)}
 
 
-def test_a_dump_that_the_kernel_refuses_says_which(netns: Namespace) -> None:
+def test_refused_dump_is_reported_by_name(netns: Namespace) -> None:
     with pytest.raises(KernelError, match="dump nonsense: EINVAL"):
         netns.read(lambda netlink: netlink.dump("dump nonsense", RTM_GETLINK, b"\xff" * 16))
 
 
-def test_no_descriptor_is_left_open_by_a_scan(netns: Namespace) -> None:
+def test_scan_leaves_no_open_descriptor(netns: Namespace) -> None:
     netns.scan()
     before = _open_descriptors()
 
@@ -272,7 +276,7 @@ def test_no_descriptor_is_left_open_by_a_scan(netns: Namespace) -> None:
     assert _open_descriptors() == before
 
 
-def test_links_that_come_and_go_are_seen_by_their_events(netns: Namespace) -> None:
+def test_added_and_removed_links_are_reported_by_events(netns: Namespace) -> None:
     source = netns.do(DeviceEvents)
 
     netns.run("ip link add left type veth peer right", "ip link del left")
@@ -281,7 +285,7 @@ def test_links_that_come_and_go_are_seen_by_their_events(netns: Namespace) -> No
     assert {("add", "left"), ("add", "right"), ("remove", "right")} <= found
 
 
-def test_an_event_of_a_name_that_is_no_text_stands_for_any_and_the_next_is_told(
+def test_undecodable_name_becomes_an_overflow_event_and_later_events_follow(
     netns: Namespace,
 ) -> None:
     source = netns.do(DeviceEvents)

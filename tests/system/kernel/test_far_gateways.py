@@ -1,4 +1,4 @@
-"""Routes whose gateways are not reachable any more are on the host again after pods, as before."""
+"""Restore of routes whose gateways are no longer reachable, on the real kernel."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def everything(host: Rails) -> list[str]:
 
 
 @pytest.mark.parametrize("commands", ROUTES.values(), ids=ROUTES)
-def test_a_route_comes_back_whose_gateway_lost_its_network(commands: list[str]) -> None:
+def test_route_with_an_unreachable_gateway_is_restored(commands: list[str]) -> None:
     with rails(1) as host:
         host.ip("addr add 10.6.0.7/24 dev nic0", "addr add fd06::7/64 dev nic0 nodad", *commands)
         host.ip("addr del 10.6.0.7/24 dev nic0", "addr del fd06::7/64 dev nic0")

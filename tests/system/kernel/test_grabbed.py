@@ -35,7 +35,7 @@ def act_when_home(
 
 
 def owned(host: Rails) -> list[str]:
-    """Return the addresses of the NIC, but for what the kernel makes; none if it is not there."""
+    """Return the addresses of the NIC without those of the kernel; none if it is missing."""
     lines = [line for line in host.shown("-br addr") if line.startswith("nic0@")]
     return [word for line in lines for word in line.split()[2:] if not word.startswith("fe80")]
 
@@ -48,7 +48,7 @@ def owned(host: Rails) -> list[str]:
         pytest.param(RENAME, (), id="name"),
     ],
 )
-def test_c20_a_nic_that_a_daemon_acts_on_at_once_is_restored(
+def test_c20_nic_changed_by_a_daemon_at_its_return_is_restored(
     monkeypatch: pytest.MonkeyPatch, commands: Sequence[str], undo: Sequence[str]
 ) -> None:
     with rails(2) as host:

@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(("umount", "--lazy", str(tmp_path)), check=True)
 
 
-def test_the_heart_beats_where_no_byte_is_left(run: Path) -> None:
+def test_heartbeat_is_written_without_free_bytes(run: Path) -> None:
     heartbeat.store(KernelFileSystem(), run, FIRST)
     with full(run):
         with pytest.raises(OSError, match="No space left"):
@@ -39,7 +39,7 @@ def test_the_heart_beats_where_no_byte_is_left(run: Path) -> None:
         assert heartbeat.load(run) == NEXT
 
 
-def test_the_heart_beats_where_no_file_is_left(run: Path) -> None:
+def test_heartbeat_is_written_without_free_inodes(run: Path) -> None:
     heartbeat.store(KernelFileSystem(), run, FIRST)
     with suppress(OSError):
         for number in range(100):
@@ -52,7 +52,7 @@ def test_the_heart_beats_where_no_file_is_left(run: Path) -> None:
     assert heartbeat.load(run) == NEXT
 
 
-def test_a_plugin_that_runs_keeps_its_directory_writable(run: Path) -> None:
+def test_running_plugin_keeps_its_directory_writable(run: Path) -> None:
     lock = PluginLock(run / "lock")
     assert lock.try_acquire()
 

@@ -1,4 +1,4 @@
-"""What the kernel makes of a plan home beyond what plans see: the connected routes."""
+"""Effects of a restore on the real kernel, connected routes included."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from dranet_nri.kernel.settings.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RES
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.planner import AttachTarget, Wanted, make_plan
+from dranet_nri.plan.planner import AttachTarget, DesiredState, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.restore import RestoreTarget
 from tests.system.kernel import xdp
@@ -88,7 +88,7 @@ class Host:
         return {line.split()[0] for table in shown for line in table.splitlines()}
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         for fd in (self._host, self._pod, self._wire):
             os.close(fd)
@@ -101,7 +101,7 @@ def host() -> Iterator[Host]:
         yield made
 
 
-def run(session: Session, wanted: Wanted) -> None:
+def run(session: Session, wanted: DesiredState) -> None:
     for op in make_plan(wanted, session.observe(KEY, "eth1")):
         session.apply(op)
 
@@ -124,13 +124,13 @@ def detach(host: Host, snapshot: LinkState) -> None:
 
 
 def link_of(host: Host) -> dict[str, object]:
-    """Return what iproute2 shows of the NIC on the host, but for its number."""
+    """Return the NIC on the host as shown by iproute2, without its index."""
     shown: dict[str, object] = json.loads(host.ip("-json", "-details", "link", "show", "eth1"))[0]
     return {name: value for name, value in shown.items() if name != "ifindex"}
 
 
 def without_clocks(shown: tuple[str, ...]) -> list[str]:
-    """Return lines of iproute2, sorted, without what they say of seconds left."""
+    """Return the lines of iproute2, sorted, without remaining seconds."""
     return sorted(
         re.sub(r"expires \d+sec", "", line) for text in shown for line in text.splitlines()
     )
@@ -145,7 +145,7 @@ LEFT_BY_PODS = (
 )
 
 
-def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_next_pod(
+def test_link_settings_of_a_pod_reach_neither_the_host_nor_the_next_pod(
     host: Host,
 ) -> None:
     before, dad = link_of(host), host.sysctl("accept_dad")
@@ -161,7 +161,7 @@ def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_nex
     assert host.sysctl("accept_dad") == dad
 
 
-def test_what_the_kernel_brings_home_with_the_device_is_taken_off_there(host: Host) -> None:
+def test_link_settings_returned_by_the_kernel_are_reset_on_the_host(host: Host) -> None:
     before = link_of(host)
     snapshot = attach(host)
     for words in LEFT_BY_PODS:
@@ -174,7 +174,7 @@ def test_what_the_kernel_brings_home_with_the_device_is_taken_off_there(host: Ho
     assert link_of(host) == before
 
 
-def test_what_the_host_had_on_the_device_is_there_again(host: Host) -> None:
+def test_link_settings_of_the_host_are_restored(host: Host) -> None:
     for words in LEFT_BY_PODS:
         host.ip("link", "set", "eth1", *words)
     host.attach_xdp(XdpMode.GENERIC)
@@ -235,7 +235,7 @@ SYSCTLS = (
 )
 
 
-def test_sysctls_that_a_move_resets_come_home(host: Host) -> None:
+def test_sysctls_reset_by_a_move_are_restored(host: Host) -> None:
     for family, key, value in SYSCTLS:
         assert host.sysctl(key, family=family) != value
         assert host.sysctl(key, value, family) == value
@@ -248,13 +248,13 @@ def test_sysctls_that_a_move_resets_come_home(host: Host) -> None:
     ]
 
 
-# Set anew at each carrier (addrconf_notify); read only; restored with the mode that needs it.
+# Set again at each carrier (addrconf_notify); read only; restored with the mode that needs it.
 NOT_RESTORED = {"mtu", "mc_forwarding", "stable_secret"}
 # The same values as others, in another unit.
 SEEN_TWICE = {"base_reachable_time", "retrans_time", "unres_qlen"}
 
 
-def test_every_file_of_a_link_is_restored_or_listed(host: Host) -> None:
+def test_every_sysctl_file_of_a_link_is_restored_or_listed(host: Host) -> None:
     for family in RESET_BY_A_MOVE:
         files = {
             *(path.name for path in Path(f"/proc/sys/net/{family}/conf/lo").iterdir()),
@@ -266,7 +266,7 @@ def test_every_file_of_a_link_is_restored_or_listed(host: Host) -> None:
     assert {sysctl.key for sysctl in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()
 
 
-def test_a_link_local_address_comes_home_where_the_kernel_makes_none(host: Host) -> None:
+def test_link_local_address_is_restored_if_the_kernel_generates_none(host: Host) -> None:
     before = host.ip("-6", "address", "show", "dev", "eth1", "scope", "link")
     assert "fe80::" in before
     host.sysctl("addr_gen_mode", "1")
@@ -279,7 +279,7 @@ def test_a_link_local_address_comes_home_where_the_kernel_makes_none(host: Host)
     assert host.sysctl("addr_gen_mode") == "1"
 
 
-def test_stable_privacy_comes_home_with_its_secret(host: Host) -> None:
+def test_stable_privacy_is_restored_with_its_secret(host: Host) -> None:
     secret = "2001:0db8:0000:0000:0000:0000:0000:0007"
     host.sysctl("stable_secret", secret)
     assert host.sysctl("addr_gen_mode") == "2"
@@ -301,7 +301,7 @@ ROUTES = (
 )
 
 
-def test_routes_come_home_with_all_that_they_had(host: Host) -> None:
+def test_routes_are_restored_with_all_attributes(host: Host) -> None:
     for route in ROUTES:
         host.ip("route", "add", *route.split(), "dev", "eth1")
     before = host.ip("-d", "route", "show", "dev", "eth1"), host.ip("-6", "route", "show")
@@ -316,7 +316,7 @@ def test_routes_come_home_with_all_that_they_had(host: Host) -> None:
     assert without_clocks(after) == without_clocks(before)
 
 
-def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
+def test_every_address_is_restored_with_its_connected_route(host: Host) -> None:
     before = host.connected()
     assert {"10.0.0.0/24", "10.0.1.0/24", "2001:db8:1::/64", "2001:db8:2::/64"} <= before
     snapshot = attach(host)
@@ -326,7 +326,7 @@ def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
     assert host.connected() == before
 
 
-def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
+def test_nic_is_found_among_more_links_than_the_dump_limit(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = attach(host)
@@ -340,13 +340,17 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
     known = DeviceIdentity(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
 
     with closing(host.kernel.session(host.netns)) as session:
-        for asked in ({}, {"known": known}, {"known": replace(known, pod_index=0), "bare": True}):
+        for requested in (
+            {},
+            {"known": known},
+            {"known": replace(known, pod_index=0), "bare": True},
+        ):
             with pytest.raises(KernelError, match=r"dump links in pod: E2BIG"):
-                session.observe(KEY, "eth1", **asked)
-        seen = session.observe(KEY, "eth1", known, bare=True)
-        assert seen.pod is not None
-        assert seen.pod.link.name == "mine"
-        for op in make_plan(RestoreTarget(snapshot), seen):
+                session.observe(KEY, "eth1", **requested)
+        observed = session.observe(KEY, "eth1", known, bare=True)
+        assert observed.pod is not None
+        assert observed.pod.link.name == "mine"
+        for op in make_plan(RestoreTarget(snapshot), observed):
             session.apply(op)
         assert session.observe(KEY, "eth1", known, bare=True).pod is None
 
@@ -366,7 +370,7 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
         ),
     ],
 )
-def test_c24_a_link_that_is_no_wire_goes_in_and_is_restored(
+def test_c24_link_that_is_not_ethernet_is_attached_and_restored(
     host: Host, make: tuple[str, ...]
 ) -> None:
     key = DeviceKey("", "", "odd0")
@@ -376,8 +380,8 @@ def test_c24_a_link_that_is_no_wire_goes_in_and_is_restored(
     with closing(host.kernel.session(host.netns)) as session:
         snapshot = session.observe(key, "odd0").host
         assert snapshot is not None
-        wanted = AttachTarget(pod_network(NetworkConfig(), snapshot), snapshot)
-        for op in make_plan(wanted, session.observe(key, "odd0")):
+        desired = AttachTarget(pod_network(NetworkConfig(), snapshot), snapshot)
+        for op in make_plan(desired, session.observe(key, "odd0")):
             session.apply(op)
 
         assert "10.8.0.1/24" in host.ip("addr", "show", "odd0", inside=True)

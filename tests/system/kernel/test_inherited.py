@@ -11,7 +11,7 @@ OFF = ("net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1
 
 
 @pytest.mark.parametrize("off", [OFF, OFF[1:]], ids=["everywhere", "for new links"])
-def test_without_ipv6_in_the_pod_that_of_the_host_is_left_out_and_told(
+def test_ipv6_of_the_host_is_omitted_with_a_warning_in_a_pod_without_ipv6(
     off: tuple[str, ...],
 ) -> None:
     with rails(1) as host:
@@ -43,7 +43,7 @@ def test_without_ipv6_in_the_pod_that_of_the_host_is_left_out_and_told(
     ],
     ids=["address", "route"],
 )
-def test_claimed_ipv6_is_switched_on_for_the_link_alone(config: NetworkConfig) -> None:
+def test_claimed_ipv6_is_enabled_on_the_link_only(config: NetworkConfig) -> None:
     with rails(1) as host:
         for setting in OFF:
             host.sysctl(setting, pod=0)
@@ -56,12 +56,12 @@ def test_claimed_ipv6_is_switched_on_for_the_link_alone(config: NetworkConfig) -
         assert record.devices[0].warnings == ()
 
 
-def test_a_claimed_route_that_the_kernel_refuses_fails_the_attach() -> None:
+def test_claimed_route_rejected_by_the_kernel_fails_the_attach() -> None:
     with rails(1) as host, pytest.raises(AttachError, match="ENETUNREACH"):
         host.attach("nic0", config=NetworkConfig(routes=(RouteConfig("10.7.0.0/16", "10.9.9.9"),)))
 
 
-def test_addresses_arrive_as_what_they_are() -> None:
+def test_inherited_addresses_keep_their_flags_and_peers() -> None:
     with rails(1) as host:
         host.ip("addr flush dev nic0 scope global")
         for words in (
@@ -90,13 +90,13 @@ def test_addresses_arrive_as_what_they_are() -> None:
         assert "peer 10.3.0.6/32" in lines[0]
         assert host.routes("10.66.0.0/16", pod=0) == ["10.66.0.0/16 via 10.3.0.6 dev nic0"]
         assert host.routes("10.4.0.0/24", pod=0) == []
-        told = " ".join(record.devices[0].warnings)
-        assert "fd02::5/64" in told
-        assert "fd03::5/64" in told
+        reported = " ".join(record.devices[0].warnings)
+        assert "fd02::5/64" in reported
+        assert "fd03::5/64" in reported
         assert host.detach(record).failure is None
 
 
-def test_the_peer_of_an_ipv6_address_has_its_route_in_the_pod_and_on_the_host_again() -> None:
+def test_peer_route_of_an_ipv6_address_is_added_in_the_pod_and_restored() -> None:
     ways = ["fd01::6 dev nic0 proto kernel metric 256 pref medium"]
     with rails(1) as host:
         host.ip("addr add fd01::5 peer fd01::6 dev nic0 nodad")
@@ -112,7 +112,7 @@ def test_the_peer_of_an_ipv6_address_has_its_route_in_the_pod_and_on_the_host_ag
         assert host.shown("-6 route show dev nic0") == before
 
 
-def test_a_multipath_route_over_several_nics_of_a_pod_is_told() -> None:
+def test_multipath_route_over_several_nics_of_a_pod_is_reported() -> None:
     with rails(2) as host:
         host.ip(
             "route add 10.64.0.0/10 nexthop via 10.5.0.1 dev nic0 nexthop via 10.5.1.1 dev nic1"
@@ -125,7 +125,7 @@ def test_a_multipath_route_over_several_nics_of_a_pod_is_told() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1, 2])
-def test_router_advertisements_are_accepted_as_the_claim_says(value: int) -> None:
+def test_accept_ra_is_set_as_claimed(value: int) -> None:
     with rails(1) as host:
         record = host.attach("nic0", config=NetworkConfig(InterfaceConfig(accept_ra=value)))
 

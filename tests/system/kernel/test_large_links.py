@@ -59,7 +59,7 @@ class Node:
         assert self.kernel.hold(netns)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         for fd in (self.host, self.pod, self._wire):
             os.close(fd)
@@ -83,28 +83,30 @@ def flood(nsfd: int, link: str, count: int = MOST) -> None:
     run_inside(nsfd, run)
 
 
-def test_a_link_with_all_the_names_that_linux_lets_it_have_is_read(node: Node) -> None:
+def test_link_with_the_maximum_of_altnames_is_read(node: Node) -> None:
     flood(node.host, "eth1")
 
     with closing(run_inside(node.host, open_here)) as netlink:
-        found = {seen.name: seen for seen in dump_links(netlink, "host")}
+        found = {observed.name: observed for observed in dump_links(netlink, "host")}
 
     assert {"lo", "eth1", "eth2"} <= set(found)
     assert len(found["eth1"].altnames) == MOST
     assert link_from(found["eth1"]).mtu == 1500
 
 
-def test_an_inventory_of_a_node_with_such_a_link_is_that_of_any_other(node: Node) -> None:
+def test_inventory_is_unchanged_by_a_link_with_many_altnames(node: Node) -> None:
     before = run_inside(node.host, scan)
     flood(node.host, "eth1")
 
     assert run_inside(node.host, scan) == before
 
 
-def test_an_event_about_such_a_link_is_about_it(node: Node) -> None:
+def test_event_of_a_link_with_many_altnames_is_decoded(node: Node) -> None:
     flood(node.host, "eth1")
     with closing(run_inside(node.host, open_here)) as netlink:
-        (index,) = (seen.index for seen in dump_links(netlink, "host") if seen.name == "eth1")
+        (index,) = (
+            observed.index for observed in dump_links(netlink, "host") if observed.name == "eth1"
+        )
     with closing(run_inside(node.host, open_events)) as events:
         command = ["ip", "link", "set", "eth1", "mtu", "1400"]
         run_inside(node.host, lambda: subprocess.run(command, check=True))
@@ -113,7 +115,7 @@ def test_an_event_about_such_a_link_is_about_it(node: Node) -> None:
 
 
 @pytest.mark.parametrize("flooded", ["net1", "lo"])
-def test_a_device_comes_home_whatever_names_its_pod_gave(node: Node, flooded: str) -> None:
+def test_device_is_restored_with_any_altnames_from_its_pod(node: Node, flooded: str) -> None:
     with closing(node.kernel.session(node.netns)) as session:
         before = session.observe(KEY, "net1").host
         assert before is not None
@@ -135,7 +137,7 @@ def test_a_device_comes_home_whatever_names_its_pod_gave(node: Node, flooded: st
 
 
 class Refusing(RtnetlinkSocket):
-    """A kernel that makes no message of one of its links, as of one with megabytes of names."""
+    """A kernel that cannot encode one of its links, such as one with megabytes of names."""
 
     refused = 0
 
@@ -146,30 +148,30 @@ class Refusing(RtnetlinkSocket):
         return super().dump(what, kind, body, most)
 
     def get(self, what: str, kind: int, body: bytes) -> bytes:
-        """Refuse to tell of that link."""
+        """Refuse a query of that link."""
         if INFO.unpack_from(body)[2] == self.refused:
             raise KernelError(what, EMSGSIZE)
         return super().get(what, kind, body)
 
 
 def refusing(node: Node) -> Refusing:
-    """Return a socket on the host that does not tell of eth2."""
+    """Return a socket on the host whose queries of eth2 are refused."""
     sock = run_inside(node.host, lambda: open_socket(NETLINK_ROUTE))
     with closing(run_inside(node.host, open_here)) as netlink:
-        numbers = {seen.name: seen.index for seen in dump_links(netlink, "host")}
+        numbers = {observed.name: observed.index for observed in dump_links(netlink, "host")}
     prepared(sock)
     made = Refusing(sock)
     made.refused = numbers["eth2"]
     return made
 
 
-def test_a_link_that_the_kernel_cannot_tell_hides_no_other(node: Node) -> None:
+def test_link_that_the_kernel_cannot_dump_hides_no_other(node: Node) -> None:
     with closing(refusing(node)) as netlink:
-        assert {seen.name for seen in dump_links(netlink, "host")} >= {"lo", "eth1"}
-        assert "eth2" not in {seen.name for seen in dump_links(netlink, "host")}
+        assert {observed.name for observed in dump_links(netlink, "host")} >= {"lo", "eth1"}
+        assert "eth2" not in {observed.name for observed in dump_links(netlink, "host")}
 
 
-def test_any_other_failure_of_a_dump_is_one(node: Node) -> None:
+def test_other_failure_of_a_dump_is_raised(node: Node) -> None:
     class Gone(RtnetlinkSocket):
         def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
             raise KernelError(what, ENODEV)
@@ -203,7 +205,7 @@ CUT: Final = link(
 WHOLE: Final = link(8, "eth2")
 
 
-def test_a_link_that_cannot_be_decoded_is_withheld_and_no_other() -> None:
+def test_link_that_cannot_be_decoded_is_excluded_and_others_are_not() -> None:
     bad, good = facts.links(Told(CUT, WHOLE))
 
     assert (bad.link.name, bad.link.parent) == ("eth1", "p")
@@ -224,7 +226,7 @@ class Undecodable(Namespace):
         return dump_links(Told(CUT, WHOLE), "pod")
 
 
-def test_a_device_beside_a_link_that_cannot_be_decoded_is_found(node: Node) -> None:
+def test_device_beside_an_undecodable_link_is_found(node: Node) -> None:
     with closing(node.kernel.session(node.netns)) as session:
         host = session.observe(KEY, "net1").host
     assert host is not None
@@ -241,7 +243,7 @@ def test_a_device_beside_a_link_that_cannot_be_decoded_is_found(node: Node) -> N
 
 
 @pytest.mark.parametrize("length", [123, 124, 127])
-def test_a_list_of_names_longer_than_its_length_tells_is_read_whole(length: int) -> None:
+def test_altname_list_longer_than_its_length_field_is_read(length: int) -> None:
     """The tail of a name is an attribute, to who believes the 16 bits of the list's length."""
     names = b"".join(
         attribute(IFLA_ALT_IFNAME, f"{n:03d}".encode().ljust(length, b"8") + b"\0")
@@ -250,17 +252,17 @@ def test_a_list_of_names_longer_than_its_length_tells_is_read_whole(length: int)
     listed = ATTRIBUTE.pack((4 + len(names)) & 0xFFFF, IFLA_PROP_LIST) + names
     body = link(7, "eth1", listed, attribute(IFLA_PARENT_DEV_NAME, b"0000:8a:00.0\0"))
 
-    (seen,) = dump_links(Told(body), "pod")
+    (observed,) = dump_links(Told(body), "pod")
 
-    assert len(seen.altnames) == 600
-    assert link_from(seen).parent == "0000:8a:00.0"
-    assert set(seen.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, IFLA_PARENT_DEV_NAME}
+    assert len(observed.altnames) == 600
+    assert link_from(observed).parent == "0000:8a:00.0"
+    assert set(observed.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, IFLA_PARENT_DEV_NAME}
 
 
-def test_a_long_message_without_such_a_list_is_read() -> None:
-    (seen,) = dump_links(
+def test_long_message_without_an_altname_list_is_read() -> None:
+    (observed,) = dump_links(
         Told(link(7, "eth1", attribute(200, bytes(65_000)), attribute(201, bytes(900)))), "pod"
     )
 
-    assert set(seen.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, 200, 201}
-    assert seen.altnames == ()
+    assert set(observed.attrs) == {IFLA_IFNAME, IFLA_PROP_LIST, 200, 201}
+    assert observed.altnames == ()

@@ -16,7 +16,7 @@ IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
 IPOIB_DATA = attribute(1, b"\x01\x80") + attribute(2, b"\1\0") + attribute(3, b"\1\0")
 
 
-def seen(flags: int = 0, arphrd: int = 1, **attrs: bytes) -> DumpedLink:
+def dumped(flags: int = 0, arphrd: int = 1, **attrs: bytes) -> DumpedLink:
     """Return a link as dumped, with attributes by their names without IFLA_."""
     numbered = {getattr(links, f"IFLA_{name}"): value for name, value in attrs.items()}
     return DumpedLink("eth1", 3, arphrd, flags, numbered)
@@ -28,9 +28,9 @@ def u32(value: int) -> bytes:
 
 
 def hardware() -> DumpedLink:
-    """Return an IPoIB link with everything that the kernel tells of one."""
+    """Return an IPoIB link with all attributes of the kernel."""
     names = attribute(53, b"enp7s0\0") + attribute(53, b"rail0\0")
-    return seen(
+    return dumped(
         flags=0x11143,  # up and more, promiscuous, with multicast
         arphrd=32,
         ADDRESS=link_layer(IPOIB_MAC),
@@ -53,7 +53,7 @@ def hardware() -> DumpedLink:
     )
 
 
-def test_a_hardware_link_is_read_in_full() -> None:
+def test_hardware_link_is_decoded_in_full() -> None:
     assert link_from(hardware()) == Link(
         index=3,
         name="eth1",
@@ -81,42 +81,44 @@ def test_a_hardware_link_is_read_in_full() -> None:
     )
 
 
-def test_an_outline_is_what_the_whole_link_has() -> None:
-    told, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
+def test_outline_equals_the_fields_of_the_full_link() -> None:
+    reported, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
     known = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
 
-    assert [getattr(told, field) for field in known] == [getattr(whole, field) for field in known]
+    assert [getattr(reported, field) for field in known] == [
+        getattr(whole, field) for field in known
+    ]
     assert outline(replace(hardware(), attrs={}), "x", "y").parent == "y"
 
 
-def test_the_mode_is_that_of_an_ipoib_link_which_tells_all_of_it() -> None:
+def test_ipoib_mode_is_decoded_only_from_complete_ipoib_data() -> None:
     datagram = attribute(2, b"\0\0") + attribute(3, b"\0\0")
 
-    def told(kind: bytes, data: bytes) -> IpoibState | None:
-        return link_from(seen(LINKINFO=attribute(1, kind) + attribute(2, data))).ipoib
+    def mode_of(kind: bytes, data: bytes) -> IpoibState | None:
+        return link_from(dumped(LINKINFO=attribute(1, kind) + attribute(2, data))).ipoib
 
-    assert told(b"ipoib\0", datagram) == IpoibState(connected=False)
-    assert told(b"veth\0", datagram) is None
-    assert told(b"ipoib\0", attribute(2, b"\1\0")) is None
+    assert mode_of(b"ipoib\0", datagram) == IpoibState(connected=False)
+    assert mode_of(b"veth\0", datagram) is None
+    assert mode_of(b"ipoib\0", attribute(2, b"\1\0")) is None
 
 
-def test_a_lower_link_counts_only_in_the_same_namespace() -> None:
-    here = seen(LINK=u32(9))
-    elsewhere = seen(LINK=u32(9), LINK_NETNSID=u32(1))
+def test_lower_link_counts_only_in_the_same_namespace() -> None:
+    here = dumped(LINK=u32(9))
+    elsewhere = dumped(LINK=u32(9), LINK_NETNSID=u32(1))
 
     assert link_from(here).lower == 9
     assert link_from(elsewhere).lower == 0
 
 
-def test_a_state_that_is_new_to_us_is_unknown() -> None:
-    assert link_from(seen(OPERSTATE=b"\x63")).operstate == "unknown"
+def test_new_operstate_is_unknown() -> None:
+    assert link_from(dumped(OPERSTATE=b"\x63")).operstate == "unknown"
 
 
-def test_a_parent_from_elsewhere_serves_only_where_the_kernel_tells_none() -> None:
-    told = seen(PARENT_DEV_NAME=b"virtio0\0", PARENT_DEV_BUS_NAME=b"virtio\0")
+def test_parent_of_the_caller_is_used_only_without_one_of_the_kernel() -> None:
+    reported = dumped(PARENT_DEV_NAME=b"virtio0\0", PARENT_DEV_BUS_NAME=b"virtio\0")
 
-    assert link_from(seen(), "pci", "0000:8a:00.0").parent == "0000:8a:00.0"
-    assert link_from(told, "pci", "0000:8a:00.0").parent == "virtio0"
+    assert link_from(dumped(), "pci", "0000:8a:00.0").parent == "0000:8a:00.0"
+    assert link_from(reported, "pci", "0000:8a:00.0").parent == "virtio0"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_a_parent_from_elsewhere_serves_only_where_the_kernel_tells_none() -> No
         ("IFLA_GRO_IPV4_MAX_SIZE", 64, 4096, u32(4096)),
     ],
 )
-def test_what_pyroute2_lacks_is_encoded_as_the_kernel_reads_it(
+def test_attribute_missing_in_pyroute2_is_encoded_as_the_kernel_reads_it(
     name: str, number: int, value: str | int | bytes, payload: bytes
 ) -> None:
     body = encode(LinkMessage, {"index": 3}, [(name, value)])
@@ -138,6 +140,6 @@ def test_what_pyroute2_lacks_is_encoded_as_the_kernel_reads_it(
     assert body == struct.pack("=BxHiII", 0, 0, 3, 0, 0) + attribute(number, payload)
 
 
-def test_an_attribute_that_the_message_does_not_have_is_refused() -> None:
+def test_unknown_attribute_is_refused() -> None:
     with pytest.raises(LookupError, match="IFLA_NO_SUCH"):
         encode(LinkMessage, {"index": 3}, [("IFLA_NO_SUCH", 1)])

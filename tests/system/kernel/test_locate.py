@@ -1,4 +1,4 @@
-"""Which of the links of two namespaces is the device."""
+"""Identification of a device among the links of two namespaces."""
 
 from dataclasses import replace
 
@@ -48,14 +48,14 @@ def found(located: LinkLocation) -> tuple[str | None, str | None]:
         pytest.param([SECOND], [], ("eth1", None), id="on the host"),
         pytest.param([replace(SECOND, name="eth9")], [], ("eth9", None), id="renamed on the host"),
         pytest.param([], [IN_POD], (None, "net1"), id="in the pod"),
-        pytest.param([link(9, "eth7", OTHER)], [], ("eth7", None), id="made anew"),
+        pytest.param([link(9, "eth7", OTHER)], [], ("eth7", None), id="recreated"),
         pytest.param([replace(SECOND, parent="0000:8b:00.0")], [], (None, None), id="another"),
         pytest.param([replace(SECOND, bus="virtio")], [], (None, None), id="another bus"),
         pytest.param([Link(3, "eth1", mac=MAC)], [], (None, None), id="a namesake"),
         pytest.param([FIRST, SECOND], [], ("eth1", None), id="beside another port"),
     ],
 )
-def test_a_device_with_a_parent_is_found_by_it(
+def test_device_with_a_parent_is_found_by_it(
     known: DeviceIdentity,
     host: list[Link],
     pod: list[Link],
@@ -135,7 +135,11 @@ def test_a_device_with_a_parent_is_found_by_it(
             [], [replace(IN_POD, alias="dra.net/x")], KNOWN, (None, "net1"), id="an alias like ours"
         ),
         pytest.param(
-            [replace(SECOND, alias="dra.net/x")], [], KNOWN, ("eth1", None), id="it came home so"
+            [replace(SECOND, alias="dra.net/x")],
+            [],
+            KNOWN,
+            ("eth1", None),
+            id="returned with the alias",
         ),
         pytest.param([], [link(4, "net0", OTHER)], ONCE, (None, "net0"), id="the only one there"),
         pytest.param(
@@ -153,7 +157,7 @@ def test_a_device_with_a_parent_is_found_by_it(
         ),
     ],
 )
-def test_of_several_ports_it_is_the_one_that_the_record_was_made_for(
+def test_recorded_port_is_found_among_several(
     host: list[Link],
     pod: list[Link],
     known: DeviceIdentity,
@@ -177,7 +181,7 @@ def test_of_several_ports_it_is_the_one_that_the_record_was_made_for(
         ),
     ],
 )
-def test_of_ports_that_nothing_tells_apart_none_is_the_device(
+def test_indistinguishable_ports_are_unclear(
     host: list[Link], pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
     assert find_link(KEY, "net1", host, pod, ONCE) == LinkLocation(unclear=unclear)
@@ -207,13 +211,13 @@ BASE = DeviceIdentity(3, "ipoib", frozenset(), child=False)
         *("none of ours", "a port that a pod called so"),
     ],
 )
-def test_what_hangs_on_a_port_is_another_device(
+def test_upper_link_of_a_port_is_another_device(
     known: DeviceIdentity, links: list[Link], expected: str | None
 ) -> None:
     assert found(find_link(KEY, "", links, [], known)) == (expected, None)
 
 
-def test_an_infiniband_port_that_was_made_anew_is_known_by_its_guid() -> None:
+def test_recreated_infiniband_port_is_identified_by_its_guid() -> None:
     guids = "00:00:00:{}:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:{}"
     known = replace(BASE, perm_mac=guids.format("01", "1e"))
     links = [
@@ -228,7 +232,7 @@ def test_an_infiniband_port_that_was_made_anew_is_known_by_its_guid() -> None:
     ("pod_name", "expected"),
     [("net1", ("eth1", "net1")), ("eth1", ("eth1", None)), ("", ("eth1", None))],
 )
-def test_a_virtual_device_is_found_by_its_names(
+def test_virtual_device_is_found_by_its_names(
     pod_name: str, expected: tuple[str | None, str | None]
 ) -> None:
     located = find_link(VIRTUAL, pod_name, [Link(3, "eth1")], [Link(3, "net1")])
@@ -270,7 +274,7 @@ ETH0 = veth(2, "eth0", "02:02")
         "waits for its name", "others wait",
     ],
 )  # fmt: skip
-def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
+def test_modified_virtual_device_is_distinguished_from_links_of_the_same_name(
     known: DeviceIdentity,
     host: list[Link],
     pod: list[Link],
@@ -282,7 +286,7 @@ def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
 
 
 @pytest.mark.parametrize("known", [TOUCHED, ATTACHED], ids=["touched", "attached"])
-def test_a_link_on_the_host_that_has_its_address_alone_may_be_a_virtual_device(
+def test_host_link_with_only_the_address_of_a_virtual_device_is_unclear(
     known: DeviceIdentity,
 ) -> None:
     located = find_link(VIRTUAL, "net1", [veth(8, "other", "02:07")], [], known)
@@ -301,7 +305,7 @@ def test_a_link_on_the_host_that_has_its_address_alone_may_be_a_virtual_device(
     ],
     ids=["renamed and addressed", "disguised", "replaced", "another kind", "a late namesake"],
 )
-def test_a_virtual_device_in_its_pod_is_known_by_its_index_there(
+def test_virtual_device_in_its_pod_is_identified_by_its_index(
     host: list[Link], pod: list[Link], expected: tuple[str | None, str | None]
 ) -> None:
     assert found(find_link(VIRTUAL, "net1", host, pod, ATTACHED)) == expected
@@ -317,21 +321,21 @@ def test_a_virtual_device_in_its_pod_is_known_by_its_index_there(
     ],
     ids=["one address", "one address for two indexes", "its index", "its index is taken"],
 )
-def test_a_virtual_device_that_may_be_in_the_pod_is_not_gone(
+def test_virtual_device_possibly_in_the_pod_is_unclear(
     known: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
-    told = tuple(f"{name} (in the pod)" for name in unclear)
+    reported = tuple(f"{name} (in the pod)" for name in unclear)
 
-    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=told)
+    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=reported)
 
 
-def test_of_several_links_on_the_host_none_is_a_virtual_device() -> None:
+def test_several_candidates_on_the_host_are_unclear() -> None:
     host = [veth(9, "eth1", "02:07"), veth(8, "dra3", "02:07")]
 
     assert find_link(VIRTUAL, "net1", host, [], ATTACHED) == LinkLocation(unclear=("eth1", "dra3"))
 
 
-def test_a_link_with_the_address_of_its_parent_is_found_by_its_index_too() -> None:
+def test_link_with_the_address_of_its_parent_is_identified_by_its_index() -> None:
     vlan = replace(TOUCHED, kind="vlan")
 
     located = find_link(VIRTUAL, "net1", [], [veth(7, "mine", "02:07", "vlan")], vlan)
@@ -362,16 +366,16 @@ def test_infiniband_links_of_the_same_rdma_device_are_lost_with_it(
     assert links_lost_with(OWN, [OWN, other]) == lost
 
 
-def test_all_that_is_lost_is_told_in_order() -> None:
+def test_lost_links_are_reported_in_order() -> None:
     assert links_lost_with(OWN, [NEXT, CHILD, OWN]) == ("ib0.8001", "ib1")
 
 
-def test_links_without_a_parent_are_not_taken_for_ports_of_one_function() -> None:
+def test_links_without_a_parent_are_not_ports_of_one_function() -> None:
     software = replace(OWN, bus="", parent="")
 
     assert links_lost_with(software, [software, replace(software, index=4, name="ib1")]) == ()
 
 
 @pytest.mark.parametrize("own", [None, replace(OWN, arphrd=1)], ids=["away", "Ethernet"])
-def test_nothing_is_lost_with_what_is_no_infiniband_link_of_the_host(own: Link | None) -> None:
+def test_link_that_is_no_infiniband_link_of_the_host_loses_no_others(own: Link | None) -> None:
     assert links_lost_with(own, [CHILD, NEXT]) == ()

@@ -12,7 +12,7 @@ def named(name: str) -> NetworkConfig:
 
 
 @pytest.mark.parametrize("name", ["gpu0rdma2.100", "a23456789012345", "net9"])
-def test_c13_a_nic_has_the_name_of_its_claim_and_comes_home_without(name: str) -> None:
+def test_c13_nic_has_the_claimed_name_and_is_restored_without_it(name: str) -> None:
     with rails(2) as host:
         host.ip("link property add dev nic1 altname net9")
         before = host.shown("-d link show nic0")
@@ -37,7 +37,7 @@ def test_c13_eth0_is_refused_with_the_remedy_and_the_nic_stays_on_the_host() -> 
         assert "10.244.1.5/24" in cni
 
 
-def test_c13_a_second_claim_with_the_name_of_the_first_is_refused() -> None:
+def test_c13_second_claim_with_the_same_name_is_refused() -> None:
     with rails(2) as host:
         host.attach("nic0", config=named("net1"))
         before = host.shown("-d addr show nic1")
@@ -49,7 +49,7 @@ def test_c13_a_second_claim_with_the_name_of_the_first_is_refused() -> None:
         assert host.shown("-br addr show net1", pod=0)[0].split()[2] == "10.5.0.7/24"
 
 
-def test_c26_nics_of_two_pods_with_one_hardware_address_come_home_with_their_own() -> None:
+def test_c26_nics_with_one_claimed_address_are_restored_with_their_own() -> None:
     config = NetworkConfig(InterfaceConfig(hardware_addr="00:23:00:24:8d:13"))
     with rails(2, pods=2) as host:
         before = [host.shown(f"-d addr show nic{number}") for number in range(2)]

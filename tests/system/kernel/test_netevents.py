@@ -1,4 +1,4 @@
-"""What a kernel announces of links, addresses, routes and filters, heard without privilege."""
+"""Kernel notifications of links, addresses, routes and filters, without privilege."""
 
 import os
 import select
@@ -19,7 +19,7 @@ from tests.system.kernel.namespaces import open_netns
 
 
 class Listener:
-    """A private namespace and what is heard in it."""
+    """A private namespace and its notifications."""
 
     def __init__(self, nsfd: int) -> None:
         """Listen in the namespace."""
@@ -44,12 +44,12 @@ class Listener:
 
         return run_inside(self._nsfd, body)
 
-    def forget(self) -> None:
-        """Pass over what there is."""
+    def discard(self) -> None:
+        """Discard the pending notifications."""
         list(self.source.pending())
 
     def until(self, event: NetEvent) -> set[NetEvent]:
-        """Return what is heard up to an event; the test's timeout bounds the wait."""
+        """Return the notifications up to an event; the test's timeout bounds the wait."""
         found: set[NetEvent] = set()
         while event not in found:
             select.select([self.source], [], [])
@@ -58,7 +58,7 @@ class Listener:
 
 
 @pytest.fixture
-def heard() -> Iterator[Listener]:
+def listener() -> Iterator[Listener]:
     """Listen in a namespace that has a veth pair, va and vb, up."""
     if not shutil.which("ip"):
         lacking("the ip command", "install iproute2")
@@ -71,85 +71,87 @@ def heard() -> Iterator[Listener]:
             yield listener
 
 
-def test_links_are_heard_that_come_change_and_go(heard: Listener) -> None:
-    va = heard.index("va")
-    heard.until(NetEvent(NetEventKind.LINK, va))
-    heard.forget()
+def test_added_changed_and_removed_links_are_reported(listener: Listener) -> None:
+    va = listener.index("va")
+    listener.until(NetEvent(NetEventKind.LINK, va))
+    listener.discard()
 
-    heard.run("ip link set va alias anything")
-    heard.until(NetEvent(NetEventKind.LINK, va))
-    heard.forget()
+    listener.run("ip link set va alias anything")
+    listener.until(NetEvent(NetEventKind.LINK, va))
+    listener.discard()
 
-    heard.run("ip link del va")
-    heard.until(NetEvent(NetEventKind.LINK, va))
+    listener.run("ip link del va")
+    listener.until(NetEvent(NetEventKind.LINK, va))
 
 
-def test_a_link_that_leaves_for_another_namespace_is_heard(heard: Listener) -> None:
-    va = heard.index("va")
-    heard.forget()
+def test_link_moved_to_another_namespace_is_reported(listener: Listener) -> None:
+    va = listener.index("va")
+    listener.discard()
     with open_netns() as other:
-        heard.run(f"ip link set va netns /proc/{os.getpid()}/fd/{other}")
+        listener.run(f"ip link set va netns /proc/{os.getpid()}/fd/{other}")
 
-        heard.until(NetEvent(NetEventKind.LINK, va))
+        listener.until(NetEvent(NetEventKind.LINK, va))
 
 
 @pytest.mark.parametrize("cidr", ["192.0.2.1/24", "2001:db8::1/64"])
-def test_addresses_are_heard(heard: Listener, cidr: str) -> None:
-    va = heard.index("va")
-    heard.forget()
-    heard.run(f"ip addr add {cidr} dev va")
+def test_address_change_is_reported(listener: Listener, cidr: str) -> None:
+    va = listener.index("va")
+    listener.discard()
+    listener.run(f"ip addr add {cidr} dev va")
 
-    heard.until(NetEvent(NetEventKind.ADDRESS, va))
+    listener.until(NetEvent(NetEventKind.ADDRESS, va))
 
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
-def test_default_routes_are_heard_and_no_others(heard: Listener, family: str) -> None:
+def test_default_route_change_is_reported_and_other_routes_are_not(
+    listener: Listener, family: str
+) -> None:
     other = "10.9.0.0/16" if family == "-4" else "2001:db8:9::/48"
-    marker = NetEvent(NetEventKind.LINK, heard.index("vb"))
-    heard.forget()
-    heard.run(f"ip {family} route add {other} dev va", "ip link set vb alias marker")
-    assert NetEvent(NetEventKind.ROUTE) not in heard.until(marker)
+    marker = NetEvent(NetEventKind.LINK, listener.index("vb"))
+    listener.discard()
+    listener.run(f"ip {family} route add {other} dev va", "ip link set vb alias marker")
+    assert NetEvent(NetEventKind.ROUTE) not in listener.until(marker)
 
-    heard.run(f"ip {family} route add default dev va")
-    heard.until(NetEvent(NetEventKind.ROUTE))
-    heard.forget()
-    heard.run(f"ip {family} route del default dev va")
-    heard.until(NetEvent(NetEventKind.ROUTE))
-
-
-def test_next_hops_are_heard_because_routes_may_name_nothing_else(heard: Listener) -> None:
-    run_inside(heard._nsfd, lambda: _write("/proc/sys/net/ipv4/nexthop_compat_mode", "0"))
-    heard.run("ip nexthop add id 5 dev va", "ip route add default nhid 5")
-    heard.until(NetEvent(NetEventKind.ROUTE))
-    heard.forget()
-
-    heard.run("ip nexthop replace id 5 dev vb")
-
-    heard.until(NetEvent(NetEventKind.ROUTE))
+    listener.run(f"ip {family} route add default dev va")
+    listener.until(NetEvent(NetEventKind.ROUTE))
+    listener.discard()
+    listener.run(f"ip {family} route del default dev va")
+    listener.until(NetEvent(NetEventKind.ROUTE))
 
 
-def test_queueing_disciplines_are_heard_on_which_filters_sit(heard: Listener) -> None:
+def test_nexthop_object_change_is_reported(listener: Listener) -> None:
+    run_inside(listener._nsfd, lambda: _write("/proc/sys/net/ipv4/nexthop_compat_mode", "0"))
+    listener.run("ip nexthop add id 5 dev va", "ip route add default nhid 5")
+    listener.until(NetEvent(NetEventKind.ROUTE))
+    listener.discard()
+
+    listener.run("ip nexthop replace id 5 dev vb")
+
+    listener.until(NetEvent(NetEventKind.ROUTE))
+
+
+def test_qdisc_change_is_reported(listener: Listener) -> None:
     if not shutil.which("tc"):
         lacking("the tc command", "install iproute2")
-    va = heard.index("va")
-    heard.forget()
+    va = listener.index("va")
+    listener.discard()
 
-    heard.run("tc qdisc add dev va clsact")
+    listener.run("tc qdisc add dev va clsact")
 
-    heard.until(NetEvent(NetEventKind.FILTER, va))
+    listener.until(NetEvent(NetEventKind.FILTER, va))
 
 
-def test_what_finds_no_room_is_told_as_lost_and_later_events_are_heard(heard: Listener) -> None:
-    heard.forget()
+def test_overflow_is_reported_as_lost_events_and_later_events_follow(listener: Listener) -> None:
+    listener.discard()
     script = "link set va alias one\nlink set va alias two\n" * 5000
     run_inside(
-        heard._nsfd,
+        listener._nsfd,
         lambda: subprocess.run(["ip", "-batch", "-"], input=script, text=True, check=True),
     )
 
-    assert NetEvent(NetEventKind.LOST) in set(heard.source.pending())
-    heard.run("ip link set va alias three")
-    heard.until(NetEvent(NetEventKind.LINK, heard.index("va")))
+    assert NetEvent(NetEventKind.LOST) in set(listener.source.pending())
+    listener.run("ip link set va alias three")
+    listener.until(NetEvent(NetEventKind.LINK, listener.index("va")))
 
 
 def _write(path: str, text: str) -> None:
@@ -157,9 +159,9 @@ def _write(path: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
-def test_policy_rules_are_heard(heard: Listener, family: str) -> None:
+def test_policy_rule_change_is_reported(listener: Listener, family: str) -> None:
     for verb in ("add", "del"):
-        heard.forget()
-        heard.run(f"ip {family} rule {verb} fwmark 7 lookup 200 prio 100")
+        listener.discard()
+        listener.run(f"ip {family} rule {verb} fwmark 7 lookup 200 prio 100")
 
-        heard.until(NetEvent(NetEventKind.ROUTE))
+        listener.until(NetEvent(NetEventKind.ROUTE))

@@ -39,7 +39,7 @@ def inode_of(fd: int) -> int:
 # --------------------------------------------------------------------------- work inside
 
 
-def test_work_runs_inside_and_the_caller_stays_outside(nsfd: int) -> None:
+def test_work_runs_inside_the_namespace_and_the_caller_stays_outside(nsfd: int) -> None:
     outside = inode_here()
 
     inside = run_inside(nsfd, inode_here)
@@ -48,7 +48,7 @@ def test_work_runs_inside_and_the_caller_stays_outside(nsfd: int) -> None:
     assert inode_here() == outside
 
 
-def test_work_for_the_namespace_one_is_in_needs_no_thread() -> None:
+def test_work_in_the_current_namespace_uses_no_thread() -> None:
     here = os.open(HOST_PATH, os.O_RDONLY)
 
     thread = run_inside(here, threading.current_thread)
@@ -57,7 +57,7 @@ def test_work_for_the_namespace_one_is_in_needs_no_thread() -> None:
     assert thread is threading.current_thread()
 
 
-def test_a_pool_thread_that_sends_work_inside_stays_at_home(nsfd: int) -> None:
+def test_pool_thread_stays_in_its_namespace(nsfd: int) -> None:
     with ThreadPoolExecutor(max_workers=1) as pool:
         inside = pool.submit(run_inside, nsfd, inode_here).result()
         afterwards = pool.submit(inode_here).result()
@@ -66,15 +66,15 @@ def test_a_pool_thread_that_sends_work_inside_stays_at_home(nsfd: int) -> None:
     assert afterwards == inode_here()
 
 
-def test_what_work_raises_reaches_the_caller(nsfd: int) -> None:
+def test_exception_of_the_work_is_raised_in_the_caller(nsfd: int) -> None:
     def work() -> None:
-        raise KernelError("look", EINVAL, "told from inside")
+        raise KernelError("look", EINVAL, "raised inside")
 
-    with pytest.raises(KernelError, match="told from inside"):
+    with pytest.raises(KernelError, match="raised inside"):
         run_inside(nsfd, work)
 
 
-def test_the_caller_waits_without_a_limit(nsfd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_waits_without_a_limit(nsfd: int, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     join = threading.Thread.join
 
@@ -95,14 +95,14 @@ def test_the_caller_waits_without_a_limit(nsfd: int, monkeypatch: pytest.MonkeyP
         release.set()
 
 
-def test_the_descriptor_may_be_closed_while_work_hangs(nsfd: int) -> None:
+def test_descriptor_may_be_closed_while_the_work_hangs(nsfd: int) -> None:
     started, release = threading.Event(), threading.Event()
-    seen: list[int] = []
+    observed: list[int] = []
 
     def work() -> None:
         started.set()
         release.wait()
-        seen.append(inode_here())
+        observed.append(inode_here())
 
     mine = os.dup(nsfd)
     caller = threading.Thread(target=run_inside, args=(mine, work))
@@ -113,10 +113,10 @@ def test_the_descriptor_may_be_closed_while_work_hangs(nsfd: int) -> None:
     release.set()
     caller.join()
 
-    assert seen == [inode_of(nsfd)]
+    assert observed == [inode_of(nsfd)]
 
 
-def test_a_descriptor_that_is_no_network_namespace_cannot_be_entered() -> None:
+def test_descriptor_that_is_no_network_namespace_is_refused() -> None:
     fd = os.open("/proc/self/ns/uts", os.O_RDONLY)
     before = descriptors_before()
 
@@ -130,7 +130,7 @@ def test_a_descriptor_that_is_no_network_namespace_cannot_be_entered() -> None:
     assert after == before
 
 
-def test_a_closed_descriptor_is_an_error() -> None:
+def test_closed_descriptor_is_an_error() -> None:
     with pytest.raises(OSError, match="Bad file descriptor") as caught:
         run_inside(1_000_000, inode_here)
     assert caught.value.errno == EBADF
@@ -139,7 +139,7 @@ def test_a_closed_descriptor_is_an_error() -> None:
 # --------------------------------------------------------------------------- sockets
 
 
-def test_a_socket_belongs_to_the_namespace_and_works_outside(nsfd: int) -> None:
+def test_socket_belongs_to_the_namespace_and_works_outside(nsfd: int) -> None:
     (opened,) = sockets_in(nsfd, NETLINK_ROUTE)
     with opened:
         owner = fcntl.ioctl(opened, SIOCGSKNS)
@@ -148,7 +148,7 @@ def test_a_socket_belongs_to_the_namespace_and_works_outside(nsfd: int) -> None:
     os.close(owner)
 
 
-def test_a_protocol_that_the_kernel_lacks_is_named(nsfd: int) -> None:
+def test_unsupported_netlink_protocol_is_reported(nsfd: int) -> None:
     before = descriptors_before()
 
     with pytest.raises(KernelError) as caught:
@@ -159,7 +159,7 @@ def test_a_protocol_that_the_kernel_lacks_is_named(nsfd: int) -> None:
     assert open_descriptors() == before
 
 
-def test_no_descriptor_is_inherited_by_programs(nsfd: int) -> None:
+def test_descriptors_are_not_inherited_by_programs(nsfd: int) -> None:
     (opened,) = sockets_in(nsfd, NETLINK_ROUTE)
     with opened:
         assert not opened.get_inheritable()
@@ -168,7 +168,7 @@ def test_no_descriptor_is_inherited_by_programs(nsfd: int) -> None:
 # --------------------------------------------------------------------------- identity
 
 
-def test_the_host_is_the_namespace_of_the_process_in_every_thread(nsfd: int) -> None:
+def test_host_is_the_namespace_of_the_process_in_every_thread(nsfd: int) -> None:
     host = identify(HOST_PATH)
     from_inside = run_inside(nsfd, lambda: identify(HOST_PATH))
 
@@ -177,7 +177,7 @@ def test_the_host_is_the_namespace_of_the_process_in_every_thread(nsfd: int) -> 
     assert NetlinkKernel().is_host(host)
 
 
-def test_one_namespace_has_one_identity_on_every_path(nsfd: int, tmp_path: Path) -> None:
+def test_namespace_has_one_identity_on_every_path(nsfd: int, tmp_path: Path) -> None:
     link = tmp_path / "cni-1"
     link.symlink_to(f"/proc/self/fd/{nsfd}")
 
@@ -190,7 +190,7 @@ def test_one_namespace_has_one_identity_on_every_path(nsfd: int, tmp_path: Path)
 
 
 def fifo(directory: Path) -> Path:
-    """Make a fifo that nobody writes to: opening it plainly would block for ever."""
+    """Make a fifo without a writer: a blocking open would never return."""
     path = directory / "fifo"
     os.mkfifo(path)
     return path
@@ -228,7 +228,7 @@ def listening(directory: Path) -> Path:
         pytest.param(lambda _: Path("/proc/self/status"), id="other procfs file"),
     ],
 )
-def test_what_is_no_network_namespace_has_no_identity(
+def test_path_that_is_no_network_namespace_has_no_identity(
     path: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     made = str(path(tmp_path))
@@ -238,7 +238,7 @@ def test_what_is_no_network_namespace_has_no_identity(
     assert open_descriptors() == before
 
 
-def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
+def test_unreadable_path_is_an_error(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
 
@@ -268,7 +268,7 @@ def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> N
     assert open_descriptors() == before
 
 
-def test_a_session_that_cannot_open_leaves_no_descriptor(nsfd: int, no_fork: None) -> None:
+def test_session_that_cannot_open_leaves_no_descriptor(nsfd: int, no_fork: None) -> None:
     kernel = NetlinkKernel(host_path=f"/proc/self/fd/{nsfd}")
     before = descriptors_before()
 
@@ -278,11 +278,11 @@ def test_a_session_that_cannot_open_leaves_no_descriptor(nsfd: int, no_fork: Non
     assert open_descriptors() == before
 
 
-def test_a_kernel_without_a_host_namespace_is_refused(tmp_path: Path) -> None:
+def test_kernel_without_a_host_namespace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match="no network namespace there"):
         NetlinkKernel(host_path=str(tmp_path))
 
 
-def test_the_fork_guard_bites(no_fork: None) -> None:
+def test_fork_guard_refuses_a_fork(no_fork: None) -> None:
     with pytest.raises(AssertionError, match=r"os\.fork"):
         os.fork()

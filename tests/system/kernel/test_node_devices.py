@@ -1,4 +1,4 @@
-"""A node's devices on a kernel: links come, change, go into pods and return, and are offered so."""
+"""Published devices of a node while links are added, changed, moved to pods and returned."""
 
 import asyncio
 import os
@@ -61,7 +61,7 @@ class Node:
             await asyncio.wait({task})
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for the offer after which it holds; the test's timeout bounds the wait."""
+        """Wait until the published devices satisfy it; the test's timeout bounds the wait."""
         while True:
             await self._offered.wait()
             self._offered.clear()
@@ -69,11 +69,11 @@ class Node:
                 return
 
     def names(self) -> list[str]:
-        """Return what is offered."""
+        """Return the names of the published devices."""
         return [device.name for device in self.resources.offers]
 
     def attribute(self, device: str, name: str) -> object:
-        """Return an attribute of what is offered."""
+        """Return an attribute of a published device."""
         (offer,) = (ref for ref in self.resources.offers if ref.name == device)
         return dict(offer.attributes).get(f"dra.net/{name}")
 
@@ -118,7 +118,7 @@ Play = Callable[[Callable[[Node], Coroutine[object, object, None]]], None]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
-    """Return what runs a scene where a node is, the node being watched."""
+    """Return a function that runs a scenario with a watched node."""
     if not shutil.which("ip"):
         lacking("the ip command", "install iproute2")
 
@@ -134,7 +134,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
         )
 
 
-def test_links_are_offered_as_they_come_change_and_go(play: Play) -> None:
+def test_added_changed_and_removed_links_are_published(play: Play) -> None:
     async def scene(node: Node) -> None:
         assert node.names() == []
         node.add("nic0")
@@ -149,7 +149,7 @@ def test_links_are_offered_as_they_come_change_and_go(play: Play) -> None:
     play(scene)
 
 
-def test_the_uplink_is_not_offered_whichever_it_becomes(play: Play) -> None:
+def test_uplink_is_not_published(play: Play) -> None:
     async def scene(node: Node) -> None:
         node.add("nic0")
         node.add("nic1")
@@ -162,7 +162,7 @@ def test_the_uplink_is_not_offered_whichever_it_becomes(play: Play) -> None:
     play(scene)
 
 
-def test_an_uplink_that_loses_its_default_route_stays_one_until_there_is_another(
+def test_uplink_is_kept_after_the_loss_of_its_default_route(
     play: Play,
 ) -> None:
     async def scene(node: Node) -> None:
@@ -187,7 +187,7 @@ def test_an_uplink_that_loses_its_default_route_stays_one_until_there_is_another
     play(scene)
 
 
-def test_the_link_with_the_nodes_address_is_not_offered_without_a_default_route(
+def test_link_with_the_node_address_is_not_published_without_a_default_route(
     play: Play,
 ) -> None:
     async def scene(node: Node) -> None:
@@ -204,7 +204,7 @@ def test_the_link_with_the_nodes_address_is_not_offered_without_a_default_route(
     play(scene)
 
 
-def test_a_link_in_a_pod_is_offered_as_it_was_and_anew_when_it_is_home(play: Play) -> None:
+def test_link_in_a_pod_keeps_its_facts_and_is_updated_on_return(play: Play) -> None:
     async def scene(node: Node) -> None:
         node.add("nic0")
         node.ip("addr add 192.0.2.5/24 dev nic0")
@@ -229,7 +229,7 @@ def test_a_link_in_a_pod_is_offered_as_it_was_and_anew_when_it_is_home(play: Pla
     play(scene)
 
 
-def test_prepare_finds_a_link_that_came_a_moment_ago(play: Play) -> None:
+def test_prepare_finds_a_link_added_just_before(play: Play) -> None:
     async def scene(node: Node) -> None:
         node.add("nic0")
 

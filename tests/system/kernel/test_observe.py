@@ -1,4 +1,4 @@
-"""What veths cannot show of a real kernel: parents that only sysfs tells, InfiniBand, odd rules."""
+"""Observation beyond veths: parents known only to sysfs, InfiniBand, unusual rules."""
 
 import os
 import struct
@@ -74,7 +74,7 @@ class Machine:
         assert self.kernel.hold(netns)
 
     def close(self) -> None:
-        """Let everything vanish."""
+        """Delete everything."""
         self.kernel.release(self.netns)
         os.close(self.pod)
         os.close(self._wire)
@@ -99,14 +99,14 @@ def session(machine: Machine) -> Iterator[Session]:
         yield opened
 
 
-def test_a_parent_that_the_kernel_does_not_tell_is_read_from_sysfs(session: Session) -> None:
+def test_parent_is_read_from_sysfs_without_kernel_information(session: Session) -> None:
     host = session.observe(KEY, "net1").host
 
     assert host is not None
     assert (host.link.name, host.link.bus, host.link.parent) == ("eth1", "pci", "0000:8a:00.0")
 
 
-def test_the_number_of_a_port_is_read_from_sysfs(session: Session) -> None:
+def test_port_number_is_read_from_sysfs(session: Session) -> None:
     observed = session.observe(KEY, "net1")
     another = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
 
@@ -115,12 +115,12 @@ def test_the_number_of_a_port_is_read_from_sysfs(session: Session) -> None:
     assert (another.host, another.unclear) == (None, ())
 
 
-@pytest.mark.parametrize("told", [None, ""], ids=["no file", "no number"])
-def test_a_port_without_a_number_is_found_without_it(
-    session: Session, tmp_path: Path, told: str | None
+@pytest.mark.parametrize("reported", [None, ""], ids=["no file", "no number"])
+def test_port_without_a_number_is_found(
+    session: Session, tmp_path: Path, reported: str | None
 ) -> None:
     number = tmp_path / "class" / "net" / "eth1" / "dev_port"
-    number.unlink() if told is None else number.write_text(told)
+    number.unlink() if reported is None else number.write_text(reported)
 
     observed = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
 
@@ -128,7 +128,7 @@ def test_a_port_without_a_number_is_found_without_it(
     assert observed.host.link.dev_port is None
 
 
-def test_in_the_pod_such_a_device_is_known_by_its_index_too(session: Session) -> None:
+def test_device_in_the_pod_is_identified_by_its_index(session: Session) -> None:
     host = session.observe(KEY, "net1").host
     assert host is not None
     session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
@@ -142,7 +142,7 @@ def test_in_the_pod_such_a_device_is_known_by_its_index_too(session: Session) ->
     assert observed.pod.link.name == "mine"
 
 
-def test_in_the_pod_such_a_device_is_known_by_its_name(session: Session) -> None:
+def test_device_in_the_pod_is_identified_by_its_name(session: Session) -> None:
     host = session.observe(KEY, "net1").host
     assert host is not None
 
@@ -164,7 +164,7 @@ def test_in_the_pod_such_a_device_is_known_by_its_name(session: Session) -> None
     ],
     ids=lambda selector: str(selector[0]),
 )
-def test_a_rule_that_would_become_wider_is_not_told(
+def test_rule_with_an_unsupported_selector_is_omitted(
     machine: Machine, session: Session, selector: tuple[str, str]
 ) -> None:
     before = session.observe(KEY, "net1").host_rules
@@ -177,7 +177,9 @@ def test_a_rule_that_would_become_wider_is_not_told(
     assert observed.host.rules == ()
 
 
-def test_a_route_with_a_nexthop_object_is_told_in_words(machine: Machine, session: Session) -> None:
+def test_route_with_a_nexthop_object_is_reported_as_unrestorable(
+    machine: Machine, session: Session
+) -> None:
     machine.ip("address", "add", "10.0.0.5/24", "dev", "eth1")
     machine.ip("link", "set", "eth1", "up")
     machine.ip("nexthop", "add", "id", "7", "via", "10.0.0.1", "dev", "eth1")
@@ -190,7 +192,9 @@ def test_a_route_with_a_nexthop_object_is_told_in_words(machine: Machine, sessio
     assert host.unrestorable == ("10.1.0.0/16 in table 254, which has nexthop object 7",)
 
 
-def test_a_route_from_a_source_prefix_is_told_in_words(machine: Machine, session: Session) -> None:
+def test_route_with_a_source_prefix_is_reported_as_unrestorable(
+    machine: Machine, session: Session
+) -> None:
     machine.ip("link", "set", "eth1", "up")
     machine.ip(*["-6", "route", "add", "2001:db8:9::/48", "from", "2001:db8:7::/64", "dev", "eth1"])
 
@@ -198,11 +202,11 @@ def test_a_route_from_a_source_prefix_is_told_in_words(machine: Machine, session
 
     assert host is not None
     assert host.routes == ()
-    (told,) = host.unrestorable
-    assert told.endswith("which has a source prefix of 64 bits")
+    (reported,) = host.unrestorable
+    assert reported.endswith("which has a source prefix of 64 bits")
 
 
-def test_an_ipv4_route_through_an_ipv6_gateway_is_told(machine: Machine, session: Session) -> None:
+def test_ipv4_route_through_an_ipv6_gateway_is_read(machine: Machine, session: Session) -> None:
     machine.ip("link", "set", "eth1", "up")
     machine.ip("route", "add", "10.1.0.0/16", "via", "inet6", "fe80::1", "dev", "eth1")
 
@@ -213,7 +217,7 @@ def test_an_ipv4_route_through_an_ipv6_gateway_is_told(machine: Machine, session
     assert host.routes[0].gateway == "fe80::1"
 
 
-def test_a_temporary_address_says_that_it_is_one(machine: Machine, session: Session) -> None:
+def test_temporary_address_is_marked(machine: Machine, session: Session) -> None:
     machine.ip("link", "set", "eth1", "up")
     run_inside(
         machine.host,
@@ -243,13 +247,13 @@ OTHERS = {
 }
 
 
-def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Session) -> None:
-    def seen() -> dict[tuple[str, str], str]:
+def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> None:
+    def sysctls() -> dict[tuple[str, str], str]:
         host = session.observe(KEY, "net1").host
         assert host is not None
         return {(sysctl.family, sysctl.key): sysctl.value for sysctl in host.sysctls}
 
-    plain = seen()
+    plain = sysctls()
     tables = (RESET_BY_A_MOVE, ONLY_IN_FILES)
     known = {(family, key) for table in tables for family, keys in table.items() for key in keys}
     assert plain.keys() == {
@@ -262,7 +266,7 @@ def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Sess
     for (family, key), value in plain.items():
         other = OTHERS.get(key, "0" if value == "1" else "1")
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, other)))
-        assert seen() == {**plain, (family, key): other}
+        assert sysctls() == {**plain, (family, key): other}
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
 
 
@@ -291,14 +295,14 @@ class Bare:
 class Dumped:
     """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
 
-    seen: tuple[DumpedLink, ...]
+    dumped: tuple[DumpedLink, ...]
     netlink: Mute | Bare | None = None
     ns: Ns = Ns.HOST
     fd: int = -1
 
     def links(self) -> tuple[DumpedLink, ...]:
         """Return them."""
-        return self.seen
+        return self.dumped
 
     def rules(self) -> tuple[Rule, ...]:
         """Return none."""
@@ -309,7 +313,7 @@ class Dumped:
         return LinkState(link)
 
 
-def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
+def test_representor_of_another_function_is_never_the_device() -> None:
     parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
     sides = {"eth1_0": b"pf0vf0\0", "eth9": b"p0\0"}
     host = Dumped(
@@ -318,7 +322,7 @@ def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
             for index, (name, side) in enumerate(sides.items(), 2)
         )
     )
-    alone = Dumped(host.seen[:1])
+    alone = Dumped(host.dumped[:1])
 
     observed = observe(cast("Namespace", host), None, KEY, "", "/no/sysfs")
     without = observe(cast("Namespace", alone), None, KEY, "", "/no/sysfs")
@@ -328,14 +332,14 @@ def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
     assert (without.host, without.unclear) == (None, ())
 
 
-def test_a_permanent_address_is_told() -> None:
+def test_permanent_address_is_decoded() -> None:
     address = bytes.fromhex("0c42a165d27a")
-    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
+    observed = DumpedLink("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
 
-    assert link_from(seen).perm_mac == "0c:42:a1:65:d2:7a"
+    assert link_from(observed).perm_mac == "0c:42:a1:65:d2:7a"
 
 
-def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Path) -> None:
+def test_infiniband_links_lost_with_an_rdma_device_are_listed(tmp_path: Path) -> None:
     function = tmp_path / "devices" / "0000:8a:00.0"
     function.mkdir(parents=True)
     (function / "subsystem").symlink_to("/bus/pci")
@@ -374,7 +378,7 @@ def vlans(*masters: int, wire: Mute | Bare) -> Dumped:
     return Dumped((DumpedLink("eth1", 2, 1, 0, parent), *made), wire)
 
 
-def test_a_vlan_that_goes_while_one_looks_is_not_used() -> None:
+def test_vlan_removed_during_the_read_is_not_in_use() -> None:
     """Its addresses are dumped after it."""
     (eth1, *_) = hazards(
         host_facts(cast("Namespace", vlans(0, 8, wire=Bare())), "/no/sysfs")
@@ -383,23 +387,23 @@ def test_a_vlan_that_goes_while_one_looks_is_not_used() -> None:
     assert eth1.startswith("carries eth1.6, a VLAN that the host uses")
 
 
-def test_addresses_of_a_vlan_that_cannot_be_read_are_an_error() -> None:
+def test_unreadable_vlan_addresses_are_an_error() -> None:
     refused = Mute(KernelError("dump addresses", EPERM))
 
     with pytest.raises(KernelError, match="EPERM"):
         host_facts(cast("Namespace", vlans(0, wire=refused)), "/no/sysfs")
 
 
-def test_a_link_that_cannot_be_read_is_judged_by_that() -> None:
-    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
+def test_unreadable_link_is_excluded_with_the_error() -> None:
+    observed = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
 
-    facts = host_facts(cast("Namespace", Dumped((seen,), Bare())), "/no/sysfs")
+    facts = host_facts(cast("Namespace", Dumped((observed,), Bare())), "/no/sysfs")
 
     assert "EBADMSG" in hazards(facts)[2]
 
 
-def test_in_the_pod_an_infiniband_link_that_was_made_anew_is_known_by_its_guid() -> None:
-    """No parents are told, and the kernel names it: see ipoib_intf_alloc."""
+def test_recreated_infiniband_link_in_the_pod_is_identified_by_its_guid() -> None:
+    """The kernel reports no parents and chooses the name: see ipoib_intf_alloc."""
     key = DeviceKey("pci", "0000:8a:00.0", "ibs5", "0000:8a:00.0")
     guid = bytes.fromhex("0c42a10300655a1e")
     before, now, other = (

@@ -1,4 +1,4 @@
-"""Which RDMA devices the kernel port takes for a NIC's: those that the inventory publishes for it.
+"""Ownership of RDMA devices in the kernel port: equal to that of the inventory.
 
 sysfs is a tree of files, and what NETLINK_RDMA answers is told: no machine has all this hardware.
 """
@@ -63,15 +63,15 @@ class Machine:
         return next((link.index for link in self.links if link.name == netdev), 0)
 
     def published(self) -> tuple[Device, ...]:
-        """Return what the inventory publishes, told the same as the kernel port."""
-        told = RdmaNetlinkFacts(
+        """Return the devices of the inventory, from the same answers as the kernel port."""
+        reported = RdmaNetlinkFacts(
             {name: RdmaDevice(at, name) for at, (name, _) in enumerate(self.ports)},
             {
                 (name, 1): RdmaPort(at, name, 1, netdev_index=self.index(nic), netdev=nic)
                 for at, (name, nic) in enumerate(self.ports)
             },
         )
-        found = rdma_devices(self.tree.root, told)
+        found = rdma_devices(self.tree.root, reported)
         with DirFd(self.tree.root) as folder:
             parents = [sysfs.net_parent(folder, link) for link in self.links]
         netdevs = tuple(
@@ -82,7 +82,7 @@ class Machine:
         functions = tuple(sysfs.pci_functions(self.tree.root, above, lambda _: {}))
         return inventory_from_facts(HostFacts(functions, netdevs, found)).devices
 
-    def seen(self, device: Device, *before: RdmaLink, pod_netdev: int = 0) -> ObservedRdma:
+    def observe(self, device: Device, *before: RdmaLink, pod_netdev: int = 0) -> ObservedRdma:
         """Look for the device's RDMA devices as an attach does."""
         index = 0 if pod_netdev else self.index(device.key.name)
         known = RdmaIdentity(device.key, device.rdma_devices, before, "", index, pod_netdev)
@@ -96,7 +96,7 @@ class Machine:
 
 @dataclass
 class Socket:
-    """What one namespace answers."""
+    """The answers of one namespace."""
 
     machine: Machine
     in_pod: bool
@@ -191,14 +191,14 @@ MACHINES: dict[Callable[[Machine], None], dict[str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("mode", RdmaMode)
 @pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.__name__)
-def test_what_is_attached_is_what_is_published(
+def test_attached_rdma_devices_are_the_published_ones(
     machine: Machine, made: Callable[[Machine], None], mode: RdmaMode
 ) -> None:
     machine.mode = mode
     made(machine)
 
     devices = machine.published()
-    taken = {device.name: tuple(e.name for e in machine.seen(device).host) for device in devices}
+    taken = {device.name: tuple(e.name for e in machine.observe(device).host) for device in devices}
 
     assert {device.name: device.rdma_devices for device in devices} == MACHINES[made]
     assert taken == MACHINES[made]
@@ -208,7 +208,7 @@ def on_eth1(machine: Machine) -> Device:
     return next(device for device in machine.published() if device.key.name == "eth1")
 
 
-def test_a_shared_rdma_device_on_another_function_is_found_while_its_nic_is_in_the_pod(
+def test_shared_rdma_device_of_another_function_is_found_while_its_nic_is_in_the_pod(
     machine: Machine,
 ) -> None:
     erdma(machine)
@@ -216,88 +216,90 @@ def test_a_shared_rdma_device_on_another_function_is_found_while_its_nic_is_in_t
     machine.mode = RdmaMode.SHARED
     device, machine.there = on_eth1(machine), {2}
 
-    seen = machine.seen(device, pod_netdev=2)
+    observed = machine.observe(device, pod_netdev=2)
 
-    assert [rdma_device.name for rdma_device in seen.host] == ["erdma_0"]
-    assert seen.taken_host_names == {"erdma_1"}
+    assert [rdma_device.name for rdma_device in observed.host] == ["erdma_0"]
+    assert observed.taken_host_names == {"erdma_1"}
 
 
-def test_an_rdma_device_that_is_home_before_its_nic_is_known(machine: Machine) -> None:
+def test_rdma_device_returned_before_its_nic_is_found(machine: Machine) -> None:
     erdma(machine)
     device, machine.there = on_eth1(machine), {2}
     left = RdmaLink(0, "erdma_0", "0200:00ff:fe00:0000")
 
-    seen = machine.seen(device, left, pod_netdev=2)
+    observed = machine.observe(device, left, pod_netdev=2)
 
-    assert (seen.host, seen.pod) == ((left,), ())
-    assert machine.seen(device, replace(left, index=7), pod_netdev=2).host == ()
+    assert (observed.host, observed.pod) == ((left,), ())
+    assert machine.observe(device, replace(left, index=7), pod_netdev=2).host == ()
 
 
-def test_in_a_pod_the_rdma_device_of_a_nic_is_told_by_it_whatever_its_name(
+def test_rdma_device_in_a_pod_is_identified_by_its_nic(
     machine: Machine,
 ) -> None:
     subfunction(machine)
     machine.away, machine.there = {"mlx5_0", "mlx5_2"}, {2, 3}
     key = DeviceKey("pci", PF, "eth1", PF)
 
-    seen = machine.seen(Device("nic", key, rdma_devices=("mlx5_2",)), pod_netdev=2)
+    observed = machine.observe(Device("nic", key, rdma_devices=("mlx5_2",)), pod_netdev=2)
 
-    assert [rdma_device.name for rdma_device in seen.pod] == ["mlx5_0"], (
+    assert [rdma_device.name for rdma_device in observed.pod] == ["mlx5_0"], (
         "mlx5_2 has the net device of another"
     )
-    assert seen.taken_pod_names == {"mlx5_2"}
+    assert observed.taken_pod_names == {"mlx5_2"}
 
 
-def test_in_a_pod_a_name_tells_where_no_port_has_a_net_device(machine: Machine) -> None:
+def test_rdma_device_in_a_pod_is_identified_by_name_without_port_net_devices(
+    machine: Machine,
+) -> None:
     infiniband(machine)
     machine.away = {"mlx5_0", "mlx5_1"}
     (_, device) = machine.published()
 
-    assert [rdma_device.name for rdma_device in machine.seen(device, pod_netdev=2).pod] == [
+    assert [rdma_device.name for rdma_device in machine.observe(device, pod_netdev=2).pod] == [
         "mlx5_1"
     ]
 
 
-def test_a_software_device_whose_nic_nobody_sees_goes_by_its_name(machine: Machine) -> None:
+def test_software_rdma_device_without_a_visible_nic_is_identified_by_name(machine: Machine) -> None:
     software(machine)
     device, machine.there = on_eth1(machine), {2}
     machine.away = {"mlx5_0"}
 
-    assert [rdma_device.name for rdma_device in machine.seen(device).host] == ["rxe0"]
+    assert [rdma_device.name for rdma_device in machine.observe(device).host] == ["rxe0"]
 
 
-def test_software_is_what_sysfs_shows_to_hang_on_nothing(machine: Machine) -> None:
+def test_software_rdma_devices_are_those_without_a_parent_in_sysfs(machine: Machine) -> None:
     software(machine)
     device = on_eth1(machine)
 
-    assert machine.seen(device).software == ("rxe0",)
+    assert machine.observe(device).software == ("rxe0",)
     (machine.tree.root / "class/infiniband/rxe0").unlink()
-    seen = machine.seen(device)
-    assert ([rdma_device.name for rdma_device in seen.host], seen.software) == (
+    observed = machine.observe(device)
+    assert ([rdma_device.name for rdma_device in observed.host], observed.software) == (
         ["mlx5_0", "rxe0"],
         (),
     )
 
 
-def test_an_rdma_device_that_goes_while_it_is_asked_has_no_net_device(machine: Machine) -> None:
+def test_rdma_device_removed_during_the_query_has_no_net_device(machine: Machine) -> None:
     erdma(machine)
     device, machine.error = on_eth1(machine), ENODEV
 
-    assert machine.seen(device).host == ()
+    assert machine.observe(device).host == ()
 
 
-def test_other_failures_of_the_kernel_are_told(machine: Machine) -> None:
+def test_other_kernel_failures_are_raised(machine: Machine) -> None:
     erdma(machine)
     device, machine.error = on_eth1(machine), EIO
 
     with pytest.raises(KernelError, match="net devices of RDMA device 0"):
-        machine.seen(device)
+        machine.observe(device)
 
 
-def test_a_kernel_without_rdma_is_not_asked_for_that_would_load_it(machine: Machine) -> None:
+def test_kernel_without_rdma_is_not_queried(machine: Machine) -> None:
     machine.net("eth0", "pci", "0000:8a:00.0")
     machine.rdma("mlx5_0", ("pci", "0000:8a:00.0"), "eth0")
     (device,) = machine.published()
     (machine.tree.root / "module/ib_core").rmdir()
 
-    assert machine.seen(device) == ObservedRdma()
+    assert machine.observe(device) == ObservedRdma()

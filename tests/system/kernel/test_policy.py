@@ -1,4 +1,4 @@
-"""Policy rules and the links of their tables, as the kernel tells them."""
+"""Policy rules and the links of their tables, as the kernel reports them."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def wired(nsfd: int) -> Iterator[Namespace]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "reported"),
     [
         ("from 10.5.0.77 lookup 200", {"source": "10.5.0.77/32"}),
         ("not from 10.5.0.0/16 lookup 200", {"source": "10.5.0.0/16", "invert": True}),
@@ -41,17 +41,17 @@ def wired(nsfd: int) -> Iterator[Namespace]:
         ("uidrange 7-7 lookup 1000", {"table": 1000}),
     ],
 )
-def test_a_rule_is_told_with_the_links_of_its_table(
-    wired: Namespace, rule: str, told: dict[str, object]
+def test_policy_rule_is_read_with_the_links_of_its_table(
+    wired: Namespace, rule: str, reported: dict[str, object]
 ) -> None:
     wired.run(f"ip rule add {rule} prio 100")
-    expected = {"table": 200, "links": frozenset({index(wired, "eth1")}), **told}
+    expected = {"table": 200, "links": frozenset({index(wired, "eth1")}), **reported}
 
     assert wired.read(policy_routes) == (PolicyRoute(**expected),)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("packets", ["all", "10.5.0.77", "10.20.30.0/24"])
-def test_default_routes_alone_are_told(wired: Namespace, packets: str) -> None:
+def test_only_default_routes_of_a_table_are_counted(wired: Namespace, packets: str) -> None:
     for priority, table in enumerate((200, 2000), 100):
         wired.run(f"ip rule add from {packets} lookup {table} prio {priority}")
 
@@ -62,13 +62,13 @@ def test_default_routes_alone_are_told(wired: Namespace, packets: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["prohibit", "unreachable", "blackhole"])
-def test_a_rule_that_ends_the_lookup_uses_no_link(wired: Namespace, action: str) -> None:
+def test_rule_that_ends_the_lookup_uses_no_link(wired: Namespace, action: str) -> None:
     wired.run(f"ip rule add {action} from 10.9.0.0/16 lookup 200 prio 100")
 
     assert wired.read(policy_routes) == ()
 
 
-def test_ipv6_has_tables_of_its_own_and_one_without_routes_leads_nowhere(wired: Namespace) -> None:
+def test_ipv6_rules_use_ipv6_tables_and_an_empty_table_has_no_links(wired: Namespace) -> None:
     wired.run(
         "ip -6 rule add from 2001:db8:7::/64 lookup 200 prio 100",
         "ip -6 rule add from 2001:db8:8::/64 lookup 4711 prio 101",
@@ -82,7 +82,7 @@ def test_ipv6_has_tables_of_its_own_and_one_without_routes_leads_nowhere(wired: 
     )
 
 
-def test_the_rules_that_every_namespace_has_are_none(nsfd: int) -> None:
+def test_default_rules_are_omitted(nsfd: int) -> None:
     assert Namespace(nsfd).read(policy_routes) == ()
 
 

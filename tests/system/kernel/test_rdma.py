@@ -1,4 +1,4 @@
-"""A kernel without RDMA is an answer, not an error; what netlink does not tell, sysfs does."""
+"""Kernels without RDMA, and device files known only to sysfs."""
 
 import socket
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tests.fakes.sysfs import FakeSysfs
 
 
 def kernel_has_rdma() -> bool:
-    """Whether the kernel knows the protocol."""
+    """Whether the kernel has the protocol."""
     try:
         socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA).close()
     except OSError:
@@ -24,7 +24,7 @@ def kernel_has_rdma() -> bool:
     return True
 
 
-def test_there_is_a_socket_where_the_kernel_has_rdma() -> None:
+def test_rdma_socket_exists_if_the_kernel_has_rdma() -> None:
     rdma = open_here()
 
     assert (rdma is not None) == kernel_has_rdma()
@@ -32,7 +32,7 @@ def test_there_is_a_socket_where_the_kernel_has_rdma() -> None:
         rdma.close()
 
 
-def test_there_is_no_monitor_without_rdma() -> None:
+def test_rdma_monitor_requires_rdma() -> None:
     monitor = open_monitor()
 
     assert monitor is None or kernel_has_rdma()
@@ -42,7 +42,7 @@ def test_there_is_no_monitor_without_rdma() -> None:
 
 @dataclass
 class Answers:
-    """What a kernel tells by netlink of the device of index 4, which has two ports."""
+    """Netlink answers for the device of index 4, which has two ports."""
 
     managed: bool = False
 
@@ -61,7 +61,7 @@ class Answers:
         return CharDev(kind, f"{kind}{port + 1}", 231, 64 + port)
 
 
-def told(sysfs: Path, kinds: Sequence[str], *, managed: bool = False) -> list[str]:
+def device_files(sysfs: Path, kinds: Sequence[str], *, managed: bool = False) -> list[str]:
     found = files_of(cast("RdmaSocket", Answers(managed)), sysfs, 4, kinds)
     return [f"{char_device.path} {char_device.major}:{char_device.minor}" for char_device in found]
 
@@ -75,25 +75,25 @@ def fabric(tmp_path: Path) -> FakeSysfs:
     return host
 
 
-def test_what_a_subnet_manager_needs_is_found_although_netlink_has_none(
+def test_issm_files_are_found_in_sysfs_if_netlink_lacks_them(
     fabric: FakeSysfs, tmp_path: Path
 ) -> None:
-    assert told(tmp_path, ("uverbs", "issm")) == [
+    assert device_files(tmp_path, ("uverbs", "issm")) == [
         "/dev/infiniband/uverbs2 231:65",
         "/dev/infiniband/issm1 231:71",
         "/dev/infiniband/issm2 231:72",
     ]
-    assert told(tmp_path, ("uverbs",)) == ["/dev/infiniband/uverbs2 231:65"]
+    assert device_files(tmp_path, ("uverbs",)) == ["/dev/infiniband/uverbs2 231:65"]
 
 
-def test_what_netlink_tells_is_not_asked_of_sysfs(fabric: FakeSysfs, tmp_path: Path) -> None:
-    assert told(tmp_path, ("issm",), managed=True) == [
+def test_device_files_in_netlink_are_not_read_from_sysfs(fabric: FakeSysfs, tmp_path: Path) -> None:
+    assert device_files(tmp_path, ("issm",), managed=True) == [
         "/dev/infiniband/issm2 231:65",
         "/dev/infiniband/issm3 231:66",
     ]
 
 
-def test_a_file_that_may_be_a_namesakes_is_nobodys(fabric: FakeSysfs, tmp_path: Path) -> None:
+def test_device_file_of_ambiguous_ownership_is_omitted(fabric: FakeSysfs, tmp_path: Path) -> None:
     fabric.char_device("infiniband_mad", "issm3", "231:73", "mlx5_0")
 
-    assert told(tmp_path, ("issm",)) == []
+    assert device_files(tmp_path, ("issm",)) == []

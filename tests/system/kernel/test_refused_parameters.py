@@ -1,4 +1,4 @@
-"""Parameters that are refused before an attach are those that the kernel refuses."""
+"""Agreement of validation and kernel on refused parameters."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def with_addresses(*addresses: str) -> NetworkConfig:
         ),
     ],
 )
-def test_the_kernel_refuses_what_is_refused(config: NetworkConfig) -> None:
+def test_parameters_refused_by_validation_are_rejected_by_the_kernel(config: NetworkConfig) -> None:
     with pytest.raises(ConfigError):
         parse_network_config(network_config_to_object(config))
 
@@ -51,7 +51,7 @@ def test_the_kernel_refuses_what_is_refused(config: NetworkConfig) -> None:
         host.attach("nic0", config=config)
 
 
-def test_the_kernel_takes_what_is_taken() -> None:
+def test_parameters_accepted_by_validation_are_accepted_by_the_kernel() -> None:
     config = parse_network_config(
         {
             "interface": {

@@ -33,7 +33,7 @@ V6 = Address("2001:db8::5/64")
         pytest.param(V6, Route("ff00::/8", protocol=KERNEL, metric=256), id="multicast"),
     ],
 )
-def test_a_route_that_comes_with_an_address_is_left_out(address: Address, route: Route) -> None:
+def test_route_implied_by_an_address_is_omitted(address: Address, route: Route) -> None:
     assert without_implied((route,), (address,)) == ()
 
 
@@ -67,5 +67,5 @@ def test_a_route_that_comes_with_an_address_is_left_out(address: Address, route:
         pytest.param(V6, Route("::/0", gateway="fe80::1", protocol=9), id="advertised"),
     ],
 )
-def test_a_route_that_would_be_lost_is_kept(address: Address, route: Route) -> None:
+def test_route_not_implied_by_an_address_is_kept(address: Address, route: Route) -> None:
     assert without_implied((route,), (address,)) == (route,)

@@ -38,7 +38,7 @@ NLM_F_CREATE = 0x400  # linux/netlink.h
 
 
 class Peer:
-    """The other end of a netlink socket: answers are queued before the question is asked."""
+    """The other end of a netlink socket: answers are queued before the request."""
 
     def __init__(self) -> None:
         """Connect two sockets that keep message boundaries, as netlink does."""
@@ -55,8 +55,8 @@ class Peer:
         """Let messages arrive in one piece."""
         self._theirs.send(b"".join(messages))
 
-    def asked(self) -> list[bytes]:
-        """Return the questions that were asked until now."""
+    def requests(self) -> list[bytes]:
+        """Return the requests received so far."""
         self._theirs.settimeout(0)
         found: list[bytes] = []
         try:
@@ -104,14 +104,14 @@ def error(sequence: int, code: int, text: str = "") -> bytes:
     body = struct.pack("=i", -code) + bytes(16)
     if not text:
         return message(sequence, NLMSG_ERROR, body)
-    told = attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
-    return message(sequence, NLMSG_ERROR, body + told, NLM_F_ACK_TLVS)
+    reported = attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
+    return message(sequence, NLMSG_ERROR, body + reported, NLM_F_ACK_TLVS)
 
 
 # --------------------------------------------------------------------------- dumps
 
 
-def test_a_dump_of_more_than_may_be_is_refused_and_leaves_the_socket_fit_for_use(
+def test_dump_above_the_limit_is_refused_and_the_socket_stays_usable(
     peer: Peer,
 ) -> None:
     for sequence, count in ((1, 3), (2, 2)):
@@ -122,7 +122,7 @@ def test_a_dump_of_more_than_may_be_is_refused_and_leaves_the_socket_fit_for_use
     assert peer.netlink.dump("dump things", ANSWER, b"", most=8) == [b"some", b"some"]
 
 
-def test_the_kernel_is_let_dump_to_the_end_what_is_too_much() -> None:
+def test_oversized_dump_is_read_to_its_end() -> None:
     fd = new_netns()
     (route,) = sockets_in(fd, NETLINK_ROUTE)
     with closing(prepared(route)) as netlink:
@@ -135,14 +135,14 @@ def test_the_kernel_is_let_dump_to_the_end_what_is_too_much() -> None:
     os.close(fd)
 
 
-def test_a_name_that_is_no_text_is_looked_up_as_it_is(nsfd: int) -> None:
+def test_undecodable_name_is_looked_up_unchanged(nsfd: int) -> None:
     with closing(prepared(*sockets_in(nsfd, NETLINK_ROUTE))) as netlink:
         netlink.do("add", RTM_NEWLINK, NLM_F_CREATE, pair("wire\udcff"))
 
         assert find_link(netlink, "look", "wire\udcff").name == "wire\udcff"
 
 
-def test_a_dump_may_come_in_pieces(peer: Peer) -> None:
+def test_dump_in_several_pieces_is_joined(peer: Peer) -> None:
     peer.queue(message(1, ANSWER, b"one "), message(1, ANSWER, b"two "))
     peer.queue(message(1, ANSWER, b"more"))
     peer.queue(done(1))
@@ -150,23 +150,23 @@ def test_a_dump_may_come_in_pieces(peer: Peer) -> None:
     assert peer.netlink.dump("dump", ANSWER, b"") == [b"one ", b"two ", b"more"]
 
 
-def test_an_interrupted_dump_is_read_again(peer: Peer) -> None:
+def test_interrupted_dump_is_read_again(peer: Peer) -> None:
     peer.queue(message(1, ANSWER, b"half", NLM_F_DUMP_INTR), message(1, ANSWER, b"pict"))
     peer.queue(done(1))
     peer.queue(message(2, ANSWER, b"full"), done(2))
 
     assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
-    assert len(peer.asked()) == 2
+    assert len(peer.requests()) == 2
 
 
-def test_a_dump_whose_end_says_interrupted_is_read_again(peer: Peer) -> None:
+def test_dump_with_an_interrupted_end_is_read_again(peer: Peer) -> None:
     peer.queue(message(1, ANSWER, b"half"), done(1, flags=NLM_F_DUMP_INTR))
     peer.queue(message(2, ANSWER, b"full"), done(2))
 
     assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
 
 
-def test_a_dump_is_repeated_after_pauses_that_grow(peer: Peer) -> None:
+def test_interrupted_dump_is_repeated_with_growing_delays(peer: Peer) -> None:
     for sequence in range(1, 40):
         peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
     peer.queue(message(40, ANSWER, b"full"), done(40))
@@ -175,10 +175,10 @@ def test_a_dump_is_repeated_after_pauses_that_grow(peer: Peer) -> None:
     assert peer.slept == [
         min(FIRST_PAUSE_S * 2**exponent, LONGEST_PAUSE_S) for exponent in range(39)
     ]
-    assert len(peer.asked()) == 40
+    assert len(peer.requests()) == 40
 
 
-def test_a_dump_that_is_interrupted_for_ever_is_an_error(peer: Peer) -> None:
+def test_permanently_interrupted_dump_is_an_error(peer: Peer) -> None:
     most = 200
     for sequence in range(1, most):
         peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
@@ -187,7 +187,7 @@ def test_a_dump_that_is_interrupted_for_ever_is_an_error(peer: Peer) -> None:
         peer.netlink.dump("dump links in host", ANSWER, b"")
 
     assert caught.value.code == EINTR
-    tries = len(peer.asked())
+    tries = len(peer.requests())
     assert str(caught.value) == (
         f"dump links in host: EINTR (changed under the reader {tries} times in 3 s; try again)"
     )
@@ -195,15 +195,15 @@ def test_a_dump_that_is_interrupted_for_ever_is_an_error(peer: Peer) -> None:
     assert DUMP_S / LONGEST_PAUSE_S <= tries < most
 
 
-def test_a_dump_that_fails_at_its_end_is_an_error_with_the_kernels_words(peer: Peer) -> None:
-    told = attribute(NLMSGERR_ATTR_MSG, b"out of cheese\0")
-    peer.queue(message(1, ANSWER, b"half"), done(1, EINVAL, NLM_F_ACK_TLVS, told))
+def test_dump_that_fails_at_its_end_is_an_error_with_the_kernel_message(peer: Peer) -> None:
+    reported = attribute(NLMSGERR_ATTR_MSG, b"out of cheese\0")
+    peer.queue(message(1, ANSWER, b"half"), done(1, EINVAL, NLM_F_ACK_TLVS, reported))
 
     with pytest.raises(KernelError, match=r"dump: EINVAL \(out of cheese\)"):
         peer.netlink.dump("dump", ANSWER, b"")
 
 
-def test_a_dump_that_is_refused_is_an_error(peer: Peer) -> None:
+def test_refused_dump_is_an_error(peer: Peer) -> None:
     peer.queue(error(1, EINVAL, "bad filter"))
 
     with pytest.raises(KernelError, match=r"dump: EINVAL \(bad filter\)"):
@@ -213,13 +213,13 @@ def test_a_dump_that_is_refused_is_an_error(peer: Peer) -> None:
 # --------------------------------------------------------------------------- requests
 
 
-def test_a_request_that_is_acknowledged_returns(peer: Peer) -> None:
+def test_acknowledged_request_returns(peer: Peer) -> None:
     peer.queue(error(1, 0))
 
     peer.netlink.do("set eth1 up", ANSWER, 0, b"")
 
 
-def test_a_refusal_says_what_was_asked_and_the_kernels_words(peer: Peer) -> None:
+def test_refused_request_has_the_operation_and_the_kernel_message(peer: Peer) -> None:
     peer.queue(error(1, EINVAL, "mtu less than device minimum"))
 
     with pytest.raises(KernelError) as caught:
@@ -230,7 +230,7 @@ def test_a_refusal_says_what_was_asked_and_the_kernels_words(peer: Peer) -> None
     assert str(caught.value) == "set mtu 10 on eth1 in host: EINVAL (mtu less than device minimum)"
 
 
-def test_a_refusal_without_words_has_none(peer: Peer) -> None:
+def test_refused_request_without_a_kernel_message_has_none(peer: Peer) -> None:
     peer.queue(error(1, EBUSY))
 
     with pytest.raises(KernelError) as caught:
@@ -239,14 +239,14 @@ def test_a_refusal_without_words_has_none(peer: Peer) -> None:
     assert str(caught.value) == "rename: EBUSY"
 
 
-def test_leftovers_of_an_earlier_request_are_passed_over(peer: Peer) -> None:
+def test_answers_to_an_earlier_request_are_ignored(peer: Peer) -> None:
     peer.queue(message(7, ANSWER, b"old "), error(7, EBUSY))
     peer.queue(message(1, ANSWER, b"mine"))
 
     assert peer.netlink.get("get", ANSWER, b"") == b"mine"
 
 
-def test_a_look_up_that_is_only_acknowledged_is_an_error(peer: Peer) -> None:
+def test_lookup_with_only_an_acknowledgement_is_an_error(peer: Peer) -> None:
     peer.queue(error(1, 0))
 
     with pytest.raises(KernelError, match="no answer"):
@@ -254,21 +254,21 @@ def test_a_look_up_that_is_only_acknowledged_is_an_error(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("length", [70_000, 150_000])
-def test_an_answer_is_read_whole_however_long_it_is(peer: Peer, length: int) -> None:
+def test_long_answer_is_read_completely(peer: Peer, length: int) -> None:
     peer.queue(message(1, ANSWER, bytes(length)))
 
     assert peer.netlink.get("get", ANSWER, b"") == bytes(length)
 
 
 @pytest.mark.parametrize("length", [0, 15])
-def test_a_message_with_an_impossible_length_ends_the_piece(peer: Peer, length: int) -> None:
+def test_message_with_an_impossible_length_ends_the_datagram(peer: Peer, length: int) -> None:
     peer.queue(struct.pack("=IHHII", length, ANSWER, 0, 1, 0))
     peer.queue(message(1, ANSWER, b"good"))
 
     assert peer.netlink.get("get", ANSWER, b"") == b"good"
 
 
-def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
+def test_failed_socket_is_a_kernel_error(peer: Peer) -> None:
     peer.netlink.close()
 
     with pytest.raises(KernelError, match="sending to the kernel"):
@@ -278,7 +278,7 @@ def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
 # --------------------------------------------------------------------------- the real one
 
 
-def test_a_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
+def test_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
     netlink = prepared(sockets_in(nsfd, NETLINK_ROUTE)[0])
 
     found = dump_links(netlink, "a fresh namespace")

@@ -1,4 +1,4 @@
-"""Further scans of a kernel's links: what is not announced by itself is read all the same."""
+"""Repeated scans of a kernel's links, with changes that have no event of their own."""
 
 import os
 import shutil
@@ -21,9 +21,9 @@ Scans = Callable[..., tuple[HostFacts, HostFacts]]
 
 @pytest.fixture
 def scans() -> Iterator[Scans]:
-    """Return what runs ip commands in a namespace, scans, runs more, and scans what was heard of.
+    """Return a function that runs ip commands, scans, runs more, and scans the changes.
 
-    The commands of before come first; the second of both scans is the one that heard. It must show
+    The commands of before run first; the second scan reads only the changes. It must show
     what a scan of everything does. POD stands for another namespace.
     """
     if not shutil.which("ip"):
@@ -61,14 +61,14 @@ def link(facts: HostFacts, name: str) -> Link:
 PAIR = "link add name nic0 type veth peer name far0"
 
 
-def test_a_link_whose_other_end_left_knows_none_any_more(scans: Scans) -> None:
+def test_link_whose_peer_moved_away_has_no_lower_link(scans: Scans) -> None:
     first, again = scans(PAIR, "link set dev far0 netns POD")
 
     assert link(first, "nic0").lower == link(first, "far0").index
     assert link(again, "nic0").lower == 0
 
 
-def test_routes_go_with_their_link(scans: Scans) -> None:
+def test_routes_are_removed_with_their_link(scans: Scans) -> None:
     up = (f"{PAIR}", "link set dev nic0 up", "route add default dev nic0")
     _, there = scans(*up)
     assert len(there.default_routes) == 1
@@ -78,7 +78,7 @@ def test_routes_go_with_their_link(scans: Scans) -> None:
     assert (len(first.default_routes), again.default_routes) == (1, ())
 
 
-def test_policy_rules_are_read_when_they_come_and_with_their_links(scans: Scans) -> None:
+def test_policy_rules_are_read_on_their_events_and_on_link_events(scans: Scans) -> None:
     up = (PAIR, "link set dev nic0 up", "route add default dev nic0 table 7")
     first, there = scans(*up, "rule add from 10.5.0.77 lookup 7")
     assert first.policy_routes == ()
@@ -89,13 +89,13 @@ def test_policy_rules_are_read_when_they_come_and_with_their_links(scans: Scans)
     assert [route.links for route in again.policy_routes] == [frozenset()]
 
 
-def test_what_comes_and_goes_at_once_is_as_if_it_never_was(scans: Scans) -> None:
+def test_link_added_and_removed_at_once_changes_nothing(scans: Scans) -> None:
     first, again = scans("link show", PAIR, "link del dev nic0")
 
     assert again == first
 
 
-def test_a_master_an_address_and_a_name_are_read(scans: Scans) -> None:
+def test_changed_master_address_and_name_are_read(scans: Scans) -> None:
     _, again = scans(
         PAIR,
         "link add name br0 type bridge",

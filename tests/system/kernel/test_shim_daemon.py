@@ -24,7 +24,7 @@ from dranet_nri.model import ObjectRef
 from dranet_nri.state.reader import AllocationReader
 from tests.dra_shim.kubeapi.client_bench import client_of
 from tests.dra_shim.migration.takeover_bench import lists_claims
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.cluster import claim_document, pod_document, result, user
 from tests.fakes.http import served
@@ -89,7 +89,7 @@ class Shim:
     lines: list[dict[str, Any]]
 
     async def until(self, event: str, **facts: object) -> dict[str, Any]:
-        """Return the first line from now on that says this."""
+        """Return the first later line of this event."""
         assert self.process.stderr is not None
         while True:
             line = await self.process.stderr.readline()
@@ -149,7 +149,7 @@ def nic(name: str) -> Iterator[None]:
 
 
 async def offered(place: Site) -> set[str]:
-    """Return the devices that are on the server."""
+    """Return the devices that are published on the server."""
     found: set[str] = set()
     for document in (await place.api.list(SLICE)).items:
         spec: Any = document["spec"]
@@ -175,7 +175,7 @@ def recorded(place: Site, claim: ObjectRef) -> bool:
         return records.get(claim.uid) is not None
 
 
-def test_from_start_to_end(tmp_path: Path) -> None:
+def test_claim_is_prepared_and_unprepared_by_a_running_shim(tmp_path: Path) -> None:
     async def scene() -> None:
         async with site(tmp_path) as place, running(place) as shim:
             await shim.until("serving", node=NODE_1)
@@ -203,7 +203,7 @@ def test_from_start_to_end(tmp_path: Path) -> None:
         finish(scene())
 
 
-def test_a_nic_that_comes_is_offered_and_one_that_goes_is_not(tmp_path: Path) -> None:
+def test_added_nic_is_published_and_removed_nic_is_not(tmp_path: Path) -> None:
     async def scene() -> None:
         async with site(tmp_path) as place, running(place) as shim:
             await shim.until("published", devices=1)
@@ -217,7 +217,7 @@ def test_a_nic_that_comes_is_offered_and_one_that_goes_is_not(tmp_path: Path) ->
         finish(scene())
 
 
-def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: Path) -> None:
+def test_nic_with_the_node_address_is_not_published(tmp_path: Path) -> None:
     addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
 
     async def scene() -> None:
@@ -237,12 +237,12 @@ def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: 
 
 
 async def until_healthy(http: AsyncClient, address: str) -> None:
-    """Ask for its health until it is well: on a busy machine it may not answer itself in time."""
+    """Query the health until it is good: on a busy machine it may not answer in time."""
     while (await http.get(f"http://{address}/healthz")).text != "ok\n":
         pass
 
 
-def test_health_and_numbers_are_served(tmp_path: Path) -> None:
+def test_health_and_metrics_are_served(tmp_path: Path) -> None:
     async def scene() -> None:
         async with site(tmp_path) as place, running(place) as shim, AsyncClient() as http:
             address = (await shim.until("metrics and health served"))["address"]
@@ -271,7 +271,7 @@ def test_health_and_numbers_are_served(tmp_path: Path) -> None:
         finish(scene())
 
 
-def test_a_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
+def test_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
     async def scene() -> None:
         async with site(tmp_path) as place, running(place) as first:
             await first.until("registered" if await registered(place) else "serving")
@@ -287,12 +287,12 @@ def test_a_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
 
 
 async def registered(place: Site) -> bool:
-    """Whether the kubelet knows a driver by now."""
+    """Whether a driver is registered with the kubelet."""
     await place.kubelet.look()
     return bool(place.kubelet.plugins)
 
 
-def test_claims_of_a_driver_before_us_are_recorded_before_anything_is_published(
+def test_claims_of_a_previous_driver_are_recorded_before_publication(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -310,7 +310,7 @@ def test_claims_of_a_driver_before_us_are_recorded_before_anything_is_published(
         finish(scene())
 
 
-def test_a_pod_of_before_that_ends_while_claims_are_listed_leaves_no_record(
+def test_pod_of_a_previous_driver_that_ends_during_the_list_leaves_no_record(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -338,7 +338,7 @@ def test_a_pod_of_before_that_ends_while_claims_are_listed_leaves_no_record(
         (("--azure-size", "Standard_Nothing"), "--azure-size"),
     ],
 )
-def test_a_setting_that_cannot_be_used_ends_it_with_a_reason(
+def test_invalid_setting_ends_the_process_with_a_reason(
     tmp_path: Path, flags: tuple[str, ...], text: str
 ) -> None:
     async def scene() -> None:
@@ -347,9 +347,9 @@ def test_a_setting_that_cannot_be_used_ends_it_with_a_reason(
                 *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
-            _, said = await process.communicate()
-            assert process.returncode == 1, said.decode()
-            assert said.decode().splitlines()[-1].startswith("dra-shim: ")
-            assert text in said.decode()
+            _, output = await process.communicate()
+            assert process.returncode == 1, output.decode()
+            assert output.decode().splitlines()[-1].startswith("dra-shim: ")
+            assert text in output.decode()
 
     finish(scene())

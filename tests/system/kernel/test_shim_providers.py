@@ -7,7 +7,7 @@ from dra_shim.kubeapi import SLICE
 from dranet_nri.config import network_config_to_object
 from dranet_nri.model import ObjectRef
 from dranet_nri.state.reader import AllocationReader
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.cluster import config
 from tests.fakes.provider_server import Reply, Script, served
 from tests.system.kernel.test_shim_daemon import Site, allocated, nic, running, site
@@ -58,7 +58,7 @@ def parameters(place: Site, claim: ObjectRef) -> list[dict[str, object]]:
     return [network_config_to_object(device.config) for device in record.devices] if record else []
 
 
-def test_a_webhook_serves_devices_and_claims_and_is_told_the_end_after_a_crash(
+def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
     tmp_path: Path,
 ) -> None:
     async def scene(script: Script, url: str) -> None:
@@ -72,8 +72,8 @@ def test_a_webhook_serves_devices_and_claims_and_is_told_the_end_after_a_crash(
                 await place.kubelet.prepare(claim)
                 interface = GIVEN["interface"] | {"mtu": 1400}
                 assert parameters(place, claim) == [{"profile": "fast", "interface": interface}]
-                (asked,) = script.bodies("/GetProfileConfig")
-                assert asked["claim_uid"] == asked["claim"]["metadata"]["uid"] == claim.uid
+                (requested,) = script.bodies("/GetProfileConfig")
+                assert requested["claim_uid"] == requested["claim"]["metadata"]["uid"] == claim.uid
 
                 await place.kubelet.unprepare(claim)
                 await shim.until("profiles not released", claim_uid=claim.uid)
@@ -93,7 +93,7 @@ def test_a_webhook_serves_devices_and_claims_and_is_told_the_end_after_a_crash(
         finish(scene(script, url))
 
 
-def test_a_claim_is_prepared_again_while_the_webhook_is_dead(tmp_path: Path) -> None:
+def test_claim_is_prepared_again_while_the_webhook_is_down(tmp_path: Path) -> None:
     async def scene(place: Site, script: Script, url: str) -> None:
         async with running(place, "--webhook-url", url) as shim:
             await shim.until("published", devices=1)

@@ -1,4 +1,4 @@
-"""A state directory that takes no record: who is told, and that it is tried again."""
+"""An unwritable state directory: reports and retries."""
 
 import asyncio
 import subprocess
@@ -39,13 +39,13 @@ Unwritable = Callable[[Path], AbstractContextManager[None]]
 
 
 def assert_said(text: str, state: Path, why: str, remedy: str) -> None:
-    """See that it names the directory, why it cannot be written, and what to do."""
+    """Assert that the text names the directory, the reason and the remedy."""
     assert text.startswith(f"state directory {state}: cannot be written: {why}")
     assert text.endswith(f"; {remedy}")
 
 
 @UNWRITABLE
-def test_prepare_and_unprepare_say_which_directory_and_do_it_when_it_can_be_written(
+def test_unwritable_state_directory_is_reported_and_retried(
     home: Path, unwritable: Unwritable, why: str, remedy: str
 ) -> None:
     state = home / "state"
@@ -58,13 +58,13 @@ def test_prepare_and_unprepare_say_which_directory_and_do_it_when_it_can_be_writ
         assert bench.record(second) is not None
 
         with readonly(state):
-            (told,) = asyncio.run(bench.preparer.unprepare([first])).values()
-            assert_said(told, state, "Read-only file system", "make it writable")
+            (reported,) = asyncio.run(bench.preparer.unprepare([first])).values()
+            assert_said(reported, state, "Read-only file system", "make it writable")
         assert asyncio.run(bench.preparer.unprepare([first])) == {first.uid: ""}
 
 
 @UNWRITABLE
-def test_allocate_says_so_in_a_line(
+def test_allocate_reports_an_unwritable_directory_in_one_line(
     home: Path, unwritable: Unwritable, why: str, remedy: str
 ) -> None:
     shim = Shim(home)

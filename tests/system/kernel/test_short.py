@@ -1,4 +1,4 @@
-"""Objects that are shorter than they should be: a KernelError, whatever is cut."""
+"""Truncated netlink objects: a KernelError for every truncation."""
 
 import struct
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def read_neighbours(netlink: RtnetlinkSocket) -> object:
 
 
 def read_link(netlink: RtnetlinkSocket) -> object:
-    """Read the first in full, whatever becomes of the others."""
+    """Read the first link in full."""
     return link_from(dump_links(netlink, "pod")[0])
 
 
@@ -77,7 +77,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("read", "header"), HEADERS)
-def test_a_header_that_is_cut_anywhere_is_a_kernel_error(read: Read, header: bytes) -> None:
+def test_truncated_header_is_a_kernel_error(read: Read, header: bytes) -> None:
     for length in range(len(header)):
         with pytest.raises(KernelError, match=f"{length} bytes, not {len(header)}") as caught:
             read(Told(header[:length]))
@@ -85,7 +85,7 @@ def test_a_header_that_is_cut_anywhere_is_a_kernel_error(read: Read, header: byt
 
 
 @pytest.mark.parametrize(("read", "header"), HEADERS)
-def test_a_header_without_attributes_is_read(read: Read, header: bytes) -> None:
+def test_header_without_attributes_is_read(read: Read, header: bytes) -> None:
     read(Told(header))
 
 
@@ -102,7 +102,7 @@ def test_a_header_without_attributes_is_read(read: Read, header: bytes) -> None:
         pytest.param(read_link, INFO.pack(0, 1, 7, 0, 0), 4, 4, id="IFLA_MTU"),
     ],
 )
-def test_an_attribute_that_is_cut_is_a_kernel_error(
+def test_truncated_attribute_is_a_kernel_error(
     read: Read, header: bytes, kind: int, size: int
 ) -> None:
     read(Told(header + attribute(kind, bytes(size))))

@@ -56,7 +56,7 @@ def usable(host: Rails, prefix: str) -> list[str]:
     return [line for line in lines if f" {prefix}" in line]
 
 
-def test_a_pod_starts_with_an_advertised_address_and_takes_later_ones(tmp_path: Path) -> None:
+def test_pod_starts_with_an_advertised_address_and_accepts_later_ones(tmp_path: Path) -> None:
     with rails(1, clock=SystemClock()) as host:
         host.write_sysctl("net.ipv6.conf.nic0.accept_ra=0")  # the host keeps what it has
         before = host.shown("-d addr show nic0"), host.routes("root ::/0")
@@ -77,7 +77,7 @@ def test_a_pod_starts_with_an_advertised_address_and_takes_later_ones(tmp_path: 
         assert host.read_sysctl("net.ipv6.conf.nic0.accept_ra") == "0"
 
 
-def test_a_second_attach_keeps_an_advertised_address(tmp_path: Path) -> None:
+def test_second_attach_keeps_an_advertised_address(tmp_path: Path) -> None:
     with rails(1, clock=SystemClock()) as host, radvd(host, tmp_path, "2001:db8:7::/64"):
         first = host.attach("nic0", config=SLAAC)
 
@@ -88,7 +88,7 @@ def test_a_second_attach_keeps_an_advertised_address(tmp_path: Path) -> None:
         assert second.devices[0].addresses == first.devices[0].addresses
 
 
-def test_a_nic_without_a_router_comes_home() -> None:
+def test_nic_without_a_router_is_restored_on_the_host() -> None:
     with rails(1) as host:
         before = host.shown("-d addr show nic0")
 

@@ -41,7 +41,7 @@ def here() -> Iterator[int]:
     os.close(fd)
 
 
-def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path, here: int) -> None:
+def test_only_defaults_reset_by_a_move_are_read(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", arp_ignore="1", rp_filter="2", mc_forwarding="1")
     conf(tmp_path, "ipv6", "default", accept_ra="0")
 
@@ -52,7 +52,7 @@ def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path, here: 
     )
 
 
-def test_defaults_are_read_anew_and_ipv6_may_come_late(tmp_path: Path, here: int) -> None:
+def test_defaults_are_read_again_and_ipv6_may_appear_later(tmp_path: Path, here: int) -> None:
     directory = conf(tmp_path, "ipv4", "default", arp_ignore="1")
     defaults = SysctlDefaults(str(tmp_path))
 
@@ -66,7 +66,7 @@ def test_defaults_are_read_anew_and_ipv6_may_come_late(tmp_path: Path, here: int
     )
 
 
-def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
+def test_default_that_cannot_be_opened_is_an_error(tmp_path: Path, here: int) -> None:
     directory = conf(tmp_path, "ipv4", "default", accept_local="0")
     (directory / "arp_ignore").symlink_to("arp_ignore")  # ELOOP
     before = descriptors_before()
@@ -77,7 +77,7 @@ def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, h
     assert open_descriptors() == before
 
 
-def test_a_default_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
+def test_default_that_cannot_be_read_is_an_error(tmp_path: Path, here: int) -> None:
     directory = conf(tmp_path, "ipv4", "default", accept_local="0")
     (directory / "arp_ignore").mkdir()  # EISDIR
 
@@ -85,7 +85,7 @@ def test_a_default_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, her
         SysctlDefaults(str(tmp_path)).read(here)
 
 
-def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
+def test_concurrent_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", arp_ignore="1")
     before = descriptors_before()
     defaults, together = SysctlDefaults(str(tmp_path)), Barrier(8)
@@ -99,7 +99,7 @@ def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
     assert open_descriptors() == before
 
 
-def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
+def test_sysctls_of_a_link_are_decoded_with_their_families() -> None:
     values = struct.pack("=18i", 1, *range(100, 116), -2)
     spec = attribute(2, attribute(1, values))  # AF_INET, IFLA_INET_CONF
 
@@ -111,13 +111,13 @@ def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
     assert reset_by_move(b"") == ()
 
 
-def test_a_claim_can_set_a_few() -> None:
+def test_claims_can_set_only_some_sysctls() -> None:
     few = (Sysctl("ipv4", "arp_announce", "2"), Sysctl("ipv4", "forwarding", "1"))
 
     assert set_by_claims((*few, Sysctl("ipv6", "use_tempaddr", "1"))) == few
 
 
-def test_a_value_is_written(tmp_path: Path) -> None:
+def test_sysctl_value_is_written(tmp_path: Path) -> None:
     directory = conf(tmp_path, "ipv4", "eth1", arp_ignore="0")
 
     write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "arp_ignore", "1"))
@@ -125,7 +125,7 @@ def test_a_value_is_written(tmp_path: Path) -> None:
     assert (directory / "arp_ignore").read_text() == "1"
 
 
-def test_a_missing_sysctl_is_refused_with_what_to_check(tmp_path: Path) -> None:
+def test_missing_sysctl_is_refused_with_the_remedy(tmp_path: Path) -> None:
     sysctl = Sysctl("ipv6", "forwarding", "1")
 
     with pytest.raises(KernelError, match="kernel with IPv6 on") as caught:
@@ -134,7 +134,7 @@ def test_a_missing_sysctl_is_refused_with_what_to_check(tmp_path: Path) -> None:
     assert caught.value.code == ENOENT
 
 
-def test_a_value_that_the_kernel_rejects_is_an_error(tmp_path: Path) -> None:
+def test_sysctl_value_rejected_by_the_kernel_is_an_error(tmp_path: Path) -> None:
     directory = conf(tmp_path, "ipv4", "eth1")
     (directory / "arp_ignore").mkdir()
 
@@ -153,7 +153,7 @@ def test_a_value_that_the_kernel_rejects_is_an_error(tmp_path: Path) -> None:
         ("a/b", Sysctl("ipv4", "forwarding", "1")),
     ],
 )
-def test_no_name_leads_out_of_its_directory(tmp_path: Path, name: str, sysctl: Sysctl) -> None:
+def test_sysctl_name_cannot_leave_its_directory(tmp_path: Path, name: str, sysctl: Sysctl) -> None:
     with pytest.raises(KernelError, match="not the name of a sysctl") as caught:
         write_value(str(tmp_path), "set", name, sysctl)
 
@@ -170,19 +170,19 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(("umount", net), check=True)
 
 
-def test_a_mount_of_the_hosts_sysctls_shows_the_namespace_of_the_thread(mounted: Path) -> None:
-    wanted = Sysctl("ipv4", "arp_ignore", "7")
+def test_mounted_sysctls_of_the_host_show_the_namespace_of_the_thread(mounted: Path) -> None:
+    desired = Sysctl("ipv4", "arp_ignore", "7")
     path = Path("/proc/sys/net/ipv4/conf/lo/arp_ignore")
     ours = path.read_text()
 
     with open_netns() as pod:
-        run_inside(pod, lambda: write_value(str(mounted), "set", "lo", wanted))
+        run_inside(pod, lambda: write_value(str(mounted), "set", "lo", desired))
         theirs = run_inside(pod, path.read_text)
 
     assert (theirs, path.read_text()) == ("7\n", ours)
 
 
-def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: Path) -> None:
+def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path) -> None:
     net = tmp_path / "sys" / "net"
     values = {
         "ipv6/conf/eth1/stable_secret": "2001:db8::7",
@@ -207,9 +207,7 @@ def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: 
     assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
 
 
-def test_defaults_of_neighbours_are_those_of_the_loopback_where_there_are_none(
-    tmp_path: Path, here: int
-) -> None:
+def test_neighbour_defaults_are_those_of_the_loopback_if_missing(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", forwarding="0")
     neighbours = tmp_path / "sys" / "net" / "ipv4" / "neigh"
     (neighbours / "lo").mkdir(parents=True)

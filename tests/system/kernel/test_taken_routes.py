@@ -27,7 +27,7 @@ def routed(*routes: RouteConfig, addresses: tuple[str, ...] | None = None) -> Ne
     ("prefix", "gateway", "metrics"),
     [("0.0.0.0/0", "10.5.{}.1", ("1", "2")), ("::/0", "fd00:{}::1", ("1025", "1026"))],
 )
-def test_claimed_default_routes_stand_by_and_the_cnis_is_used(
+def test_claimed_default_route_has_a_higher_metric_than_that_of_the_cni(
     prefix: str, gateway: str, metrics: tuple[str, str]
 ) -> None:
     with rails(2) as host:
@@ -44,7 +44,7 @@ def test_claimed_default_routes_stand_by_and_the_cnis_is_used(
         assert [line.split(" dev ")[1].split(" ")[0] for line in shown] == ["eth0", "nic0", "nic1"]
 
 
-def test_the_metric_of_a_claim_is_kept() -> None:
+def test_claimed_metric_is_kept() -> None:
     with rails(1) as host:
         give_default_routes(host)
 
@@ -57,7 +57,9 @@ def test_the_metric_of_a_claim_is_kept() -> None:
 @pytest.mark.parametrize(
     "address", [("169.254.169.14/24",), ("169.254.169.14/24", "10.9.0.1/24"), None]
 )
-def test_a_route_to_the_network_of_its_own_address(address: tuple[str, ...] | None) -> None:
+def test_route_to_the_network_of_its_own_address_gets_the_next_metric(
+    address: tuple[str, ...] | None,
+) -> None:
     net = "169.254.169" if address else "10.5.0"
     with rails(1) as host:
         through = RouteConfig(f"{net}.0/24", gateway=f"{net}.1")
@@ -73,7 +75,7 @@ def test_a_route_to_the_network_of_its_own_address(address: tuple[str, ...] | No
 
 
 @pytest.mark.parametrize("prefix", ["10.244.0.0/16", "fd77::/48"])
-def test_an_inherited_route_that_the_pod_has_is_left_out_and_told(prefix: str) -> None:
+def test_inherited_route_present_in_the_pod_is_omitted_with_a_warning(prefix: str) -> None:
     family, gateway = ("-6", "fd00::1") if ":" in prefix else ("-4", "10.5.0.1")
     cni = "fd44::9" if ":" in prefix else "10.244.1.9"
     with rails(1) as host:
@@ -90,7 +92,7 @@ def test_an_inherited_route_that_the_pod_has_is_left_out_and_told(prefix: str) -
         assert host.routes(prefix) == before
 
 
-def test_the_documented_claim_of_dranet_attaches_and_comes_home() -> None:
+def test_documented_claim_of_dranet_is_attached_and_restored() -> None:
     off = ("generic-receive-offload", "large-receive-offload", "tcp-segmentation-offload")
     config = NetworkConfig(
         InterfaceConfig(

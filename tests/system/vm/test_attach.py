@@ -1,4 +1,4 @@
-"""Virtual functions on two NUMA nodes go into pods and come home, whatever happens meanwhile."""
+"""Virtual functions on two NUMA nodes: attach to pods and restore, under disturbances."""
 
 import json
 import subprocess
@@ -14,11 +14,11 @@ from tests.box.attach import (
     links_in,
     remove,
     start_pod,
-    test_a_plugin_restart_leaves_running_pods_alone,
-    test_a_runtime_that_restarts_with_pods_alive_costs_no_nic,
-    test_nics_come_with_their_addresses_and_go_home_as_they_were,
+    test_container_waits_after_the_plugin_was_killed_in_the_hook,
+    test_nics_are_attached_with_their_addresses_and_restored,
     test_parameters_of_the_claim_are_applied,
-    test_with_the_plugin_killed_in_the_hook_the_container_waits,
+    test_plugin_restart_does_not_affect_running_pods,
+    test_runtime_restart_keeps_the_nics_of_running_pods,
 )
 from tests.box.claims import allocate, release
 from tests.box.cri import ContainerSpec, Cri, Pod
@@ -30,16 +30,16 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 __all__ = [
-    "test_a_plugin_restart_leaves_running_pods_alone",
-    "test_a_runtime_that_restarts_with_pods_alive_costs_no_nic",
-    "test_nics_come_with_their_addresses_and_go_home_as_they_were",
+    "test_container_waits_after_the_plugin_was_killed_in_the_hook",
+    "test_nics_are_attached_with_their_addresses_and_restored",
     "test_parameters_of_the_claim_are_applied",
-    "test_with_the_plugin_killed_in_the_hook_the_container_waits",
+    "test_plugin_restart_does_not_affect_running_pods",
+    "test_runtime_restart_keeps_the_nics_of_running_pods",
 ]
 
 
 def inventory() -> dict[str, dict[str, object]]:
-    """Return what dranet-nri publishes, attributes by device name."""
+    """Return the inventory of dranet-nri: attributes by device name."""
     shown = subprocess.run(
         ("dranet-nri", "inventory", "--output", "json"), check=True, capture_output=True, text=True
     ).stdout
@@ -48,9 +48,7 @@ def inventory() -> dict[str, dict[str, object]]:
 
 @pytest.mark.every_runtime
 @pytest.mark.emulated
-def test_the_inventory_agrees_with_sysfs(
-    functions: tuple[Path, ...], nics: tuple[Nic, ...]
-) -> None:
+def test_inventory_agrees_with_sysfs(functions: tuple[Path, ...], nics: tuple[Nic, ...]) -> None:
     published = inventory()
 
     for function, nic in zip(functions, nics, strict=True):
@@ -67,7 +65,7 @@ def test_the_inventory_agrees_with_sysfs(
 
 
 @pytest.mark.every_runtime
-def test_the_uplink_is_never_published() -> None:
+def test_uplink_is_never_published() -> None:
     uplink = json.loads(ip("-j", "route", "show", "default"))[0]["dev"]
 
     assert uplink not in {attributes.get("dra.net/ifName") for attributes in inventory().values()}
@@ -75,7 +73,7 @@ def test_the_uplink_is_never_published() -> None:
 
 @pytest.mark.every_runtime
 @pytest.mark.emulated
-def test_five_cycles_leave_the_host_as_it_was(
+def test_five_cycles_leave_the_host_unchanged(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     cycle(cri, nics[3:5], rounds=5)  # one on each NUMA node
@@ -85,7 +83,7 @@ def test_five_cycles_leave_the_host_as_it_was(
 
 @pytest.mark.every_runtime
 @pytest.mark.emulated
-def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
+def test_nic_of_a_destroyed_namespace_is_restored(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "doomed", nics[:2])
@@ -102,7 +100,7 @@ def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
     release(pod.uid)
 
 
-def test_a_sandbox_made_anew_for_the_same_pod_takes_the_nic_over(
+def test_recreated_sandbox_of_the_same_pod_takes_over_the_nic(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     old, _ = start_pod(cri, "reborn", nics[:1])
@@ -118,7 +116,7 @@ def test_a_sandbox_made_anew_for_the_same_pod_takes_the_nic_over(
     assert_home(before)
 
 
-def test_a_vlan_loses_its_setup_when_the_link_below_moves_and_other_kinds_keep_theirs() -> None:
+def test_vlan_loses_its_setup_when_its_parent_moves_and_other_kinds_do_not() -> None:
     ip("netns", "add", "pod0")
     for number, kind in enumerate(KINDS):
         name, below = f"{kind}0", f"below-{kind}"
@@ -152,13 +150,13 @@ KINDS = {"vlan": ("vlan", "id", "7"), "macvlan": ("macvlan",), "ipvlan": ("ipvla
 def setup(link: str) -> set[str]:
     """Return the global addresses and the static routes of a link."""
     shown = json.loads(ip("-j", "address", "show", "dev", link, "scope", "global"))
-    told = filter(None, shown[0]["addr_info"])  # iproute2 leaves {} for what it does not show
-    addresses = [f"{address['local']}/{address['prefixlen']}" for address in told]
+    reported = filter(None, shown[0]["addr_info"])  # iproute2 leaves {} for what it does not show
+    addresses = [f"{address['local']}/{address['prefixlen']}" for address in reported]
     routes = json.loads(ip("-j", "route", "show", "dev", link, "proto", "boot"))
     return {*addresses, *(route["dst"] for route in routes)}
 
 
-def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(
+def test_nic_below_a_vlan_with_host_addresses_is_refused(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     name = nics[0].name

@@ -1,4 +1,4 @@
-"""The virtual machine shows the hardware that the tests of ours count on."""
+"""Hardware of the virtual machine that the tests require."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def physical_functions() -> tuple[Path, ...]:
     return tuple(sorted(IGB.glob("0000:*")))
 
 
-def test_eight_nics_sit_on_two_numa_nodes() -> None:
+def test_eight_nics_are_on_two_numa_nodes() -> None:
     nodes = [int((nic / "numa_node").read_text()) for nic in physical_functions()]
 
     assert nodes == [0, 0, 0, 0, 1, 1, 1, 1]
@@ -48,7 +48,7 @@ def test_uplink_has_the_default_route() -> None:
 
 
 @pytest.mark.parametrize("index", [0, 7], ids=["node-0", "node-1"])
-def test_virtual_functions_come_and_go(index: int) -> None:
+def test_virtual_functions_are_created_and_removed(index: int) -> None:
     nic = physical_functions()[index]
 
     (nic / "sriov_numvfs").write_text("2")

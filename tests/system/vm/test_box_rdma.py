@@ -1,4 +1,4 @@
-"""The bed's RDMA devices move as hardware's do, carry traffic, and leave nothing behind."""
+"""Soft-RoCE devices of the test bed: moves as with hardware, traffic, and clean removal."""
 
 import subprocess
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def bring(netdev: str, device: str, netns: str) -> None:
 
 
 @pytest.mark.emulated
-def test_device_sits_below_its_pci_function(movable_rdma: None, pair: tuple[str, str]) -> None:
+def test_rdma_device_is_below_its_pci_function(movable_rdma: None, pair: tuple[str, str]) -> None:
     rdma.add_link("rxe0", pair[1])
 
     function = Path("/sys/class/net", pair[1], "device")
@@ -61,7 +61,7 @@ def test_device_sits_below_its_pci_function(movable_rdma: None, pair: tuple[str,
     assert rdma.device_files("rxe0") == ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 
 
-def test_device_moves_by_name_and_back(
+def test_rdma_device_is_moved_by_name_and_back(
     movable_rdma: None, pair: tuple[str, str], space: str
 ) -> None:
     rdma.add_link("rxe0", pair[1])
@@ -74,7 +74,7 @@ def test_device_moves_by_name_and_back(
     assert rdma.links() == {"rxe0": pair[1]}
 
 
-def test_device_and_netdev_come_back_when_their_namespace_dies(
+def test_rdma_device_and_netdev_return_when_their_namespace_is_deleted(
     movable_rdma: None, pair: tuple[str, str], space: str
 ) -> None:
     rdma.add_link("rxe0", pair[1])
@@ -87,7 +87,9 @@ def test_device_and_netdev_come_back_when_their_namespace_dies(
     wait_until("both to come back", lambda: rdma.links() == {"rxe0": pair[1]})
 
 
-def test_traffic_crosses_namespaces(movable_rdma: None, pair: tuple[str, str], space: str) -> None:
+def test_rdma_traffic_crosses_namespaces(
+    movable_rdma: None, pair: tuple[str, str], space: str
+) -> None:
     rdma.add_link("rxe0", pair[0])
     rdma.add_link("rxe1", pair[1])
     bring(pair[1], "rxe1", space)
@@ -99,7 +101,7 @@ def test_traffic_crosses_namespaces(movable_rdma: None, pair: tuple[str, str], s
 
 
 @pytest.mark.timeout(600)
-def test_container_uses_the_device_of_its_pod(
+def test_container_uses_the_rdma_device_of_its_pod(
     movable_rdma: None, cri: Cri, pair: tuple[str, str]
 ) -> None:
     rdma.add_link("rxe0", pair[0])
@@ -119,7 +121,7 @@ def test_container_uses_the_device_of_its_pod(
 
 
 @pytest.mark.emulated
-def test_device_of_the_stock_driver_refuses_to_move(
+def test_rdma_device_of_the_stock_driver_cannot_be_moved(
     stock_rdma: None, pair: tuple[str, str], space: str
 ) -> None:
     rdma.add_link("rxe0", pair[1])
@@ -130,7 +132,7 @@ def test_device_of_the_stock_driver_refuses_to_move(
     assert rdma.links() == {"rxe0": pair[1]}
 
 
-def test_nothing_is_left(pair: tuple[str, str]) -> None:
+def test_soft_rdma_leaves_no_modules_and_no_devices(pair: tuple[str, str]) -> None:
     before = rdma.modules()
 
     with soft_rdma(Driver.STOCK, "exclusive"):

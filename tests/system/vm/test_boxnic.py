@@ -29,7 +29,7 @@ VLAN = 42
 # ------------------------------------------------------------------- addresses
 
 
-def test_addresses_tell_the_numa_node_the_nic_and_the_virtual_function(physical: Function) -> None:
+def test_mac_address_contains_numa_node_nic_and_virtual_function(physical: Function) -> None:
     nics = physical_functions()
 
     assert [nic.device.resolve().parts[3] for nic in nics] == ["pci0000:40"] * 4 + [
@@ -43,7 +43,7 @@ def test_addresses_tell_the_numa_node_the_nic_and_the_virtual_function(physical:
     assert virtual_of(physical, 1).name == "ens7v1"
 
 
-def test_an_address_that_the_physical_function_sets_lasts_over_a_new_binding(
+def test_address_set_by_the_physical_function_survives_a_rebind(
     physical: Function, rebound: Function
 ) -> None:
     set_vf(physical, "mac", OTHER_MAC)
@@ -56,7 +56,7 @@ def test_an_address_that_the_physical_function_sets_lasts_over_a_new_binding(
     assert shown(physical)["address"] == OTHER_MAC
 
 
-def test_an_address_that_a_virtual_function_chose_does_not_last(rebound: Function) -> None:
+def test_address_set_by_a_virtual_function_does_not_survive_a_rebind(rebound: Function) -> None:
     before = rebound.mac()
     ip("link", "set", rebound.name, "address", OTHER_MAC)
     assert rebound.mac() == OTHER_MAC
@@ -67,7 +67,7 @@ def test_an_address_that_a_virtual_function_chose_does_not_last(rebound: Functio
     assert rebound.mac() == before
 
 
-def test_only_a_trusted_virtual_function_changes_the_address_that_was_set(
+def test_only_a_trusted_virtual_function_can_change_a_set_address(
     physical: Function, rebound: Function
 ) -> None:
     set_vf(physical, "mac", "02:00:00:00:00:43")
@@ -98,7 +98,7 @@ def test_settings_of_a_virtual_function_are_shown(physical: Function, virtual: F
 # ------------------------------------------------------------------- the wire
 
 
-def test_a_port_receives_what_is_for_it(physical: Function, far: Function) -> None:
+def test_port_receives_its_own_frames(physical: Function, far: Function) -> None:
     first, second = virtual_of(physical, 0), virtual_of(physical, 1)
     with Listener(first.name) as listener:
         send(far.name, second.mac(), "another's")
@@ -114,9 +114,7 @@ def test_a_port_receives_what_is_for_it(physical: Function, far: Function) -> No
         ip("maddr", "del", GROUP_MAC, "dev", first.name)
 
 
-def test_a_port_receives_what_is_for_an_address_that_a_child_added(
-    rebound: Function, far: Function
-) -> None:
+def test_port_receives_frames_for_the_address_of_a_child(rebound: Function, far: Function) -> None:
     ip("link", "add", "child", "link", rebound.name, "address", OTHER_MAC, "type", "macvlan")
     ip("link", "set", "child", "up")
 
@@ -126,7 +124,7 @@ def test_a_port_receives_what_is_for_an_address_that_a_child_added(
         assert listener.next() == Frame("the child's")
 
 
-def test_a_virtual_function_is_promiscuous_only_if_it_is_trusted(
+def test_virtual_function_is_promiscuous_only_if_trusted(
     physical: Function, rebound: Function, far: Function
 ) -> None:
     with promiscuous(rebound), Listener(rebound.name) as listener:
@@ -137,7 +135,7 @@ def test_a_virtual_function_is_promiscuous_only_if_it_is_trusted(
         assert listener.next() == Frame("trusted")
 
 
-def test_a_virtual_function_sends_from_its_own_address_only(
+def test_virtual_function_sends_only_from_its_own_address(
     physical: Function, virtual: Function, far: Function
 ) -> None:
     spoofed = virtual.count("tx_spoofed")
@@ -150,7 +148,7 @@ def test_a_virtual_function_sends_from_its_own_address_only(
         assert listener.next() == Frame("unchecked")
 
 
-def test_frames_of_a_virtual_function_with_a_vlan_have_its_tag_on_the_wire(
+def test_frames_of_a_virtual_function_with_a_vlan_are_tagged_on_the_wire(
     physical: Function, virtual: Function, far: Function
 ) -> None:
     dropped = virtual.count("tx_vlan_dropped")
@@ -167,7 +165,7 @@ def test_frames_of_a_virtual_function_with_a_vlan_have_its_tag_on_the_wire(
         assert inside.next() == Frame("in")
 
 
-def test_a_port_receives_only_the_vlans_that_it_has(rebound: Function, far: Function) -> None:
+def test_port_receives_only_its_vlans(rebound: Function, far: Function) -> None:
     with Listener(rebound.name) as listener:
         send(far.name, rebound.mac(), "filtered", vlan=VLAN)
         ethtool("-K", rebound.name, "rx-vlan-filter", "off")
@@ -182,7 +180,7 @@ def test_a_port_receives_only_the_vlans_that_it_has(rebound: Function, far: Func
         assert listener.next() == Frame("the child's")
 
 
-def test_lost_frames_do_not_arrive_and_are_counted(physical: Function, far: Function) -> None:
+def test_lost_frames_are_counted_and_not_delivered(physical: Function, far: Function) -> None:
     before = physical.count("lost")
     with Listener(physical.name) as listener:
         with physical.setting("loss", 1000):
@@ -194,7 +192,7 @@ def test_lost_frames_do_not_arrive_and_are_counted(physical: Function, far: Func
     assert physical.count("lost") >= before + 2
 
 
-def test_the_wire_crosses_network_namespaces(
+def test_wire_crosses_network_namespaces(
     physical: Function, rebound: Function, far: Function, netns: str
 ) -> None:
     name = rebound.name
@@ -212,7 +210,7 @@ def test_the_wire_crosses_network_namespaces(
 # ------------------------------------------------------------------- links
 
 
-def test_the_link_of_a_virtual_function_follows_the_cable_unless_it_is_set(
+def test_link_of_a_virtual_function_follows_the_cable_unless_it_is_set(
     physical: Function, virtual: Function
 ) -> None:
     def links() -> tuple[bool, bool]:
@@ -231,7 +229,7 @@ def test_the_link_of_a_virtual_function_follows_the_cable_unless_it_is_set(
         assert links() == (True, False)
 
 
-def test_no_frame_leaves_or_reaches_a_nic_without_a_cable(
+def test_nic_without_a_cable_sends_and_receives_no_frame(
     physical: Function, virtual: Function, far: Function
 ) -> None:
     second = virtual_of(physical, 1)
@@ -249,7 +247,7 @@ def test_no_frame_leaves_or_reaches_a_nic_without_a_cable(
     set_vf(physical, "state", "auto", number=1)
 
 
-def test_a_link_flaps_as_often_as_asked(physical: Function, virtual: Function) -> None:
+def test_link_flaps_the_requested_number_of_times(physical: Function, virtual: Function) -> None:
     def losses(function: Function) -> int:
         return int(function.interface("carrier_down_count"))
 

@@ -1,4 +1,4 @@
-"""The NICs without hardware have the settings of ethtool, are reset and bound, and fail as told."""
+"""The NICs without hardware: ethtool settings, resets, binding and injected failures."""
 
 import errno
 import json
@@ -30,7 +30,7 @@ VLAN = 42
 # ------------------------------------------------------------------- ethtool
 
 
-def test_a_nic_says_what_it_is(physical: Function, virtual: Function) -> None:
+def test_driver_information_is_reported(physical: Function, virtual: Function) -> None:
     for function in (physical, virtual):
         facts = dict(row.split(": ", 1) for row in ethtool("-i", function.name).splitlines())
         assert facts["driver"] == function.driver
@@ -38,7 +38,7 @@ def test_a_nic_says_what_it_is(physical: Function, virtual: Function) -> None:
         assert facts["firmware-version"] == "1.0"
 
 
-def test_the_speed_is_what_is_set(physical: Function) -> None:
+def test_speed_is_the_configured_one(physical: Function) -> None:
     assert physical.interface("speed") == "1000"
     with physical.setting("speed", 25000):
         assert physical.interface("speed") == "25000"
@@ -52,7 +52,7 @@ ETHTOOL: tuple[tuple[str, str, dict[str, int | bool]], ...] = (
 )
 
 
-def test_a_table_of_queues_is_kept_and_the_default_follows_their_number(rebound: Function) -> None:
+def test_rss_table_is_kept_and_the_default_follows_the_channels(rebound: Function) -> None:
     name = rebound.name
     ethtool("-L", name, "combined", "4")
     ethtool("-X", name, "equal", "2")
@@ -70,7 +70,7 @@ def table(name: str) -> set[int]:
     return {*shown["rss-indirection-table"]}
 
 
-def test_settings_of_ethtool_are_kept(rebound: Function) -> None:
+def test_ethtool_settings_are_kept(rebound: Function) -> None:
     for change, show, values in ETHTOOL:
         set_by_ethtool(rebound, change)
 
@@ -99,14 +99,14 @@ FEATURES = {
 }
 
 
-def test_features_go_off_and_on(rebound: Function) -> None:
+def test_features_can_be_disabled_and_enabled(rebound: Function) -> None:
     for state in ("off", "on"):
         for option, text in FEATURES.items():
             ethtool("-K", rebound.name, option, state)
             assert f"{text}: {state}\n" in ethtool("-k", rebound.name)
 
 
-def test_a_private_flag_is_kept(rebound: Function) -> None:
+def test_private_flag_is_kept(rebound: Function) -> None:
     ethtool("--set-priv-flags", rebound.name, "legacy-rx", "on")
 
     assert "legacy-rx: on" in ethtool("--show-priv-flags", rebound.name)
@@ -120,7 +120,7 @@ def set_by_ethtool(function: Function, change: str) -> None:
 # ------------------------------------------------------------------- resets and bindings
 
 
-def test_a_reset_by_ethtool_is_a_loss_of_the_carrier(physical: Function) -> None:
+def test_ethtool_reset_drops_the_carrier(physical: Function) -> None:
     before = physical.interface("carrier_down_count"), physical.count("resets")
 
     ethtool("--reset", physical.name, "all")
@@ -130,7 +130,7 @@ def test_a_reset_by_ethtool_is_a_loss_of_the_carrier(physical: Function) -> None
     assert physical.has_carrier()
 
 
-def test_a_function_level_reset_keeps_the_virtual_functions(
+def test_function_level_reset_keeps_the_virtual_functions(
     physical: Function, virtual: Function, far: Function
 ) -> None:
     set_vf(physical, "vlan", str(VLAN))
@@ -149,7 +149,7 @@ def test_a_function_level_reset_keeps_the_virtual_functions(
         assert listener.next() == Frame("in")
 
 
-def test_a_physical_function_takes_its_virtual_ones_with_it(physical: Function) -> None:
+def test_unbound_physical_function_removes_its_virtual_functions(physical: Function) -> None:
     for _ in range(2):
         virtual = virtual_of(physical, 0)
         assert virtual.name
@@ -162,7 +162,7 @@ def test_a_physical_function_takes_its_virtual_ones_with_it(physical: Function) 
 
 
 @pytest.mark.parametrize("end", ["unbind", "remove_virtual"])
-def test_a_virtual_function_ends_in_the_namespace_where_it_is(
+def test_virtual_function_is_removed_in_its_current_namespace(
     physical: Function, rebound: Function, netns: str, end: str
 ) -> None:
     name = rebound.name
@@ -197,7 +197,7 @@ ACTIONS: dict[str, Callable[[Function], object]] = {
 
 
 @pytest.mark.parametrize("operation", ACTIONS)
-def test_an_operation_fails_as_often_as_asked(rebound: Function, operation: str) -> None:
+def test_operation_fails_the_requested_number_of_times(rebound: Function, operation: str) -> None:
     with rebound.failing(operation, errno.ENOSPC, calls=2):
         assert rebound.read("fail") == f"{operation} {errno.ENOSPC} 2"
         for _ in range(2):
@@ -208,7 +208,7 @@ def test_an_operation_fails_as_often_as_asked(rebound: Function, operation: str)
         ACTIONS[operation](rebound)
 
 
-def test_features_fail(rebound: Function) -> None:
+def test_feature_change_fails_on_request(rebound: Function) -> None:
     with (
         rebound.failing("features", errno.ENOSPC),
         pytest.raises(subprocess.CalledProcessError, match="ethtool"),
@@ -218,9 +218,7 @@ def test_features_fail(rebound: Function) -> None:
     assert "tcp-segmentation-offload: on" in ethtool("-k", rebound.name)
 
 
-def test_what_a_physical_function_does_for_virtual_ones_fails(
-    physical: Function, virtual: Function
-) -> None:
+def test_virtual_function_setup_fails_on_request(physical: Function, virtual: Function) -> None:
     with physical.failing("vf", errno.EBUSY), refused(errno.EBUSY):
         set_vf(physical, "vlan", "5")
 
@@ -229,7 +227,7 @@ def test_what_a_physical_function_does_for_virtual_ones_fails(
     assert virtual.name
 
 
-def test_a_probe_fails(rebound: Function) -> None:
+def test_probe_fails_on_request(rebound: Function) -> None:
     rebound.unbind()
 
     with rebound.failing("probe", errno.ENODEV), refused(errno.ENODEV):

@@ -17,7 +17,7 @@ MACHINE = "uml"  # on no other
 VLAN = 42
 
 
-def test_the_wire_goes_on_through_a_device_that_the_module_is_loaded_with() -> None:
+def test_wire_continues_through_the_device_given_to_the_module() -> None:
     had = unload()
     assert not list(PCI.glob("devices/0000:*"))
     ip("link", "add", "beyond", "up", "type", "veth", "peer", "name", "within")

@@ -1,4 +1,4 @@
-"""Children on a real kernel: one row for each kind, and what a crash at any step leaves."""
+"""Children on a real kernel: one row for each kind, and crashes at every step."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ GATEWAY = "10.5.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kind of child: what the claim says, and what iproute2 shows of it in the pod."""
+    """A kind of child: its claim, and its attributes in iproute2 in the pod."""
 
     interface: dict[str, object]
     shown: dict[str, object]
@@ -101,13 +101,13 @@ def config(interface: dict[str, object]) -> NetworkConfig:
 
 
 def links(host: Rails, pod: int | None = None) -> dict[str, dict[str, object]]:
-    """Return what iproute2 knows of the links, by name."""
+    """Return the links of iproute2, by name."""
     (text,) = host.shown("-json -details link show", pod)
     return {str(link["ifname"]): link for link in json.loads(text)}
 
 
 def state(host: Rails) -> list[object]:
-    """Return what a child must leave as it was on the host."""
+    """Return the host state that a child must not change."""
     commands = (
         "-brief link show up",  # with flags and MAC
         "-4 -oneline addr show",
@@ -119,7 +119,7 @@ def state(host: Rails) -> list[object]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_the_pod_gets_the_child_and_the_host_has_all_it_had(host: Rails, row: Row) -> None:
+def test_pod_gets_the_child_and_the_host_is_unchanged(host: Rails, row: Row) -> None:
     before = state(host)
 
     record = host.attach("nic0", config=config(row.interface))
@@ -145,7 +145,7 @@ def test_the_pod_gets_the_child_and_the_host_has_all_it_had(host: Rails, row: Ro
 
 
 @pytest.mark.parametrize("row", [ROWS[0], ROWS[3], ROWS[6]])
-def test_after_a_crash_at_any_step_nothing_of_the_child_is_left(
+def test_crash_at_any_step_leaves_no_child(
     host: Rails, row: Row, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = state(host)
@@ -178,7 +178,9 @@ def test_after_a_crash_at_any_step_nothing_of_the_child_is_left(
 
 
 @pytest.mark.parametrize("row", [ROWS[0], ROWS[3], ROWS[6]])
-def test_the_kernel_deletes_the_child_with_the_pods_namespace(host: Rails, row: Row) -> None:
+def test_child_is_deleted_by_the_kernel_with_the_namespace_of_the_pod(
+    host: Rails, row: Row
+) -> None:
     before = state(host)
     record = host.attach("nic0", config=config(row.interface))
 
@@ -188,7 +190,7 @@ def test_the_kernel_deletes_the_child_with_the_pods_namespace(host: Rails, row: 
     assert state(host) == before
 
 
-def test_a_parent_that_is_down_is_set_up(host: Rails) -> None:
+def test_parent_that_is_down_is_set_up(host: Rails) -> None:
     host.ip("link set nic0 down")
 
     host.attach("nic0", config=config({"type": "MACVLAN"}))
@@ -196,7 +198,7 @@ def test_a_parent_that_is_down_is_set_up(host: Rails) -> None:
     assert "UP" in str(links(host)["nic0"]["flags"])
 
 
-def test_two_pods_have_a_child_each_of_one_parent_and_reach_each_other(host: Rails) -> None:
+def test_children_of_one_parent_in_two_pods_reach_each_other(host: Rails) -> None:
     records = [
         host.attach("nic0", pod=pod, config=config({"type": "IPVLAN", "addresses": [address]}))
         for pod, address in enumerate(("10.5.0.20/24", "10.5.0.21/24"))
@@ -220,7 +222,7 @@ def test_two_pods_have_a_child_each_of_one_parent_and_reach_each_other(host: Rai
         ),
     ],
 )
-def test_what_the_kernel_does_not_have_beside_another_says_what_to_change(
+def test_conflicting_child_is_refused_with_the_remedy(
     host: Rails, first: dict[str, object], second: dict[str, object], words: str
 ) -> None:
     record = host.attach("nic0", config=config(first))
@@ -236,7 +238,7 @@ def test_what_the_kernel_does_not_have_beside_another_says_what_to_change(
 @pytest.mark.parametrize(
     ("rate", "shown"), [(16 * 10**6, "16Mbit"), (10**9, "1Gbit"), (400 * 10**9, "400Gbit")]
 )
-def test_the_bandwidth_of_a_share_limits_what_the_pod_sends(
+def test_bandwidth_of_a_share_limits_the_traffic_of_the_pod(
     host: Rails, rate: int, shown: str
 ) -> None:
     before = state(host)
@@ -253,7 +255,7 @@ def test_the_bandwidth_of_a_share_limits_what_the_pod_sends(
     assert state(host) == before
 
 
-def test_an_mtu_above_the_parents_is_refused_before_anything_is_made(host: Rails) -> None:
+def test_mtu_above_that_of_the_parent_is_refused_before_any_change(host: Rails) -> None:
     before = state(host)
 
     with pytest.raises(RefusedError, match=r"interface\.mtu 9000 is above that of nic0"):

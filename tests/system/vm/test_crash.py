@@ -1,4 +1,4 @@
-"""The plugin killed in the middle, on hardware that comes back by itself; see the host tier."""
+"""The plugin killed in the middle, on hardware that the kernel returns; see the host tier."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.prove.stage import After, Stage
 
 
 @pytest.mark.timeout(300)
-def test_a_plugin_killed_while_it_restores_what_the_kernel_returned_costs_the_host_nothing(
+def test_plugin_killed_during_the_restore_of_a_returned_nic_loses_nothing(
     nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     stage = Stage("vm", nics, lambda: nics)
@@ -30,7 +30,7 @@ def test_a_plugin_killed_while_it_restores_what_the_kernel_returned_costs_the_ho
 
 @pytest.mark.timeout(300)
 @pytest.mark.emulated
-def test_a_plugin_killed_before_it_moved_a_nic_home_finds_it_when_the_runtime_has_ended_the_pod(
+def test_plugin_killed_before_the_move_to_the_host_finds_the_returned_nic(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     end_pod_and_die(cri, nics[:1], "down in pod", 1)  # the namespace dies, the kernel returns it

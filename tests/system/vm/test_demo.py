@@ -13,7 +13,7 @@ from tests.box.plugin import ALLOCATIONS
 
 
 @pytest.mark.timeout(600)
-def test_the_demo_ends_well_and_leaves_nothing_behind() -> None:
+def test_demo_succeeds_and_leaves_nothing_behind() -> None:
     command = (sys.executable, "-um", "hack.box.demo")
     demo = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True

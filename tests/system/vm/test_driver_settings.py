@@ -55,7 +55,7 @@ def table(host: Rails, name: str, pod: int | None = None) -> list[int]:
 
 
 @pytest.mark.parametrize(("claimed", "option", "values"), ROWS.values(), ids=ROWS)
-def test_a_setting_is_the_pods_and_the_host_has_its_own_again(
+def test_driver_setting_is_applied_in_the_pod_and_restored_on_the_host(
     name: str,
     host: Rails,
     claimed: dict[str, object],
@@ -82,7 +82,7 @@ def test_a_setting_is_the_pods_and_the_host_has_its_own_again(
     ],
     ids=str,
 )
-def test_a_distribution_is_the_pods_and_the_hosts_follows_its_channels(
+def test_rss_is_applied_in_the_pod_and_follows_the_channels_on_the_host(
     name: str, host: Rails, claimed: dict[str, object], queues: dict[int, int]
 ) -> None:
     before, key = table(host, name), shown(host, "-x", name)["rss-hash-function"]
@@ -99,7 +99,7 @@ def test_a_distribution_is_the_pods_and_the_hosts_follows_its_channels(
     assert {*table(host, name)} == {0, 1, 2}, "the driver no longer follows the channels"
 
 
-def test_a_distribution_that_the_host_set_is_restored(name: str, host: Rails) -> None:
+def test_rss_set_by_the_host_is_restored(name: str, host: Rails) -> None:
     host.shown(f"-X {name} weight 3 1", tool="ethtool")
     before = table(host, name)
 
@@ -120,14 +120,14 @@ def test_a_distribution_that_the_host_set_is_restored(name: str, host: Rails) ->
     ],
     ids=str,
 )
-def test_what_the_device_does_not_take_is_refused_with_field_value_and_remedy(
+def test_unsupported_setting_is_refused_with_field_value_and_remedy(
     name: str, host: Rails, claimed: dict[str, object], text: str
 ) -> None:
     with pytest.raises(RefusedError, match=text):
         host.attach(name, config=config(claimed))
 
 
-def test_what_the_driver_refuses_leaves_the_device_as_it_was(
+def test_setting_rejected_by_the_driver_leaves_the_device_unchanged(
     name: str, host: Rails, rebound: Function
 ) -> None:
     before = shown(host, "-c", name)

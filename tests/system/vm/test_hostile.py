@@ -1,4 +1,4 @@
-"""Pods that attack their NIC, on hardware that comes back by itself; hack/prove plays them all."""
+"""Pods that attack their NIC, on hardware that the kernel returns; hack/prove runs them all."""
 
 import pytest
 
@@ -26,5 +26,5 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         "moved away, an impostor in its place",
     ],
 )
-def test_a_hostile_pod_costs_the_host_nothing(stage: Stage, name: str) -> None:
+def test_hostile_pod_does_not_change_the_host(stage: Stage, name: str) -> None:
     assert play(stage, attack(name)) is None

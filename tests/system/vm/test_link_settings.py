@@ -43,7 +43,7 @@ def link(host: Rails, pod: int | None = None) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("interface", "key", "value"), ROWS, ids=str)
-def test_a_sysctl_is_the_pods_alone(
+def test_sysctl_is_applied_in_the_pod_only(
     host: Rails, interface: dict[str, object], key: str, value: str
 ) -> None:
     before = host.read_sysctl(key)
@@ -55,7 +55,7 @@ def test_a_sysctl_is_the_pods_alone(
     assert host.read_sysctl(key) == before
 
 
-def test_a_sysctl_that_the_host_has_set_is_given_back(host: Rails) -> None:
+def test_sysctl_set_by_the_host_is_restored(host: Rails) -> None:
     host.write_sysctl(f"{IPV6}.accept_ra=0")
     host.write_sysctl(f"{IPV6}.dad_transmits=7")
 
@@ -66,7 +66,7 @@ def test_a_sysctl_that_the_host_has_set_is_given_back(host: Rails) -> None:
     assert host.read_sysctl(f"{IPV6}.dad_transmits") == "7"
 
 
-def test_queue_length_and_alternative_names_are_given_back(host: Rails) -> None:
+def test_queue_length_and_altnames_are_restored(host: Rails) -> None:
     host.ip("link property add dev nic0 altname enp1s0")
     before = link(host)
 
@@ -77,7 +77,7 @@ def test_queue_length_and_alternative_names_are_given_back(host: Rails) -> None:
     assert link(host) == before
 
 
-def test_a_vrf_has_the_link_and_its_routes_and_the_host_gets_both_back(host: Rails) -> None:
+def test_vrf_is_applied_in_the_pod_and_link_and_routes_are_restored(host: Rails) -> None:
     subprocess.run(("modprobe", "vrf"), check=True)
     host.ip("route add 10.9.0.0/16 via 10.5.0.1 dev nic0")
     before = (host.shown("-4 route show table all"), host.shown("-4 -oneline addr show"))
@@ -102,7 +102,7 @@ def test_a_vrf_has_the_link_and_its_routes_and_the_host_gets_both_back(host: Rai
     assert (host.shown("-4 route show table all"), host.shown("-4 -oneline addr show")) == before
 
 
-def test_a_vrf_that_the_pod_has_is_used_if_its_table_is_the_same(host: Rails) -> None:
+def test_existing_vrf_of_the_pod_is_used_if_its_table_matches(host: Rails) -> None:
     subprocess.run(("modprobe", "vrf"), check=True)
     host.ip("link add blue type vrf table 77", pod=0)
 

@@ -44,7 +44,7 @@ def state(host: Rails, pod: int | None = None) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("number", range(COUNT))
-def test_a_valid_configuration_is_attached_and_leaves_no_residue(host: Rails, number: int) -> None:
+def test_valid_configuration_is_attached_and_leaves_no_residue(host: Rails, number: int) -> None:
     parameters = random_parameters(number)
     before = state(host)
 

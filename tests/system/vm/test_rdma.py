@@ -62,7 +62,7 @@ def near(pods: tuple[RdmaPod, RdmaPod]) -> RdmaPod:
     return pods[0]
 
 
-def test_each_pod_sees_exactly_its_own_rdma_devices(pods: tuple[RdmaPod, RdmaPod]) -> None:
+def test_pod_sees_exactly_its_own_rdma_devices(pods: tuple[RdmaPod, RdmaPod]) -> None:
     for pod in pods:
         names = {name for name, _ in pod.devices}
         files = {file for name in names for file in rdma.device_files(name)}
@@ -76,7 +76,7 @@ def test_each_pod_sees_exactly_its_own_rdma_devices(pods: tuple[RdmaPod, RdmaPod
         assert all(name in opened for name in names)
 
 
-def test_the_host_sees_none_of_them(pods: tuple[RdmaPod, RdmaPod]) -> None:
+def test_host_sees_no_rdma_device_of_the_pods(pods: tuple[RdmaPod, RdmaPod]) -> None:
     netdevs = {name.removeprefix("rxe_") for pod in pods for name, _ in pod.devices}
 
     assert rdma.links() == {}
@@ -85,7 +85,7 @@ def test_the_host_sees_none_of_them(pods: tuple[RdmaPod, RdmaPod]) -> None:
 
 
 @pytest.mark.parametrize("rail", [0, 1])
-def test_rdma_writes_cross_from_pod_to_pod_on_each_rail(
+def test_rdma_writes_pass_between_pods_on_each_rail(
     pods: tuple[RdmaPod, RdmaPod], rail: int
 ) -> None:
     near, far = (pod.end(rail) for pod in pods)
@@ -99,7 +99,7 @@ def test_rdma_cm_connects_the_pods(pods: tuple[RdmaPod, RdmaPod]) -> None:
     rdma.rping(server=near, client=far)
 
 
-def test_the_program_that_does_so_has_no_privilege(near: RdmaPod) -> None:
+def test_rdma_program_runs_without_privileges(near: RdmaPod) -> None:
     status = status_of_process(near.container)
 
     assert status["Uid"].split() == [str(USER)] * 4
@@ -107,18 +107,18 @@ def test_the_program_that_does_so_has_no_privilege(near: RdmaPod) -> None:
     assert not int(status["CapBnd"], 16) >> IPC_LOCK & 1
 
 
-def test_it_registers_a_gibibyte_of_memory_without_ipc_lock(near: RdmaPod) -> None:
+def test_rdma_program_registers_a_gibibyte_without_ipc_lock(near: RdmaPod) -> None:
     assert registered(near.container, near.devices[0][0], GIBIBYTE) == GIBIBYTE
 
 
-def test_another_container_that_lists_the_claim_has_the_same_device_files(near: RdmaPod) -> None:
+def test_second_container_with_the_claim_has_the_same_device_files(near: RdmaPod) -> None:
     other = run_container(near.container.cri, near.pod, near.claim, "other")
 
     files = [checked(container, "ls", "/dev/infiniband") for container in (near.container, other)]
     assert files[0] == files[1]
 
 
-def test_a_container_that_does_not_list_the_claim_has_none(near: RdmaPod) -> None:
+def test_container_without_the_claim_has_no_device_files(near: RdmaPod) -> None:
     third = run_container(near.container.cri, near.pod, None, "third")
 
     assert third.run("ls", "/dev/infiniband").exit_code != 0

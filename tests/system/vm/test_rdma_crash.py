@@ -1,4 +1,4 @@
-"""The plugin killed between an RDMA device's move and its NIC's; hack/prove plays all of them."""
+"""The plugin killed between an RDMA device's move and its NIC's; hack/prove runs all of them."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.prove.stage import After, Stage
     ("name", "after"),
     [("attach 1 NIC", After.LISTED), ("attach 1 NIC", After.GONE), ("detach 1 NIC", After.GONE)],
 )
-def test_a_plugin_killed_after_it_moved_an_rdma_device_costs_neither_pod_nor_host_anything(
+def test_plugin_killed_after_the_move_of_an_rdma_device_loses_nothing(
     movable_rdma: None, nics: tuple[Nic, ...], name: str, after: After
 ) -> None:
     stage = Stage("vm rdma", add_devices(nics[:1]), lambda: nics[:1])

@@ -1,4 +1,4 @@
-"""RDMA devices of a real kernel as we show them: what iproute2 shows, before, during and after."""
+"""RDMA devices of a real kernel in the inventory, compared with iproute2."""
 
 import json
 import subprocess
@@ -65,19 +65,19 @@ def opened(device: str) -> Iterator[None]:
 
 
 def inventory(*arguments: str) -> dict[str, list[dict[str, object]]]:
-    told = json.loads(checked(NODE, "dranet-nri", "inventory", "--output", "json", *arguments))
-    assert isinstance(told, dict)
-    return told
+    reported = json.loads(checked(NODE, "dranet-nri", "inventory", "--output", "json", *arguments))
+    assert isinstance(reported, dict)
+    return reported
 
 
 def doctor() -> dict[str, list[dict[str, object]]]:
-    told = json.loads(NODE.run("dranet-nri", "doctor", "--output", "json").stdout)
-    assert isinstance(told, dict)
-    return told
+    reported = json.loads(NODE.run("dranet-nri", "doctor", "--output", "json").stdout)
+    assert isinstance(reported, dict)
+    return reported
 
 
 @pytest.mark.timeout(600)
-def test_every_field_that_rdma_shows_too_is_the_same(
+def test_inventory_agrees_with_the_rdma_tool_in_every_common_field(
     stock_rdma: None, netdev: str, dummy: str
 ) -> None:
     assert inventory()["rdma"] == []
@@ -101,7 +101,7 @@ def test_every_field_that_rdma_shows_too_is_the_same(
 
 
 @pytest.mark.timeout(600)
-def test_an_rdma_device_is_shown_where_it_is_while_it_moves_and_comes_back(
+def test_rdma_device_is_listed_in_its_current_namespace(
     movable_rdma: None, netdev: str, space: str
 ) -> None:
     rdma.add_link("rxe0", netdev)
@@ -121,7 +121,7 @@ def test_an_rdma_device_is_shown_where_it_is_while_it_moves_and_comes_back(
 
 
 @pytest.mark.timeout(600)
-def test_devices_that_come_and_go_while_they_are_read_are_no_trouble(
+def test_devices_added_and_removed_during_a_read_cause_no_error(
     stock_rdma: None, dummy: str
 ) -> None:
     busy = threading.Event()
@@ -135,24 +135,22 @@ def test_devices_that_come_and_go_while_they_are_read_are_no_trouble(
 
     worker = threading.Thread(target=come_and_go)
     worker.start()
-    seen: set[tuple[str, ...]] = set()
+    observed: set[tuple[str, ...]] = set()
     while worker.is_alive():
-        seen.add(tuple(device.name for device in read_host().rdma))
+        observed.add(tuple(device.name for device in read_host().rdma))
     worker.join()
 
     assert not busy.is_set()
-    assert seen == {(), ("rxe1",)}
+    assert observed == {(), ("rxe1",)}
 
 
 @pytest.mark.timeout(600)
-def test_doctor_opens_each_device_for_a_moment_and_holds_none(
-    stock_rdma: None, netdev: str
-) -> None:
+def test_doctor_opens_each_device_and_holds_none(stock_rdma: None, netdev: str) -> None:
     rdma.add_link("rxe0", netdev)
 
-    told = doctor()
+    reported = doctor()
 
-    (device,) = told["verbs"]
+    (device,) = reported["verbs"]
     assert device["name"] == "rxe0"
     assert device["atomic"] == "device"
     assert device["onDemandPaging"] in (True, False)
@@ -160,7 +158,8 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
     assert isinstance(ports, list)
     assert [(port["activeMtu"], port["lanes"]) for port in ports] == [(1024, 1)]
     assert {"subject": "rxe0", "grade": "bad"} not in [
-        {"subject": finding["subject"], "grade": finding["grade"]} for finding in told["findings"]
+        {"subject": finding["subject"], "grade": finding["grade"]}
+        for finding in reported["findings"]
     ]
     assert rdma.contexts() == []
     with opened("rxe0"):
@@ -168,7 +167,7 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
 
 
 @pytest.mark.timeout(600)
-def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, netdev: str) -> None:
+def test_doctor_names_the_module_of_a_missing_file(stock_rdma: None, netdev: str) -> None:
     rdma.add_link("rxe0", netdev)
 
     before = [finding["text"] for finding in doctor()["findings"]]
@@ -183,13 +182,13 @@ def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, net
 
 @pytest.mark.timeout(600)
 @pytest.mark.emulated
-def test_all_of_rdma_can_be_loaded_anew_beside_the_plugin(plugin: Plugin, netdev: str) -> None:
+def test_rdma_modules_can_be_reloaded_beside_the_plugin(plugin: Plugin, netdev: str) -> None:
     for _ in range(2):  # as who updates a vendor's drivers does
         with soft_rdma(Driver.STOCK, "shared"):
             rdma.add_link("rxe0", netdev)
-            wait_until("the plugin to hear of RDMA", listeners)
+            wait_until("the plugin to listen for RDMA events", listeners)
             rdma.delete_link("rxe0")
-            wait_until("nobody to listen", lambda: not listeners())
+            wait_until("no listener", lambda: not listeners())
         assert not rdma.modules() & set(rdma.LOADED)
 
 

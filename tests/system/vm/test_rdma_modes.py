@@ -71,11 +71,11 @@ def mortal(nics: tuple[Nic, ...], stock_rdma: None) -> tuple[Hca, ...]:
 
 
 def warnings() -> set[str]:
-    """Return what `dranet-nri status` warns of."""
+    """Return the warnings of `dranet-nri status`."""
     return set(json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["warnings"])
 
 
-def test_two_pods_with_a_nic_each_reach_each_other_by_shared_devices(
+def test_pods_with_shared_rdma_devices_reach_each_other(
     shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
     near = start_rdma_pod(cri, "near", shared[:1], 1)
@@ -94,7 +94,7 @@ def test_two_pods_with_a_nic_each_reach_each_other_by_shared_devices(
     assert rdma.links() == homes(shared)
 
 
-def test_two_pods_on_one_device_both_pass_traffic(
+def test_two_pods_on_one_device_pass_traffic(
     shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
     hca = shared[0]
@@ -119,7 +119,9 @@ def test_two_pods_on_one_device_both_pass_traffic(
     assert rdma.links() == homes(shared)
 
 
-def test_memory_beyond_the_runtimes_limit_needs_ours(shared: tuple[Hca, ...], cri: Cri) -> None:
+def test_memory_above_the_limit_of_the_runtime_requires_the_memlock_option(
+    shared: tuple[Hca, ...], cri: Cri
+) -> None:
     with serving(cri, "--memlock", "keep"):
         pod = start_rdma_pod(cri, "limited", shared[:1], 1)
         device = shared[0].device
@@ -129,21 +131,21 @@ def test_memory_beyond_the_runtimes_limit_needs_ours(shared: tuple[Hca, ...], cr
             registered(pod.container, device, GIBIBYTE)
 
 
-def test_exclusive_devices_on_a_node_that_shares_them_are_refused_with_the_remedy(
+def test_required_exclusive_mode_is_refused_on_a_shared_node_with_the_remedy(
     shared: tuple[Hca, ...], cri: Cri, before: dict[str, object]
 ) -> None:
     with serving(cri, "--rdma-mode", "exclusive"):
         claim_rails("exclusive", shared[:1], 1)
 
-        said = refused(cri, "exclusive", "the kernel is in shared mode")
+        message = refused(cri, "exclusive", "the kernel is in shared mode")
 
-        assert "boot the node with 'options ib_core netns_mode=0'" in said
-        assert "--rdma-mode=auto" in said
+        assert "boot the node with 'options ib_core netns_mode=0'" in message
+        assert "--rdma-mode=auto" in message
         assert_home(before)
         assert rdma.links() == homes(shared)
 
 
-def test_a_name_in_the_pod_is_refused_where_devices_are_shared(
+def test_rdma_name_is_refused_in_shared_mode(
     shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
     claim_rails("renamed", shared[:1], 1, rdma_name="hca0")
@@ -154,16 +156,16 @@ def test_a_name_in_the_pod_is_refused_where_devices_are_shared(
     assert rdma.links() == homes(shared)
 
 
-def test_a_software_device_that_would_end_with_the_move_of_its_nic_is_kept_and_can_be_shared(
+def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
     mortal: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
     hca = mortal[0]
     claim_rails("mortal", mortal[:1], 1)
 
-    said = refused(cri, "mortal", "is software")
+    message = refused(cri, "mortal", "is software")
 
-    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in said
-    assert "let pods share the device (dra-shim run --shared)" in said
+    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in message
+    assert "let pods share the device (dra-shim run --shared)" in message
     assert_home(before)
     assert rdma.links() == homes(mortal)
     release("mortal-uid")
@@ -176,10 +178,10 @@ def test_a_software_device_that_would_end_with_the_move_of_its_nic_is_kept_and_c
     assert rdma.links() == homes(mortal)
 
 
-def test_a_software_device_ends_for_good_when_its_interface_changes_namespace(
+def test_software_rdma_device_is_lost_when_its_interface_changes_namespace(
     stock_rdma: None,
 ) -> None:
-    """Why it is refused; a kernel on which this fails needs that no more."""
+    """The reason for the refusal; it is unnecessary on a kernel on which this fails."""
     ip("netns", "add", "space")
     ip("link", "add", "dummy7", "type", "dummy")
     try:
@@ -193,15 +195,15 @@ def test_a_software_device_ends_for_good_when_its_interface_changes_namespace(
         ip("netns", "del", "space")
 
 
-def test_a_device_whose_driver_cannot_move_it_stays_unharmed_with_its_nic(
+def test_immovable_rdma_device_is_refused_and_stays_with_its_nic(
     unmovable: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
     claim_rails("stuck", unmovable[:1], 1)
 
-    said = refused(cri, "stuck", "its driver can't move between namespaces")
+    message = refused(cri, "stuck", "its driver can't move between namespaces")
 
-    assert unmovable[0].device in said
-    assert "options ib_core netns_mode=1" in said
+    assert unmovable[0].device in message
+    assert "options ib_core netns_mode=1" in message
     assert_home(before)
     assert rdma.links() == homes(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]

@@ -1,4 +1,4 @@
-"""RDMA netlink against a live kernel: what we read is what `rdma`, sysfs and /dev show."""
+"""RDMA netlink against a live kernel, compared with `rdma`, sysfs and /dev."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def opened() -> RdmaSocket:
 
 
 def within(nsfd: int, ask: Callable[[RdmaSocket], T]) -> T:
-    """Return what a socket says that is opened and used inside a namespace."""
+    """Return the answer of a socket that is opened and used inside a namespace."""
 
     def work() -> T:
         with closing(opened()) as session:
@@ -94,7 +94,7 @@ def device(session: RdmaSocket, name: str) -> RdmaDevice:
 
 
 def words(device: str, file: str) -> str:
-    """Return what sysfs tells of a device, "" where it has no such file."""
+    """Return a value of a device in sysfs, "" where it has no such file."""
     path = SYSFS / device / file
     return path.read_text().strip().partition(": ")[2] or path.read_text().strip()
 
@@ -104,13 +104,13 @@ def words(device: str, file: str) -> str:
 
 @pytest.mark.emulated
 @pytest.mark.every_runtime
-def test_devices_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> None:
-    told = json.loads(checked(NODE, "rdma", "-j", "-d", "dev"))
+def test_devices_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
+    reported = json.loads(checked(NODE, "rdma", "-j", "-d", "dev"))
 
     found = stock.devices("node")
 
     assert [(rdma.index, rdma.name, rdma.node_guid, rdma.protocol) for rdma in found] == [
-        (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in told
+        (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in reported
     ]
     for rdma_device in found:
         assert rdma_device.node_type == words(rdma_device.name, "node_type")
@@ -120,20 +120,20 @@ def test_devices_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> N
         assert stock.device_at("look", rdma_device.index) == rdma_device
 
 
-def test_ports_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> None:
-    told = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
+def test_ports_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
+    reported = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
 
     ports = [port for rdma in stock.devices("node") for port in stock.ports("ports", rdma.index)]
 
     assert [(port.device, port.port, port.netdev, port.netdev_index) for port in ports] == [
-        (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in told
+        (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in reported
     ]
     for port in ports:
         assert port.state == words(port.device, f"ports/{port.port}/state")
         assert port.phys_state == words(port.device, f"ports/{port.port}/phys_state")
 
 
-def test_character_devices_are_those_of_dev(stock: RdmaSocket) -> None:
+def test_character_devices_agree_with_dev(stock: RdmaSocket) -> None:
     soft1 = device(stock, "soft1").index
 
     found = {kind: stock.char_device(f"find {kind}", kind, soft1) for kind in CharDevKind}
@@ -154,7 +154,7 @@ def test_character_devices_are_those_of_dev(stock: RdmaSocket) -> None:
     )
 
 
-def test_a_port_shows_no_net_device_of_another_namespace(stock: RdmaSocket, beside: int) -> None:
+def test_port_has_no_net_device_of_another_namespace(stock: RdmaSocket, beside: int) -> None:
     def ports(session: RdmaSocket) -> list[tuple[str, str]]:
         indexes = [rdma.index for rdma in session.devices("beside")]
         return [(port.device, port.netdev) for at in indexes for port in session.ports("look", at)]
@@ -162,7 +162,7 @@ def test_a_port_shows_no_net_device_of_another_namespace(stock: RdmaSocket, besi
     assert within(beside, ports) == [("soft0", ""), ("soft1", "")]
 
 
-def test_a_device_that_is_gone_is_absent(stock: RdmaSocket) -> None:
+def test_removed_device_is_absent(stock: RdmaSocket) -> None:
     index = device(stock, "soft1").index
     bed.delete_link("soft1")
 
@@ -175,7 +175,7 @@ def test_a_device_that_is_gone_is_absent(stock: RdmaSocket) -> None:
 # --------------------------------------------------------------------------- changing
 
 
-def test_a_rename_is_seen_by_everyone(stock: RdmaSocket) -> None:
+def test_renamed_device_has_its_new_name_everywhere(stock: RdmaSocket) -> None:
     index = device(stock, "soft1").index
 
     stock.rename("rename soft1", index, "x" * 63)
@@ -185,14 +185,14 @@ def test_a_rename_is_seen_by_everyone(stock: RdmaSocket) -> None:
     assert stock.char_device("find", CharDevKind.UVERBS, index) is not None
 
 
-def test_a_name_that_is_taken_is_refused(stock: RdmaSocket) -> None:
+def test_taken_name_is_refused(stock: RdmaSocket) -> None:
     with pytest.raises(KernelError, match="another RDMA device has that name") as caught:
         stock.rename("rename soft1", device(stock, "soft1").index, "soft0")
 
     assert caught.value.code == EEXIST
 
 
-def test_the_mode_changes_while_there_is_one_namespace(stock: RdmaSocket) -> None:
+def test_mode_can_be_changed_with_one_namespace(stock: RdmaSocket) -> None:
     stock.set_mode(RdmaMode.EXCLUSIVE)
     exclusive = stock.system(), bed.netns_mode()
     stock.set_mode(RdmaMode.SHARED)
@@ -201,7 +201,7 @@ def test_the_mode_changes_while_there_is_one_namespace(stock: RdmaSocket) -> Non
     assert (stock.system().mode, bed.netns_mode()) == (RdmaMode.SHARED, "shared")
 
 
-def test_the_mode_stays_beside_another_namespace(stock: RdmaSocket, beside: int) -> None:
+def test_mode_cannot_be_changed_with_a_second_namespace(stock: RdmaSocket, beside: int) -> None:
     with pytest.raises(KernelError, match="other network namespaces exist") as caught:
         stock.set_mode(RdmaMode.EXCLUSIVE)
 
@@ -209,14 +209,14 @@ def test_the_mode_stays_beside_another_namespace(stock: RdmaSocket, beside: int)
     assert stock.system().mode is RdmaMode.SHARED
 
 
-def test_shared_devices_dont_move(stock: RdmaSocket, beside: int) -> None:
+def test_shared_device_cannot_be_moved(stock: RdmaSocket, beside: int) -> None:
     with pytest.raises(KernelError, match="options ib_core netns_mode=0") as caught:
         stock.move("move soft1", device(stock, "soft1").index, beside)
 
     assert caught.value.code == EOPNOTSUPP
 
 
-def test_a_driver_that_cant_move_is_named_as_the_reason(stock: RdmaSocket, here: int) -> None:
+def test_immovable_driver_is_reported_as_the_reason(stock: RdmaSocket, here: int) -> None:
     stock.set_mode(RdmaMode.EXCLUSIVE)
 
     with pytest.raises(KernelError, match="its driver can't move between namespaces") as caught:
@@ -228,7 +228,9 @@ def test_a_driver_that_cant_move_is_named_as_the_reason(stock: RdmaSocket, here:
 # --------------------------------------------------------------------------- moving
 
 
-def test_a_device_moves_there_and_back(movable: RdmaSocket, beside: int, here: int) -> None:
+def test_device_is_moved_to_a_namespace_and_back(
+    movable: RdmaSocket, beside: int, here: int
+) -> None:
     soft1 = device(movable, "soft1")
 
     movable.move("move soft1 to beside", soft1.index, beside)
@@ -242,7 +244,7 @@ def test_a_device_moves_there_and_back(movable: RdmaSocket, beside: int, here: i
     assert within(beside, lambda there: there.devices("beside")) == ()
 
 
-def test_a_device_is_not_brought_home_from_outside(
+def test_device_cannot_be_moved_back_from_outside_its_namespace(
     movable: RdmaSocket, beside: int, here: int
 ) -> None:
     index = device(movable, "soft1").index
@@ -257,9 +259,7 @@ def test_a_device_is_not_brought_home_from_outside(
     assert caught.value.code == ENODEV
 
 
-def test_a_device_that_moved_away_is_absent_here(
-    movable: RdmaSocket, beside: int, here: int
-) -> None:
+def test_device_moved_away_is_absent(movable: RdmaSocket, beside: int, here: int) -> None:
     index = device(movable, "soft1").index
     movable.move("move soft1 to beside", index, beside)
 
@@ -299,7 +299,7 @@ def monitor(stock_rdma: None) -> Iterator[RdmaMonitor]:
         yield listening
 
 
-def test_events_tell_what_comes_changes_and_goes(monitor: RdmaMonitor) -> None:
+def test_added_changed_and_removed_devices_are_reported_by_events(monitor: RdmaMonitor) -> None:
     ip("link", "add", "wire0", "type", "dummy")
     bed.add_link("soft0", "wire0")
     with closing(opened()) as session:

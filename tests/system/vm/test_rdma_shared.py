@@ -1,4 +1,4 @@
-"""In shared mode pods have a device's files while all of it stays on the host, and those follow."""
+"""Shared mode: pods have device files, while the device stays on the host."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 FILES = "/dev/infiniband"
 CIDR = "10.9.0.5/24"  # of the first NIC
-SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
+SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Sharer:
     def files(self, container: str = "") -> dict[str, str]:
         """Return the numbers of the device files in a container, in hexadecimal, by name."""
         command = f"cd {FILES} && stat -c '%n %t:%T' *"
-        said = self.cri.exec(container or self.container, "/bin/sh", "-c", command).stdout
-        return dict(line.split() for line in said.splitlines())
+        output = self.cri.exec(container or self.container, "/bin/sh", "-c", command).stdout
+        return dict(line.split() for line in output.splitlines())
 
     def spec(self) -> list[str]:
         """Return the names of the device files that its next container gets; none, no container."""
@@ -88,7 +88,7 @@ def numbers(*names: str) -> dict[str, str]:
 
 
 @pytest.mark.every_runtime
-def test_pods_share_a_device_that_never_leaves_the_host(
+def test_pods_share_a_device_that_stays_on_the_host(
     cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
 ) -> None:
     shown = rdma.links()
@@ -103,7 +103,7 @@ def test_pods_share_a_device_that_never_leaves_the_host(
     assert second.files() == numbers("rdma_cm", "uverbs0")
 
 
-def test_a_claim_chooses_its_files_and_a_missing_one_is_told(
+def test_claim_selects_its_device_files_and_a_missing_one_is_reported(
     cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
 ) -> None:
     chosen = start(cri, "chosen", netdevs[0], {"rdma": {"charDevices": ["umad", "issm"]}})
@@ -114,7 +114,7 @@ def test_a_claim_chooses_its_files_and_a_missing_one_is_told(
     assert "soft0: no device file of kind issm" in plugin.since(), "soft-RoCE manages no subnet"
 
 
-def test_pods_that_share_a_device_pass_traffic_but_rdma_cm_finds_it_by_no_address_of_theirs(
+def test_pods_sharing_a_device_pass_traffic_and_rdma_cm_finds_no_address(
     cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
 ) -> None:
     ip("link", "set", netdevs[0], "up")
@@ -133,7 +133,7 @@ def test_pods_that_share_a_device_pass_traffic_but_rdma_cm_finds_it_by_no_addres
     assert plugin.since().count("rdma_cm finds no RDMA device by an address of the pod") == 2
 
 
-def test_the_files_of_new_containers_follow_a_driver_that_is_reloaded(
+def test_device_files_of_new_containers_follow_a_reloaded_driver(
     cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
 ) -> None:
     sharer = start(cri, "reloaded", netdevs[0])

@@ -1,4 +1,4 @@
-"""RDMA devices come home under their names, whatever happens to their pods, to us or to drivers."""
+"""Restore of RDMA devices under their names after failures of pods, plugin or drivers."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from tests.box.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 CYCLES = 20
-SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
+SELDOM = ("--sweep", "3600")  # so that only kernel events trigger a reconcile
 FUNCTIONS = 2
 
 
@@ -63,7 +63,7 @@ def assert_all_home(before: dict[str, object], hcas: tuple[Hca, ...]) -> None:
     assert rdma.links() == homes(hcas)
 
 
-def test_twenty_pods_one_after_the_other_lose_and_rename_nothing(
+def test_twenty_consecutive_pods_keep_all_names_and_devices(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     identities = guids()
@@ -74,7 +74,7 @@ def test_twenty_pods_one_after_the_other_lose_and_rename_nothing(
     assert_all_home(before, hcas)
 
 
-def test_what_rdma_shows_is_what_we_show_before_during_and_after_a_claim(
+def test_inventory_agrees_with_the_rdma_tool_before_during_and_after_a_claim(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     theirs_before, ours_before = shown_by_both()
@@ -92,7 +92,7 @@ def test_what_rdma_shows_is_what_we_show_before_during_and_after_a_claim(
     assert ours_after == theirs_after == theirs_before
 
 
-def test_pods_killed_under_traffic_lose_nothing(
+def test_pods_killed_under_traffic_lose_no_device(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     server = start_rdma_pod(cri, "server", hcas[:1], 1)
@@ -107,7 +107,7 @@ def test_pods_killed_under_traffic_lose_nothing(
     assert_all_home(before, hcas)
 
 
-def test_a_namespace_destroyed_behind_our_back_gives_all_back_under_its_own_name(
+def test_destroyed_namespace_returns_all_devices_under_their_own_names(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     doomed = start_rdma_pod(cri, "doomed", hcas[:1], 1, rdma_name="hca0")
@@ -127,7 +127,7 @@ def test_a_namespace_destroyed_behind_our_back_gives_all_back_under_its_own_name
     release(doomed.pod.uid)
 
 
-def test_a_namespace_unlinked_while_its_pod_runs_loses_nothing(
+def test_namespace_unlinked_while_its_pod_runs_loses_no_device(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     server = start_rdma_pod(cri, "server", hcas[:1], 1)
@@ -143,7 +143,7 @@ def test_a_namespace_unlinked_while_its_pod_runs_loses_nothing(
     assert_all_home(before, hcas)
 
 
-def test_a_runtime_that_restarts_costs_no_rdma_device(
+def test_runtime_restart_keeps_the_rdma_device_in_the_pod(
     runtime: Runtime,
     cri: Cri,
     plugin: Plugin,
@@ -162,7 +162,7 @@ def test_a_runtime_that_restarts_costs_no_rdma_device(
     assert_all_home(before, hcas)
 
 
-def test_a_name_in_the_pod_is_given_and_taken_off_again(
+def test_rdma_name_is_set_in_the_pod_and_removed_on_the_host(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     pod = start_rdma_pod(cri, "named", hcas[:1], 1, rdma_name="hca0")
@@ -174,7 +174,7 @@ def test_a_name_in_the_pod_is_given_and_taken_off_again(
     assert_all_home(before, hcas)
 
 
-def test_a_container_without_cdi_has_the_files_where_the_claim_lists_none(
+def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     pod = start_rdma_pod(cri, "loose", hcas[:1], 1, containers=())
@@ -188,18 +188,18 @@ def test_a_container_without_cdi_has_the_files_where_the_claim_lists_none(
     assert_all_home(before, hcas)
 
 
-def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
+def test_rdma_device_recreated_by_its_driver_is_moved_to_the_running_pod(
     cri: Cri, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
-    hca, anew = hcas[0], "rxe_anew"
+    hca, recreated = hcas[0], "rxe_anew"
     with serving(cri, *SELDOM) as plugin:
         pod = start_rdma_pod(cri, "reloaded", hcas[:1], 1, containers=("main", "late"))
 
         rdma.delete_link(hca.device, pod.netns)
-        wait_until("the loss to be told", lambda: told("reloaded")["state"] != "attached")
-        lost = told("reloaded")
-        rdma.add_link(anew, hca.nic.name, pod.netns)  # on the host, as a driver makes it
-        wait_until("it to come after its NIC", lambda: told("reloaded")["state"] == "attached")
+        wait_until("the loss to be reported", lambda: row_of("reloaded")["state"] != "attached")
+        lost = row_of("reloaded")
+        rdma.add_link(recreated, hca.nic.name, pod.netns)  # on the host, as a driver makes it
+        wait_until("it to come after its NIC", lambda: row_of("reloaded")["state"] == "attached")
         found = rdma.links(pod.container)
         late = run_container(cri, pod.pod, pod.claim, "late")
         opened, environment = checked(late, "ibv_devinfo"), checked(late, "env")
@@ -208,17 +208,17 @@ def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
         assert plugin.running
         assert_home(before)
         at_home = rdma.links()
-    rdma.delete_link(anew)
+    rdma.delete_link(recreated)
     rdma.add_link(hca.device, hca.nic.name)
     assert hca.device in lost["reason"]
-    assert found == {anew: hca.nic.name}
-    assert anew in opened
-    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={anew}\n" in environment
-    assert at_home == {anew: hca.nic.name, **homes(hcas[1:])}
+    assert found == {recreated: hca.nic.name}
+    assert recreated in opened
+    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={recreated}\n" in environment
+    assert at_home == {recreated: hca.nic.name, **homes(hcas[1:])}
 
 
 @pytest.mark.emulated
-def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
+def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
     cri: Cri, functions: tuple[Path, ...], hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     hca = hcas[0]
@@ -227,12 +227,12 @@ def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
         pod = start_rdma_pod(cri, "unplugged", hcas[:1], 1)
 
         count.write_text("0")
-        wait_until("the loss to be told", lambda: told("unplugged")["state"] == "failed")
-        lost, left = told("unplugged"), rdma.links(pod.container)
+        wait_until("the loss to be reported", lambda: row_of("unplugged")["state"] == "failed")
+        lost, left = row_of("unplugged"), rdma.links(pod.container)
         count.write_text("1")
         wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)
         rdma.add_link(hca.device, hca.nic.name)
-        wait_until("the pod to have it", lambda: told("unplugged")["state"] == "attached", 60)
+        wait_until("the pod to have it", lambda: row_of("unplugged")["state"] == "attached", 60)
         found = rdma.links(pod.container)
         remove(cri, pod.pod)
 
@@ -242,8 +242,8 @@ def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
     assert_all_home(before, hcas)
 
 
-def told(pod: str) -> dict[str, str]:
-    """Return what `dranet-nri status` says of the pod's one device."""
+def row_of(pod: str) -> dict[str, str]:
+    """Return the row of `dranet-nri status` for the pod's only device."""
     shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
     (row,) = [device for device in shown["devices"] if device["pod"] == f"default/{pod}"]
     return {name: str(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""Hardware that goes away and comes back, or comes back as new, and a clock that jumps."""
+"""Hardware that is removed, returned or recreated, and a clock that jumps."""
 
 import json
 import time
@@ -26,7 +26,7 @@ from tests.box.trouble import (
     assert_usable,
     claimed,
     recorded,
-    told,
+    reported,
     until_forgotten,
     until_phase,
 )
@@ -105,15 +105,15 @@ def until_whole(cri: Cri, claim: str, container: str, nic: Nic) -> None:
     assert nic.cidr in links_in(cri, container)[nic.name]
 
 
-def assert_nowhere(claim: str) -> None:
-    """Assert that the claim's NIC is said to be nowhere, and its gate closed."""
+def assert_missing(claim: str) -> None:
+    """Assert that the claim's NIC is reported as missing, and its gate closed."""
     until_phase(claim, "failed")
-    assert NOWHERE in told().reasons[claim]
+    assert NOWHERE in reported().reasons[claim]
     assert not is_open(claim)
 
 
-def mac_told(claim: str) -> str:
-    """Return the address that the claim's record says its NIC has."""
+def recorded_mac(claim: str) -> str:
+    """Return the NIC's address in the claim's record."""
     devices = recorded(claim)["devices"]
     assert isinstance(devices, list)
     return str(devices[0]["mac"])
@@ -123,7 +123,7 @@ def mac_told(claim: str) -> str:
 
 
 @pytest.mark.emulated
-def test_a_nic_whose_driver_was_unbound_in_a_pod_is_back_once_it_is_bound(
+def test_nic_unbound_in_a_pod_is_attached_again_after_the_bind(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
     function = function_of(port(0))
@@ -131,16 +131,16 @@ def test_a_nic_whose_driver_was_unbound_in_a_pod_is_back_once_it_is_bound(
 
     bind("igbvf", function, "unbind")
 
-    assert_nowhere("unbound")
+    assert_missing("unbound")
     bind("igbvf", function)
     until_whole(cri, "unbound", container, nics[0])
-    assert mac_told("unbound") in cri.exec(container, "/bin/ip", "link").stdout
+    assert recorded_mac("unbound") in cri.exec(container, "/bin/ip", "link").stdout
     remove(cri, pod)
     assert_home(whole)
 
 
 @pytest.mark.emulated
-def test_a_nic_whose_driver_was_unbound_before_its_pod_came_is_refused_until_it_is_bound(
+def test_nic_unbound_before_its_pod_starts_is_refused_until_it_is_bound(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
 ) -> None:
     function = function_of(port(1))
@@ -165,14 +165,14 @@ def test_a_nic_whose_driver_was_unbound_before_its_pod_came_is_refused_until_it_
 
 @pytest.mark.every_runtime
 @pytest.mark.emulated
-def test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the_pod(
+def test_recreated_virtual_function_replaces_the_one_in_the_pod(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
     pod, container = start_pod(cri, "recreated", nics[:1])
 
     set_functions(port(0), 0)
 
-    assert_nowhere("recreated")
+    assert_missing("recreated")
     set_functions(port(0), 1)
     until_whole(cri, "recreated", container, nics[0])
     remove(cri, pod)
@@ -182,7 +182,7 @@ def test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the
 
 
 @pytest.mark.emulated
-def test_a_pod_that_ends_while_its_nic_is_out_of_the_machine_leaves_it_whole_when_it_is_back(
+def test_nic_removed_during_the_end_of_its_pod_is_restored_on_return(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
     device = port(7)
@@ -190,7 +190,7 @@ def test_a_pod_that_ends_while_its_nic_is_out_of_the_machine_leaves_it_whole_whe
 
     (device / "remove").write_text("1")
 
-    assert_nowhere("removed")
+    assert_missing("removed")
     remove(cri, pod)
     assert recorded("removed")["phase"] == "detaching"
     (PCI / "rescan").write_text("1")
@@ -199,7 +199,7 @@ def test_a_pod_that_ends_while_its_nic_is_out_of_the_machine_leaves_it_whole_whe
     assert_home(whole)
 
 
-def test_a_nic_whose_name_was_taken_comes_home_under_another_until_it_is_free(
+def test_nic_with_a_taken_name_returns_under_a_temporary_one_until_it_is_free(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "ousted", nics[:1])
@@ -214,7 +214,7 @@ def test_a_nic_whose_name_was_taken_comes_home_under_another_until_it_is_free(
     assert_home(whole)
 
 
-def test_a_sandbox_made_anew_while_the_plugin_is_down_gets_the_nic(
+def test_sandbox_recreated_while_the_plugin_is_down_gets_the_nic(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
     old, _ = start_pod(cri, "anew", nics[:1])
@@ -261,7 +261,7 @@ def lifetime(nic: Nic, cidr: str) -> int:
 
 
 @pytest.mark.every_runtime
-def test_a_clock_that_jumps_changes_neither_pods_nor_what_is_left_of_a_lifetime(
+def test_clock_jump_changes_neither_pods_nor_remaining_lifetimes(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
     leased = "10.77.0.5/24"

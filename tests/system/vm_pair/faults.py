@@ -25,7 +25,7 @@ from tests.system.vm_pair.wire import at_once
 MTU: Final = 1500
 RAILS: Final = ("ens1", "ens2")
 # The wire is emulated: these bars are far below its rates, and far above those of the faults. It
-# holds nobody back, so RDMA writes overflow the receiver: they have no bar.
+# slows no sender down, so RDMA writes overflow the receiver: they have no limit.
 BARS: Final = Bars({"loss": 0.2, "tcp": 0.02, "write": 0, "latency": 1_000_000})
 PACE: Final = MeasureDurations(pings=500, seconds=1, reads=50, rounds=1)
 # Image `jobs` has iperf3, and the machine has the libraries of the same suite.
@@ -45,7 +45,7 @@ TAKE_DOWN: Final = """
 nft delete table netdev rails
 for nic in ens1 ens2; do ip addr flush dev $nic; ip link set $nic down; done
 """
-# Arguments: the MAC addresses of the other machine that ens1 and ens2 must not hear.
+# Arguments: the MAC addresses of the other machine that ens1 and ens2 must not receive.
 SEPARATE: Final = """
 nft delete table netdev rails 2>/dev/null || true
 nft add table netdev rails
@@ -76,12 +76,12 @@ def far_gpu(pod: WorkerPod) -> WorkerPod:
 
 
 def without_rdma(pod: WorkerPod) -> WorkerPod:
-    """Return a pod whose claim says nothing of RDMA."""
+    """Return a pod whose claim has no RDMA."""
     return replace(pod, nics=tuple(replace(nic, rdma="") for nic in pod.nics))
 
 
 def without_rdma_one(pod: WorkerPod) -> WorkerPod:
-    """Return a pod with its first NIC, and nothing of RDMA."""
+    """Return a pod with its first NIC and no RDMA."""
     return without_rdma(first_nic(pod))
 
 
@@ -109,8 +109,8 @@ class Pair:
         """Connect the NICs of each rail, or each NIC with the other rail's."""
         macs = {name: macs_of(place) for name, place in self.places.items()}
         for name, other in (("here", "there"), ("there", "here")):
-            heard = macs[other] if crossed else macs[other][::-1]
-            checked(self.places[name], "sh", "-ec", SEPARATE, "-", *heard)
+            events = macs[other] if crossed else macs[other][::-1]
+            checked(self.places[name], "sh", "-ec", SEPARATE, "-", *events)
 
     def verify(
         self, change: Change, pace: MeasureDurations = PACE, *, exclusive: bool = False
@@ -209,7 +209,7 @@ class Fault:
     pings: int = PACE.pings
 
     def found(self, pair: Pair) -> set[tuple[str, str]]:
-        """Return what `verify` finds while the fault is there."""
+        """Return the findings of `verify` during the fault."""
         place = pair.places[self.where]
         try:
             checked(place, "sh", "-ec", self.begin)
@@ -236,7 +236,7 @@ FAULTS: Final = {
     "other mtu than the claim": Fault(
         "there", "ip link set ens1 mtu 1400", "ip link set ens1 mtu 1500", ("mtu", "mtu")
     ),
-    # A NIC on another VLAN hears nothing, ARP included; its pod has not met the other one before.
+    # A NIC on another VLAN receives nothing, ARP included; its pod has no ARP entry of the other.
     "wrong vlan": Fault(
         "here", FILTER % "drop" + "ip neigh flush dev ens1", NO_FILTER, ("reach", "no-neighbour")
     ),

@@ -1,4 +1,4 @@
-"""RDMA from pod to pod, node to node, by claims: no privilege, and all is home in the end."""
+"""RDMA between pods of two nodes by claims: no privileges, and all devices are restored."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def sides(peer: Peer, roce: None) -> Iterator[tuple[Side, Side]]:
 
 
 def assert_ordinary(container: Container) -> None:
-    """Assert that it has one RDMA device with its files, and no right beyond a user's."""
+    """Assert that it has one RDMA device with its files, and only the rights of a user."""
     status = checked(container, "cat", "/proc/self/status").splitlines()
     fields = {name: value.split() for name, _, value in (line.partition(":") for line in status)}
     assert fields["Uid"] == [str(USER)] * 4

@@ -96,7 +96,7 @@ def measured(server: Endpoint, client: Endpoint) -> float:
 
 
 @pytest.mark.timeout(900)
-def test_pods_share_a_nic_with_an_address_a_gid_and_a_rate_each(
+def test_pods_share_a_nic_with_their_own_address_gid_and_rate(
     sides: tuple[Side, Side], request: pytest.FixtureRequest
 ) -> None:
     here, there = sides

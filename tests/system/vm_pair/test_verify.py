@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("run", range(20 if prove else 1))
 
 
-def test_a_healthy_pair_passes(pair: Pair, run: int) -> None:
+def test_healthy_pair_passes(pair: Pair, run: int) -> None:
     lines = pair.verify(whole, exclusive=True)
 
     report = "\n".join(as_text(lines, verbose=True))
@@ -40,11 +40,11 @@ def test_a_healthy_pair_passes(pair: Pair, run: int) -> None:
     assert checks >= {"loss", "tcp", "rping", "write", "latency"}
 
 
-def test_a_fault_fails_its_check_and_has_its_remedy(pair: Pair, fault: str) -> None:
+def test_fault_fails_its_check_with_its_remedy(pair: Pair, fault: str) -> None:
     assert FAULTS[fault].expected in FAULTS[fault].found(pair)
 
 
-def test_crossed_rails_are_told_from_missing_networks(pair: Pair) -> None:
+def test_crossed_rails_are_distinguished_from_missing_networks(pair: Pair) -> None:
     pair.wire(crossed=True)
     try:
         assert pair.failures(without_rdma) == {("reach", "crossed")}
@@ -52,7 +52,7 @@ def test_crossed_rails_are_told_from_missing_networks(pair: Pair) -> None:
         pair.wire()
 
 
-def test_rdma_devices_without_a_claim_are_found(pair: Pair) -> None:
+def test_rdma_devices_without_a_claim_are_reported(pair: Pair) -> None:
     lines = pair.verify(first_nic, exclusive=True)
 
     assert {line.check for line in lines if line.outcome is Outcome.FAILED} == {"isolation"}

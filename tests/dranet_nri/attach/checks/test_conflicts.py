@@ -1,4 +1,4 @@
-"""Children that the kernel does not have beside each other are refused before one is made."""
+"""Conflicts between children of one parent: refused before the first child is created."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 L3 = IpvlanConfig(IpvlanMode.L3)
 
 
-def asked(child: ChildConfig, share: str = "") -> AllocatedDevice:
+def allocated(child: ChildConfig, share: str = "") -> AllocatedDevice:
     ipvlan = child if isinstance(child, IpvlanConfig) else None
     macvlan = child if isinstance(child, MacvlanConfig) else None
     config = NetworkConfig(InterfaceConfig(ipvlan=ipvlan, macvlan=macvlan))
@@ -52,24 +52,28 @@ def record(device: AllocatedDevice, *, touched: bool = True) -> Attachment:
 @pytest.mark.parametrize(
     ("devices", "records", "words"),
     [
-        pytest.param([asked(IpvlanConfig())], [record(asked(IpvlanConfig()))], "", id="alike"),
         pytest.param(
-            [asked(L3)],
-            [record(asked(IpvlanConfig()))],
+            [allocated(IpvlanConfig())], [record(allocated(IpvlanConfig()))], "", id="alike"
+        ),
+        pytest.param(
+            [allocated(L3)],
+            [record(allocated(IpvlanConfig()))],
             "is shared with pod .*, and its IPVLAN children have mode L2 Bridge; use the same",
             id="another mode",
         ),
-        pytest.param([asked(L3)], [record(asked(IpvlanConfig()), touched=False)], "", id="gone"),
         pytest.param(
-            [asked(L3, "one"), asked(MacvlanConfig(), "two")],
+            [allocated(L3)], [record(allocated(IpvlanConfig()), touched=False)], "", id="gone"
+        ),
+        pytest.param(
+            [allocated(L3, "one"), allocated(MacvlanConfig(), "two")],
             [],
             "is shared with the same pod, and it has a child of type (IPVLAN|MACVLAN); use the",
             id="of one claim",
         ),
-        pytest.param([given(VIRTUAL)], [record(asked(L3))], "", id="no child"),
+        pytest.param([given(VIRTUAL)], [record(allocated(L3))], "", id="no child"),
     ],
 )
-def test_unlike_children_of_one_parent_are_refused(
+def test_children_of_different_kinds_on_one_parent_are_refused(
     devices: Sequence[AllocatedDevice], records: Sequence[Attachment], words: str
 ) -> None:
     claims = (claim(DATA, *devices),)
@@ -80,7 +84,7 @@ def test_unlike_children_of_one_parent_are_refused(
         refuse_unlike_children(claims, tuple(records))
 
 
-def test_the_claims_own_child_of_before_is_none_beside_it() -> None:
-    own = replace(record(asked(IpvlanConfig())), claim=claim(DATA, asked(L3)).claim)
+def test_earlier_child_of_the_same_claim_is_no_conflict() -> None:
+    own = replace(record(allocated(IpvlanConfig())), claim=claim(DATA, allocated(L3)).claim)
 
-    refuse_unlike_children((claim(DATA, asked(L3)),), (own,))
+    refuse_unlike_children((claim(DATA, allocated(L3)),), (own,))

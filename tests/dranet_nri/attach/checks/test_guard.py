@@ -1,4 +1,4 @@
-"""The boundary between the shim and the plugin, for what no kernel here can make.
+"""Boundary between the shim and the plugin: device states that no test kernel can create.
 
 The rest is in tests/system/kernel/test_boundary.py.
 """
@@ -26,16 +26,16 @@ pytestmark = pytest.mark.process
 
 
 DEFAULT = Route("0.0.0.0/0", "10.0.2.1", metric=100)
-FUNCTION = replace(pci(2), key=replace(pci(2).key, name=""))  # what has no net device, says it
+FUNCTION = replace(pci(2), key=replace(pci(2).key, name=""))  # a device without a net device
 
 
 def route_through(name: str) -> Callable[[Node], None]:
-    """Return what makes a link the uplink."""
+    """Return a function that makes a link the uplink."""
     return lambda node: node.kernel.space().add_route("arrange", name, DEFAULT)
 
 
 def enslave(kind: str) -> Callable[[Node], None]:
-    """Return what makes eth2 a port of the uplink."""
+    """Return a function that makes eth2 a port of the uplink."""
 
     def arrange(node: Node) -> None:
         made = node.kernel.add_link("upper0", kind=kind, addresses=(Address("10.0.2.7/24"),))
@@ -46,8 +46,8 @@ def enslave(kind: str) -> Callable[[Node], None]:
     return arrange
 
 
-def turn_into(kind: str) -> Callable[[Node], None]:
-    """Return what makes eth2 a link of that kind."""
+def change_kind(kind: str) -> Callable[[Node], None]:
+    """Return a function that makes eth2 a link of that kind."""
 
     def arrange(node: Node) -> None:
         entry = node.kernel.space().named("arrange", "eth2")
@@ -57,7 +57,7 @@ def turn_into(kind: str) -> Callable[[Node], None]:
 
 
 def stack(kind: str) -> Callable[[Node], None]:
-    """Return what puts the uplink on eth2."""
+    """Return a function that stacks the uplink on eth2."""
 
     def arrange(node: Node) -> None:
         below = node.kernel.space().named("arrange", "eth2").link.index
@@ -75,7 +75,7 @@ def stack(kind: str) -> Callable[[Node], None]:
         pytest.param(enslave("team"), given(pci(2)), id="a team's port"),
         pytest.param(stack("vlan"), given(pci(2)), id="what carries a VLAN uplink"),
         pytest.param(stack("ipvlan"), given(pci(2)), id="what carries an IPvlan uplink"),
-        pytest.param(turn_into("wireguard"), given(pci(2)), id="a tunnel of the node's"),
+        pytest.param(change_kind("wireguard"), given(pci(2)), id="a tunnel of the node's"),
         pytest.param(route_through("eth2"), given(FUNCTION), id="an uplink's RDMA device alone"),
         pytest.param(
             route_through("eth2"),
@@ -89,51 +89,51 @@ def stack(kind: str) -> Callable[[Node], None]:
         ),
     ],
 )
-def test_a_compromised_shim_can_take_no_unpublished_device(
+def test_compromised_shim_cannot_attach_an_unpublished_device(
     arrange: Callable[[Node], None], device: AllocatedDevice
 ) -> None:
     node = Node()
     arrange(node)
     node.start = node.host()
 
-    said = refusal(node, device)
+    message = refusal(node, device)
 
-    assert "device nic-2: eth2: " in said
-    assert "it stays on the host" in said
+    assert "device nic-2: eth2: " in message
+    assert "it stays on the host" in message
     node.assert_home()
 
 
-def test_an_uplink_gets_no_children() -> None:
+def test_children_of_an_uplink_are_refused() -> None:
     node = ChildNode()
     node.kernel.space().named("arrange", "ib0").addresses.append(Address("10.0.2.7/24"))
     node.kernel.space().add_route("arrange", "ib0", DEFAULT)
     node.start = node.host()
 
-    said = refusal(node, *CHILD_CLAIMS[0].devices)
+    message = refusal(node, *CHILD_CLAIMS[0].devices)
 
-    assert f"device {IB.name}: ib0: the node's default route goes through it" in said
+    assert f"device {IB.name}: ib0: the node's default route goes through it" in message
     node.assert_home()
 
 
-def test_the_host_is_judged_on_no_way_home() -> None:
+def test_detach_skips_the_check_of_host_interfaces() -> None:
     node = Node()
     node.attach((claim(DATA, given(pci(2))),))
-    judged = node.kernel.judged
+    checks = node.kernel.judged
     node.kernel.space().add_route("arrange", "eth1", replace(DEFAULT, gateway="10.0.1.1"))
 
     node.detach()
 
-    assert node.kernel.judged == judged == 1
+    assert node.kernel.judged == checks == 1
 
 
-def test_a_device_that_waits_for_its_name_goes_into_the_next_sandbox() -> None:
+def test_device_whose_name_was_taken_is_attached_to_the_next_sandbox() -> None:
     node = Node()
     dummy = claim(DATA, given(VIRTUAL))
     node.attach((dummy,))
     node.kernel.add_link("dummy0", kind="dummy")
     node.detach()
     assert node.kernel.state("dummy0", node.netns) is None
-    node.kernel.remove_link("dummy0")  # who took the name is gone, and the next sandbox comes first
+    node.kernel.remove_link("dummy0")  # the name is free again, and the next sandbox starts first
 
     node.attach((dummy,))
 

@@ -1,4 +1,4 @@
-"""A journal and a clock for the executor, which fail, end the process, or stand still."""
+"""Journal and clock of the executor: both can fail, end the process, or stop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,10 +47,10 @@ class Journal:
 
 @dataclass
 class Clock:
-    """Stands still until told.
+    """A clock that is advanced by the test only.
 
     Attributes:
-        asleep: called when somebody waits, with the seconds.
+        asleep: called with the seconds of each sleep.
     """
 
     now: int = 1000

@@ -112,8 +112,8 @@ class Node:
     """A host with four NICs and a dummy, a pod's namespace, and an executor that may die.
 
     Attributes:
-        claims: what is attached unless told otherwise.
-        watched: net devices that must come home.
+        claims: the claims that are attached by default.
+        watched: net devices that must be restored on the host.
         options: the operator's, for RDMA devices; a restart takes them in.
     """
 
@@ -153,7 +153,7 @@ class Node:
         self.restart()
 
     def arrange(self) -> None:
-        """Put more into the host."""
+        """Add further devices to the host."""
 
     def add_netns(self, path: str) -> NetnsId:
         netns = self.kernel.add_netns(path)
@@ -162,7 +162,7 @@ class Node:
         return netns
 
     def restart(self) -> None:
-        """Start anew from what the journal holds; whatever was broken works again."""
+        """Restart from the records of the journal; injected failures end."""
         self.kernel.heal()
         self.journal.fails_at = 0
         self.executor = PlanExecutor(self.kernel, self.journal, self.clock, self.options)
@@ -193,7 +193,7 @@ class Node:
         return self.kernel.space(netns).named("look", name).ethtool()
 
     def tcx(self, name: str) -> tuple[TcxProgram, ...]:
-        """Return what runs by TCX on a link of the host."""
+        """Return the TCX programs of a link of the host."""
         return tuple(self.kernel.space().named("look", name).tcx)
 
     def rdma(self, netns: NetnsId | None = None) -> set[str]:
@@ -201,19 +201,19 @@ class Node:
         return set(self.kernel.rdma.names(netns or HOST_NETNS))
 
     def assert_home(self) -> None:
-        """Check that every device is on the host as it was, and nothing is left behind."""
+        """Check that every device is restored on the host without residue."""
         assert self.host() == self.start
         assert self.rdma() == self.rdma_at_start
         assert self.kernel.open_sessions == 0
 
     def in_pod(self, name: str) -> LinkState:
-        """Return what the pod's link has; it is up, and a record tells what it is."""
+        """Return the state of the pod's link; it is up, and a record describes it."""
         state = self.kernel.state(name, self.netns)
         assert state is not None
         assert state.link.up
         devices = (device for record in self.journal.records.values() for device in record.devices)
-        told = {(device.pod_name, device.mac, device.mtu) for device in devices}
-        assert (name, state.link.mac, state.link.mtu) in told
+        reported = {(device.pod_name, device.mac, device.mtu) for device in devices}
+        assert (name, state.link.mac, state.link.mtu) in reported
         return state
 
     def assert_attached(self) -> None:
@@ -317,7 +317,7 @@ def attached_ops(make: type[Node]) -> int:
 
 
 def detached_ops(make: type[Node]) -> int:
-    """Return how many operations the way back takes."""
+    """Return how many operations a detach takes."""
     node = make()
     node.attach()
     node.kernel.log.clear()
@@ -343,5 +343,5 @@ def refusal(node: Node, device: AllocatedDevice) -> str:
 
 
 def kinds_of(ops: list[Op]) -> list[type[Op]]:
-    """Return what was done to RDMA devices, and moves and names of net devices."""
+    """Return the operations on RDMA devices, and the moves and renames of net devices."""
     return [type(op) for op in ops if isinstance(op, MoveRdma | RenameRdma | MoveLink | RenameLink)]

@@ -1,4 +1,4 @@
-"""Attach with addresses that are not there at once: router advertisements, duplicate detection."""
+"""Attach with delayed addresses: router advertisements and duplicate address detection."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def node() -> Node:
 
 
 def of(config: NetworkConfig) -> AllocatedDevice:
-    """Return a NIC without RDMA, to be given so."""
+    """Return a NIC without RDMA, allocated with the config."""
     return given(replace(pci(2), rdma_devices=()), config)
 
 
@@ -64,7 +64,7 @@ def refusal_of(node: Node, config: NetworkConfig) -> str:
     return failure_of(node).message
 
 
-def test_the_pod_waits_for_an_address_of_a_router_and_then_gets_the_routes(node: Node) -> None:
+def test_attach_waits_for_an_advertised_address_and_then_adds_the_routes(node: Node) -> None:
     tentative, link_local = replace(MADE, tentative=True), DetectedAddress("fe80::1/64", 253)
     temporary = DetectedAddress("2001:db8:5::77/64", temporary=True)
     node.kernel.detected["net1"] = [(), (link_local,), (tentative,), (MADE, temporary)]
@@ -79,7 +79,7 @@ def test_the_pod_waits_for_an_address_of_a_router_and_then_gets_the_routes(node:
     assert slept == [POLL_S] * 3
 
 
-def test_the_kernel_is_told_to_take_advertisements(node: Node) -> None:
+def test_attach_sets_the_sysctls_that_accept_advertisements(node: Node) -> None:
     node.kernel.detected["net1"] = [(MADE,)]
 
     attached(node, of(NetworkConfig(AUTOMATIC.interface)))
@@ -93,7 +93,7 @@ def test_the_kernel_is_told_to_take_advertisements(node: Node) -> None:
     } <= written
 
 
-def test_without_a_router_the_attach_fails_and_is_undone(node: Node) -> None:
+def test_attach_without_a_router_fails_and_is_undone(node: Node) -> None:
     slept: list[float] = []
     node.clock.asleep = slept.append
 
@@ -104,13 +104,13 @@ def test_without_a_router_the_attach_fails_and_is_undone(node: Node) -> None:
     assert sum(slept) == pytest.approx(SLAAC_S)
 
 
-def test_a_duplicate_is_named_and_the_attach_undone(node: Node) -> None:
+def test_duplicate_address_is_reported_and_the_attach_is_undone(node: Node) -> None:
     node.kernel.detected["net1"] = [(replace(MADE, cidr="2001:db8:2::9/64", duplicate=True),)]
 
     assert "address 2001:db8:2::9/64 of net1 is in use by another host" in refusal_of(node, CHILD)
 
 
-def test_a_child_waits_for_the_check_of_its_addresses(node: Node) -> None:
+def test_child_attach_waits_for_duplicate_address_detection(node: Node) -> None:
     checked = DetectedAddress("2001:db8:2::9/64", tentative=True)
     node.kernel.detected["net1"] = [(checked,), (checked,), ()]
     slept: list[float] = []
@@ -122,7 +122,7 @@ def test_a_child_waits_for_the_check_of_its_addresses(node: Node) -> None:
     assert (len(slept), record.warnings) == (2, ())
 
 
-def test_a_check_that_does_not_end_is_a_warning(node: Node) -> None:
+def test_unfinished_duplicate_address_detection_is_reported_as_a_warning(node: Node) -> None:
     node.kernel.detected["net1"] = [(DetectedAddress("2001:db8:2::9/64", tentative=True),)]
 
     (warning,) = attached(node, of(CHILD)).warnings
@@ -130,7 +130,7 @@ def test_a_check_that_does_not_end_is_a_warning(node: Node) -> None:
     assert "2001:db8:2::9/64 is not usable yet" in warning
 
 
-def test_a_nic_of_its_own_is_not_waited_for(node: Node) -> None:
+def test_attach_of_a_whole_nic_does_not_wait_for_duplicate_address_detection(node: Node) -> None:
     node.kernel.detected["net1"] = [(DetectedAddress("2001:db8:2::9/64", tentative=True),)]
 
     slept: list[float] = []
@@ -141,7 +141,7 @@ def test_a_nic_of_its_own_is_not_waited_for(node: Node) -> None:
     assert slept == []
 
 
-def test_the_wait_ends_with_the_sandbox(node: Node) -> None:
+def test_wait_for_addresses_ends_with_the_sandbox(node: Node) -> None:
     config = NetworkConfig(AUTOMATIC.interface)
 
     with pytest.raises(AttachError, match="the sandbox was stopped"):

@@ -1,4 +1,4 @@
-"""Attach of whole pods: what is done, refused and recorded."""
+"""Attach of whole pods: operations, refusals and records."""
 
 from dataclasses import replace
 
@@ -58,55 +58,59 @@ def node() -> Node:
 
 
 @pytest.mark.parametrize("destination", ["0.0.0.0/0", "::/0"])
-def test_what_became_the_uplink_stays_on_the_host(node: Node, destination: str) -> None:
+def test_device_that_became_the_uplink_is_refused(node: Node, destination: str) -> None:
     gateway = "10.0.2.1" if destination == "0.0.0.0/0" else "fe80::1"
     node.kernel.space().add_route("arrange", "eth2", Route(destination, gateway, metric=100))
     node.start = node.host()
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: eth2: the node's default route goes through it; it stays on the" in said
+    assert (
+        "device nic-2: eth2: the node's default route goes through it; it stays on the" in message
+    )
     better = Route(destination, gateway.replace("10.0.2", "10.0.4"), metric=50)
     node.kernel.space().add_route("arrange", "eth4", better)
     node.attach((claim(DATA, given(pci(2))),))
     assert node.kernel.state("eth2", node.netns) is not None
 
 
-def test_a_kernel_without_features_is_said_to_be_too_old(node: Node) -> None:
+def test_ethtool_settings_are_refused_on_a_kernel_without_feature_support(node: Node) -> None:
     node.kernel.tells_features = False
 
-    said = refusal(node, given(pci(1), NAMED))
+    message = refusal(node, given(pci(1), NAMED))
 
-    assert said == "device nic-1: ethtool needs Linux 5.7 or newer on the node; remove it"
+    assert message == "device nic-1: ethtool needs Linux 5.7 or newer on the node; remove it"
     node.attach((claim(DATA, given(pci(2))),))
     node.detach()
     node.assert_home()
 
 
-def test_a_nic_below_a_tunnel_of_the_host_stays_there(node: Node) -> None:
+def test_nic_below_a_tunnel_of_the_host_is_refused(node: Node) -> None:
     below = node.kernel.space().named("arrange", "eth2").link.index
     node.kernel.add_link("flannel.1", link=Link(0, "flannel.1", kind="vxlan", lower=below))
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: eth2: carries flannel.1, which the kernel deletes when it leaves" in said
+    assert (
+        "device nic-2: eth2: carries flannel.1, which the kernel deletes when it leaves" in message
+    )
     assert node.kernel.state("flannel.1") is not None
 
 
-def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(node: Node) -> None:
+def test_nic_below_a_vlan_with_host_addresses_is_refused(node: Node) -> None:
     below = node.kernel.space().named("arrange", "eth2").link.index
     vlan, address = Link(0, "vlan7", kind="vlan", lower=below), Address("10.7.0.5/24")
     node.kernel.add_link("vlan7", link=vlan, addresses=(address,))
 
-    said = refusal(node, given(pci(2)))
+    message = refusal(node, given(pci(2)))
 
-    assert "device nic-2: eth2: carries vlan7, a VLAN that the host uses: its routes and" in said
+    assert "device nic-2: eth2: carries vlan7, a VLAN that the host uses: its routes and" in message
     node.kernel.space().named("arrange", "vlan7").addresses.clear()
     node.attach((claim(DATA, given(pci(2))),))
     assert node.kernel.state("eth2", node.netns) is not None
 
 
-def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) -> None:
+def test_both_claims_are_attached_and_their_records_describe_the_devices(node: Node) -> None:
     data, storage = node.attach()
 
     node.assert_attached()
@@ -128,7 +132,7 @@ def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) ->
     )
 
 
-def test_host_routes_that_do_not_come_home_are_named(node: Node) -> None:
+def test_host_routes_that_cannot_be_restored_are_reported(node: Node) -> None:
     routes = tuple(f"10.{n}.0.0/16 in table 254, which has nexthop object 7" for n in range(4))
     node.kernel.space().named("arrange", "eth1").unrestorable = routes
     data, _ = node.attach()
@@ -143,7 +147,7 @@ def test_host_routes_that_do_not_come_home_are_named(node: Node) -> None:
     assert node.journal.records[DATA].phase is Phase.HOME
 
 
-def test_a_secret_comes_home_before_what_needs_it(node: Node) -> None:
+def test_stable_secret_is_restored_before_addr_gen_mode(node: Node) -> None:
     secret = Sysctl("ipv6", "stable_secret", "2001:0db8:0000:0000:0000:0000:0000:0007")
     node.kernel.space().named("arrange", "eth1").set_sysctl("arrange", secret)
     mode = Sysctl("ipv6", "addr_gen_mode", "2")
@@ -159,7 +163,7 @@ def test_a_secret_comes_home_before_what_needs_it(node: Node) -> None:
     assert {secret, mode} < {*restored.sysctls}
 
 
-def test_the_snapshot_is_the_hosts_state_with_what_a_move_resets(node: Node) -> None:
+def test_snapshot_contains_the_host_state_that_a_move_resets(node: Node) -> None:
     before = node.kernel.state("eth1")
     assert before is not None
     lost = (Sysctl("ipv4", "rp_filter", "2"),)
@@ -174,7 +178,7 @@ def test_the_snapshot_is_the_hosts_state_with_what_a_move_resets(node: Node) -> 
     assert data.devices[0].snapshot_s == 1000
 
 
-def test_the_record_says_intent_before_the_first_operation_and_the_result_after_the_last(
+def test_record_is_written_before_the_first_and_after_the_last_operation(
     node: Node,
 ) -> None:
     node.journal.now = lambda: len(node.kernel.log)
@@ -192,7 +196,7 @@ def test_the_record_says_intent_before_the_first_operation_and_the_result_after_
     assert all(device.snapshot is not None for device in node.journal.history[0].devices)
 
 
-def test_an_rdma_device_without_an_interface_moves_alone(node: Node) -> None:
+def test_rdma_device_without_an_interface_is_moved_alone(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(RDMA_ONLY)),))
 
     assert node.kernel.log == [MoveRdma(Ns.HOST, 0, Ns.POD, "mlx5_9")]
@@ -210,7 +214,7 @@ def test_an_rdma_device_without_an_interface_moves_alone(node: Node) -> None:
     node.assert_home()
 
 
-def test_attaching_twice_does_nothing_more(node: Node) -> None:
+def test_second_attach_runs_no_operations(node: Node) -> None:
     first, _ = node.attach()
 
     second, _ = node.attach()
@@ -250,7 +254,7 @@ def test_attaching_twice_does_nothing_more(node: Node) -> None:
         ),
     ],
 )
-def test_a_refused_pod_keeps_its_hands_off_and_records_why(
+def test_refused_pod_changes_nothing_and_the_reason_is_recorded(
     node: Node, claims: tuple[Allocation, ...], words: str
 ) -> None:
     with pytest.raises(RefusedError, match=words) as caught:
@@ -263,7 +267,7 @@ def test_a_refused_pod_keeps_its_hands_off_and_records_why(
     node.assert_home()
 
 
-def test_a_record_that_breaks_the_rules_is_refused_with_the_count_before_anything_is_done(
+def test_record_above_the_route_limit_is_refused_before_any_operation(
     node: Node,
 ) -> None:
     for number in range(513):
@@ -280,7 +284,7 @@ def test_a_record_that_breaks_the_rules_is_refused_with_the_count_before_anythin
     node.assert_home()
 
 
-def test_failures_are_counted_for_a_pod_and_forgotten_for_the_next(node: Node) -> None:
+def test_failure_count_grows_for_one_pod_and_restarts_for_the_next(node: Node) -> None:
     for _ in range(2):
         node.kernel.fail_at(1)
         with pytest.raises(AttachError):
@@ -298,7 +302,7 @@ def test_failures_are_counted_for_a_pod_and_forgotten_for_the_next(node: Node) -
     assert failure_of(node).count == 1
 
 
-def test_a_namespace_that_cannot_be_entered_is_recorded(node: Node) -> None:
+def test_namespace_that_cannot_be_entered_is_recorded_as_a_failure(node: Node) -> None:
     node.kernel.release(node.netns)
 
     with pytest.raises(AttachError, match="enter the pod's network namespace failed"):
@@ -309,7 +313,7 @@ def test_a_namespace_that_cannot_be_entered_is_recorded(node: Node) -> None:
     node.assert_home()
 
 
-def test_a_kernel_that_cannot_be_read_is_recorded(node: Node) -> None:
+def test_failed_kernel_read_is_recorded_as_a_failure(node: Node) -> None:
     node.kernel.fail_observe()
 
     with pytest.raises(KernelError):
@@ -319,7 +323,7 @@ def test_a_kernel_that_cannot_be_read_is_recorded(node: Node) -> None:
     node.assert_home()
 
 
-def test_a_refusal_from_outside_is_recorded_unless_a_record_says_where_a_device_is(
+def test_external_refusal_is_recorded_unless_a_record_places_the_device(
     node: Node,
 ) -> None:
     node.executor.refuse(POD, CLAIMS, {}, "no namespace")

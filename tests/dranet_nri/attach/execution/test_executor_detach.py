@@ -1,4 +1,4 @@
-"""Snapshots, the way home of whole claims, and looking after attached ones."""
+"""Snapshots, the detach of whole claims, and the verification of attached claims."""
 
 import re
 from dataclasses import replace
@@ -50,7 +50,7 @@ STRANGE = TcxProgram(TcxSide.EGRESS, 99)
 # --------------------------------------------------------------------------- snapshots
 
 
-def test_a_second_attempt_keeps_the_snapshot_of_the_first(node: Node) -> None:
+def test_second_attempt_keeps_the_snapshot_of_the_first(node: Node) -> None:
     node.kernel.fail_on(AddAddress, Crash(), times=1)
     with pytest.raises(Crash):
         node.attach()
@@ -65,7 +65,7 @@ def test_a_second_attempt_keeps_the_snapshot_of_the_first(node: Node) -> None:
     assert node.journal.records[DATA].attempt == 2
 
 
-def test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach(node: Node) -> None:
+def test_devices_of_a_claim_are_detached_in_reverse_order_of_attach(node: Node) -> None:
     node.attach()
     attached = len(node.kernel.log)
 
@@ -75,7 +75,7 @@ def test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach(node
     assert moves == ["eth2", "eth1", "eth3"]  # the first claim has eth1 and eth2
 
 
-def test_emptiness_never_becomes_the_snapshot_however_often_it_is_tried(node: Node) -> None:
+def test_repeated_attempts_keep_the_first_snapshot_after_the_state_was_lost(node: Node) -> None:
     node.attach()
     for number in range(2, 5):
         node.kernel.destroy_netns(node.netns)
@@ -92,7 +92,7 @@ def test_emptiness_never_becomes_the_snapshot_however_often_it_is_tried(node: No
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_program_that_the_pod_left_is_taken_off_and_the_hosts_stays(
+def test_tcx_program_of_the_pod_is_removed_and_that_of_the_host_is_kept(
     node: Node, *, killed: bool
 ) -> None:
     node.attach()
@@ -111,9 +111,7 @@ DISABLED = NetworkConfig(InterfaceConfig(name="net1", disable_ebpf=True))
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_programs_that_a_claim_disables_are_put_back_as_far_as_they_are_loaded(
-    node: Node, *, loaded: bool
-) -> None:
+def test_disabled_tcx_programs_are_restored_if_still_loaded(node: Node, *, loaded: bool) -> None:
     claims = (claim(DATA, given(pci(1), DISABLED)),)
     held = TcxProgram(TcxSide.EGRESS, 8, link=3)
     node.kernel.space().named("arrange", "eth1").tcx.append(held)
@@ -135,7 +133,7 @@ def test_programs_that_a_claim_disables_are_put_back_as_far_as_they_are_loaded(
     assert (text in record.failure.message if record.failure else False) is not loaded
 
 
-def test_a_kernel_without_tcx_is_asked_for_nothing_more(node: Node) -> None:
+def test_detach_on_a_kernel_without_tcx_ignores_tcx(node: Node) -> None:
     node.kernel.tells_programs = False
     node.attach()
     node.kernel.fail_on(DetachTcx, KernelError("detach", EINVAL))
@@ -145,7 +143,7 @@ def test_a_kernel_without_tcx_is_asked_for_nothing_more(node: Node) -> None:
     node.assert_home()
 
 
-def test_a_nic_that_was_made_noarp_later_detects_duplicates_again(node: Node) -> None:
+def test_dad_is_restored_on_a_nic_that_was_set_to_noarp(node: Node) -> None:
     entry = node.kernel.space().named("arrange", "eth2")
     entry.link = replace(entry.link, flags=0x80)
     node.start = node.host()
@@ -156,7 +154,7 @@ def test_a_nic_that_was_made_noarp_later_detects_duplicates_again(node: Node) ->
     node.assert_home()
 
 
-def test_a_device_that_was_verified_home_is_looked_at_anew(node: Node) -> None:
+def test_returned_device_gets_a_new_snapshot_at_the_next_attach(node: Node) -> None:
     node.attach()
     node.detach()
     node.kernel.space().named("arrange", "eth2").addresses.append(Address("10.77.0.1/24"))
@@ -168,7 +166,7 @@ def test_a_device_that_was_verified_home_is_looked_at_anew(node: Node) -> None:
     assert Address("10.77.0.1/24") in snapshot.addresses
 
 
-def test_lifetimes_go_on_while_the_device_is_away(node: Node) -> None:
+def test_address_lifetimes_are_reduced_by_the_time_in_the_pod(node: Node) -> None:
     lease = Address("10.0.2.77/24", valid_s=100, preferred_s=50)
     node.kernel.space().named("arrange", "eth2").addresses.append(lease)
     node.attach()
@@ -184,7 +182,7 @@ def test_lifetimes_go_on_while_the_device_is_away(node: Node) -> None:
 # --------------------------------------------------------------------------- detach
 
 
-def test_a_detach_restores_the_host_and_forgets_failures_of_nobody(node: Node) -> None:
+def test_detach_restores_the_devices_of_one_claim_and_keeps_the_other_attached(node: Node) -> None:
     data, storage = node.attach()
 
     record = node.executor.detach(data, netns_alive=True)
@@ -197,7 +195,7 @@ def test_a_detach_restores_the_host_and_forgets_failures_of_nobody(node: Node) -
     node.assert_home()
 
 
-def test_what_the_pod_switched_off_is_on_again(node: Node) -> None:
+def test_features_that_the_pod_disabled_are_restored(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(pci(2))),))
     inside = node.kernel.space(node.netns).named("arrange", "eth2")
     inside.features |= {"tx-checksum-ip-generic": False, "rx-gro": True}
@@ -207,7 +205,7 @@ def test_what_the_pod_switched_off_is_on_again(node: Node) -> None:
     node.assert_home()
 
 
-def test_a_detach_says_so_before_the_first_operation(node: Node) -> None:
+def test_detaching_phase_is_recorded_before_the_first_operation(node: Node) -> None:
     data, _ = node.attach()
     node.kernel.fail_at(1, Crash())
 
@@ -217,7 +215,7 @@ def test_a_detach_says_so_before_the_first_operation(node: Node) -> None:
     assert node.journal.records[DATA].phase is Phase.DETACHING
 
 
-def test_one_thing_that_cannot_be_restored_does_not_keep_the_rest_from_coming_back(
+def test_failed_address_does_not_prevent_the_rest_of_the_restore(
     node: Node,
 ) -> None:
     (record,) = node.attach((claim(DATA, given(pci(2))),))
@@ -233,9 +231,9 @@ def test_one_thing_that_cannot_be_restored_does_not_keep_the_rest_from_coming_ba
     assert "add address 10.0.2.5/24" in failure_of(node).message
 
 
-def test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it(node: Node) -> None:
+def test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it(node: Node) -> None:
     (data,) = node.attach((CLAIMS[0],))
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
+    node.kernel.remove_netns(node.netns)  # its cleanup waits: another process holds it
 
     waiting = node.executor.detach(data, netns_alive=False)
 
@@ -249,7 +247,7 @@ def test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it(node: 
     node.assert_home()
 
 
-def test_repeating_a_detach_that_waits_writes_nothing(node: Node) -> None:
+def test_repeated_detach_without_progress_writes_no_record(node: Node) -> None:
     (data,) = node.attach((CLAIMS[0],))
     node.kernel.remove_netns(node.netns)
     waiting = node.executor.detach(data, netns_alive=False)
@@ -260,7 +258,7 @@ def test_repeating_a_detach_that_waits_writes_nothing(node: Node) -> None:
     assert len(node.journal.history) == written
 
 
-def test_a_virtual_device_goes_with_its_namespace(node: Node) -> None:
+def test_virtual_device_is_deleted_with_its_namespace(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(VIRTUAL, NAMED)),))
     node.kernel.destroy_netns(node.netns)
 
@@ -270,7 +268,7 @@ def test_a_virtual_device_goes_with_its_namespace(node: Node) -> None:
     assert node.kernel.state("dummy0") is None
 
 
-def test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_to_look(
+def test_c07_lost_virtual_device_is_reported_with_the_command_that_finds_it(
     node: Node,
 ) -> None:
     (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
@@ -285,7 +283,7 @@ def test_c07_of_a_virtual_device_in_a_namespace_without_a_path_it_is_told_where_
     assert "lsns --type net" in failure_of(node).message
 
 
-def test_a_virtual_device_comes_home_from_a_living_namespace(node: Node) -> None:
+def test_virtual_device_is_restored_from_a_live_namespace(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(VIRTUAL)),))
 
     record = node.executor.detach(record, netns_alive=True)
@@ -295,7 +293,7 @@ def test_a_virtual_device_comes_home_from_a_living_namespace(node: Node) -> None
 
 
 @pytest.mark.parametrize("index_is_free", [True, False], ids=["its index", "another index"])
-def test_c20_a_virtual_device_that_a_daemon_renames_at_once_is_not_gone(
+def test_c20_virtual_device_renamed_by_a_daemon_is_not_reported_as_gone(
     node: Node, monkeypatch: pytest.MonkeyPatch, *, index_is_free: bool
 ) -> None:
     own = node.kernel.space().named("arrange", "dummy0")
@@ -326,7 +324,7 @@ def test_c20_a_virtual_device_that_a_daemon_renames_at_once_is_not_gone(
     node.assert_home()
 
 
-def test_a_device_that_is_nowhere_is_waited_for(node: Node) -> None:
+def test_missing_device_keeps_the_claim_in_detaching(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(pci(2))),))
     node.kernel.remove_link("eth2", node.netns)
 
@@ -336,16 +334,18 @@ def test_a_device_that_is_nowhere_is_waited_for(node: Node) -> None:
     assert not record.devices[0].home
 
 
-def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) -> None:
+def test_taken_interface_name_is_reported_until_the_name_is_free(node: Node) -> None:
     node.attach((claim(DATA, given(pci(2))),))
     node.kernel.add_link("eth2", parent="0000:77:00.0")
 
     node.detach()
 
     assert node.journal.phases() == {DATA: Phase.DETACHING}
-    said = failure_of(node)
-    assert said.reason == DETACH_FAILED
-    assert re.match(r"interface eth2 is called dra\d+: its name is taken; give the", said.message)
+    failure = failure_of(node)
+    assert failure.reason == DETACH_FAILED
+    assert re.match(
+        r"interface eth2 is called dra\d+: its name is taken; give the", failure.message
+    )
     node.kernel.remove_link("eth2")
     node.retry()
     assert node.journal.phases() == {DATA: Phase.HOME}
@@ -353,7 +353,7 @@ def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) ->
 
 
 @pytest.mark.parametrize("fault", ["observe", "session", "operation"])
-def test_a_detach_that_fails_records_why_and_is_repeated(node: Node, fault: str) -> None:
+def test_failed_detach_is_recorded_and_repeated(node: Node, fault: str) -> None:
     (record,) = node.attach((claim(DATA, given(pci(2))),))
     match fault:
         case "observe":
@@ -375,7 +375,7 @@ def test_a_detach_that_fails_records_why_and_is_repeated(node: Node, fault: str)
     node.assert_home()
 
 
-def test_a_record_without_snapshots_is_home(node: Node) -> None:
+def test_detach_of_a_record_without_snapshots_runs_no_operations(node: Node) -> None:
     with pytest.raises(RefusedError):
         node.attach((claim(DATA, given(pci(7))),))
 
@@ -388,7 +388,7 @@ def test_a_record_without_snapshots_is_home(node: Node) -> None:
 # --------------------------------------------------------------------------- verify
 
 
-def test_an_attached_claim_is_verified_until_a_device_leaves(node: Node) -> None:
+def test_verify_fails_after_a_device_has_left_the_pod(node: Node) -> None:
     data, storage = node.attach()
     assert node.executor.verify(data, CLAIMS[0]) == data
 
@@ -399,7 +399,7 @@ def test_an_attached_claim_is_verified_until_a_device_leaves(node: Node) -> None
     assert node.kernel.open_sessions == 0
 
 
-def test_however_much_a_pod_configured_neither_a_sweep_nor_the_way_home_reads_it(
+def test_verify_and_detach_do_not_read_the_whole_pod_namespace(
     node: Node,
 ) -> None:
     data, _ = node.attach()
@@ -416,13 +416,13 @@ def test_however_much_a_pod_configured_neither_a_sweep_nor_the_way_home_reads_it
     node.assert_home()
 
 
-def test_a_claim_without_interfaces_has_nothing_that_could_leave(node: Node) -> None:
+def test_verify_of_a_claim_without_interfaces_succeeds(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(RDMA_ONLY)),))
 
     assert node.executor.verify(record, None) == record
 
 
-def test_routes_of_the_claim_reach_the_pod(node: Node) -> None:
+def test_routes_of_the_claim_are_added_in_the_pod(node: Node) -> None:
     config = NetworkConfig(routes=(RouteConfig("10.99.0.0/16", gateway="10.0.2.1"),))
 
     node.attach((claim(DATA, given(pci(2), config)),))

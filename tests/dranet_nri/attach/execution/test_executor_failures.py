@@ -1,6 +1,6 @@
-"""Every failure and every crash of an attach: both ends can still be reached."""
+"""Failures and crashes at every step of an attach: attach and detach still complete."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from errno import EBUSY, EINTR, EIO
 from itertools import count
@@ -58,7 +58,7 @@ def failed_at(make: type[Node], n: int, *, done: bool) -> tuple[Node, AttachErro
 
 @SHAPES
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "half done"])
-def test_whichever_operation_fails_every_device_is_home_and_restored(
+def test_failed_operation_restores_every_device_on_the_host(
     make: type[Node], *, done: bool
 ) -> None:
     for n in range(1, OPS[make] + 1):
@@ -78,7 +78,7 @@ def test_whichever_operation_fails_every_device_is_home_and_restored(
     assert failed_at(make, OPS[make] + 1, done=done)[1] is None, "every operation failed in turn"
 
 
-def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node) -> None:
+def test_failed_undo_is_reported_and_a_later_detach_completes_it(node: Node) -> None:
     node.kernel.fail_on(AddRoute)
 
     with pytest.raises(AttachError, match=r"not undone: .*nic-1.*add route") as caught:
@@ -87,7 +87,9 @@ def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node
     assert len(caught.value.undo_failures) == 1, "only the device whose route was lost"
     record = node.journal.records[DATA]
     assert [device.home for device in record.devices] == [False, True]
-    assert node.kernel.state("eth1") is not None, "one thing must not keep the rest from home"
+    assert node.kernel.state("eth1") is not None, (
+        "one failure must not prevent the restore of the rest"
+    )
 
     node.restart()
     node.detach()
@@ -96,7 +98,7 @@ def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node
     assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
 
 
-def test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it(node: Node) -> None:
+def test_undo_without_a_kernel_read_is_reported_and_a_later_detach_completes_it(node: Node) -> None:
     node.kernel.rdma.before_chars = node.kernel.fail_observe
     node.kernel.rdma.broken_chars = EIO
 
@@ -111,7 +113,7 @@ def test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it(node: N
     node.assert_home()
 
 
-def test_device_files_that_cannot_be_resolved_undo_the_attach(node: Node) -> None:
+def test_unresolvable_device_files_undo_the_attach(node: Node) -> None:
     node.kernel.rdma.broken_chars = EIO
 
     with pytest.raises(AttachError, match="record the result failed: resolve character devices"):
@@ -122,7 +124,7 @@ def test_device_files_that_cannot_be_resolved_undo_the_attach(node: Node) -> Non
 
 
 @SHAPES
-def test_what_a_crash_left_in_a_pod_that_never_had_it_whole_goes_home_when_the_next_try_fails(
+def test_partial_attach_after_a_crash_is_undone_when_the_next_attempt_fails(
     make: type[Node],
 ) -> None:
     for n in range(1, OPS[make] + 1):
@@ -143,7 +145,7 @@ def test_what_a_crash_left_in_a_pod_that_never_had_it_whole_goes_home_when_the_n
 def pod_that_runs(mode: RdmaMode) -> tuple[Node, tuple[Allocation, ...]]:
     """Return a node whose pod lost the RDMA device of one of its two NICs; it is back on the host.
 
-    In shared mode the NIC went with it, as it does when the driver is loaded anew.
+    In shared mode the NIC went with it, as it does when the driver is reloaded.
     """
     node = Node()
     node.kernel.rdma.mode = mode
@@ -161,7 +163,7 @@ def pod_that_runs(mode: RdmaMode) -> tuple[Node, tuple[Allocation, ...]]:
 
 
 @pytest.mark.parametrize("mode", [RdmaMode.EXCLUSIVE, RdmaMode.SHARED])
-def test_whatever_fails_of_an_attach_anew_a_running_pod_keeps_what_it_has(mode: RdmaMode) -> None:
+def test_failed_repair_of_a_running_pod_keeps_its_devices(mode: RdmaMode) -> None:
     whole, claims = pod_that_runs(mode)
     whole.attach(claims)
     for n in range(1, len(whole.kernel.log) + 1):
@@ -236,12 +238,18 @@ def stopped(make: type[Node], fault: Fault, n: int) -> Node | None:
     return None
 
 
-@SHAPES
-@FAULTS
-def test_after_any_stop_an_attach_finishes_it(make: type[Node], fault: Fault) -> None:
+def stopped_nodes(make: type[Node], fault: Fault) -> Iterator[Node]:
+    """Yield a node for each step at which an attach can stop."""
     for n in range(1, stops(make, fault) + 1):
         node = stopped(make, fault, n)
         assert node is not None
+        yield node
+
+
+@SHAPES
+@FAULTS
+def test_attach_after_a_stop_at_any_step_completes(make: type[Node], fault: Fault) -> None:
+    for node in stopped_nodes(make, fault):
         node.attach()
         node.assert_attached()
         node.detach()
@@ -252,10 +260,10 @@ def test_after_any_stop_an_attach_finishes_it(make: type[Node], fault: Fault) ->
 
 @SHAPES
 @FAULTS
-def test_after_any_stop_a_detach_brings_everything_home(make: type[Node], fault: Fault) -> None:
-    for n in range(1, stops(make, fault) + 1):
-        node = stopped(make, fault, n)
-        assert node is not None
+def test_detach_after_a_stop_at_any_step_restores_everything(
+    make: type[Node], fault: Fault
+) -> None:
+    for node in stopped_nodes(make, fault):
         node.detach()
         node.assert_home()
         assert set(node.journal.phases().values()) <= {Phase.HOME}
@@ -263,12 +271,10 @@ def test_after_any_stop_a_detach_brings_everything_home(make: type[Node], fault:
 
 @SHAPES
 @FAULTS
-def test_after_any_stop_and_the_death_of_the_pod_everything_is_restored(
+def test_detach_after_a_stop_and_a_lost_namespace_restores_everything(
     make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops(make, fault) + 1):
-        node = stopped(make, fault, n)
-        assert node is not None
+    for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
         node.detach(netns_alive=False)
         node.assert_home()
@@ -277,12 +283,10 @@ def test_after_any_stop_and_the_death_of_the_pod_everything_is_restored(
 
 @SHAPES
 @FAULTS
-def test_after_any_stop_and_the_death_of_the_pod_the_next_sandbox_has_everything(
+def test_next_sandbox_after_a_stop_and_a_lost_namespace_is_attached(
     make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops(make, fault) + 1):
-        node = stopped(make, fault, n)
-        assert node is not None
+    for node in stopped_nodes(make, fault):
         node.kernel.destroy_netns(node.netns)
         node.netns = node.add_netns("/run/netns/2")
         node.attach()
@@ -292,7 +296,7 @@ def test_after_any_stop_and_the_death_of_the_pod_the_next_sandbox_has_everything
 
 
 @pytest.mark.parametrize("n", range(1, 4))
-def test_a_failure_that_cannot_be_written_leaves_what_a_detach_can_finish(n: int) -> None:
+def test_unwritable_failure_record_leaves_a_state_that_a_detach_restores(n: int) -> None:
     node = Node()
     node.kernel.fail_on(AddAddress, times=1)
     node.journal.fails_at = n
@@ -306,7 +310,7 @@ def test_a_failure_that_cannot_be_written_leaves_what_a_detach_can_finish(n: int
 
 
 @SHAPES
-def test_after_any_crash_of_a_detach_the_next_one_finishes_it(make: type[Node]) -> None:
+def test_detach_after_a_crash_of_a_detach_completes(make: type[Node]) -> None:
     for n in count(1):
         node = make()
         node.attach()
@@ -321,12 +325,12 @@ def test_after_any_crash_of_a_detach_the_next_one_finishes_it(make: type[Node]) 
         node.assert_home()
         assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
 
-    assert n > OPS_HOME[make] > 1, "every operation of the way back was stopped at"
+    assert n > OPS_HOME[make] > 1, "the detach was stopped at every operation"
 
 
 @SHAPES
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "half done"])
-def test_whichever_operation_of_a_detach_fails_the_rest_comes_home(
+def test_failed_operation_of_a_detach_does_not_prevent_the_rest(
     make: type[Node], *, done: bool
 ) -> None:
     for n in count(1):
@@ -345,4 +349,4 @@ def test_whichever_operation_of_a_detach_fails_the_rest_comes_home(
         node.assert_home()
         assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
 
-    assert n > OPS_HOME[make] > 1, "every operation of the way back failed in turn"
+    assert n > OPS_HOME[make] > 1, "every operation of the detach failed in turn"

@@ -1,4 +1,4 @@
-"""Claims whose records are large: what can be begun is ended and says what failed."""
+"""Claims with large records: attach and detach complete, and failures are recorded."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -79,7 +79,7 @@ FIRST = 0x20
 PREFIX = "2001:db8:aaaa:bbbb"
 
 
-class Many(Node):
+class NicLimitNode(Node):
     """A host with as many NICs as a claim can have."""
 
     watched = tuple(f"ens{number}np0" for number in range(FIRST, FIRST + MOST))
@@ -112,8 +112,8 @@ def nic(number: int) -> Device:
     return replace(device, key=key, attributes=ATTRIBUTES)
 
 
-def test_as_many_nics_as_a_claim_can_have_are_attached_and_come_home() -> None:
-    node = Many()
+def test_claim_with_the_maximum_of_nics_is_attached_and_restored() -> None:
+    node = NicLimitNode()
 
     node.attach((claim(DATA, *(given(nic(FIRST + offset)) for offset in range(MOST))),))
 
@@ -123,8 +123,8 @@ def test_as_many_nics_as_a_claim_can_have_are_attached_and_come_home() -> None:
     node.assert_home()
 
 
-class Crowded(Node):
-    """A host with two NICs of as many routes each as are taken."""
+class RouteLimitNode(Node):
+    """A host with two NICs, each with the maximum of routes."""
 
     watched: tuple[str, ...] = ("eth7", "eth8")
 
@@ -145,13 +145,13 @@ class Crowded(Node):
 @pytest.fixture
 def node() -> Node:
     """Return a host with two NICs of 512 routes each."""
-    return Crowded()
+    return RouteLimitNode()
 
 
 CROWDED = (claim(DATA, *(given(replace(pci(bus), rdma_devices=())) for bus in (7, 8))),)
 
 
-def test_512_routes_of_two_nics_each_move_and_come_home(node: Node) -> None:
+def test_two_nics_with_512_routes_each_are_moved_and_restored(node: Node) -> None:
     node.attach(CROWDED)
     assert len(node.in_pod("eth8").routes) == 512
 
@@ -162,7 +162,7 @@ def test_512_routes_of_two_nics_each_move_and_come_home(node: Node) -> None:
 
 
 def fill(node: Node) -> None:
-    """Let the claim's record be as large as that of an attached one may be."""
+    """Grow the claim's record to the limit of an attached claim."""
     record = node.journal.records[DATA]
     first, second = record.devices
     with suppress(InvalidValueError):
@@ -171,7 +171,7 @@ def fill(node: Node) -> None:
             node.journal.put(replace(record, devices=(replace(first, device=padded), second)))
 
 
-def test_a_way_home_that_fails_has_room_for_why_until_it_has_failed_often_enough(
+def test_failure_of_a_detach_fits_into_the_largest_record(
     node: Node,
 ) -> None:
     node.attach(CROWDED)

@@ -1,4 +1,4 @@
-"""Several net devices below one PCI function, and a device that its pod disguises."""
+"""Several net devices of one PCI function, and devices that the pod renames."""
 
 from dataclasses import replace
 
@@ -36,14 +36,14 @@ def mac(number: int) -> str:
 
 
 def second_port(*, port: int | None = 1) -> AllocatedDevice:
-    """Return the second port as allocated; port None: by a shim that did not tell."""
+    """Return the second port as allocated; port None: by a shim without port numbers."""
     key = DeviceKey("pci", PARENT, "ethB", PARENT, port)
     attributes = (("dra.net/mac", mac(1)),)
     return given(Device("pci-0000-0a-00-0-p1", key, attributes), NET1)
 
 
 class TwoPorts(Node):
-    """A host with a NIC that has two ports on one function, the first of them for itself."""
+    """A host with a NIC of two ports on one function; the host uses the first."""
 
     watched: tuple[str, ...] = ("ethA", "ethB")
 
@@ -61,13 +61,13 @@ class TwoPorts(Node):
         """Let the pod's namespace die."""
         self.kernel.destroy_netns(self.netns)
 
-    def disguise(self, name: str, new: str, *ops: SetLink) -> None:
-        """Do to a link in the pod what the pod may do."""
+    def change_in_pod(self, name: str, new: str, *ops: SetLink) -> None:
+        """Rename and change a link in the pod, as the pod may do."""
         index = self.kernel.space(self.netns).named("look", name).link.index
         self.apply(*ops, SetDown(Ns.POD, index), RenameLink(Ns.POD, index, new))
 
     def apply(self, *ops: Op) -> None:
-        """Do what an administrator may do."""
+        """Apply operations as an administrator."""
         session = self.kernel.session(self.netns)
         for op in ops:
             session.apply(op)
@@ -79,8 +79,8 @@ def node() -> TwoPorts:
     return TwoPorts()
 
 
-def once(record: Attachment) -> Attachment:
-    """Return the record as a version wrote it that knew neither numbers nor permanent addresses."""
+def old_record(record: Attachment) -> Attachment:
+    """Return the record of a version without port numbers and permanent addresses."""
     (device,) = record.devices
     assert device.snapshot is not None
     key = replace(device.device.key, port=None)
@@ -97,32 +97,32 @@ def once(record: Attachment) -> Attachment:
 @pytest.mark.parametrize(
     "older", [False, True], ids=["as recorded", "recorded by a version before"]
 )
-def test_a_port_that_the_kernel_returned_under_its_pod_s_name_comes_home_and_no_other(
+def test_port_returned_under_its_pod_name_is_restored_without_its_sibling(
     node: TwoPorts,
     older: bool,  # noqa: FBT001 - a case
 ) -> None:
     record = node.take(second_port())
     node.die()
 
-    home = node.executor.detach(once(record) if older else record, netns_alive=False)
+    home = node.executor.detach(old_record(record) if older else record, netns_alive=False)
 
     assert (home.phase, home.failure) == (Phase.HOME, None)
     node.assert_home()
 
 
 @pytest.mark.parametrize("ops", [(), (SetLink(Ns.POD, "net1", DISGUISE),)], ids=["name", "both"])
-def test_a_port_that_its_pod_renamed_and_addressed_comes_home_and_no_other(
+def test_port_renamed_and_readdressed_by_the_pod_is_restored_without_its_sibling(
     node: TwoPorts, ops: tuple[SetLink, ...]
 ) -> None:
     record = node.take(second_port())
-    node.disguise("net1", "mine", *ops)
+    node.change_in_pod("net1", "mine", *ops)
 
     assert node.executor.verify(record, None) == record
     assert node.executor.detach(record, netns_alive=True).phase is Phase.HOME
     node.assert_home()
 
 
-def test_a_port_that_has_not_come_back_is_waited_for_while_another_one_is_there(
+def test_missing_port_keeps_the_claim_in_detaching_beside_its_sibling(
     node: TwoPorts,
 ) -> None:
     record = node.take(second_port())
@@ -136,14 +136,14 @@ def test_a_port_that_has_not_come_back_is_waited_for_while_another_one_is_there(
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["attached", "crashed"])
-def test_a_port_that_its_driver_made_anew_is_the_same_one_in_the_pod(
+def test_port_recreated_by_its_driver_is_the_same_port_in_the_pod(
     node: TwoPorts,
     crash: bool,  # noqa: FBT001 - a case
 ) -> None:
     node.take(second_port())
     node.kernel.remove_link("net1", node.netns)
-    anew = Link(0, "eth7", mac=mac(7), perm_mac=mac(7), dev_port=1)
-    node.kernel.add_link("eth7", parent=PARENT, link=anew)
+    recreated = Link(0, "eth7", mac=mac(7), perm_mac=mac(7), dev_port=1)
+    node.kernel.add_link("eth7", parent=PARENT, link=recreated)
     if crash:
         node.kernel.fail_on(SetUp, Crash())
         with pytest.raises(Crash):
@@ -151,7 +151,7 @@ def test_a_port_that_its_driver_made_anew_is_the_same_one_in_the_pod(
         node.restart()
     else:
         record = node.take(second_port())
-        node.disguise("net1", "mine")
+        node.change_in_pod("net1", "mine")
         assert node.executor.verify(record, None) == record
 
     home = node.executor.detach(node.journal.records[DATA], netns_alive=True)
@@ -162,7 +162,7 @@ def test_a_port_that_its_driver_made_anew_is_the_same_one_in_the_pod(
     assert state.link.perm_mac == mac(7)
 
 
-def test_a_port_that_was_renamed_after_it_was_allocated_is_the_one_that_the_pod_gets(
+def test_port_renamed_after_allocation_is_attached_to_the_pod(
     node: TwoPorts,
 ) -> None:
     for name, new in (("ethA", "other"), ("ethB", "ethA")):
@@ -177,15 +177,15 @@ def test_a_port_that_was_renamed_after_it_was_allocated_is_the_one_that_the_pod_
     assert node.kernel.state("other") is not None
 
 
-def confuse(node: TwoPorts) -> None:
-    """Let nothing tell the ports apart: neither numbers nor addresses nor names."""
+def make_indistinguishable(node: TwoPorts) -> None:
+    """Make the ports indistinguishable by number, address and name."""
     for name, new in (("ethA", "one"), ("ethB", "two")):
         entry = node.kernel.space().named("arrange", name)
         entry.link = replace(entry.link, name=new, mac="", perm_mac="", dev_port=None)
 
 
-def test_ports_that_nothing_tells_apart_are_refused_with_their_names(node: TwoPorts) -> None:
-    confuse(node)
+def test_indistinguishable_ports_are_refused_with_their_names(node: TwoPorts) -> None:
+    make_indistinguishable(node)
     log = list(node.kernel.log)
 
     with pytest.raises(RefusedError, match=UNCLEAR):
@@ -195,13 +195,13 @@ def test_ports_that_nothing_tells_apart_are_refused_with_their_names(node: TwoPo
     assert UNCLEAR in failure_of(node).message
 
 
-def test_on_the_way_home_ports_that_nothing_tells_apart_are_named_and_left_alone(
+def test_indistinguishable_ports_are_reported_and_unchanged_by_a_detach(
     node: TwoPorts,
 ) -> None:
-    record = once(node.take(second_port(port=None)))
+    record = old_record(node.take(second_port(port=None)))
     index = node.kernel.space(node.netns).named("look", "net1").link.index
     node.apply(MoveLink(Ns.POD, index, Ns.HOST, "ethB"))
-    confuse(node)
+    make_indistinguishable(node)
     log = list(node.kernel.log)
 
     waiting = node.executor.detach(record, netns_alive=True)
@@ -216,7 +216,7 @@ def test_on_the_way_home_ports_that_nothing_tells_apart_are_named_and_left_alone
     assert node.executor.detach(waiting, netns_alive=True).phase is Phase.HOME
 
 
-def test_two_claims_of_one_pod_each_keep_their_port(node: TwoPorts) -> None:
+def test_two_claims_of_one_pod_are_verified_by_their_own_port(node: TwoPorts) -> None:
     first = Device("pci-0000-0a-00-0", DeviceKey("pci", PARENT, "ethA", PARENT, 0))
     node.attach((claim(DATA, given(first)), claim("claim-b", second_port())))
     a, b = (node.journal.records[uid] for uid in (DATA, "claim-b"))
@@ -229,10 +229,10 @@ def test_two_claims_of_one_pod_each_keep_their_port(node: TwoPorts) -> None:
 # ------------------------------------------------------------------- without hardware
 
 
-def test_a_virtual_device_that_its_pod_renamed_and_addressed_comes_home(node: TwoPorts) -> None:
+def test_virtual_device_renamed_and_readdressed_by_the_pod_is_restored(node: TwoPorts) -> None:
     before = node.kernel.state("dummy0")
     record = node.take(given(VIRTUAL, NET1))
-    node.disguise("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
+    node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
     assert node.executor.verify(record, None) == record
     home = node.executor.detach(record, netns_alive=True)
@@ -245,9 +245,9 @@ def test_a_virtual_device_that_its_pod_renamed_and_addressed_comes_home(node: Tw
     assert (after.link.mac, after.addresses) == (before.link.mac, before.addresses)
 
 
-def test_a_virtual_device_that_may_be_in_its_pod_is_not_called_gone(node: TwoPorts) -> None:
-    record = once(node.take(given(VIRTUAL, NET1)))
-    node.disguise("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
+def test_virtual_device_possibly_in_the_pod_is_not_reported_as_gone(node: TwoPorts) -> None:
+    record = old_record(node.take(given(VIRTUAL, NET1)))
+    node.change_in_pod("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
 
     waiting = node.executor.detach(record, netns_alive=True)
 
@@ -258,22 +258,22 @@ def test_a_virtual_device_that_may_be_in_its_pod_is_not_called_gone(node: TwoPor
     assert node.executor.detach(waiting, netns_alive=False).phase is Phase.HOME
 
 
-def test_a_record_of_a_version_before_learns_the_index_while_the_device_has_its_name(
+def test_record_of_an_earlier_version_gets_the_index_of_the_named_device(
     node: TwoPorts,
 ) -> None:
     record = node.take(given(VIRTUAL, NET1))
 
-    assert node.executor.verify(once(record), None) == record
+    assert node.executor.verify(old_record(record), None) == record
     assert node.journal.records[DATA] == record
 
 
-def test_what_is_known_of_a_device_in_the_pod_outlives_an_attach_that_is_refused(
+def test_refused_attach_keeps_the_recorded_state_of_a_device_in_the_pod(
     node: TwoPorts,
 ) -> None:
     virtual = given(VIRTUAL, NetworkConfig(InterfaceConfig(name="net2")))
     claims = (claim(DATA, second_port(), virtual),)
     node.attach(claims)
-    node.disguise("net2", "mine", SetLink(Ns.POD, "net2", DISGUISE))
+    node.change_in_pod("net2", "mine", SetLink(Ns.POD, "net2", DISGUISE))
     node.kernel.remove_link("net1", node.netns)
 
     with pytest.raises(RefusedError, match=r"neither on the host nor in the pod"):
@@ -284,12 +284,12 @@ def test_what_is_known_of_a_device_in_the_pod_outlives_an_attach_that_is_refused
     assert node.kernel.state("dummy0") is not None
 
 
-def test_what_was_known_of_a_device_in_the_pod_is_forgotten_once_it_is_back(
+def test_recorded_pod_state_of_a_device_is_removed_after_its_return(
     node: TwoPorts,
 ) -> None:
     interface = InterfaceConfig(name="net1", hardware_addr="02:00:00:00:77:77")
-    wanted = given(VIRTUAL, NetworkConfig(interface))
-    (device,) = node.take(wanted).devices
+    allocated = given(VIRTUAL, NetworkConfig(interface))
+    (device,) = node.take(allocated).devices
     node.apply(MoveLink(Ns.POD, device.pod_index, Ns.HOST, "dummy0"))
     node.kernel.add_link("eth1", node.netns, link=Link(0, "eth1", kind="veth"))
     taken = node.kernel.space(node.netns).named("arrange", "eth1")
@@ -297,7 +297,7 @@ def test_what_was_known_of_a_device_in_the_pod_is_forgotten_once_it_is_back(
     node.kernel.fail_on(SetUp, Crash())
 
     with pytest.raises(Crash):
-        node.take(wanted)
+        node.take(allocated)
     node.restart()
     record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
 

@@ -1,4 +1,4 @@
-"""What the host no longer takes keeps no NIC for ever, and gives none up too early."""
+"""Limit of restore tries: rejected settings are given up, neither never nor too early."""
 
 from errno import EBUSY, EINVAL, ENETUNREACH
 
@@ -19,7 +19,7 @@ def node() -> Node:
     return Node()
 
 
-def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
+def test_nic_is_returned_without_a_rejected_route_after_ten_tries(
     node: Node,
 ) -> None:
     node.attach()
@@ -38,7 +38,7 @@ def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
 
 
 def assert_given_back_after_all_tries(node: Node) -> None:
-    """Assert that as many tries as may be follow, and are counted, before the NIC is home."""
+    """Assert that the full number of tries is counted before the NIC is returned."""
     for number in range(1, MAX_RESTORE_TRIES + 1):
         node.retry()
         assert node.journal.records[DATA].phase is Phase.DETACHING
@@ -48,7 +48,7 @@ def assert_given_back_after_all_tries(node: Node) -> None:
     assert node.journal.records[DATA].phase is Phase.HOME
 
 
-def test_attaches_that_failed_are_no_tries_to_restore(node: Node) -> None:
+def test_failed_attaches_do_not_count_as_restore_tries(node: Node) -> None:
     config = NetworkConfig(routes=(RouteConfig("10.99.0.0/16", gateway="10.0.2.1"),))
     node.kernel.fail_on(AddRoute, ENETUNREACH)
     for _ in range(MAX_RESTORE_TRIES + 2):
@@ -59,7 +59,7 @@ def test_attaches_that_failed_are_no_tries_to_restore(node: Node) -> None:
     assert_given_back_after_all_tries(node)
 
 
-def test_moves_home_that_failed_are_no_tries_to_restore(node: Node) -> None:
+def test_failed_moves_to_the_host_do_not_count_as_restore_tries(node: Node) -> None:
     node.attach()
     node.kernel.fail_on(MoveLink, EBUSY)
     for number in range(1, MAX_RESTORE_TRIES + 3):
@@ -71,7 +71,7 @@ def test_moves_home_that_failed_are_no_tries_to_restore(node: Node) -> None:
     assert_given_back_after_all_tries(node)
 
 
-def test_a_sysctl_that_the_kernel_calls_invalid_keeps_no_nic(node: Node) -> None:
+def test_nic_is_returned_without_a_sysctl_that_the_kernel_rejects(node: Node) -> None:
     node.attach()
     node.kernel.fail_on(SetSysctl, EINVAL)
 
@@ -84,7 +84,7 @@ def test_a_sysctl_that_the_kernel_calls_invalid_keeps_no_nic(node: Node) -> None
     assert record.failure.message.endswith("given back without it")
 
 
-def test_a_nic_that_is_not_on_the_host_is_never_given_back_for_want_of_patience(
+def test_nic_in_the_pod_is_never_given_up_by_the_restore_limit(
     node: Node,
 ) -> None:
     node.attach()

@@ -1,4 +1,4 @@
-"""Threads that the kernel keeps: what is said, what is recorded, and what becomes of both."""
+"""Threads hung in the kernel: log entries, records, and their end."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ __all__ = ["node"]
 
 
 class Hang:
-    """Work that returns only when told."""
+    """Work that returns only when it is released."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -34,7 +34,7 @@ class Hang:
 
 
 def watchdog(node: Node) -> Watchdog:
-    """Return one whose timeout leaves a thread time to set its step."""
+    """Return a watchdog whose timeout leaves a thread time to set its step."""
     return Watchdog(node.attachments, node.clock, logger("test"), hang_timeout_s=0.5)
 
 
@@ -49,12 +49,12 @@ def attached(node: Node) -> Attachment:
 
 
 def recorded(node: Node, record: Attachment) -> Attachment | None:
-    """Return what is recorded of the claim now."""
+    """Return the current record of the claim."""
     return node.attachments.get(record.claim.uid)
 
 
-async def until_noted(node: Node, record: Attachment) -> Failure:
-    """Return the failure that is recorded of a stuck thread."""
+async def until_recorded(node: Node, record: Attachment) -> Failure:
+    """Return the failure that is recorded for a hung thread."""
     while True:
         found = recorded(node, record)
         if found is not None and found.failure is not None and found.failure.reason == HUNG:
@@ -62,12 +62,12 @@ async def until_noted(node: Node, record: Attachment) -> Failure:
         await asyncio.sleep(0)
 
 
-def oversee(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False) -> Failure:
-    """Let it hang until that is recorded, then let it go on; return what was recorded."""
+def record_of_hang(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False) -> Failure:
+    """Let the work hang until that is recorded, then release it; return the recorded failure."""
 
     async def scene() -> Failure:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
-        failure = await until_noted(node, record)
+        failure = await until_recorded(node, record)
         if cancel:
             task.cancel()
             await asyncio.wait({task})
@@ -79,7 +79,7 @@ def oversee(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False)
 
 
 def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
-    """Let work fail in a way that nobody thought of, after it has done something."""
+    """Run work that raises an unexpected error after its effect."""
 
     def work() -> None:
         before()
@@ -89,46 +89,46 @@ def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
         asyncio.run(watchdog(node).done(work, (record,)))
 
 
-def test_the_record_says_at_which_step_a_thread_is_stuck_for_as_long_as_it_is(node: Node) -> None:
+def test_record_names_the_step_of_a_hung_thread_until_it_returns(node: Node) -> None:
     record = attached(node)
 
-    failure = oversee(node, record, Hang())
+    failure = record_of_hang(node, record, Hang())
 
     assert failure.message.startswith("add address 10.0.1.5/24 (thread ")
     assert "has not returned for 0.5 s" in failure.message
     assert recorded(node, record) == record
 
 
-def test_a_claim_without_a_record_has_one_while_its_thread_is_stuck(node: Node) -> None:
+def test_claim_without_a_record_gets_one_while_its_thread_is_hung(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     blank = Attachment(
         claim.claim, claim.pod, pod.sandbox_id, node.netns(pod), Phase.FAILED, devices=()
     )
 
-    oversee(node, blank, Hang())
+    record_of_hang(node, blank, Hang())
 
     assert recorded(node, blank) == blank
 
 
-def test_the_record_of_another_sandbox_makes_room_for_the_one_that_is_stuck(node: Node) -> None:
+def test_record_of_an_earlier_sandbox_is_replaced_while_the_thread_is_hung(node: Node) -> None:
     old = attached(node)
     node.stop_pod(node.pod("web"))
     blank = replace(old, sandbox_id="next", phase=Phase.FAILED, devices=(), failure=None)
 
-    oversee(node, blank, Hang())
+    record_of_hang(node, blank, Hang())
 
     assert recorded(node, blank) == blank
 
 
-def test_what_the_thread_has_recorded_stays(node: Node) -> None:
+def test_record_written_by_the_hung_thread_is_kept(node: Node) -> None:
     record = attached(node)
     result = replace(record, attempt=7)
     hang = Hang()
 
     async def scene() -> None:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
-        await until_noted(node, record)
+        await until_recorded(node, record)
         node.attachments.put(result)
         hang.go.set()
         await task
@@ -138,30 +138,30 @@ def test_what_the_thread_has_recorded_stays(node: Node) -> None:
     assert recorded(node, record) == result
 
 
-def test_why_and_how_often_it_failed_before_is_not_forgotten(node: Node) -> None:
+def test_earlier_failure_and_its_count_are_kept_after_a_hang(node: Node) -> None:
     record = attached(node)
     failed = replace(record, failure=Failure("NetworkDeviceDetachFailed", "busy", 1, 4))
     node.attachments.put(failed)
 
-    failure = oversee(node, failed, Hang())
+    failure = record_of_hang(node, failed, Hang())
 
     assert failure.count == 4
     assert failure.message.endswith("before that: busy")
     assert recorded(node, record) == failed
 
 
-def test_a_plugin_that_stops_leaves_to_the_next_one_what_hangs(node: Node) -> None:
+def test_stopping_plugin_keeps_the_hung_thread_in_the_record(node: Node) -> None:
     record = attached(node)
     hang = Hang()
 
-    failure = oversee(node, record, hang, cancel=True)
+    failure = record_of_hang(node, record, hang, cancel=True)
 
     found = recorded(node, record)
     assert found is not None
     assert found.failure == failure
 
 
-def test_work_that_fails_after_it_hung_fails_with_its_own_error(node: Node) -> None:
+def test_work_that_fails_after_a_hang_raises_its_own_error(node: Node) -> None:
     record = attached(node)
     hang = Hang()
 
@@ -171,7 +171,7 @@ def test_work_that_fails_after_it_hung_fails_with_its_own_error(node: Node) -> N
 
     async def scene() -> None:
         task = asyncio.create_task(watchdog(node).done(work, (record,)))
-        await until_noted(node, record)
+        await until_recorded(node, record)
         hang.go.set()
         with pytest.raises(ValueError, match="late"):
             await task
@@ -182,7 +182,7 @@ def test_work_that_fails_after_it_hung_fails_with_its_own_error(node: Node) -> N
     assert recorded(node, record) == replace(record, failure=failure)
 
 
-def test_a_fault_is_counted_with_the_failures_before_it(node: Node) -> None:
+def test_internal_error_continues_the_recorded_failure_count(node: Node) -> None:
     record = replace(attached(node), failure=Failure("NetworkDeviceDetachFailed", "busy", 1, 4))
     node.attachments.put(record)
 
@@ -192,16 +192,18 @@ def test_a_fault_is_counted_with_the_failures_before_it(node: Node) -> None:
     assert recorded(node, record) == replace(record, failure=failure)
 
 
-def test_a_fault_after_a_failure_that_the_work_recorded_says_nothing_new(node: Node) -> None:
+def test_internal_error_keeps_the_failure_that_the_work_recorded(node: Node) -> None:
     record = attached(node)
-    told = replace(record, failure=Failure("NetworkDeviceAttachFailed", "eth1: EBUSY", 1))
+    recorded_failure = replace(
+        record, failure=Failure("NetworkDeviceAttachFailed", "eth1: EBUSY", 1)
+    )
 
-    fail(node, record, lambda: node.attachments.put(told))
+    fail(node, record, lambda: node.attachments.put(recorded_failure))
 
-    assert recorded(node, record) == told
+    assert recorded(node, record) == recorded_failure
 
 
-def test_a_fault_of_a_sandbox_without_a_record_is_recorded_in_the_one_given(node: Node) -> None:
+def test_internal_error_without_a_record_is_written_to_the_given_record(node: Node) -> None:
     old = attached(node)
     node.stop_pod(node.pod("web"))
     blank = replace(old, sandbox_id="next", phase=Phase.FAILED, devices=(), failure=None)
@@ -212,7 +214,7 @@ def test_a_fault_of_a_sandbox_without_a_record_is_recorded_in_the_one_given(node
     assert recorded(node, blank) == replace(blank, failure=failure)
 
 
-def test_a_full_disk_changes_nothing_about_the_work(
+def test_full_disk_does_not_stop_the_watched_work(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = attached(node)
@@ -232,7 +234,9 @@ def test_a_full_disk_changes_nothing_about_the_work(
     assert recorded(node, record) == record
 
 
-def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hung_thread_without_a_claim_is_logged(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
     hang, one = Hang(), watchdog(node)
 
     async def scene() -> list[tuple[str, str]]:
@@ -248,19 +252,19 @@ def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixt
 
     assert claim == ""
     assert step.startswith("add address 10.0.1.5/24 (thread ")
-    said = "".join(capsys.readouterr())
-    assert said.count("hung in the kernel") == said.count("no longer hung") == 1
+    output = "".join(capsys.readouterr())
+    assert output.count("hung in the kernel") == output.count("no longer hung") == 1
     assert one.counts.hung == {}
 
 
-def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
+def test_hung_thread_is_counted_until_it_returns(node: Node) -> None:
     record = attached(node)
     hang = Hang()
     one = watchdog(node)
 
     async def scene() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work, (record,)))
-        await until_noted(node, record)
+        await until_recorded(node, record)
         during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
         hang.go.set()
         await task

@@ -1,4 +1,4 @@
-"""What is read from netlink messages that are not as they should be."""
+"""Decoding of malformed netlink messages."""
 
 from errno import EBADMSG
 
@@ -19,17 +19,17 @@ from dranet_nri.linux.netlink.codec import (
 )
 
 
-def test_an_attribute_that_is_longer_than_what_came_ends_the_walk() -> None:
+def test_attribute_longer_than_the_message_ends_the_parsing() -> None:
     data = attribute(1, b"a") + ATTRIBUTE.pack(9, 2) + b"cut."
 
     assert attributes(data) == {1: b"a"}
 
 
-def test_an_attribute_may_end_without_its_padding() -> None:
+def test_last_attribute_without_padding_is_parsed() -> None:
     assert attributes(ATTRIBUTE.pack(5, 2) + b"a") == {2: b"a"}
 
 
-def test_an_attribute_shorter_than_its_own_header_ends_the_walk() -> None:
+def test_attribute_shorter_than_its_header_ends_the_parsing() -> None:
     assert attributes(attribute(1, b"a") + ATTRIBUTE.pack(3, 2) + bytes(8)) == {1: b"a"}
 
 
@@ -49,14 +49,14 @@ def test_short_numbers_are_kernel_errors() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3, 5, 15, 17])
-def test_addresses_of_no_known_length_are_kernel_errors(size: int) -> None:
+def test_addresses_of_unknown_length_are_kernel_errors(size: int) -> None:
     with pytest.raises(KernelError, match=f"address of {size} bytes"):
         address(bytes(size))
 
 
-def test_requests_that_differ_in_anything_are_not_taken_for_each_other() -> None:
+def test_different_requests_are_encoded_differently() -> None:
     v4 = {"family": 2, "prefixlen": 24, "index": 5}
-    seen = {
+    observed = {
         encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5")]),
         encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.6")]),
         encode(AddressMessage, v4, [("IFA_ADDRESS", "10.1.0.5")]),
@@ -64,11 +64,11 @@ def test_requests_that_differ_in_anything_are_not_taken_for_each_other() -> None
         encode(AddressMessage, v4, [("IFA_FLAGS", 1), ("IFA_LOCAL", "10.1.0.5")]),
         encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5"), ("IFA_FLAGS", 1)]),
     }
-    assert len(seen) == 6
+    assert len(observed) == 6
     assert encode(RouteMessage, {"family": 2}, []) != encode(AddressMessage, {"family": 2}, [])
 
 
-def test_a_request_is_the_same_when_it_is_remembered_and_after_it_was_forgotten() -> None:
+def test_cached_request_is_encoded_as_without_the_cache() -> None:
     def request(index: int) -> bytes:
         return encode(AddressMessage, {"family": 2, "index": index}, [("IFA_LOCAL", "10.1.0.5")])
 

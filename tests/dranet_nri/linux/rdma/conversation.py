@@ -1,4 +1,4 @@
-"""Conversations with a kernel: recorded once, told again in tests."""
+"""Recorded conversations with a kernel, replayed in tests."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ CLOSED_FD = 102
 
 
 class Recorder:
-    """A socket that writes down what goes over another one."""
+    """A socket that records the traffic of another one."""
 
     def __init__(self, sock: socket.socket) -> None:
         """Take the real one over."""
@@ -46,7 +46,7 @@ class Recorder:
 
 
 class Replay:
-    """A kernel that knows one conversation."""
+    """A kernel that replays one conversation."""
 
     def __init__(self, lines: list[str]) -> None:
         """Take the lines of a recording."""
@@ -87,15 +87,15 @@ def recording(name: str) -> list[str]:
 
 
 def replayed(name: str) -> RdmaSocket:
-    """Return a session with a kernel that tells a recording again."""
+    """Return a session with a kernel that replays a recording."""
     return RdmaSocket(NetlinkSocket(cast("socket.socket", Replay(recording(name)))))
 
 
-def told(lines: list[str]) -> RdmaSocket:
-    """Return a session with a kernel that tells these lines."""
+def replayed_lines(lines: list[str]) -> RdmaSocket:
+    """Return a session with a kernel that replays these lines."""
     return RdmaSocket(NetlinkSocket(cast("socket.socket", Replay(lines))))
 
 
 def answers(name: str) -> list[bytes]:
-    """Return what the kernel said in a recording, datagram by datagram."""
+    """Return the answers of the kernel in a recording, one per datagram."""
     return [bytes.fromhex(line[2:]) for line in recording(name) if line.startswith("< ")]

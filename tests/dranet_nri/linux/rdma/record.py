@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
 
 
 def _record_events(folder: Path) -> None:
-    """Let rxe0 and rxe1 come, and a third device come, be renamed and go."""
+    """Add rxe0 and rxe1, and add, rename and remove a third device."""
     sock = open_socket(NETLINK_RDMA)
     sock.bind((0, 0))
     sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, GROUP_NOTIFY)
@@ -83,7 +83,7 @@ def _record(folder: Path, scenarios: Mapping[str, Callable[[RdmaSocket], object]
 def _write(folder: Path, name: str, lines: list[str]) -> None:
     note = f"# Linux {os.uname().release}, {os.uname().machine}, soft-RoCE"
     text = "\n".join([note, *lines]) + "\n"
-    # Written by whoever may: the last scenarios run without privileges.
+    # Written by a privileged parent: the last scenarios run without privileges.
     descriptor = os.open(folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.write(descriptor, text.encode())
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What is asked of a kernel with two soft-RoCE devices, rxe0 on ens1 and rxe1 on a dummy.
+"""Requests to a kernel with two soft-RoCE devices, rxe0 on ens1 and rxe1 on a dummy.
 
 Each name is a recording: tests/golden/rdma/NAME.txt.
 """

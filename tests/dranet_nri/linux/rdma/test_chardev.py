@@ -1,4 +1,4 @@
-"""Character devices of RDMA devices, as sysfs tells them."""
+"""Character devices of RDMA devices, read from sysfs."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ def with_char_devices(root: Path) -> FakeSysfs:
     return host
 
 
-def test_a_host_without_rdma_has_no_files(tmp_path: Path) -> None:
+def test_host_without_rdma_has_no_device_files(tmp_path: Path) -> None:
     assert in_sysfs(tmp_path, "mlx5_0", ALL_KINDS) == ()
 
 
-def test_every_kind_that_is_asked_for_is_found_by_its_rdma_device(tmp_path: Path) -> None:
+def test_device_file_of_every_requested_kind_is_found(tmp_path: Path) -> None:
     with_char_devices(tmp_path)
 
     assert in_sysfs(tmp_path, "mlx5_0", ALL_KINDS) == (
@@ -40,7 +40,7 @@ def test_every_kind_that_is_asked_for_is_found_by_its_rdma_device(tmp_path: Path
     )
 
 
-def test_kinds_without_a_file_are_left_out(tmp_path: Path) -> None:
+def test_kinds_without_a_file_are_omitted(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.char_device("infiniband_verbs", "uverbs0", "231:192", "mlx5_0")
     host.char_device("infiniband_mad", "umad0", "", "mlx5_0")
@@ -50,7 +50,7 @@ def test_kinds_without_a_file_are_left_out(tmp_path: Path) -> None:
     assert [file.path for file in found] == ["/dev/infiniband/uverbs0"]
 
 
-def test_a_number_that_makes_no_sense_counts_as_missing(tmp_path: Path) -> None:
+def test_invalid_device_number_counts_as_missing(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.char_device("misc", "rdma_cm", "ten:12")
 

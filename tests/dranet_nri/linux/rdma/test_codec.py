@@ -1,4 +1,4 @@
-"""Values to bytes and back, where no recording tells: InfiniBand, newer kernels, broken bytes."""
+"""Encoding and decoding without a recording: InfiniBand, newer kernels, malformed bytes."""
 
 import struct
 from collections.abc import Callable
@@ -46,7 +46,7 @@ HANDLE = u32(codec.DEV_INDEX, 3) + text(codec.DEV_NAME, "mlx5_0")
 # --------------------------------------------------------------------------- devices and ports
 
 
-def test_an_infiniband_device_is_decoded_in_full() -> None:
+def test_infiniband_device_is_decoded_in_full() -> None:
     body = HANDLE + b"".join(
         (
             text(codec.FW_VERSION, "20.36.1010"),
@@ -71,7 +71,7 @@ def test_an_infiniband_device_is_decoded_in_full() -> None:
     )
 
 
-def test_an_infiniband_port_is_decoded_in_full() -> None:
+def test_infiniband_port_is_decoded_in_full() -> None:
     body = HANDLE + b"".join(
         (
             u32(codec.PORT_INDEX, 1),
@@ -95,7 +95,7 @@ def test_an_infiniband_port_is_decoded_in_full() -> None:
     )
 
 
-def test_a_newer_kernels_words_are_unknown() -> None:
+def test_values_of_a_newer_kernel_are_unknown() -> None:
     device = codec.decode_device(HANDLE + u8(codec.DEV_NODE_TYPE, 200))
     port = codec.decode_port(
         HANDLE
@@ -111,17 +111,17 @@ def test_a_newer_kernels_words_are_unknown() -> None:
 
 
 @pytest.mark.parametrize("flag", [0, 1])
-def test_the_system_tells_its_switches(flag: int) -> None:
+def test_system_mode_and_monitor_flag_are_decoded(flag: int) -> None:
     body = u8(codec.SYS_NETNS_MODE, flag) + u8(codec.SYS_MONITOR_MODE, flag)
     mode = RdmaMode.SHARED if flag else RdmaMode.EXCLUSIVE
 
     assert codec.decode_system(body) == RdmaSystem(mode, bool(flag))
 
 
-def test_an_older_kernel_announces_nothing() -> None:
-    told = codec.decode_system(codec.encode_mode(RdmaMode.SHARED))
+def test_older_kernel_has_no_monitor() -> None:
+    reported = codec.decode_system(codec.encode_mode(RdmaMode.SHARED))
 
-    assert told == RdmaSystem(RdmaMode.SHARED, monitor=False)
+    assert reported == RdmaSystem(RdmaMode.SHARED, monitor=False)
 
 
 # --------------------------------------------------------------------------- character devices
@@ -135,7 +135,9 @@ def test_an_older_kernel_announces_nothing() -> None:
         pytest.param(0xFFFFFFFF, 0xFFF, 0xFFFFF, id="largest"),
     ],
 )
-def test_device_numbers_are_those_of_the_kernel(number: int, major: int, minor: int) -> None:
+def test_device_number_is_decoded_as_the_kernel_encodes_it(
+    number: int, major: int, minor: int
+) -> None:
     body = text(codec.CHARDEV_NAME, "uverbs0") + u64(codec.CHARDEV, number)
 
     found = codec.decode_char_device(CharDevKind.UVERBS, body)
@@ -147,7 +149,7 @@ def test_device_numbers_are_those_of_the_kernel(number: int, major: int, minor: 
 # --------------------------------------------------------------------------- events
 
 
-def test_a_detached_net_device_is_named_with_its_port() -> None:
+def test_netdev_detach_event_has_its_port() -> None:
     body = (
         HANDLE
         + u32(codec.PORT_INDEX, 2)
@@ -161,7 +163,7 @@ def test_a_detached_net_device_is_named_with_its_port() -> None:
     assert event == RdmaEvent(EventKind.NETDEV_DETACH, 3, "mlx5_0", 2, 9, "eth0")
 
 
-def test_a_newer_kernels_event_says_only_that_something_happened() -> None:
+def test_event_type_of_a_newer_kernel_is_decoded_as_other() -> None:
     assert codec.decode_event(u8(codec.EVENT_TYPE, 200)) == RdmaEvent(EventKind.OTHER)
 
 
@@ -169,12 +171,12 @@ def test_a_newer_kernels_event_says_only_that_something_happened() -> None:
 
 
 @pytest.mark.parametrize("name", ["x", "x" * 63, "mlx5_0"])
-def test_a_name_that_fits_goes_out_as_it_is(name: str) -> None:
+def test_valid_name_is_encoded_unchanged(name: str) -> None:
     assert codec.encode_rename(3, name).endswith(text(codec.DEV_NAME, name))
 
 
 @pytest.mark.parametrize("name", ["", "x" * 64, "ü" * 32, "a/b", "a\0b"])
-def test_a_name_that_the_kernel_would_change_is_refused(name: str) -> None:
+def test_name_that_the_kernel_would_change_is_refused(name: str) -> None:
     with pytest.raises(InvalidValueError, match="must be 1 to 63 bytes without / and NUL"):
         codec.encode_rename(3, name)
 
@@ -231,7 +233,7 @@ Decoder = Callable[[bytes], object]
         pytest.param(codec.decode_event, HANDLE, "no event type", id="no-event"),
     ],
 )
-def test_broken_bytes_are_a_kernel_error_that_says_what_is_missing(
+def test_malformed_bytes_are_a_kernel_error_with_the_missing_part(
     decode: Decoder, body: bytes, words: str
 ) -> None:
     with pytest.raises(KernelError, match=words) as caught:

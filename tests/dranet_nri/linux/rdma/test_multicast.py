@@ -1,4 +1,4 @@
-"""What a monitor makes of a queue that is empty, too small or broken."""
+"""RDMA monitor on a queue that is empty, overflowed or broken."""
 
 import socket
 from errno import EAGAIN, EBADMSG, ENETDOWN, ENOBUFS
@@ -39,7 +39,7 @@ class Queue:
 
 
 def message(kind: int, event: int) -> bytes:
-    """Return one message that tells an event."""
+    """Return one message with an event."""
     body = attribute(codec.EVENT_TYPE, bytes([event]))
     head = (16 + len(body)).to_bytes(4, "little") + kind.to_bytes(2, "little")
     return head + bytes(10) + body
@@ -50,29 +50,29 @@ UNREGISTER = RdmaEvent(EventKind.UNREGISTER)
 LOST = RdmaEvent(EventKind.LOST)
 
 
-def test_nothing_is_pending_in_an_empty_queue() -> None:
+def test_empty_queue_has_no_pending_events() -> None:
     assert list(Queue().monitor().pending()) == []
 
 
-def test_everything_that_is_queued_is_told_in_order() -> None:
+def test_queued_events_are_returned_in_order() -> None:
     queue = Queue(message(codec.MONITOR, 0) + message(codec.MONITOR, 1), message(codec.MONITOR, 0))
 
     assert list(queue.monitor().pending()) == [REGISTER, UNREGISTER, REGISTER]
 
 
-def test_what_is_no_event_is_passed_over() -> None:
+def test_message_that_is_no_event_is_ignored() -> None:
     queue = Queue(message(codec.GET, 0), message(codec.MONITOR, 1))
 
     assert list(queue.monitor().pending()) == [UNREGISTER]
 
 
-def test_lost_events_are_told_and_the_rest_follows() -> None:
+def test_lost_events_are_reported_and_later_events_follow() -> None:
     queue = Queue(ENOBUFS, message(codec.MONITOR, 1))
 
     assert list(queue.monitor().pending()) == [LOST, UNREGISTER]
 
 
-def test_a_datagram_is_read_whole_however_long_it_is() -> None:
+def test_large_datagram_is_read_completely() -> None:
     queue = Queue(message(codec.MONITOR, 1) * 5000)
 
     assert list(queue.monitor().pending()) == [UNREGISTER] * 5000
@@ -85,7 +85,7 @@ def test_a_datagram_is_read_whole_however_long_it_is() -> None:
         pytest.param(message(codec.MONITOR, 0)[:-8], EBADMSG, id="no-event-type"),
     ],
 )
-def test_a_queue_that_cant_be_read_is_a_kernel_error(entry: bytes | int, code: int) -> None:
+def test_unreadable_queue_is_a_kernel_error(entry: bytes | int, code: int) -> None:
     with pytest.raises(KernelError) as caught:
         list(Queue(entry).monitor().pending())
 

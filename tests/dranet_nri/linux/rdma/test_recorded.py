@@ -1,4 +1,4 @@
-"""What a real kernel was asked and said, told again: requests must be the same, answers understood.
+"""Replay of recorded conversations with a real kernel: equal requests, decoded answers.
 
 The recordings are tests/golden/rdma, made by tests/dranet_nri/linux/rdma/record.py.
 """
@@ -20,7 +20,13 @@ from dranet_nri.linux.rdma.types import (
     RdmaSystem,
 )
 from dranet_nri.model import RdmaMode
-from tests.dranet_nri.linux.rdma.conversation import GOLDEN, answers, recording, replayed, told
+from tests.dranet_nri.linux.rdma.conversation import (
+    GOLDEN,
+    answers,
+    recording,
+    replayed,
+    replayed_lines,
+)
 from tests.dranet_nri.linux.rdma.scenarios import ALL
 
 RXE0 = RdmaDevice(
@@ -38,29 +44,29 @@ def recorded_rxe1() -> RdmaDevice:
     return codec.decode_device(next(messages(answers("device")[0])).body)
 
 
-def test_every_recording_is_told_again() -> None:
+def test_every_recording_is_tested() -> None:
     assert {path.stem for path in GOLDEN.glob("*.txt")} == {*ALL, "events"}
 
 
-def test_a_dump_tells_every_device() -> None:
+def test_dump_contains_every_device() -> None:
     assert replayed("devices").devices("host") == (RXE0, recorded_rxe1())
 
 
-def test_a_device_is_looked_up_by_index() -> None:
+def test_device_is_looked_up_by_index() -> None:
     device = replayed("device").device_at("look at rxe1", 1)
 
     assert (device.index, device.name, device.protocol) == (1, "rxe1", "roce")
     assert device.node_guid == device.sys_image_guid
 
 
-def test_a_port_tells_its_state_and_net_device() -> None:
+def test_port_has_its_state_and_net_device() -> None:
     assert replayed("ports").ports("dump ports of rxe0", 0) == (
         RdmaPort(0, "rxe0", 1, "ACTIVE", "LinkUp", netdev_index=7, netdev="ens1"),
     )
 
 
 @pytest.mark.parametrize("mode", RdmaMode)
-def test_the_mode_is_told(mode: RdmaMode) -> None:
+def test_rdma_mode_is_decoded(mode: RdmaMode) -> None:
     assert replayed(f"system-{mode}").system() == RdmaSystem(mode, monitor=True)
 
 
@@ -73,12 +79,12 @@ def test_the_mode_is_told(mode: RdmaMode) -> None:
         ("no-issm", None),
     ],
 )
-def test_character_devices_are_told_with_their_numbers(name: str, found: CharDev | None) -> None:
+def test_character_devices_have_their_numbers(name: str, found: CharDev | None) -> None:
     assert ALL[name](replayed(name)) == found
 
 
 @pytest.mark.parametrize("name", ["rename", "set-exclusive"])
-def test_a_change_that_the_kernel_makes_returns(name: str) -> None:
+def test_accepted_change_returns(name: str) -> None:
     ALL[name](replayed(name))
 
 
@@ -100,7 +106,9 @@ def test_a_change_that_the_kernel_makes_returns(name: str) -> None:
         ("set-shared-busy", EBUSY, "other network namespaces exist"),
     ],
 )
-def test_a_refusal_says_what_it_means_and_what_to_do(name: str, code: int, words: str) -> None:
+def test_refused_change_is_reported_with_meaning_and_remedy(
+    name: str, code: int, words: str
+) -> None:
     with pytest.raises(KernelError) as caught:
         ALL[name](replayed(name))
 
@@ -108,7 +116,7 @@ def test_a_refusal_says_what_it_means_and_what_to_do(name: str, code: int, words
     assert words in str(caught.value)
 
 
-def test_events_tell_what_came_changed_and_went() -> None:
+def test_added_changed_and_removed_devices_are_decoded_from_events() -> None:
     found = [
         codec.decode_event(message.body)
         for data in answers("events")
@@ -141,31 +149,31 @@ def refusing(name: str, code: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["no-device", "no-ports"])
-def test_a_look_that_is_refused_for_another_reason_says_so(name: str) -> None:
+def test_lookup_refused_for_another_reason_is_reported(name: str) -> None:
     with pytest.raises(KernelError, match="EPERM") as caught:
-        ALL[name](told(refusing(name, EPERM)))
+        ALL[name](replayed_lines(refusing(name, EPERM)))
 
     assert caught.value.code == EPERM
 
 
-def test_a_refusal_stays_what_it_is_where_the_device_cant_be_looked_at() -> None:
-    (asked, refused) = recording("move-nobody")[:2]
+def test_refusal_is_unchanged_if_the_device_cannot_be_looked_up() -> None:
+    (requested, refused) = recording("move-nobody")[:2]
     look, denied = refusing("no-device", EPERM)
     # The look is the second request of the session.
     second = [look[:18] + "02" + look[20:], denied[:18] + "02" + denied[20:]]
 
     with pytest.raises(KernelError, match="the target is no network namespace") as caught:
-        ALL["move-nobody"](told([asked, refused, *second]))
+        ALL["move-nobody"](replayed_lines([requested, refused, *second]))
 
     assert caught.value.code == EINVAL
 
 
-def test_a_move_that_cant_be_made_stays_one_where_the_mode_cant_be_read() -> None:
-    (asked, refused, look, _) = recording("move-unsupported")
+def test_unsupported_move_is_reported_if_the_mode_cannot_be_read() -> None:
+    (requested, refused, look, _) = recording("move-unsupported")
     denied = f"< {bytes.fromhex(refused[2:])[:8].hex()}02{refused[20:]}"
 
     with pytest.raises(KernelError) as caught:
-        ALL["move-unsupported"](told([asked, refused, look, denied]))
+        ALL["move-unsupported"](replayed_lines([requested, refused, look, denied]))
 
     error = caught.value
     assert (error.op, error.code, error.detail) == ("move rxe0", EOPNOTSUPP, "")

@@ -1,4 +1,4 @@
-"""RDMA events are heard while there are RDMA devices; without any, no socket keeps ib_core."""
+"""Listener for RDMA events, open only while there are RDMA devices."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ from dranet_nri.linux.rdma.multicast import RdmaMonitor
 from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
 from tests.dranet_nri.linux.rdma.test_multicast import message
-from tests.dranet_nri.nri.plugin_bench import finish
+from tests.dranet_nri.nri.stub.plugin_bench import finish
 
 pytestmark = pytest.mark.process
 
@@ -26,20 +26,20 @@ class Kernel:
     """A sysfs with RDMA devices, and what announces them.
 
     Attributes:
-        silent: the kernel announces nothing.
-        refuses: it lets nobody listen.
+        silent: the kernel sends no notifications.
+        refuses: it refuses every listener.
         sockets: pairs of each socket that was opened and its far end.
-        heard, unheard: what a listener told.
+        events, errors: the reports of the listener.
     """
 
     def __init__(self, root: Path) -> None:
         self._devices = root / "class/infiniband"
         self.silent = self.refuses = False
         self.sockets: list[tuple[socket.socket, socket.socket]] = []
-        self.heard: list[RdmaEvent] = []
-        self.unheard: list[KernelError] = []
-        self.listener = RdmaListener(root, self._hear, self._lose, self._opened)
-        self._told = asyncio.Event()
+        self.events: list[RdmaEvent] = []
+        self.errors: list[KernelError] = []
+        self.listener = RdmaListener(root, self._on_events, self._on_error, self._opened)
+        self._reported = asyncio.Event()
 
     def add(self, name: str) -> None:
         (self._devices / name).mkdir(parents=True)
@@ -49,30 +49,30 @@ class Kernel:
         (self._devices / name).rmdir()
         self.listener.follow()
 
-    def tell(self, told: bytes) -> None:
-        self.sockets[-1][1].send(told)
+    def send(self, data: bytes) -> None:
+        self.sockets[-1][1].send(data)
 
     def listening(self) -> list[bool]:
         """Return of each socket whether it is open."""
         return [near.fileno() >= 0 for near, _ in self.sockets]
 
-    async def told(self) -> None:
-        """Return once the listener told something."""
-        await self._told.wait()
-        self._told.clear()
+    async def reported(self) -> None:
+        """Return once the listener reported something."""
+        await self._reported.wait()
+        self._reported.clear()
 
     def close(self) -> None:
         for near, far in self.sockets:
             near.close()
             far.close()
 
-    def _hear(self, events: tuple[RdmaEvent, ...]) -> None:
-        self.heard += events
-        self._told.set()
+    def _on_events(self, events: tuple[RdmaEvent, ...]) -> None:
+        self.events += events
+        self._reported.set()
 
-    def _lose(self, error: KernelError) -> None:
-        self.unheard.append(error)
-        self._told.set()
+    def _on_error(self, error: KernelError) -> None:
+        self.errors.append(error)
+        self._reported.set()
 
     def _opened(self) -> RdmaMonitor | None:
         if self.refuses:
@@ -85,87 +85,87 @@ class Kernel:
         return RdmaMonitor(near)
 
 
-def test_events_are_heard_as_long_as_there_are_devices(tmp_path: Path) -> None:
+def test_listener_is_open_while_there_are_devices(tmp_path: Path) -> None:
     async def scene() -> None:
-        it = Kernel(tmp_path)
-        it.listener.follow()
-        assert it.listening() == [], "asking would load RDMA"
+        kernel = Kernel(tmp_path)
+        kernel.listener.follow()
+        assert kernel.listening() == [], "asking would load RDMA"
 
-        it.add("mlx5_0")
-        it.add("mlx5_1")
-        it.tell(message(codec.MONITOR, 0))
-        await it.told()
-        assert it.heard == [REGISTER]
-        it.remove("mlx5_0")
-        assert it.listening() == [True]
+        kernel.add("mlx5_0")
+        kernel.add("mlx5_1")
+        kernel.send(message(codec.MONITOR, 0))
+        await kernel.reported()
+        assert kernel.events == [REGISTER]
+        kernel.remove("mlx5_0")
+        assert kernel.listening() == [True]
 
-        it.tell(message(codec.MONITOR, 1))
-        it.remove("mlx5_1")
-        assert it.heard == [REGISTER, UNREGISTER], "what is left is told before the end"
-        assert it.listening() == [False], "ib_core can be unloaded"
-        await it.told()
+        kernel.send(message(codec.MONITOR, 1))
+        kernel.remove("mlx5_1")
+        assert kernel.events == [REGISTER, UNREGISTER], "what is left is reported before the end"
+        assert kernel.listening() == [False], "ib_core can be unloaded"
+        await kernel.reported()
 
-        it.add("mlx5_0")
-        it.tell(message(codec.MONITOR, 0))
-        await it.told()
-        assert it.heard == [REGISTER, UNREGISTER, REGISTER]
-        it.listener.close()
-        it.listener.close()
-        assert it.listening() == [False, False]
-        assert it.unheard == []
-        it.close()
+        kernel.add("mlx5_0")
+        kernel.send(message(codec.MONITOR, 0))
+        await kernel.reported()
+        assert kernel.events == [REGISTER, UNREGISTER, REGISTER]
+        kernel.listener.close()
+        kernel.listener.close()
+        assert kernel.listening() == [False, False]
+        assert kernel.errors == []
+        kernel.close()
 
     finish(scene())
 
 
-def test_an_empty_class_is_none(tmp_path: Path) -> None:
+def test_empty_device_class_opens_no_listener(tmp_path: Path) -> None:
     async def scene() -> None:
-        it = Kernel(tmp_path)
+        kernel = Kernel(tmp_path)
         (tmp_path / "class/infiniband").mkdir(parents=True)
-        it.listener.follow()
-        assert it.listening() == []
+        kernel.listener.follow()
+        assert kernel.listening() == []
 
     finish(scene())
 
 
-def test_who_may_not_listen_is_told_once_until_there_are_other_devices(tmp_path: Path) -> None:
+def test_refused_listener_is_reported_once_until_devices_change(tmp_path: Path) -> None:
     async def scene() -> None:
-        it = Kernel(tmp_path)
-        it.refuses = True
-        it.add("mlx5_0")
-        it.add("mlx5_1")
-        assert it.unheard == [REFUSED]
+        kernel = Kernel(tmp_path)
+        kernel.refuses = True
+        kernel.add("mlx5_0")
+        kernel.add("mlx5_1")
+        assert kernel.errors == [REFUSED]
 
-        it.refuses = False
-        it.remove("mlx5_0")
-        it.remove("mlx5_1")
-        it.add("mlx5_0")
-        assert it.listening() == [True]
-        it.listener.close()
-        it.close()
+        kernel.refuses = False
+        kernel.remove("mlx5_0")
+        kernel.remove("mlx5_1")
+        kernel.add("mlx5_0")
+        assert kernel.listening() == [True]
+        kernel.listener.close()
+        kernel.close()
 
     finish(scene())
 
 
-def test_a_kernel_that_announces_nothing_is_let_be(tmp_path: Path) -> None:
+def test_kernel_without_notifications_is_accepted(tmp_path: Path) -> None:
     async def scene() -> None:
-        it = Kernel(tmp_path)
-        it.silent = True
-        it.add("mlx5_0")
-        it.remove("mlx5_0")
-        assert (it.heard, it.unheard) == ([], [])
+        kernel = Kernel(tmp_path)
+        kernel.silent = True
+        kernel.add("mlx5_0")
+        kernel.remove("mlx5_0")
+        assert (kernel.events, kernel.errors) == ([], [])
 
     finish(scene())
 
 
-def test_a_socket_that_fails_is_told_and_closed(tmp_path: Path) -> None:
+def test_failed_socket_is_reported_and_closed(tmp_path: Path) -> None:
     async def scene() -> None:
-        it = Kernel(tmp_path)
-        it.add("mlx5_0")
-        it.tell(message(codec.MONITOR, 0)[:-8])
-        await it.told()
-        assert [error.code for error in it.unheard] == [EBADMSG]
-        assert (it.heard, it.listening()) == ([], [False])
-        it.close()
+        kernel = Kernel(tmp_path)
+        kernel.add("mlx5_0")
+        kernel.send(message(codec.MONITOR, 0)[:-8])
+        await kernel.reported()
+        assert [error.code for error in kernel.errors] == [EBADMSG]
+        assert (kernel.events, kernel.listening()) == ([], [False])
+        kernel.close()
 
     finish(scene())

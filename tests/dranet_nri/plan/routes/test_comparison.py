@@ -11,7 +11,7 @@ OTHER, AWAY = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="et
 
 
 @pytest.mark.parametrize(
-    ("wanted", "now"),
+    ("desired", "now"),
     [
         pytest.param(
             Route(V4, nexthops=(OWN, OTHER)), Route(V4, nexthops=(OTHER, OWN)), id="order"
@@ -22,9 +22,9 @@ OTHER, AWAY = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="et
         pytest.param(Route("::ffff:1.2.3.0/120"), Route("::ffff:102:300/120"), id="spelling"),
     ],
 )
-def test_a_route_that_is_there_is_not_missing(wanted: Route, now: Route) -> None:
-    assert missing_routes((wanted,), (now,)) == ()
-    assert lost_routes((wanted,), (now,), {"eth2"}) == ()
+def test_existing_route_is_not_missing(desired: Route, now: Route) -> None:
+    assert missing_routes((desired,), (now,)) == ()
+    assert lost_routes((desired,), (now,), {"eth2"}) == ()
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_a_route_that_is_there_is_not_missing(wanted: Route, now: Route) -> None
         pytest.param(Route(V4, nexthops=(OWN, SECOND)), id="legs"),
     ],
 )
-def test_another_route_does_not_stand_for_one(now: Route) -> None:
-    wanted = Route(V4, gateway="10.1.0.1")
+def test_similar_route_does_not_count_as_the_wanted_one(now: Route) -> None:
+    desired = Route(V4, gateway="10.1.0.1")
 
-    assert missing_routes((wanted,), (now,)) == (wanted,)
-    assert lost_routes((wanted,), (now,), ()) == (wanted,)
+    assert missing_routes((desired,), (now,)) == (desired,)
+    assert lost_routes((desired,), (now,), ()) == (desired,)
 
 
-def test_of_an_ipv6_route_a_device_gives_its_own_legs_back() -> None:
+def test_device_restores_its_own_nexthops_of_an_ipv6_route() -> None:
     own, weighty = NextHop("fe80::1"), NextHop("fe80::2", 3)
     other = NextHop("fe80::3", device="eth2")
     before = Route(V6, nexthops=(own, weighty, other))
@@ -68,7 +68,7 @@ def test_of_an_ipv6_route_a_device_gives_its_own_legs_back() -> None:
         pytest.param(set[str](), Route(V4, gateway="10.1.0.1"), id="its own alone"),
     ],
 )
-def test_an_ipv4_route_is_given_back_over_the_legs_whose_devices_are_there(
+def test_ipv4_route_is_restored_over_the_nexthops_of_available_devices(
     devices: set[str], restored: Route
 ) -> None:
     before = Route(V4, nexthops=(OWN, OTHER, AWAY))
@@ -77,7 +77,7 @@ def test_an_ipv4_route_is_given_back_over_the_legs_whose_devices_are_there(
     assert lost_routes((before,), (restored,), devices) == ()
 
 
-def test_legs_that_an_ipv4_route_lacks_are_named() -> None:
+def test_missing_nexthops_of_an_ipv4_route_are_reported() -> None:
     routes = (Route(V4, nexthops=(OWN, OTHER, AWAY)), Route(V6, nexthops=(OWN, AWAY)), Route(V4))
 
     assert absent_legs(routes, {"eth2"}) == (f"{V4} without its leg over eth3",)

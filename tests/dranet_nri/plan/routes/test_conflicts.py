@@ -1,4 +1,4 @@
-"""Devices of one pod that want the same route get routes that can stand beside each other."""
+"""Equal routes of several devices of one pod: different metrics."""
 
 from dataclasses import replace
 
@@ -29,34 +29,34 @@ def pod(
         pytest.param(Route(V6), Route(V6, metric=1025), id="ipv6-after-the-kernels-own"),
     ],
 )
-def test_a_later_device_gets_the_next_metric(route: Route, later: Route) -> None:
+def test_later_device_gets_the_next_metric(route: Route, later: Route) -> None:
     assert pod((route,), (route,)) == ((route,), (later,))
 
 
-def test_a_metric_that_another_route_has_is_passed_over() -> None:
+def test_metric_of_another_route_is_skipped() -> None:
     first, second, third = pod((Route(V4), Route(V4, metric=1)), (Route(V4),), (Route(V4),))
 
     assert first == (Route(V4), Route(V4, metric=1))
     assert (second, third) == ((Route(V4, metric=2),), (Route(V4, metric=3),))
 
 
-def test_other_destinations_and_tables_keep_what_they_have() -> None:
+def test_routes_to_other_destinations_and_tables_are_unchanged() -> None:
     devices = ((Route(V4),), (Route(V4, table=100),), (Route(V6),), (Route("10.201.0.0/16"),))
 
     assert pod(*devices) == devices
 
 
-def test_a_device_keeps_the_metric_that_it_has_while_another_one_has_the_first() -> None:
+def test_device_keeps_its_metric_while_another_has_the_first() -> None:
     now = ((), (Route(V4, metric=1),), (Route(V4), Route(V6, metric=1024)))
-    wanted = (Route(V4), Route(V6))
+    desired = (Route(V4), Route(V6))
 
-    first, second = pod(wanted, wanted, now=now)
+    first, second = pod(desired, desired, now=now)
 
     assert first == (Route(V4, metric=2), Route(V6, metric=1025))
     assert second == (Route(V4, metric=1), Route(V6, metric=1026))
 
 
-def test_devices_that_are_in_the_pod_keep_their_metrics_in_whatever_order() -> None:
+def test_devices_in_the_pod_keep_their_metrics_in_any_order() -> None:
     now = ((Route(V4, metric=1),), (Route(V4),))
 
     assert pod((Route(V4),), (Route(V4),), (Route(V4),), now=now) == (
@@ -66,7 +66,7 @@ def test_devices_that_are_in_the_pod_keep_their_metrics_in_whatever_order() -> N
     )
 
 
-def test_a_device_has_no_two_routes_in_the_slot_that_it_has() -> None:
+def test_device_gets_no_two_routes_with_one_metric() -> None:
     twice = (Route(V4, gateway="10.0.0.1"), Route(V4, gateway="10.0.0.2"))
 
     assert pod(twice, now=(twice[:1],)) == ((twice[0], Route(V4, "10.0.0.2", metric=1)),)
@@ -81,7 +81,7 @@ def alone(
     addresses: tuple[Address, ...] = (),
     inherited: tuple[Route, ...] = (),
 ) -> PodNetwork:
-    """Return what a device gets whose pod has the routes that are taken."""
+    """Return the routes of a device whose pod has the taken routes."""
     network = PodNetwork(
         "net1",
         routes=(*routes, *inherited),
@@ -101,7 +101,7 @@ def alone(
         pytest.param(Route(V4, metric=7), Route(V4, metric=7), 8, id="a metric of the claim"),
     ],
 )
-def test_a_claimed_route_stands_by_where_the_pod_has_one(
+def test_claimed_route_gets_a_higher_metric_than_that_of_the_pod(
     route: Route, taken: Route, metric: int
 ) -> None:
     placed = alone(route, taken={taken: "eth0"})
@@ -114,13 +114,13 @@ def test_a_claimed_route_stands_by_where_the_pod_has_one(
     assert "set routes[].metric" in warnings
 
 
-def test_a_route_without_a_link_takes_a_place_too() -> None:
+def test_route_without_a_link_occupies_its_metric() -> None:
     (warnings,) = alone(Route(V4), taken={Route(V4): ""}).warnings
 
     assert "for a route of the pod has" in warnings
 
 
-def test_an_inherited_route_is_left_out_where_the_pod_has_one() -> None:
+def test_inherited_route_is_omitted_if_the_pod_has_one() -> None:
     other = Route(V6)
 
     placed = alone(inherited=(Route(V4), other), taken={Route(V4): "eth0"})
@@ -129,7 +129,7 @@ def test_an_inherited_route_is_left_out_where_the_pod_has_one() -> None:
     assert placed.warnings == (f"left out, for eth0 has it: route {V4} of the host",)
 
 
-def test_an_inherited_route_that_gets_another_metric_stays_inherited() -> None:
+def test_inherited_route_with_another_metric_stays_inherited() -> None:
     later = Route(V4, "10.0.0.2")
 
     placed = alone(Route(V4, "10.0.0.1"), inherited=(later,))
@@ -149,13 +149,13 @@ ADDRESS = Address("10.200.0.7/16")
         pytest.param(Route(V4, scope=253, source="10.200.0.7"), id="with its source"),
     ],
 )
-def test_the_route_of_its_own_address_is_there_with_that(route: Route) -> None:
+def test_route_implied_by_an_own_address_is_omitted(route: Route) -> None:
     assert alone(route, addresses=(ADDRESS,)).routes == ()
     inherited = alone(inherited=(route,), addresses=(ADDRESS,))
     assert (inherited.routes, inherited.warnings) == ((), ())
 
 
-def test_the_route_of_an_address_has_the_metric_of_the_address() -> None:
+def test_implied_route_has_the_metric_of_its_address() -> None:
     address, route = replace(ADDRESS, metric=50), Route(V4, scope=253, metric=50)
 
     assert alone(route, addresses=(address,)).routes == ()
@@ -170,14 +170,14 @@ def test_the_route_of_an_address_has_the_metric_of_the_address() -> None:
         pytest.param(Route(V4, scope=253, mtu=1400), id="with an mtu"),
     ],
 )
-def test_another_route_to_the_network_of_its_address_stands_by(route: Route) -> None:
+def test_other_route_to_the_network_of_an_address_gets_a_higher_metric(route: Route) -> None:
     placed = alone(route, addresses=(ADDRESS,))
 
     assert placed.routes == (replace(route, metric=1),)
     assert "for an address of the pod's NICs has" in placed.warnings[0]
 
 
-def test_an_address_without_a_prefix_route_takes_no_place() -> None:
+def test_address_without_a_prefix_route_occupies_no_metric() -> None:
     route = Route(V4, scope=253)
 
     assert alone(route, addresses=(replace(ADDRESS, flags=NOPREFIXROUTE),)).routes == (route,)

@@ -1,4 +1,4 @@
-"""Routes of a device in its pod: those of the claim, and those of the host that fit."""
+"""Routes of a device in its pod: claimed routes, and valid routes of the host."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ HALF_ONLINK = Route(
         pytest.param(HALF_ONLINK, id="multipath, one leg onlink"),
     ],
 )
-def test_routes_that_make_sense_in_the_pod_are_inherited_whole(route: Route) -> None:
+def test_routes_valid_in_the_pod_are_inherited_unchanged(route: Route) -> None:
     network = pod_network(NOTHING, with_routes(route))
 
     assert network.routes == (route,)
@@ -70,13 +70,13 @@ def test_routes_that_make_sense_in_the_pod_are_inherited_whole(route: Route) -> 
         pytest.param(VIA_V6, id="IPv6 gateway out of reach"),
     ],
 )
-def test_routes_that_make_no_sense_in_the_pod_stay_behind(route: Route) -> None:
+def test_routes_invalid_in_the_pod_are_not_inherited(route: Route) -> None:
     network = pod_network(NOTHING, with_routes(route))
 
     assert network.routes == ()
 
 
-def test_an_expiring_route_is_inherited_for_good() -> None:
+def test_expiring_route_is_inherited_without_its_expiry() -> None:
     route = Route("2001:db8:9::/48", gateway="fe80::1", expires_s=600, protocol=9)
 
     network = pod_network(NOTHING, with_routes(route))
@@ -84,7 +84,7 @@ def test_an_expiring_route_is_inherited_for_good() -> None:
     assert network.routes == (replace(route, expires_s=0),)
 
 
-def test_routes_follow_the_addresses_that_the_claim_gives() -> None:
+def test_inherited_routes_follow_the_claimed_addresses() -> None:
     kept = Route("172.20.0.0/16", gateway="192.168.1.1")
     lost = Route("10.9.0.0/16", gateway="10.1.0.1")
 
@@ -101,19 +101,19 @@ def test_routes_follow_the_addresses_that_the_claim_gives() -> None:
         pytest.param(DIRECT_V6, VIA_V6, id="IPv6"),
     ],
 )
-def test_a_gateway_may_be_reachable_through_a_host_route(direct: Route, via: Route) -> None:
+def test_gateway_may_be_reachable_through_a_host_route(direct: Route, via: Route) -> None:
     network = pod_network(NOTHING, with_routes(via, direct))
 
     assert network.routes == (direct, via)
 
 
-def test_googles_host_routes_come_along_in_an_order_that_works() -> None:
+def test_host_routes_of_gke_are_inherited_in_a_valid_order() -> None:
     network = pod_network(RENAMED, GKE)
 
     assert [route.destination for route in network.routes] == ["10.128.0.1/32", "10.128.0.0/20"]
 
 
-def test_a_configured_host_route_makes_an_inherited_gateway_reachable() -> None:
+def test_configured_host_route_makes_an_inherited_gateway_reachable() -> None:
     config = NetworkConfig(routes=(RouteConfig("172.16.0.1/32", scope=253),))
     via = Route("10.9.0.0/16", gateway="172.16.0.1")
 
@@ -122,7 +122,7 @@ def test_a_configured_host_route_makes_an_inherited_gateway_reachable() -> None:
     assert [route.destination for route in network.routes] == ["172.16.0.1/32", "10.9.0.0/16"]
 
 
-def test_configured_routes_are_static_ones_of_table_main_without_host_bits() -> None:
+def test_configured_routes_are_static_in_table_main_without_host_bits() -> None:
     config = NetworkConfig(
         routes=(
             RouteConfig("192.168.7.9/16", gateway="10.1.0.1", source="10.1.0.5"),
@@ -140,7 +140,7 @@ def test_configured_routes_are_static_ones_of_table_main_without_host_bits() -> 
     )
 
 
-def test_a_configured_route_replaces_the_hosts_to_the_same_destination() -> None:
+def test_configured_route_replaces_the_host_route_to_the_same_destination() -> None:
     config = NetworkConfig(routes=(RouteConfig("10.9.0.0/16", gateway="10.1.0.254"),))
     same = Route("10.9.0.0/16", gateway="10.1.0.1", metric=5)
     other_table = replace(same, table=100)
@@ -153,7 +153,7 @@ def test_a_configured_route_replaces_the_hosts_to_the_same_destination() -> None
     )
 
 
-def test_routes_without_a_gateway_are_added_first_and_the_narrowest_scope_leads() -> None:
+def test_routes_without_a_gateway_are_added_first_by_scope() -> None:
     legs = Route("10.4.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.1.0.2")))
     via = Route("10.3.0.0/16", gateway="10.1.0.1")
     universe = Route("2001:db8::/64")

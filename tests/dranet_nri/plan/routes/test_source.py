@@ -1,4 +1,4 @@
-"""Source-based routing of a child: which table, routes and rules follow from its addresses."""
+"""Source-based routing of a child: table, routes and rules from its addresses."""
 
 import pytest
 
@@ -10,7 +10,7 @@ V6_DEFAULT = Route("::/0", "fd00::1")
 
 
 @pytest.mark.parametrize(("name", "table"), [("test-vrf", 1890), ("vrf0", 1343), ("blue", 1541)])
-def test_the_table_is_that_of_dranet(name: str, table: int) -> None:
+def test_source_routing_table_number_is_that_of_dranet(name: str, table: int) -> None:
     assert table_of(name) == table
 
 
@@ -57,7 +57,7 @@ def is_direct_v4(route: Route) -> bool:
         pytest.param("fe80::20/64", (V6_DEFAULT,), True, [], id="link-local"),
     ],
 )
-def test_the_routes_are_those_of_the_addresses_network_and_the_parents_gateway(
+def test_source_routes_are_the_network_of_the_address_and_the_parent_gateway(
     address: str,
     parent: tuple[Route, ...],
     gateways: bool,  # noqa: FBT001

@@ -59,19 +59,19 @@ def driver_ops(ops: Plan) -> Plan:
     return tuple(op for op in ops if isinstance(op, SetDriver | SetRss))
 
 
-def test_each_group_is_set_by_one_request_on_the_host_while_the_link_is_down() -> None:
-    wanted = settings(rings_rx=512, rings_tx=128, coalesce_rxUsecs=0)
+def test_group_is_set_by_one_request_on_the_host_while_the_link_is_down() -> None:
+    desired = settings(rings_rx=512, rings_tx=128, coalesce_rxUsecs=0)
 
-    ops = into_pod(config(*wanted))
+    ops = into_pod(config(*desired))
 
     assert driver_ops(ops) == (
-        claimed(wanted[:2]),
-        claimed(wanted[2:]),
+        claimed(desired[:2]),
+        claimed(desired[2:]),
     )
     assert kinds(ops)[:3] == [SetDown, SetDriver, MoveLink]
 
 
-def test_what_the_device_has_already_is_not_set() -> None:
+def test_unchanged_settings_are_not_set() -> None:
     assert driver_ops(into_pod(config(*settings(rings_rx=256), rss=RssConfig(equal=8)))) == ()
 
 
@@ -85,25 +85,25 @@ def test_what_the_device_has_already_is_not_set() -> None:
     ],
     ids=str,
 )
-def test_a_distribution_becomes_a_table(rss: RssConfig, table: tuple[int, ...]) -> None:
+def test_rss_configuration_becomes_a_table(rss: RssConfig, table: tuple[int, ...]) -> None:
     assert driver_ops(into_pod(config(rss=rss))) == (SetRss(Ns.HOST, NAME, table, claimed=True),)
 
 
 @pytest.mark.parametrize(("channels", "first"), [(4, SetRss), (16, SetDriver)])
-def test_the_table_never_names_a_queue_that_is_not_there(channels: int, first: type[Op]) -> None:
-    wanted = config(*settings(channels_combined=channels), rss=RssConfig(equal=3))
+def test_rss_table_contains_no_missing_queue(channels: int, first: type[Op]) -> None:
+    desired = config(*settings(channels_combined=channels), rss=RssConfig(equal=3))
 
-    assert kinds(driver_ops(into_pod(wanted)))[0] is first
+    assert kinds(driver_ops(into_pod(desired)))[0] is first
 
 
-def test_all_queues_in_equal_shares_are_the_drivers_default() -> None:
-    wanted = config(*settings(channels_combined=4), rss=RssConfig(equal=4))
+def test_equal_rss_over_all_queues_is_the_driver_default() -> None:
+    desired = config(*settings(channels_combined=4), rss=RssConfig(equal=4))
 
-    assert driver_ops(into_pod(wanted))[0] == SetRss(Ns.HOST, NAME, (), claimed=True)
+    assert driver_ops(into_pod(desired))[0] == SetRss(Ns.HOST, NAME, (), claimed=True)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("desired", "text"),
     [
         (
             config(*settings(rings_rxMini=1)),
@@ -129,20 +129,20 @@ def test_all_queues_in_equal_shares_are_the_drivers_default() -> None:
         ),
     ],
 )
-def test_what_the_device_does_not_take_is_refused(wanted: NetworkConfig, text: str) -> None:
+def test_unsupported_setting_is_refused(desired: NetworkConfig, text: str) -> None:
     with pytest.raises(RefusedError, match=text):
-        pod_network(wanted, HOST)
+        pod_network(desired, HOST)
 
 
 @pytest.mark.parametrize("rss", [None, RssState((), 8)])
-def test_a_device_without_a_table_is_refused(rss: RssState | None) -> None:
+def test_rss_is_refused_on_a_device_without_a_table(rss: RssState | None) -> None:
     host = replace(HOST, ethtool=replace(STATE, rss=rss))
 
     with pytest.raises(RefusedError, match=r"ethtool\.rss: device eth1 has no indirection table"):
         pod_network(config(rss=RssConfig(equal=1)), host)
 
 
-def test_nothing_is_set_where_nothing_was_read() -> None:
+def test_no_setting_is_planned_without_a_known_state() -> None:
     network = pod_network(config(*settings(rings_rx=512), rss=RssConfig(equal=1)), PLAIN)
 
     assert driver_ops(make_plan(AttachTarget(network, PLAIN), on_host(PLAIN))) == ()
@@ -156,7 +156,7 @@ def left(state: EthtoolState | None) -> LinkState:
 
 
 @pytest.mark.parametrize("where", ["pod", "host"])
-def test_what_differs_is_restored_on_the_host(where: str) -> None:
+def test_changed_settings_are_restored_on_the_host(where: str) -> None:
     now = EthtoolState(
         settings=settings(rings_rx=512, rings_tx=256, channels_combined=4, coalesce_rxUsecs=0),
         rss=RssState(spread(2, 16), 4),
@@ -174,7 +174,7 @@ def test_what_differs_is_restored_on_the_host(where: str) -> None:
     assert is_usable(target, on_host(left(now)))
 
 
-def test_a_table_that_the_host_set_is_restored_before_its_channels_are_lowered() -> None:
+def test_rss_table_of_the_host_is_restored_before_its_channels_are_reduced() -> None:
     table = (0, 0, 0, 1) * 4
     before = replace(STATE, settings=settings(channels_combined=2), rss=RssState(table, 2))
     now = replace(STATE, settings=settings(channels_combined=8), rss=RssState(spread(8, 16), 8))
@@ -190,11 +190,13 @@ def test_a_table_that_the_host_set_is_restored_before_its_channels_are_lowered()
 @pytest.mark.parametrize(
     ("before", "now"), [(STATE, EthtoolState()), (EthtoolState(), STATE), (STATE, None)]
 )
-def test_what_was_not_read_is_left_alone(before: EthtoolState, now: EthtoolState | None) -> None:
+def test_settings_unknown_in_the_snapshot_are_unchanged(
+    before: EthtoolState, now: EthtoolState | None
+) -> None:
     assert make_plan(RestoreTarget(left(before)), on_host(left(now))) == ()
 
 
-def test_ops_print_themselves() -> None:
+def test_driver_operations_are_printed() -> None:
     assert str(SetDriver(Ns.HOST, "eth1", settings(rings_rx=512, rings_tx=128), claimed=True)) == (
         "set rings.rx 512, rings.tx 128 of eth1 in host"
     )
@@ -203,6 +205,6 @@ def test_ops_print_themselves() -> None:
     assert str(replace(rss, table=())) == "set RSS of eth1 to its default in host"
 
 
-def test_groups_are_those_that_a_state_has() -> None:
+def test_groups_are_those_of_the_known_state() -> None:
     assert STATE.groups == {"rings", "channels", "coalesce", "rss"}
     assert EthtoolState().groups == frozenset()

@@ -61,18 +61,18 @@ def interface(**given: object) -> NetworkConfig:
     ],
     ids=lambda value: str(value.key) if isinstance(value, Sysctl) else "",
 )
-def test_a_field_is_a_sysctl_of_the_link(config: NetworkConfig, sysctl: Sysctl) -> None:
+def test_field_becomes_a_sysctl_of_the_link(config: NetworkConfig, sysctl: Sysctl) -> None:
     assert pod_network(config, HOST).sysctls == (sysctl,)
 
 
-def test_without_ipv6_nothing_of_it_is_inherited() -> None:
+def test_nothing_of_ipv6_is_inherited_with_disable_ipv6() -> None:
     network = pod_network(interface(disable_ipv6=True), HOST)
 
     assert [address.cidr for address in network.addresses] == ["10.5.0.7/24"]
     assert [route.destination for route in network.routes] == ["10.9.0.0/16"]
 
 
-def test_a_small_mtu_has_no_ipv6_to_switch_off() -> None:
+def test_disable_ipv6_sets_nothing_below_the_ipv6_minimum_mtu() -> None:
     assert pod_network(interface(disable_ipv6=True, mtu=1000), HOST).sysctls == ()
 
 
@@ -83,7 +83,7 @@ PROGRAM = TcxProgram(TcxSide.INGRESS, 7)
     ("tcx", "count"), [((PROGRAM,), 1), (None, 1), ((), 0)], ids=["some", "unknown", "none"]
 )
 @pytest.mark.parametrize("disable", [True, False, None])
-def test_programs_are_taken_off_before_the_move(
+def test_tcx_programs_are_detached_before_the_move(
     tcx: tuple[TcxProgram, ...] | None, count: int, *, disable: bool | None
 ) -> None:
     host = replace(HOST, tcx=tcx)
@@ -98,11 +98,11 @@ def test_programs_are_taken_off_before_the_move(
         assert kinds.index(DisableTcx) < kinds.index(MoveLink)
 
 
-def test_the_queue_length_is_set_with_the_move() -> None:
+def test_queue_length_is_set_with_the_move() -> None:
     assert pod_network(interface(tx_queue_len=77), HOST).settings.txqlen == 77
 
 
-def test_alternative_names_are_added_once() -> None:
+def test_altnames_are_added_once() -> None:
     network = pod_network(interface(altnames=("rail0", "blue0")), HOST)
     there = LinkState(Link(4, "eth1", altnames=("rail0",), mtu=1500))
 
@@ -111,7 +111,7 @@ def test_alternative_names_are_added_once() -> None:
     assert [op.altname for op in ops if isinstance(op, AddAltname)] == ["blue0"]
 
 
-def test_a_vrf_has_the_link_before_addresses_and_all_its_routes() -> None:
+def test_link_joins_its_vrf_before_addresses_and_routes() -> None:
     config = NetworkConfig(
         InterfaceConfig(addresses=("10.7.0.7/24",), vrf=BLUE),
         (RouteConfig("10.8.0.0/16", "10.7.0.1", table=9), RouteConfig("10.7.0.0/24", scope=253)),
@@ -128,7 +128,7 @@ def test_a_vrf_has_the_link_before_addresses_and_all_its_routes() -> None:
     assert str(ops[kinds.index(AddVrf)]) == "add VRF blue table 1541 in pod"
 
 
-def test_a_link_in_its_vrf_stays_there() -> None:
+def test_link_in_its_vrf_is_not_changed() -> None:
     network = pod_network(interface(vrf=BLUE), HOST)
     there = LinkState(NIC, master_name="blue")
 
@@ -137,14 +137,14 @@ def test_a_link_in_its_vrf_stays_there() -> None:
     assert not {AddVrf, SetMaster} & kinds
 
 
-def test_inherited_routes_of_a_vrf_stay_those_that_the_pod_can_lack() -> None:
+def test_inherited_routes_in_a_vrf_stay_optional() -> None:
     network = pod_network(interface(vrf=BLUE), HOST)
 
     assert {route.table for route in network.routes} == {1541}
     assert set(network.routes) <= network.inherited
 
 
-def test_a_sysctl_that_the_pod_has_is_not_set_again() -> None:
+def test_sysctl_with_the_wanted_value_is_not_set() -> None:
     network = pod_network(interface(dad_transmits=2), HOST)
     there = LinkState(NIC, sysctls=(Sysctl("ipv6", "dad_transmits", "2"),))
 

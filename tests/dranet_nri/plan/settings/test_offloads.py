@@ -48,19 +48,19 @@ def switched(ops: Plan) -> list[Op]:
 # --------------------------------------------------------------------------- into the pod
 
 
-def test_features_are_switched_on_the_host_while_the_link_is_down() -> None:
+def test_features_are_changed_on_the_host_while_the_link_is_down() -> None:
     ops = into_pod(config(on=("rx-gro",), off=("tso",)))
 
-    wanted = SetFeatures(Ns.HOST, PLAIN.link.name, Switches(("rx-gro",), TSO), strict=True)
-    assert switched(ops) == [wanted]
+    desired = SetFeatures(Ns.HOST, PLAIN.link.name, Switches(("rx-gro",), TSO), strict=True)
+    assert switched(ops) == [desired]
     assert kinds(ops)[:3] == [SetDown, SetFeatures, MoveLink]
 
 
-def test_what_is_as_wanted_is_not_switched() -> None:
+def test_features_with_the_wanted_value_are_not_changed() -> None:
     assert switched(into_pod(config(on=("tso",), off=("lro",)))) == []
 
 
-def test_a_feature_that_is_asked_for_but_not_at_work_is_asked_for_again() -> None:
+def test_requested_but_inactive_feature_is_requested_again() -> None:
     host = replace(HOST, ethtool=replace(STATE, active=("tx-scatter-gather",)))
 
     (op,) = switched(into_pod(config(on=TSO), host))
@@ -68,14 +68,14 @@ def test_a_feature_that_is_asked_for_but_not_at_work_is_asked_for_again() -> Non
     assert op == SetFeatures(Ns.HOST, PLAIN.link.name, Switches(on=TSO), strict=True)
 
 
-def test_a_name_wins_over_an_alias_that_covers_it() -> None:
+def test_feature_name_takes_precedence_over_an_alias() -> None:
     (op,) = switched(into_pod(config(on=("tx-tcp6-segmentation",), off=("tso",))))
 
     assert isinstance(op, SetFeatures)
     assert op.features == Switches(off=("tx-tcp-segmentation",))
 
 
-def test_private_flags_come_before_features() -> None:
+def test_private_flags_are_set_before_features() -> None:
     both = NetworkConfig(
         ethtool=EthtoolConfig(Switches(on=("gro",)), Switches(on=("rx-pause",), off=("legacy-rx",)))
     )
@@ -90,7 +90,7 @@ def test_private_flags_come_before_features() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("desired", "text"),
     [
         (
             config(on=("warp",)),
@@ -102,35 +102,35 @@ def test_private_flags_come_before_features() -> None:
         (flags(on=("warp",)), "ethtool.privateFlags.warp: device eth1 has no such private flag"),
     ],
 )
-def test_what_the_device_lacks_is_refused(wanted: NetworkConfig, text: str) -> None:
+def test_missing_feature_is_refused(desired: NetworkConfig, text: str) -> None:
     with pytest.raises(RefusedError, match=text):
-        pod_network(wanted, HOST)
+        pod_network(desired, HOST)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "desired",
     [
         config(off=("large-receive-offload",)),  # dranet's documented claim, on a dummy device
         config(off=("rx-lro",)),
         config(on=("rx-vlan-offload",)),
     ],
 )
-def test_what_the_device_cannot_change_and_has_as_claimed_is_left_alone(
-    wanted: NetworkConfig,
+def test_fixed_feature_with_the_wanted_value_is_accepted(
+    desired: NetworkConfig,
 ) -> None:
     host = replace(HOST, ethtool=replace(STATE, features=Switches(on=TSO)))
 
-    assert switched(into_pod(wanted, host)) == []
+    assert switched(into_pod(desired, host)) == []
 
 
-def test_a_device_without_private_flags_says_so() -> None:
+def test_missing_private_flags_are_reported() -> None:
     bare = replace(HOST, ethtool=replace(STATE, private_flags=Switches()))
 
     with pytest.raises(RefusedError, match="use one of: none"):
         pod_network(flags(on=("warp",)), bare)
 
 
-def test_nothing_is_switched_where_nobody_looked() -> None:
+def test_no_feature_is_changed_without_a_known_state() -> None:
     network = pod_network(
         NetworkConfig(ethtool=EthtoolConfig(Switches(on=("gro",)), Switches(on=("x",)))), PLAIN
     )
@@ -153,7 +153,7 @@ def left(state: EthtoolState | None) -> Observed:
     return on_host(replace(HOST, ethtool=state))
 
 
-def test_on_the_way_home_they_are_given_back_after_the_move() -> None:
+def test_features_are_restored_after_the_move_to_the_host() -> None:
     changed = replace(STATE, features=Switches(("tx-scatter-gather",), ("rx-gro", "rx-lro", *TSO)))
     link = replace(PLAIN.link, name="net1")
 
@@ -166,7 +166,7 @@ def test_on_the_way_home_they_are_given_back_after_the_move() -> None:
     assert switched(make_plan(RestoreTarget(HOST), away(replace(PLAIN, link=link)))) == []
 
 
-def test_features_and_flags_are_given_back() -> None:
+def test_features_and_private_flags_are_restored_on_the_host() -> None:
     features = Switches(on=("rx-gro", "tx-scatter-gather"), off=("rx-lro", *TSO))
     changed = EthtoolState(features, (), Switches(off=("legacy-rx", "rx-pause")))
 
@@ -181,13 +181,13 @@ def test_features_and_flags_are_given_back() -> None:
     assert is_usable(RestoreTarget(HOST), left(changed))
 
 
-def test_at_home_it_counts_what_was_asked_for() -> None:
+def test_requested_features_count_on_the_host() -> None:
     idle = replace(STATE, active=())
 
     assert is_restored(RestoreTarget(HOST), left(idle))
 
 
-def test_what_nobody_looked_at_is_left_alone() -> None:
+def test_features_unknown_in_snapshot_or_state_are_unchanged() -> None:
     assert make_plan(RestoreTarget(HOST), left(None)) == ()
     assert make_plan(RestoreTarget(PLAIN), left(STATE)) == ()
 
@@ -195,7 +195,7 @@ def test_what_nobody_looked_at_is_left_alone() -> None:
 # --------------------------------------------------------------------------- in words
 
 
-def test_ops_print_themselves() -> None:
+def test_feature_operations_are_printed() -> None:
     mixed = Switches(("rx-gro",), ("rx-lro",))
 
     features = SetFeatures(Ns.HOST, "eth1", mixed, strict=True)

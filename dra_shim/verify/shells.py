@@ -1,0 +1,177 @@
+"""Shells in pods: one `kubectl exec` for many commands.
+
+On a busy node, `kubectl exec` takes longer than most measurements. A shell that is idle runs the
+next command of its pod; a shell whose command reached the limit, or that lost its connection, is
+closed.
+"""
+
+import os
+import re
+import secrets
+import selectors
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import IO, Final
+
+from dra_shim.verify.types import CommandResult
+
+Process = subprocess.Popen[bytes]
+CHUNK: Final = 65536
+EXIT_S: Final = 5.0  # for kubectl to end after its output
+# Prints a line on both outputs after the command, which inherits neither the shell's input.
+FRAMED: Final = "{command} </dev/null; printf '\\n{mark} %s\\n' $?; printf '\\n{mark} 0\\n' >&2\n"
+
+
+class PodShells:
+    """Runs commands in shells of pods.
+
+    Args:
+        start: starts a shell in a pod, with pipes for its input and its outputs, in a process
+            group of its own.
+    """
+
+    def __init__(self, start: Callable[[str], Process]) -> None:
+        self._start = start
+        self._lock = RLock()  # a signal handler may interrupt `close`, and call it
+        self._idle: dict[str, list[_Shell]] = {}
+        self._busy: set[_Shell] = set()
+        self._closed = False
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Run a command to its end; 124 is the exit status of one that reached the limit.
+
+        Raises:
+            KubectlError: kubectl cannot be started.
+        """
+        shell = self._take(pod)
+        if shell is None:
+            return CommandResult(1, "", "the verification was interrupted")
+        result = shell.run(command, limit_s)
+        with self._lock:
+            self._busy.discard(shell)
+            if shell.is_usable and not self._closed:
+                self._idle.setdefault(pod, []).append(shell)
+                return result
+        shell.close()
+        return result
+
+    def close(self) -> None:
+        """End all shells; a command that runs in one fails, and no other begins."""
+        with self._lock:
+            self._closed = True
+            for shell in self._busy:  # the thread that waits for it closes it
+                shell.kill()
+            idle = [shell for shells in self._idle.values() for shell in shells]
+            self._idle.clear()
+        for shell in idle:
+            shell.close()
+
+    def _take(self, pod: str) -> "_Shell | None":
+        with self._lock:
+            if self._closed:
+                return None
+            shell = self._idle_shell(pod) or _Shell(self._start(pod))
+            self._busy.add(shell)
+            return shell
+
+    def _idle_shell(self, pod: str) -> "_Shell | None":
+        idle = self._idle.get(pod, [])
+        while idle:
+            shell = idle.pop()
+            if shell.is_usable:
+                return shell
+            shell.close()
+        return None
+
+
+class _Shell:
+    """A shell of one pod, which runs one command at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._usable = True
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it takes another command."""
+        return self._usable and self._process.poll() is None
+
+    def run(self, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Run a command to its end."""
+        until = time.monotonic() + limit_s
+        mark = secrets.token_hex(8)
+        text = FRAMED.format(command=shlex.join(command), mark=mark)
+        outputs = [_Output(pipe, mark) for pipe in (self._process.stdout, self._process.stderr)]
+        try:
+            os.write(_descriptor(self._process.stdin), text.encode())
+        except OSError:
+            self._usable = False
+        self._read(outputs, until)
+        stdout, stderr = (output.text for output in outputs)
+        if all(output.status is not None for output in outputs):
+            return CommandResult(int(outputs[0].status or 0), stdout, stderr)
+        self._usable = False
+        if not all(output.ended for output in outputs):
+            return CommandResult(124, "", f"no answer within {limit_s:.0f} s")
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(EXIT_S)
+        return CommandResult(self._process.returncode or 1, stdout, stderr)
+
+    def kill(self) -> None:
+        """End its process: a command that runs in it fails."""
+        self._usable = False
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it; no command runs in it."""
+        self.kill()
+        with self._process:  # waits, and closes the pipes
+            pass
+
+    @staticmethod
+    def _read(outputs: Sequence["_Output"], until: float) -> None:
+        """Read until both outputs have their last line or end, or until the limit."""
+        with selectors.DefaultSelector() as selector:
+            for output in outputs:
+                selector.register(output.descriptor, selectors.EVENT_READ, output)
+            while selector.get_map() and (left := until - time.monotonic()) > 0:
+                for key, _ in selector.select(left):
+                    if not key.data.read():
+                        selector.unregister(key.fd)
+
+
+class _Output:
+    """One of the two outputs of a command."""
+
+    def __init__(self, pipe: IO[bytes] | None, mark: str) -> None:
+        self.descriptor = _descriptor(pipe)
+        self.ended = False
+        self._last = re.compile(rf"\n{mark} (\d+)\n\Z".encode())
+        self._bytes = b""
+        self.status: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Return what the command printed."""
+        return self._last.sub(b"", self._bytes).decode(errors="replace")
+
+    def read(self) -> bool:
+        """Read once; return whether more follows."""
+        chunk = os.read(self.descriptor, CHUNK)
+        self._bytes += chunk
+        found = self._last.search(self._bytes)
+        self.status = found[1].decode() if found else None
+        self.ended = not chunk
+        return not (found or self.ended)
+
+
+def _descriptor(pipe: IO[bytes] | None) -> int:
+    if pipe is None:
+        raise ValueError("a shell is started with pipes for its input and its outputs")
+    return pipe.fileno()
