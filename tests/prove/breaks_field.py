@@ -25,7 +25,7 @@ FIELD: Final = (
         "return not self._served, self._since",
         "return not self._served, -self._since",
         "tests/dra_shim/web/test_server.py"
-        "::test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest",
+        "::test_new_client_above_the_limit_replaces_the_longest_idle_one",
     ),
     Break(
         "a host route is lost whose gateway the host no longer reaches",
@@ -165,22 +165,21 @@ FIELD: Final = (
         "dra_shim/prepare/transactions.py",
         "nonce = before[0].nonce if before else nonce_for(claim.ref.uid)",
         "nonce = nonce_for(claim.ref.uid + terms.boot_id)",
-        "tests/dra_shim/prepare/test_cdi_ids.py"
-        "::test_after_a_reboot_the_record_is_another_one_with_the_same_id",
+        "tests/dra_shim/prepare/test_cdi_ids.py::test_record_after_a_reboot_keeps_its_id",
     ),
     Break(
         "a server without taints is offered what cannot be attached",
         _POOL,
         "for device in offers if not _is_unattachable(device)",
         "for device in offers",
-        f"{_TEST_POOL}::test_without_taints_what_cannot_be_attached_is_not_offered",
+        f"{_TEST_POOL}::test_unattachable_device_is_not_published_without_taints",
     ),
     Break(
         "a PF is prepared while its VF is in a pod, where the server has no counters",
         _POOL,
         "        name: frozenset(members[own.set] - {name})\n",
         "        name: frozenset()\n",
-        f"{_TEST_POOL}::test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same",
+        f"{_TEST_POOL}::test_pf_and_vfs_exclude_each_other_without_counters",
     ),
     Break(
         "the health of a device in a pod is published once and stays",

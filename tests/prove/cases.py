@@ -32,10 +32,8 @@ CASES: Final = (
         "01 a reboot on a kubelet that appends",
         "the containers of the pod start again",
         (
-            f"{_SHIM}/prepare/test_cdi_ids.py"
-            "::test_after_a_reboot_the_record_is_another_one_with_the_same_id",
-            f"{_SHIM}/kubeletplugin/test_plugin.py"
-            "::test_after_a_reboot_no_container_has_an_id_that_nothing_resolves",
+            f"{_SHIM}/prepare/test_cdi_ids.py::test_record_after_a_reboot_keeps_its_id",
+            f"{_SHIM}/kubeletplugin/test_plugin.py::test_cdi_ids_after_a_reboot_are_resolvable",
         ),
     ),
     Case(
@@ -101,19 +99,15 @@ CASES: Final = (
     Case(
         "09 a function that cannot be attached, on a server without taints",
         "it is not offered",
-        (
-            f"{_SHIM}/pool/test_build.py"
-            "::test_without_taints_what_cannot_be_attached_is_not_offered",
-        ),
+        (f"{_SHIM}/pool/test_build.py::test_unattachable_device_is_not_published_without_taints",),
     ),
     Case(
         "10 a PF while its VF is in a pod, on a server without counters",
         "Prepare refuses the second",
         (
-            f"{_SHIM}/pool/test_build.py"
-            "::test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same",
+            f"{_SHIM}/pool/test_build.py::test_pf_and_vfs_exclude_each_other_without_counters",
             f"{_SHIM}/prepare/test_functions.py"
-            "::test_one_of_a_pf_and_its_vf_is_refused_while_the_other_is_in_a_pod",
+            "::test_pf_and_vf_are_refused_while_the_other_is_in_a_pod",
         ),
     ),
     Case(

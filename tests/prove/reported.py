@@ -63,7 +63,7 @@ REPORTED: Final = (
         "dra_shim/web/server.py",
         'return Page("internal error: the log of dra-shim has the reason\\n", 500)',
         "return Page(repr(error), 500)",
-        "tests/dra_shim/web/test_server.py::test_what_is_not_served_is_said_in_one_line",
+        "tests/dra_shim/web/test_server.py::test_unknown_path_is_answered_with_one_line",
     ),
     Break(
         "a NIC is published below a link of another network namespace",

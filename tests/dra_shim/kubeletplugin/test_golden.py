@@ -43,12 +43,12 @@ SERVICES = {
 }
 
 
-def test_every_golden_file_is_tested() -> None:
+def test_every_golden_file_has_a_test() -> None:
     assert sorted(MESSAGES) == sorted(path.stem for path in GOLDEN.glob("*.hex"))
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_golden_bytes_are_read_and_written(name: str) -> None:
+def test_golden_bytes_are_decoded_and_encoded(name: str) -> None:
     data = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
     said = json.loads((GOLDEN / f"{name}.json").read_text())["message"]
 
@@ -59,7 +59,7 @@ def test_golden_bytes_are_read_and_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_services_have_the_names_that_a_kubelet_calls(service: str) -> None:
+def test_service_names_match_the_kubelet(service: str) -> None:
     assert service in {
         entry.full_name for entry in SERVICES[service].DESCRIPTOR.services_by_name.values()
     }

@@ -64,7 +64,7 @@ def listening(node: Node) -> "aclosing[AsyncGenerator[list[Any]]]":
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha1"])
-def test_every_device_is_told_at_once_and_when_one_changes(home: Path, version: str) -> None:
+def test_health_stream_sends_all_devices_at_start_and_on_change(home: Path, version: str) -> None:
     devices = Devices(GOOD, BAD, UNSURE)
     node = node_with(home, devices)
     node.kubelet.health = (f"{version}.DRAResourceHealth",)
@@ -85,7 +85,7 @@ def test_every_device_is_told_at_once_and_when_one_changes(home: Path, version: 
     asyncio.run(run())
 
 
-def test_a_kubelet_takes_the_newest_version_that_it_knows(home: Path) -> None:
+def test_kubelet_uses_its_newest_supported_version(home: Path) -> None:
     node = node_with(home, Devices(GOOD))
 
     async def run() -> None:
@@ -101,7 +101,7 @@ def test_a_kubelet_takes_the_newest_version_that_it_knows(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_is_known_is_said_again_before_it_is_forgotten(home: Path) -> None:
+def test_health_is_sent_again_before_it_expires(home: Path) -> None:
     node = node_with(home, Devices(GOOD), refresh_s=0.01)
 
     async def run() -> None:
@@ -114,7 +114,7 @@ def test_what_is_known_is_said_again_before_it_is_forgotten(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_each_stream_hears_everything_and_none_keeps_another_from_it(home: Path) -> None:
+def test_health_streams_are_independent(home: Path) -> None:
     devices = Devices(GOOD)
     node = node_with(home, devices)
 
@@ -129,7 +129,7 @@ def test_each_stream_hears_everything_and_none_keeps_another_from_it(home: Path)
     asyncio.run(run())
 
 
-def test_a_long_message_is_cut_to_what_a_kubelet_takes(home: Path) -> None:
+def test_long_health_message_is_truncated(home: Path) -> None:
     node = node_with(home, Devices(DeviceHealth("node-1", "a", healthy=False, message="x" * 2000)))
 
     async def run() -> None:
@@ -139,7 +139,7 @@ def test_a_long_message_is_cut_to_what_a_kubelet_takes(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_shim_without_health_advertises_none(home: Path) -> None:
+def test_shim_without_health_does_not_advertise_it(home: Path) -> None:
     node = Node(home)
 
     async def run() -> None:
@@ -151,7 +151,7 @@ def test_a_shim_without_health_advertises_none(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_streams_end_before_the_server_which_else_would_wait_for_them(home: Path) -> None:
+def test_streams_end_before_the_server_stops(home: Path) -> None:
     ends: list[str] = []
     node = Node(home)
     services = health_services(Devices(GOOD))
@@ -176,7 +176,7 @@ def test_streams_end_before_the_server_which_else_would_wait_for_them(home: Path
     asyncio.run(run())
 
 
-def test_who_serves_again_has_streams_again(home: Path) -> None:
+def test_restarted_server_has_streams(home: Path) -> None:
     node = node_with(home, Devices(GOOD))
 
     async def run() -> None:

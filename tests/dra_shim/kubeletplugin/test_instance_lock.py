@@ -47,7 +47,7 @@ async def alone(node: Node, who: str, told: list[str], clock: FakeClock) -> None
         await node.new_plugin().run()
 
 
-def test_the_second_instance_waits_and_takes_over(node: Node) -> None:
+def test_second_instance_waits_and_takes_over(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
     told: list[str] = []
     waiting = FakeClock()
@@ -80,7 +80,7 @@ def test_the_second_instance_waits_and_takes_over(node: Node) -> None:
     assert told == ["pod one"]
 
 
-def test_a_lock_whose_holder_was_killed_is_free(node: Node) -> None:
+def test_lock_of_a_killed_process_is_free(node: Node) -> None:
     path = str(node.sockets.lock)
     child = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
@@ -105,7 +105,7 @@ def test_a_lock_whose_holder_was_killed_is_free(node: Node) -> None:
     assert told == ["pod dra-net-x7, pid 12"]
 
 
-def test_a_lock_that_cannot_be_made_names_the_directory(tmp_path: Path) -> None:
+def test_error_of_a_lock_names_the_directory(tmp_path: Path) -> None:
     lock = tmp_path / "kubelet" / "plugins" / "dra.net" / "lock"
 
     async def run() -> None:

@@ -27,7 +27,7 @@ def golden(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_requests_are_read_whatever_their_version(version: str) -> None:
+def test_requests_of_all_versions_are_decoded(version: str) -> None:
     prepare = NodePrepareResourcesRequest.FromString(golden(f"{version}-prepare-request"))
     unprepare = NodeUnprepareResourcesRequest.FromString(golden(f"{version}-unprepare-request"))
 
@@ -38,7 +38,7 @@ def test_requests_are_read_whatever_their_version(version: str) -> None:
     assert claims_from(unprepare.claims) == (claims[:1], {})
 
 
-def test_answers_are_the_golden_ones() -> None:
+def test_responses_equal_the_golden_files() -> None:
     answers = {
         "u1": PrepareResult((FIRST, SECOND)),
         "u2": PrepareResult(error="device pci-0000-8b-00-0: held by claim ai/old"),
@@ -52,7 +52,7 @@ def test_answers_are_the_golden_ones() -> None:
     assert unprepared.SerializeToString(deterministic=True) == golden("v1-unprepare-response")
 
 
-def test_v1beta1_knows_no_shares() -> None:
+def test_v1beta1_response_has_no_share_ids() -> None:
     share = PreparedDevice("nic", "node-1", "pci-0000-8a-00-0", (ID,), SHARE)
 
     prepared = prepare_response({"u1": PrepareResult((share,))}, V1BETA1, {})
@@ -63,7 +63,7 @@ def test_v1beta1_knows_no_shares() -> None:
     )
 
 
-def test_what_is_no_claim_is_told_apart() -> None:
+def test_invalid_claim_of_a_request_is_reported() -> None:
     message = NodePrepareResourcesRequest()
     message.claims.add(namespace="ai", name="nics", uid="u1")
     message.claims.add(namespace="A/..", name="nics", uid="u2")

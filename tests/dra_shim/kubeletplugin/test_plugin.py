@@ -32,7 +32,7 @@ def node(home: Path) -> Iterator[Node]:
 # --------------------------------------------------------------------------- registration
 
 
-def test_the_shim_is_registered_under_its_name_with_both_versions(node: Node) -> None:
+def test_shim_registers_its_name_and_both_versions(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             (info,) = node.kubelet.infos
@@ -46,7 +46,7 @@ def test_the_shim_is_registered_under_its_name_with_both_versions(node: Node) ->
     asyncio.run(run())
 
 
-def test_it_waits_unregistered_until_a_kubelet_looks(node: Node) -> None:
+def test_shim_is_unregistered_until_a_kubelet_connects(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()
         async with node.running():
@@ -58,7 +58,7 @@ def test_it_waits_unregistered_until_a_kubelet_looks(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("services", "share"), [(OF_1_37, "5a"), (OF_1_33, "")])
-def test_each_kubelet_is_answered_in_its_version(
+def test_kubelet_is_answered_in_its_version(
     home: Path, services: Sequence[str], share: str
 ) -> None:
     node = Node(home, services)
@@ -81,7 +81,7 @@ def test_each_kubelet_is_answered_in_its_version(
     node.close()
 
 
-def test_a_restarted_kubelet_finds_the_shim_and_gets_the_same_answers(node: Node) -> None:
+def test_restarted_kubelet_gets_the_same_answers(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
 
     async def run() -> None:
@@ -97,7 +97,7 @@ def test_a_restarted_kubelet_finds_the_shim_and_gets_the_same_answers(node: Node
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["its record is kept", "its record is lost"])
-def test_after_a_reboot_no_container_has_an_id_that_nothing_resolves(
+def test_cdi_ids_after_a_reboot_are_resolvable(
     home: Path, lost: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     node = Node(home)
@@ -126,7 +126,7 @@ def test_after_a_reboot_no_container_has_an_id_that_nothing_resolves(
     node.close()
 
 
-def test_a_restarted_shim_gives_the_same_answers_and_unprepares_what_it_never_prepared(
+def test_restarted_shim_prepares_and_unprepares_alike(
     node: Node,
 ) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
@@ -145,7 +145,7 @@ def test_a_restarted_shim_gives_the_same_answers_and_unprepares_what_it_never_pr
     assert node.bench.record(claim) is None
 
 
-def test_a_shim_that_ends_is_gone_from_the_registry(node: Node) -> None:
+def test_stopped_shim_leaves_the_registry(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             pass
@@ -159,7 +159,7 @@ def test_a_shim_that_ends_is_gone_from_the_registry(node: Node) -> None:
 # --------------------------------------------------------------------------- calls
 
 
-def test_the_containers_get_each_requests_cdi_id_once(node: Node) -> None:
+def test_containers_get_each_cdi_id_once(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a", "b")
     node.bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
         result("a", "nic"),
@@ -182,7 +182,7 @@ def test_the_containers_get_each_requests_cdi_id_once(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_no_claims_are_answered_at_once(node: Node) -> None:
+def test_call_without_claims_is_answered_at_once(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             assert await node.kubelet.prepare() == {}
@@ -191,7 +191,7 @@ def test_no_claims_are_answered_at_once(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_what_is_wrong_with_one_claim_is_said_of_that_one(node: Node) -> None:
+def test_error_of_a_claim_affects_only_that_claim(node: Node) -> None:
     good = node.bench.cluster.add("good", "u1", "a")
     gone = ObjectRef("ai", "gone", "u2")
     odd = ObjectRef("ai", "../secrets/x", "u3")
@@ -216,7 +216,7 @@ def test_what_is_wrong_with_one_claim_is_said_of_that_one(node: Node) -> None:
     assert node.bench.cluster.reads == ["good", "gone", "gone"]
 
 
-def test_unprepare_succeeds_for_whatever_can_have_no_record(node: Node) -> None:
+def test_unprepare_of_an_unknown_claim_succeeds(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             await node.kubelet.unprepare(
@@ -226,7 +226,7 @@ def test_unprepare_succeeds_for_whatever_can_have_no_record(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_many_claims_are_prepared_beside_each_other(node: Node) -> None:
+def test_claims_are_prepared_concurrently(node: Node) -> None:
     claims = [node.bench.cluster.add(f"c{n}", f"u{n}", f"d{n}", pod=f"p{n}") for n in range(20)]
     node.bench.cluster.fall_silent()
 
@@ -266,7 +266,7 @@ class Slow:
         raise RuntimeError("oops")
 
 
-def test_the_kubelets_patience_is_known_and_a_call_that_it_ends_is_ended(node: Node) -> None:
+def test_cancelled_call_of_the_kubelet_is_cancelled(node: Node) -> None:
     async def run() -> None:
         slow = Slow()
         node.new_plugin(slow)
@@ -283,7 +283,7 @@ def test_the_kubelets_patience_is_known_and_a_call_that_it_ends_is_ended(node: N
     asyncio.run(run())
 
 
-def test_a_fault_in_one_call_ends_nothing_else(node: Node) -> None:
+def test_fault_in_a_call_affects_no_other_call(node: Node) -> None:
     async def run() -> None:
         node.new_plugin(Slow())
         async with node.registered():
@@ -294,7 +294,7 @@ def test_a_fault_in_one_call_ends_nothing_else(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_a_call_at_work_when_the_shim_ends_is_answered(node: Node) -> None:
+def test_running_call_is_answered_at_shutdown(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
     node.bench.cluster.fall_silent()
 

@@ -61,7 +61,7 @@ def replaced(node: Node) -> list[str]:
 # --------------------------------------------------------------------------- wiped
 
 
-def test_sockets_that_were_wiped_are_made_anew_and_the_kubelet_registers_again(node: Node) -> None:
+def test_deleted_sockets_are_recreated_and_registered_again(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
 
     async def run() -> None:
@@ -86,7 +86,7 @@ def test_sockets_that_were_wiped_are_made_anew_and_the_kubelet_registers_again(n
     asyncio.run(run())
 
 
-def test_a_directory_that_was_wiped_is_made_anew(node: Node) -> None:
+def test_deleted_directory_is_recreated(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
 
     async def run() -> None:
@@ -101,7 +101,7 @@ def test_a_directory_that_was_wiped_is_made_anew(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_what_served_before_serves_again(node: Node) -> None:
+def test_server_serves_again_on_recreated_sockets(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
 
     async def run() -> None:
@@ -116,7 +116,7 @@ def test_what_served_before_serves_again(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_sockets_that_are_there_are_left_alone(node: Node) -> None:
+def test_existing_sockets_are_kept(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             before = [
@@ -132,7 +132,7 @@ def test_sockets_that_are_there_are_left_alone(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_a_socket_that_is_anothers_is_taken_back(node: Node) -> None:
+def test_replaced_socket_is_recreated(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             node.sockets.service.unlink()
@@ -144,7 +144,7 @@ def test_a_socket_that_is_anothers_is_taken_back(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_a_call_at_work_is_answered_though_its_socket_was_replaced(node: Node) -> None:
+def test_running_call_is_answered_after_its_socket_was_replaced(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
     node.bench.cluster.fall_silent()
 
@@ -163,7 +163,7 @@ def test_a_call_at_work_is_answered_though_its_socket_was_replaced(node: Node) -
     asyncio.run(run())
 
 
-def test_what_a_crash_left_is_replaced(node: Node) -> None:
+def test_leftover_socket_of_a_crash_is_replaced(node: Node) -> None:
     node.kubelet.start()
     node.sockets.service.parent.mkdir()
     for path in (node.sockets.registration, node.sockets.service):
@@ -184,7 +184,7 @@ def test_what_a_crash_left_is_replaced(node: Node) -> None:
 # --------------------------------------------------------------------------- not registered
 
 
-def test_a_registration_that_failed_is_asked_for_again_by_a_new_socket(node: Node) -> None:
+def test_failed_registration_is_retried_with_a_new_socket(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()
         node.kubelet.forgets_failures = False  # 1.35: only a new socket makes it try again
@@ -210,7 +210,7 @@ def test_a_registration_that_failed_is_asked_for_again_by_a_new_socket(node: Nod
     asyncio.run(run())
 
 
-def test_a_kubelet_that_said_no_has_its_time_from_then_on(node: Node) -> None:
+def test_retry_delay_starts_at_the_rejection(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()
         node.kubelet.refusal = "no room"
@@ -228,7 +228,7 @@ def test_a_kubelet_that_said_no_has_its_time_from_then_on(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_a_kubelet_that_says_nothing_is_waited_for_longer_and_longer(node: Node) -> None:
+def test_wait_for_a_silent_kubelet_grows(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()
         async with node.running():
@@ -253,7 +253,7 @@ def test_a_kubelet_that_says_nothing_is_waited_for_longer_and_longer(node: Node)
     asyncio.run(run())
 
 
-def test_a_kubelet_that_does_not_know_our_versions_says_so(home: Path) -> None:
+def test_rejection_of_unsupported_versions_is_reported(home: Path) -> None:
     node = Node(home, ("v2.DRAPlugin",))
 
     async def run() -> None:
@@ -268,7 +268,7 @@ def test_a_kubelet_that_does_not_know_our_versions_says_so(home: Path) -> None:
 # --------------------------------------------------------------------------- not possible
 
 
-def test_a_kubelet_directory_that_is_not_there_is_named_once_and_waited_for(node: Node) -> None:
+def test_missing_kubelet_directory_is_reported_once_and_awaited(node: Node) -> None:
     async def run() -> None:
         async with node.running():
             await node.watch(2)
@@ -293,7 +293,7 @@ def test_a_kubelet_directory_that_is_not_there_is_named_once_and_waited_for(node
     asyncio.run(run())
 
 
-def test_a_directory_in_the_sockets_place_is_named(node: Node) -> None:
+def test_directory_at_the_socket_path_is_reported(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()
         node.sockets.registration.mkdir()
@@ -305,7 +305,7 @@ def test_a_directory_in_the_sockets_place_is_named(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_a_socket_that_cannot_be_bound_is_named(node: Node) -> None:
+def test_socket_that_cannot_be_bound_is_reported(node: Node) -> None:
     node.sockets = sockets_of(node.kubelet.root, "dra.net")
     node.kubelet.start()
     node.sockets.service.parent.mkdir()
@@ -323,7 +323,7 @@ def test_a_socket_that_cannot_be_bound_is_named(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_the_longest_path_is_served(home: Path) -> None:
+def test_longest_socket_path_is_served(home: Path) -> None:
     fill = MAX_PATH - len(str(home)) - len("//k/plugins_registry/dra.net-reg.sock")
     node = Node(home / ("x" * fill))
     assert len(os.fsencode(node.sockets.registration)) == MAX_PATH
@@ -335,7 +335,7 @@ def test_the_longest_path_is_served(home: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_path_with_every_kind_of_character_is_served(home: Path) -> None:
+def test_socket_path_with_special_characters_is_served(home: Path) -> None:
     node = Node(home / "a%20b ü")
     claim = node.bench.cluster.add("nics", "u1", "a")
 
@@ -351,7 +351,7 @@ def test_a_path_with_every_kind_of_character_is_served(home: Path) -> None:
 # --------------------------------------------------------------------------- the probe
 
 
-def test_the_probe_says_which_socket_does_not_answer(node: Node) -> None:
+def test_probe_names_the_unresponsive_socket(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             node.sockets.service.unlink()
@@ -361,7 +361,7 @@ def test_the_probe_says_which_socket_does_not_answer(node: Node) -> None:
     asyncio.run(run())
 
 
-def test_the_probe_sees_a_shim_that_hangs_and_one_that_fails(node: Node) -> None:
+def test_probe_detects_a_hung_and_a_failed_shim(node: Node) -> None:
     class Odd:
         async def prepare(self, claims: object, limit_s: object = None) -> dict[str, object]:
             raise RuntimeError("oops")
@@ -381,7 +381,7 @@ def test_the_probe_sees_a_shim_that_hangs_and_one_that_fails(node: Node) -> None
     asyncio.run(run())
 
 
-def test_the_probe_does_not_go_by_what_others_in_its_process_met_before_there_was_a_socket(
+def test_probe_ignores_earlier_connection_failures_of_its_process(
     node: Node,
 ) -> None:
     async def run() -> None:
@@ -395,7 +395,7 @@ def test_the_probe_does_not_go_by_what_others_in_its_process_met_before_there_wa
     asyncio.run(run())
 
 
-def test_the_probe_prepares_nothing(node: Node) -> None:
+def test_probe_prepares_nothing(node: Node) -> None:
     async def run() -> None:
         async with node.registered():
             assert await answers(node) == ""

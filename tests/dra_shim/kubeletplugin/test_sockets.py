@@ -18,7 +18,7 @@ def root_of(length: int) -> Path:
     return Path("/" + "k" * (length - 1))
 
 
-def test_the_usual_names_are_those_that_kubelets_and_people_know() -> None:
+def test_default_socket_names() -> None:
     assert sockets_of(ROOT, "dra.net") == Sockets(
         ROOT / "plugins_registry/dra.net-reg.sock",
         ROOT / "plugins/dra.net/dra.sock",
@@ -26,7 +26,7 @@ def test_the_usual_names_are_those_that_kubelets_and_people_know() -> None:
     )
 
 
-def test_pods_that_overlap_have_sockets_of_their_own_and_one_lock() -> None:
+def test_overlapping_pods_have_own_sockets_and_one_lock() -> None:
     assert sockets_of(ROOT, "dra.net", UID) == Sockets(
         ROOT / f"plugins_registry/dra.net-{UID}-reg.sock",
         ROOT / f"plugins/dra.net/dra-{UID}.sock",
@@ -42,9 +42,7 @@ def test_pods_that_overlap_have_sockets_of_their_own_and_one_lock() -> None:
         (61, "dra.net-kP7otsGY5Rs-reg.sock"),
     ],
 )
-def test_a_long_registration_name_is_shortened_as_far_as_it_must(
-    length: int, registration: str
-) -> None:
+def test_long_registration_name_is_shortened(length: int, registration: str) -> None:
     found = sockets_of(root_of(length), "dra.net", UID).registration
 
     assert found.name == registration
@@ -52,7 +50,7 @@ def test_a_long_registration_name_is_shortened_as_far_as_it_must(
 
 
 @pytest.mark.parametrize(("length", "service"), [(45, f"dra-{UID}.sock"), (46, HASHED)])
-def test_a_long_service_name_is_shortened(length: int, service: str) -> None:
+def test_long_service_name_is_shortened(length: int, service: str) -> None:
     found = sockets_of(root_of(length), "dra.net", UID).service
 
     assert found.name == service
@@ -67,13 +65,11 @@ def test_a_long_service_name_is_shortened(length: int, service: str) -> None:
         (5, UID, f"{LONG_DRIVER}-kP7otsGY5Rs-reg.sock"),
     ],
 )
-def test_a_long_driver_name_is_shortened_last(
-    length: int, instance: str, registration: str
-) -> None:
+def test_long_driver_name_is_shortened_last(length: int, instance: str, registration: str) -> None:
     assert sockets_of(root_of(length), LONG_DRIVER, instance).registration.name == registration
 
 
-def test_short_names_of_instances_differ() -> None:
+def test_shortened_names_of_instances_differ() -> None:
     found = {
         sockets_of(root_of(6), LONG_DRIVER, entry).registration.name for entry in ("", UID, "x")
     }
@@ -81,7 +77,7 @@ def test_short_names_of_instances_differ() -> None:
     assert len(found) == 3
 
 
-def test_a_path_that_cannot_be_short_enough_is_refused_with_the_remedy() -> None:
+def test_too_long_path_is_refused_with_a_remedy() -> None:
     assert len(str(sockets_of(root_of(73), "dra.net").registration)) == MAX_PATH
 
     with pytest.raises(InvalidValueError, match="is 108 bytes long") as caught:

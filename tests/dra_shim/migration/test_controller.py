@@ -17,7 +17,7 @@ from tests.fakes.cluster import POOL, claim_document, result, user
 pytestmark = pytest.mark.process
 
 
-def test_claims_of_before_are_prepared_with_what_was_published_of_their_devices(
+def test_previous_claims_are_prepared_with_published_facts(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -33,7 +33,7 @@ def test_claims_of_before_are_prepared_with_what_was_published_of_their_devices(
     finish(scene())
 
 
-def test_without_slices_a_devices_name_has_to_do(tmp_path: Path) -> None:
+def test_device_name_is_used_without_slices(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.add_claim("nics", result(NIC.name))
@@ -46,7 +46,7 @@ def test_without_slices_a_devices_name_has_to_do(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_slices_that_are_gone_are_a_reason_to_look_again(tmp_path: Path) -> None:
+def test_missing_slices_trigger_another_scan(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.run()
@@ -59,7 +59,7 @@ def test_slices_that_are_gone_are_a_reason_to_look_again(tmp_path: Path) -> None
     finish(scene())
 
 
-def test_it_is_done_once(tmp_path: Path) -> None:
+def test_migration_runs_once(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.add_claim("nics", result(NIC.name))
@@ -75,7 +75,7 @@ def test_it_is_done_once(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_slices_of_another_hand_are_a_reason_to_look_again(tmp_path: Path) -> None:
+def test_foreign_slices_trigger_another_scan(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.run()
@@ -89,7 +89,7 @@ def test_slices_of_another_hand_are_a_reason_to_look_again(tmp_path: Path) -> No
     finish(scene())
 
 
-def test_of_a_large_clusters_claims_a_page_at_a_time_is_looked_at(tmp_path: Path) -> None:
+def test_claims_of_a_large_cluster_are_read_by_page(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             for number in range(PAGE):
@@ -126,7 +126,7 @@ def test_of_a_large_clusters_claims_a_page_at_a_time_is_looked_at(tmp_path: Path
         pytest.param({"metadata": {}}, id="not what a server writes"),
     ],
 )
-def test_claims_that_are_not_adopted(document: dict[str, Any]) -> None:
+def test_other_claims_are_not_adopted(document: dict[str, Any]) -> None:
     good = claim_document("good", "u2", [result("b")], [user("p", "p1")])
     (found,) = claims_of_node([document, good], POOL)
     assert found.ref == ObjectRef("ai", "good", "u2")

@@ -105,7 +105,7 @@ async def until_it_waits(bench: Bench, work: Coroutine[Any, Any, object]) -> Non
         ),
     ],
 )
-def test_a_nic_in_a_pod_is_recorded_with_its_interface(
+def test_nic_in_a_pod_is_recorded_with_its_interface(
     tmp_path: Path, claim: dict[str, Any], slices: list[dict[str, Any]]
 ) -> None:
     alone = function_alone()
@@ -118,7 +118,7 @@ def test_a_nic_in_a_pod_is_recorded_with_its_interface(
     assert given.device.attribute("dra.net/ifName") == "ens5"
 
 
-def test_a_nic_in_a_pod_is_recorded_with_all_that_was_published(tmp_path: Path) -> None:
+def test_nic_in_a_pod_is_recorded_with_its_published_facts(tmp_path: Path) -> None:
     claim = in_use(network={**IN_POD, "interfaceName": "eth7"})
     made = record(tmp_path, claim, known(claim, slice_of("s")), function_alone())
 
@@ -128,7 +128,7 @@ def test_a_nic_in_a_pod_is_recorded_with_all_that_was_published(tmp_path: Path) 
     assert given.device.attribute("dra.net/mac") == IN_POD["hardwareAddress"]
 
 
-def test_a_nic_stays_below_the_parent_that_the_node_sees() -> None:
+def test_recorded_nic_keeps_the_parent_of_the_node() -> None:
     alone = replace(function_alone(), key=DeviceKey("virtio", "virtio5", "", PF))
 
     found = asyncio.run(PreviousDevices(Node(alone), {NIC.name: NIC}).devices({NIC.name}))
@@ -136,7 +136,7 @@ def test_a_nic_stays_below_the_parent_that_the_node_sees() -> None:
     assert found[NIC.name].key == DeviceKey("virtio", "virtio5", "ens5", PF)
 
 
-def test_what_is_on_the_host_is_as_the_node_sees_it() -> None:
+def test_device_on_the_host_is_recorded_as_observed() -> None:
     seen = replace(NIC, key=replace(NIC.key, name="now"), attributes=(("dra.net/mtu", 9000),))
     gone = Device("a", DeviceKey("", "", "a"))
     source = PreviousDevices(Node(seen), {NIC.name: NIC, "a": gone})
@@ -156,7 +156,7 @@ def test_what_is_on_the_host_is_as_the_node_sees_it() -> None:
         ),
     ],
 )
-def test_a_virtual_device_has_the_hosts_name(claim: dict[str, Any], name: str) -> None:
+def test_virtual_device_is_recorded_with_its_host_name(claim: dict[str, Any], name: str) -> None:
     assert known(claim).key == DeviceKey("", "", name)
 
 
@@ -168,25 +168,25 @@ def test_a_virtual_device_has_the_hosts_name(claim: dict[str, Any], name: str) -
         pytest.param(in_use(network={"interfaceName": 5, "hardwareAddress": ""}), id="odd words"),
     ],
 )
-def test_claims_that_tell_nothing_of_their_device(claim: dict[str, Any]) -> None:
+def test_claims_without_device_status_are_adopted(claim: dict[str, Any]) -> None:
     assert known(claim) == published_device(NIC.name, {})
 
 
-def test_who_only_observes_takes_nothing_from_what_another_claim_tells() -> None:
+def test_admin_access_claim_ignores_status_of_other_claims() -> None:
     observer = in_use(adminAccess=True)
     for claims in ([observer, in_use(network=IN_POD)], [in_use(network=IN_POD), observer]):
         (device,) = previous_devices(claims_of_node(claims, POOL), []).values()
         assert device.key.name == "ens5"
 
 
-def test_another_drivers_words_are_not_of_our_device() -> None:
+def test_device_status_of_another_driver_is_ignored() -> None:
     claim = in_use(network=IN_POD)
     claim["status"]["devices"][0]["driver"] = "gpu.example.com"
 
     assert known(claim) == published_device(NIC.name, {})
 
 
-def test_devices_are_read_in_every_version_of_a_slice() -> None:
+def test_devices_are_read_from_every_slice_version() -> None:
     old = {"spec": {"devices": [{"name": NIC.name, "basic": {"attributes": ATTRIBUTES}}]}}
     new = slice_of("x")
     odd: list[dict[str, Any]] = [{}, {"spec": {"devices": ["?", {"name": "n"}]}}]
@@ -194,7 +194,7 @@ def test_devices_are_read_in_every_version_of_a_slice() -> None:
     assert devices_of_slices(odd) == {"n": Device("n", DeviceKey("", "", "n"))}
 
 
-def test_of_a_numa_nodes_list_the_node_itself_is_read() -> None:
+def test_first_numa_node_of_a_list_is_read() -> None:
     attributes = {NUMA_NODE: {"ints": [6, 4]}, "x": {"ints": []}}
     document = {"spec": {"devices": [{"name": "n", "attributes": attributes}]}}
     (found,) = devices_of_slices([document]).values()
@@ -202,7 +202,7 @@ def test_of_a_numa_nodes_list_the_node_itself_is_read() -> None:
     assert found.attributes == ((NUMA_NODE, 6),)
 
 
-def test_a_name_alone_tells_where_hardware_is() -> None:
+def test_device_name_contains_the_pci_address() -> None:
     found = published_device("pci-0000-8a-00-1-p1", {})
     assert found.key == DeviceKey("pci", "0000:8a:00.1", "", "0000:8a:00.1")
     assert published_device("eth0", {"ifName": "eth0"}).key == DeviceKey("", "", "eth0")

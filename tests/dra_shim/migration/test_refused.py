@@ -67,7 +67,7 @@ def lists(stage: Scene) -> int:
         pytest.param(Told(400, status(400, "BadRequest", "what?")), id="anything else"),
     ],
 )
-def test_a_refusal_of_us_may_pass(tmp_path: Path, refusal: Told) -> None:
+def test_refused_list_is_retried(tmp_path: Path, refusal: Told) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.api.create(SLICE, slice_of(FOREIGN))
@@ -89,7 +89,7 @@ def test_a_refusal_of_us_may_pass(tmp_path: Path, refusal: Told) -> None:
     finish(scene())
 
 
-def test_without_the_right_to_list_claims_the_node_works_on(tmp_path: Path) -> None:
+def test_node_works_without_the_right_to_list_claims(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.server.fail(FORBIDDEN, lists_claims, times=1000)
@@ -107,7 +107,7 @@ def test_without_the_right_to_list_claims_the_node_works_on(tmp_path: Path) -> N
     finish(scene())
 
 
-def test_publishing_is_not_hurried_by_a_refusal(tmp_path: Path) -> None:
+def test_refusal_does_not_shorten_the_wait_before_publishing(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.server.fail(FORBIDDEN, lists_claims, times=1000)
@@ -124,7 +124,7 @@ def test_publishing_is_not_hurried_by_a_refusal(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_refusal_after_a_server_that_was_away_is_the_first(tmp_path: Path) -> None:
+def test_refusal_after_an_outage_counts_as_the_first(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.server.fail(None, lists_claims, times=3)
@@ -140,7 +140,7 @@ def test_a_refusal_after_a_server_that_was_away_is_the_first(tmp_path: Path) -> 
     finish(scene())
 
 
-def test_a_claim_that_is_refused_is_tried_again_alone(tmp_path: Path) -> None:
+def test_refused_claim_is_retried_alone(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.api.create(SLICE, slice_of(FOREIGN))
@@ -171,7 +171,7 @@ def test_a_claim_that_is_refused_is_tried_again_alone(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_server_that_is_away_meanwhile_changes_nothing(tmp_path: Path) -> None:
+def test_api_outage_does_not_change_the_adoption(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.add_claim("nics", result(NIC.name))
@@ -192,7 +192,7 @@ def test_a_server_that_is_away_meanwhile_changes_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("end", ["gone", "replaced", "used by nobody"])
-def test_a_refused_claim_that_no_pod_has_any_more_is_let_go(tmp_path: Path, end: str) -> None:
+def test_refused_claim_without_a_pod_is_dropped(tmp_path: Path, end: str) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.add_claim("nics", result(NIC.name))
@@ -216,7 +216,7 @@ def test_a_refused_claim_that_no_pod_has_any_more_is_let_go(tmp_path: Path, end:
     finish(scene())
 
 
-def test_who_comes_back_to_a_node_looks_again_until_no_claim_is_refused(tmp_path: Path) -> None:
+def test_restarted_shim_scans_until_no_claim_is_refused(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.state.adopted.touch()
@@ -236,7 +236,7 @@ def test_who_comes_back_to_a_node_looks_again_until_no_claim_is_refused(tmp_path
     finish(scene())
 
 
-def test_a_claim_that_ended_meanwhile_is_neither_adopted_nor_refused(tmp_path: Path) -> None:
+def test_ended_claim_is_neither_adopted_nor_refused(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.over.add(await stage.add_claim("ended", result("ended")))

@@ -23,7 +23,7 @@ from tests.fakes.exchange import Told
 pytestmark = pytest.mark.process
 
 
-def test_a_server_that_cannot_answer_is_asked_again(tmp_path: Path) -> None:
+def test_list_is_retried_after_a_server_error(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.add_claim("nics", result(NIC.name))
@@ -43,7 +43,7 @@ def test_a_server_that_cannot_answer_is_asked_again(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_list_that_the_server_forgets_half_way_is_begun_anew(tmp_path: Path) -> None:
+def test_expired_list_is_restarted(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             for number in range(PAGE + 1):
@@ -62,7 +62,7 @@ def test_a_list_that_the_server_forgets_half_way_is_begun_anew(tmp_path: Path) -
     finish(scene())
 
 
-def test_publishing_waits_for_claims_of_before_and_not_for_ever(tmp_path: Path) -> None:
+def test_publishing_waits_for_previous_claims_with_a_limit(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.server.fail(None, lists_claims, times=1000)
@@ -84,7 +84,7 @@ def test_publishing_waits_for_claims_of_before_and_not_for_ever(tmp_path: Path) 
     finish(scene())
 
 
-def test_publishing_begins_when_claims_of_before_have_their_records(tmp_path: Path) -> None:
+def test_publishing_starts_when_previous_claims_have_records(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.add_claim("nics", result(NIC.name))
@@ -98,7 +98,7 @@ def test_publishing_begins_when_claims_of_before_have_their_records(tmp_path: Pa
     finish(scene())
 
 
-def test_nothing_is_published_before_it_is_known_what_was_before(tmp_path: Path) -> None:
+def test_nothing_is_published_before_previous_slices_are_read(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.server.fail(None, lists_slices)
@@ -115,7 +115,7 @@ def test_nothing_is_published_before_it_is_known_what_was_before(tmp_path: Path)
     finish(scene())
 
 
-def test_what_was_published_before_is_known_when_we_have_published(tmp_path: Path) -> None:
+def test_previous_slices_are_kept_after_publishing(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             await stage.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
@@ -136,7 +136,7 @@ def test_what_was_published_before_is_known_when_we_have_published(tmp_path: Pat
     finish(scene())
 
 
-def test_that_it_cannot_be_noted_is_told(tmp_path: Path) -> None:
+def test_failure_to_store_previous_slices_is_reported(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
             stage.state.directory.rmdir()

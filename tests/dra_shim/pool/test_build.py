@@ -41,7 +41,7 @@ def consumed(resources: DriverResources) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def test_devices_are_offered_by_name_as_they_are() -> None:
+def test_devices_are_published_with_their_names() -> None:
     resources = driver_resources(NODE, [device("b", mtu=9000), device("a")])
 
     assert resources == DriverResources(
@@ -53,7 +53,7 @@ def test_devices_are_offered_by_name_as_they_are() -> None:
     assert not resources.features
 
 
-def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
+def test_unhealthy_device_has_a_noschedule_taint() -> None:
     resources = driver_resources(NODE, [device("a"), device("b")], unhealthy={"b": "NoCarrier"})
 
     assert [entry.taints for entry in resources.offers] == [
@@ -74,7 +74,7 @@ def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
         ("NoRDMADevice", ["a", "b"]),
     ],
 )
-def test_without_taints_what_cannot_be_attached_is_not_offered(
+def test_unattachable_device_is_not_published_without_taints(
     ill: str, offered_without: list[str]
 ) -> None:
     resources = driver_resources(NODE, [device("a"), device("b")], unhealthy={"b": ill})
@@ -85,7 +85,7 @@ def test_without_taints_what_cannot_be_attached_is_not_offered(
     assert not any(entry.taints for entry in offers)
 
 
-def test_a_shared_device_has_its_speed_to_share() -> None:
+def test_shared_device_has_its_speed_as_bandwidth() -> None:
     resources = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
 
     (offer,) = resources.offers
@@ -100,7 +100,7 @@ def test_a_shared_device_has_its_speed_to_share() -> None:
     [({}, 0), ({"dra.net/bandwidth": 25 * 10**9}, 25 * 10**9), ({"dra.net/bandwidth": 1}, 10**6)],
     ids=["nothing", "some", "less than is counted"],
 )
-def test_a_share_consumes_what_its_claim_asks_for(asked: dict[str, int], amount: int) -> None:
+def test_share_consumes_the_requested_bandwidth(asked: dict[str, int], amount: int) -> None:
     (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).offers
     wanted = tuple((name, Fraction(number)) for name, number in asked.items())
 
@@ -108,13 +108,13 @@ def test_a_share_consumes_what_its_claim_asks_for(asked: dict[str, int], amount:
 
 
 @pytest.mark.parametrize("speed", [{}, {"linkSpeed": "fast"}], ids=["unknown", "odd"])
-def test_a_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) -> None:
+def test_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) -> None:
     (offer,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).offers
 
     assert (offer.shared, offer.capacity) == (True, ())
 
 
-def test_a_capacity_needs_room_among_the_attributes() -> None:
+def test_capacity_counts_against_the_attribute_limit() -> None:
     ours = dict.fromkeys(GOES_FIRST, "x") | {"dra.net/linkSpeed": 1000}
     theirs = {f"x.y/a{index}": 1 for index in range(32 - len(ours))}
     full = Device("a", device("a").key, tuple(sorted((ours | theirs).items())))
@@ -126,7 +126,7 @@ def test_a_capacity_needs_room_among_the_attributes() -> None:
     assert (len(shared.attributes), len(shared.capacity)) == (31, 1)
 
 
-def test_a_pf_consumes_as_much_as_all_its_vfs() -> None:
+def test_pf_consumes_the_counters_of_all_its_vfs() -> None:
     resources = driver_resources(NODE, CARD, physical=PHYSICAL)
 
     name = "pci-0000-8a-00-0"
@@ -135,7 +135,7 @@ def test_a_pf_consumes_as_much_as_all_its_vfs() -> None:
     assert resources.features == {Feature.COUNTERS}
 
 
-def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
+def test_pf_and_vfs_are_allocated_exclusively() -> None:
     resources = driver_resources(NODE, CARD, physical=PHYSICAL)
     supply = CandidatePools((Stand("dra.net", NODE, resources.offers, resources.counters),))
 
@@ -150,7 +150,7 @@ def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
     assert refused(supply, asked("vf-1", "pf"))
 
 
-def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same() -> None:
+def test_pf_and_vfs_exclude_each_other_without_counters() -> None:
     other = [device("pf2", "0000:8b:00.0", "eth5", n="pf2"), device("veth", "", "veth0", n="veth")]
 
     found = conflicts_of([*CARD, *other], frozenset(), PHYSICAL)
@@ -164,19 +164,19 @@ def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same()
     assert conflicts_of(CARD, frozenset({"pf"}), PHYSICAL) == {}
 
 
-def test_a_card_without_vfs_needs_no_counters() -> None:
+def test_card_without_vfs_has_no_counters() -> None:
     resources = driver_resources(NODE, [device("pf", PF)], physical={})
 
     assert (resources.counters, resources.offers[0].counters) == ((), ())
 
 
-def test_vfs_of_a_pf_that_is_not_offered_need_no_counters() -> None:
+def test_vfs_of_an_unpublished_pf_have_no_counters() -> None:
     resources = driver_resources(NODE, CARD[1:], physical=PHYSICAL)
 
     assert (resources.counters, consumed(resources)) == ((), {"vf-0": [], "vf-1": []})
 
 
-def test_a_subfunction_belongs_to_its_pf_like_a_vf() -> None:
+def test_subfunction_belongs_to_its_pf() -> None:
     sub = device("sf", PF, "eth5", bus="auxiliary")
 
     resources = driver_resources(NODE, [device("pf", PF, "eth0"), sub])
@@ -184,26 +184,26 @@ def test_a_subfunction_belongs_to_its_pf_like_a_vf() -> None:
     assert consumed(resources) == {"pf": [("pci-0000-8a-00-0", 1)], "sf": [("pci-0000-8a-00-0", 1)]}
 
 
-def test_a_pf_that_stays_on_the_host_excludes_nobody() -> None:
+def test_pf_that_stays_on_the_host_excludes_no_vf() -> None:
     resources = driver_resources(NODE, CARD, frozenset({"pf"}), physical=PHYSICAL)
 
     assert (resources.counters, consumed(resources)) == ((), {"pf": [], "vf-0": [], "vf-1": []})
 
 
-def test_a_vf_that_stays_on_the_host_excludes_its_pf() -> None:
+def test_vf_that_stays_on_the_host_excludes_its_pf() -> None:
     resources = driver_resources(NODE, CARD, frozenset({"vf-0"}), physical=PHYSICAL)
 
     assert consumed(resources)["vf-0"] == [("pci-0000-8a-00-0", 1)]
 
 
-def test_ports_of_a_pf_with_vfs_exclude_them_all() -> None:
+def test_ports_of_a_pf_exclude_all_its_vfs() -> None:
     resources = driver_resources(NODE, [*CARD, device("pf-p1", PF, "eth1")], physical=PHYSICAL)
 
     name = "pci-0000-8a-00-0"
     assert consumed(resources)["pf"] == consumed(resources)["pf-p1"] == [(name, 2)]
 
 
-def test_a_port_that_stays_on_the_host_excludes_nobody_where_the_other_does() -> None:
+def test_port_that_stays_on_the_host_excludes_no_vf() -> None:
     devices = [*CARD, device("pf-p1", PF, "eth1")]
 
     resources = driver_resources(NODE, devices, frozenset({"pf-p1"}), physical=PHYSICAL)
@@ -214,7 +214,7 @@ def test_a_port_that_stays_on_the_host_excludes_nobody_where_the_other_does() ->
     )
 
 
-def test_cards_do_not_mix_and_devices_without_one_are_left_alone() -> None:
+def test_counters_are_separate_for_each_card() -> None:
     other = "0000:8b:00.0"
     devices = [*CARD, device("pf2", other, "eth8"), device("vf2", "0000:8b:00.1"), device("dummy0")]
 
@@ -227,13 +227,13 @@ def test_cards_do_not_mix_and_devices_without_one_are_left_alone() -> None:
     assert consumed(resources)["dummy0"] == []
 
 
-def test_the_host_tells_which_pf_a_vf_has() -> None:
+def test_pf_of_a_vf_is_read_from_the_host() -> None:
     facts = HostFacts((function(), function(VF0, PF)))
 
     assert physical_functions(facts) == {VF0: PF}
 
 
-def test_a_server_without_features_gets_what_it_can_take() -> None:
+def test_slices_for_a_server_without_features_omit_them() -> None:
     full = driver_resources(
         NODE, CARD, frozenset({"vf-1"}), unhealthy={"vf-0": "NoCarrier"}, physical=PHYSICAL
     )  # fmt: skip

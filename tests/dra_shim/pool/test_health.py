@@ -38,16 +38,16 @@ def judged(facts: HostFacts, one: Device) -> str:
     ],
     ids=["well", "no carrier", "not set up", "virtual", "another's", "a namesake's"],
 )
-def test_ethernet_is_judged_by_its_carrier_once_it_is_up(netdev: NetDevice, ill: str) -> None:
+def test_health_of_ethernet_is_the_carrier_if_the_link_is_up(netdev: NetDevice, ill: str) -> None:
     assert unhealthy(ETH1, netdev) == ill
 
 
-def test_a_nic_in_a_pod_is_not_judged() -> None:
+def test_health_of_a_nic_in_a_pod_is_unknown() -> None:
     assert unhealthy(ETH1) == ""
     assert unhealthy(ETH1, nic("eth9", carrier=False)) == ""
 
 
-def test_a_device_without_an_interface_has_nothing_to_give() -> None:
+def test_device_without_an_interface_has_no_health() -> None:
     assert unhealthy(device("eth", PF), nic("eth9")) == NO_INTERFACE
 
 
@@ -69,16 +69,16 @@ def test_a_device_without_an_interface_has_nothing_to_give() -> None:
         "one port is well", "all ports are down", "another's",
     ],
 )  # fmt: skip
-def test_infiniband_is_judged_by_its_port(rdma: RdmaDeviceFacts, ill: str) -> None:
+def test_health_of_infiniband_is_the_port_state(rdma: RdmaDeviceFacts, ill: str) -> None:
     assert unhealthy(IB0, nic("ib0", up=False), rdma=(rdma,)) == ill
 
 
-def test_a_port_that_is_down_is_what_is_wrong_also_without_carrier() -> None:
+def test_port_that_is_down_is_the_reason_before_a_missing_carrier() -> None:
     assert unhealthy(IB0, nic("ib0", carrier=False), rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
     assert unhealthy(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
 
 
-def test_a_port_that_works_is_well_though_its_interface_has_no_carrier() -> None:
+def test_active_port_is_healthy_without_carrier() -> None:
     """IPoIB has none before it is in the broadcast group; RDMA does not need it."""
     link, both = nic("ib0", carrier=False), hca("mlx5_0", "ACTIVE", "ACTIVE", netdev="ib0")
     first, second = both.ports
@@ -91,16 +91,16 @@ def test_a_port_that_works_is_well_though_its_interface_has_no_carrier() -> None
 
 
 @pytest.mark.parametrize("gone", [ETH1, IB0, BARE], ids=["Ethernet", "IPoIB", "RDMA alone"])
-def test_hardware_that_is_gone_from_the_bus_has_vanished(gone: Device) -> None:
+def test_hardware_absent_from_the_bus_has_vanished(gone: Device) -> None:
     assert unhealthy(gone, there=False) == VANISHED
 
 
-def test_hardware_of_another_class_is_on_the_bus_though_its_rdma_device_is_in_a_pod() -> None:
+def test_hardware_of_another_class_with_rdma_device_in_a_pod_exists() -> None:
     assert judged(HostFacts(other_functions=frozenset({PF})), BARE) == ""
     assert judged(HostFacts(other_functions=frozenset({"0000:8b:00.0"})), BARE) == VANISHED
 
 
-def test_a_device_that_is_no_hardware_does_not_vanish() -> None:
+def test_virtual_device_does_not_vanish() -> None:
     virtual = Device("dummy0", DeviceKey("", "", "dummy0"))
 
     assert unhealthy(virtual, NetDevice(Link(9, "dummy0", up=True)), there=False) == NO_CARRIER

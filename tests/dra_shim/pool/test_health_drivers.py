@@ -22,7 +22,7 @@ def ill(facts: HostFacts, one: Device) -> str:
 
 @pytest.mark.parametrize("driver", ["", "vfio-pci"])
 @pytest.mark.parametrize("one", [ETH1, IB0], ids=["Ethernet", "with RDMA"])
-def test_a_function_whose_driver_is_gone_is_good_for_nothing(one: Device, driver: str) -> None:
+def test_function_without_a_driver_is_unusable(one: Device, driver: str) -> None:
     bare: tuple[PciFunction, ...] = (replace(function(), driver=driver),)
 
     assert ill(replace(THERE, functions=bare), one) == NO_DRIVER
@@ -30,7 +30,7 @@ def test_a_function_whose_driver_is_gone_is_good_for_nothing(one: Device, driver
 
 
 @pytest.mark.parametrize("one", [IB0, SOFT], ids=["hardware", "software"])
-def test_an_rdma_device_that_cannot_be_elsewhere_is_gone(one: Device) -> None:
+def test_missing_rdma_device_is_unhealthy(one: Device) -> None:
     assert ill(THERE, one) == NO_RDMA
     assert ill(replace(THERE, all_rdma=False), one) == "", "it may be in a pod"
 
@@ -45,18 +45,16 @@ def test_an_rdma_device_that_cannot_be_elsewhere_is_gone(one: Device) -> None:
     ],
     ids=["there", "down", "under another name", "another's"],
 )
-def test_an_rdma_device_is_there_under_whichever_name(
-    there: RdmaDeviceFacts, expected: str
-) -> None:
+def test_renamed_rdma_device_is_found(there: RdmaDeviceFacts, expected: str) -> None:
     assert ill(replace(THERE, rdma=(there,)), IB0) == expected
 
 
-def test_an_rdma_device_that_is_gone_counts_before_a_carrier_that_is() -> None:
+def test_missing_rdma_device_is_the_reason_before_a_missing_carrier() -> None:
     facts = replace(THERE, netdevs=(nic("ib0", carrier=False),))
 
     assert ill(facts, IB0) == NO_RDMA
     assert ill(replace(facts, all_rdma=False), IB0) == NO_CARRIER
 
 
-def test_software_without_a_place_has_only_its_name() -> None:
+def test_virtual_device_has_only_its_name() -> None:
     assert ill(replace(THERE, rdma=(hca("siw1", "ACTIVE"),)), SOFT) == NO_RDMA

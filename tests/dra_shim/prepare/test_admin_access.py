@@ -22,7 +22,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield made
 
 
-def test_a_claim_that_observes_holds_nothing_and_has_no_gate(bench: Bench) -> None:
+def test_admin_access_claim_holds_no_device_and_has_no_gate(bench: Bench) -> None:
     give_to_another(bench.state, "a")
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
@@ -34,7 +34,7 @@ def test_a_claim_that_observes_holds_nothing_and_has_no_gate(bench: Bench) -> No
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
 
 
-def test_a_claim_that_observes_stays_with_its_pod_when_others_come(bench: Bench) -> None:
+def test_admin_access_claim_keeps_its_recorded_pod(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     status = bench.cluster.claims["nics"]["status"]
     status["allocation"]["devices"]["results"] = [result("a", adminAccess=True)]
@@ -49,7 +49,7 @@ def test_a_claim_that_observes_stays_with_its_pod_when_others_come(bench: Bench)
 
 
 @pytest.mark.parametrize("seen", [False, True], ids=["none on record", "the one on record"])
-def test_a_pod_that_is_no_more_keeps_the_others_from_no_look(bench: Bench, *, seen: bool) -> None:
+def test_ended_pod_does_not_block_admin_access(bench: Bench, *, seen: bool) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     status = bench.cluster.claims["nics"]["status"]
     status["allocation"]["devices"]["results"] = [result("a", adminAccess=True)]

@@ -43,7 +43,7 @@ def with_mtu(number: int) -> NetworkConfig:
 # --------------------------------------------------------------------------- the claim
 
 
-def test_the_claim_asked_for_is_read() -> None:
+def test_requested_claim_is_read() -> None:
     assert requested_claim(document(result("a")), REF) == claim(result("a"))
 
 
@@ -55,7 +55,7 @@ def test_the_claim_asked_for_is_read() -> None:
         ({**document(), "status": {}}, "is not allocated"),
     ],
 )
-def test_a_claim_that_is_not_the_one_asked_for_is_refused(found: Any, words: str) -> None:
+def test_claim_with_another_uid_is_refused(found: Any, words: str) -> None:
     with pytest.raises(RefusedError) as caught:
         requested_claim(found, REF)
 
@@ -66,7 +66,7 @@ def test_a_claim_that_is_not_the_one_asked_for_is_refused(found: Any, words: str
 # --------------------------------------------------------------------------- its pod
 
 
-def test_the_pod_that_the_claim_is_reserved_for_has_it() -> None:
+def test_claim_belongs_to_the_pod_of_its_reservation() -> None:
     assert consumer_of(claim(result("a")), None).uid == "p1"
 
 
@@ -88,7 +88,7 @@ GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
         ([*TWO, *GANG], "is reserved for podgroups.scheduling.k8s.io/gang, which is no pod"),
     ],
 )
-def test_a_claim_that_is_not_one_pods_is_refused(users: Any, words: str) -> None:
+def test_claim_without_a_single_pod_is_refused(users: Any, words: str) -> None:
     wanted = replace(claim(result("a")), consumers=claim(users=users).consumers if users else ())
 
     with pytest.raises(RefusedError) as caught:
@@ -100,9 +100,7 @@ def test_a_claim_that_is_not_one_pods_is_refused(users: Any, words: str) -> None
 @pytest.mark.parametrize(
     ("over", "names"), [({"p1"}, "train"), ({"p2"}, "other"), ({"p2", "p1"}, "train, other")]
 )
-def test_a_claim_that_pods_have_still_that_ended_may_become_one_pods(
-    over: set[str], names: str
-) -> None:
+def test_claim_reserved_for_ended_pods_can_be_retried(over: set[str], names: str) -> None:
     with pytest.raises(NotYetError) as caught:
         consumer_of(claim(result("a"), users=TWO), None, over)
 
@@ -111,7 +109,7 @@ def test_a_claim_that_pods_have_still_that_ended_may_become_one_pods(
     )
 
 
-def test_pods_that_ended_are_none_of_those_that_share_a_claim() -> None:
+def test_ended_pods_do_not_share_a_claim() -> None:
     users = [*TWO, user("old", "p0")]
 
     with pytest.raises(RefusedError, match=r"is used by 2 pods \(train, other\), and"):
@@ -122,7 +120,7 @@ MIXED = (result("a", "look", adminAccess=True), result("b", "take"))
 
 
 @pytest.mark.parametrize("results", [MIXED, MIXED[::-1]], ids=["looks first", "takes first"])
-def test_a_claim_that_takes_one_device_and_looks_at_another_is_one_pods(
+def test_claim_with_partial_admin_access_belongs_to_one_pod(
     results: tuple[Document, ...],
 ) -> None:
     with pytest.raises(RefusedError, match="is used by 2 pods"):
@@ -131,9 +129,7 @@ def test_a_claim_that_takes_one_device_and_looks_at_another_is_one_pods(
         requested_use(HOST, claim(*results), POD)
 
 
-def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_recorded_one() -> (
-    None
-):
+def test_admin_access_claim_of_several_pods_keeps_its_recorded_pod() -> None:
     wanted = claim(result("a", adminAccess=True), users=TWO)
     of_the_second = recorded(wanted, pod=ObjectRef("ai", "other", "p2"))
     of_one_that_left = recorded(wanted, pod=ObjectRef("ai", "gone", "p0"))
@@ -143,7 +139,7 @@ def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_re
     assert consumer_of(wanted, of_one_that_left).uid == "p1"
 
 
-def test_of_pods_that_look_on_one_that_lives_counts() -> None:
+def test_living_pod_of_an_admin_access_claim_is_chosen() -> None:
     wanted = claim(result("a", adminAccess=True), users=TWO)
     of_the_second = recorded(wanted, pod=ObjectRef("ai", "other", "p2"))
 
@@ -152,7 +148,7 @@ def test_of_pods_that_look_on_one_that_lives_counts() -> None:
     assert consumer_of(wanted, of_the_second, {"p1", "p2"}).uid == "p2", "who asks hears it is gone"
 
 
-def test_a_claim_that_only_observes_is_the_pods_though_a_group_has_it_too() -> None:
+def test_admin_access_claim_reserved_for_a_group_belongs_to_the_pod() -> None:
     shared = claim(result("a", adminAccess=True), users=[*GANG, *TWO])
     of_the_group = claim(result("a", adminAccess=True), users=GANG)
 
@@ -161,7 +157,7 @@ def test_a_claim_that_only_observes_is_the_pods_though_a_group_has_it_too() -> N
         consumer_of(of_the_group, None)
 
 
-def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
+def test_pod_of_the_server_can_have_the_claim() -> None:
     assert requested_use(USE, claim(result("a")), POD) == USE
 
 
@@ -174,7 +170,7 @@ def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
         (HOST, "is on the host network"),
     ],
 )
-def test_a_pod_that_cannot_have_the_claim_is_refused(use: PodUse | None, words: str) -> None:
+def test_ineligible_pod_is_refused(use: PodUse | None, words: str) -> None:
     with pytest.raises(RefusedError) as caught:
         requested_use(use, claim(result("a")), POD)
 
@@ -182,14 +178,14 @@ def test_a_pod_that_cannot_have_the_claim_is_refused(use: PodUse | None, words: 
     assert words in str(caught.value)
 
 
-def test_a_pod_on_the_hosts_network_may_observe() -> None:
+def test_pod_on_the_host_network_can_have_admin_access() -> None:
     assert requested_use(HOST, claim(result("a", adminAccess=True)), POD) == HOST
 
 
 # --------------------------------------------------------------------------- the record
 
 
-def test_devices_are_recorded_with_their_facts_and_what_the_allocation_says_of_them() -> None:
+def test_devices_are_recorded_with_facts_and_allocation() -> None:
     consumed = {"dra.net/bandwidth": "20G", "dra.net/a": "1500m", "dra.net/b": 0}
     share = result("a", "rdma", shareID="5a", consumedCapacity=consumed)
     wanted = claim(result("b", "nic/fast"), share)
@@ -227,7 +223,7 @@ CONFIGS = [
 ]
 
 
-def test_the_claim_beats_the_class_and_the_subrequest_the_request() -> None:
+def test_claim_overrides_class_and_subrequest_overrides_request() -> None:
     wanted = claim(result("a", "nic/fast"), result("b", "nic/slow"), configs=CONFIGS)
 
     found = [device.config.interface for device in recorded(wanted).devices]
@@ -235,7 +231,7 @@ def test_the_claim_beats_the_class_and_the_subrequest_the_request() -> None:
     assert [(ref.mtu, ref.name) for ref in found] == [(3000, "net1"), (2000, "net1")]
 
 
-def test_with_dranets_order_the_first_configuration_is_taken_alone() -> None:
+def test_first_configuration_is_used_alone_in_dranets_order() -> None:
     wanted = claim(result("a", "nic"), result("b", "nic/fast"), configs=CONFIGS[1:])
 
     devices = recorded(wanted, replace(TERMS, first_valid_config=True)).devices
@@ -243,7 +239,7 @@ def test_with_dranets_order_the_first_configuration_is_taken_alone() -> None:
     assert [device.config for device in devices] == [with_mtu(2000), with_mtu(3000)]
 
 
-def test_who_observes_configures_nothing_not_even_wrongly() -> None:
+def test_configuration_of_admin_access_is_ignored() -> None:
     wanted = claim(result("a", "look", adminAccess=True), configs=[config(mtu(2000))])
 
     (device,) = recorded(wanted).devices
@@ -251,14 +247,14 @@ def test_who_observes_configures_nothing_not_even_wrongly() -> None:
     assert device == AllocatedDevice("look", POOL, NICS["a"], admin_access=True)
 
 
-def test_a_share_of_a_device_is_configured_by_nobody() -> None:
+def test_share_of_a_device_has_no_configuration() -> None:
     wanted = claim(result("a", "nic", shareID="5a"), configs=[config(mtu(2000), "nic")])
 
     with pytest.raises(ConfigError, match=r"^device a: interface\.mtu: 2000: not possible on"):
         recorded(wanted, a=HCA)
 
 
-def test_a_share_that_gives_nothing_is_refused_but_to_who_only_observes() -> None:
+def test_useless_share_is_refused_without_admin_access() -> None:
     with pytest.raises(ConfigError, match=r"^device a: a share of it gives a pod nothing"):
         recorded(claim(result("a", shareID="5a")))
 
@@ -266,7 +262,7 @@ def test_a_share_that_gives_nothing_is_refused_but_to_who_only_observes() -> Non
     assert (device.device, device.share_id) == (NICS["a"], "5a")
 
 
-def test_every_violation_of_every_request_and_device_is_told_once() -> None:
+def test_every_violation_is_reported_once() -> None:
     wanted = claim(
         result("a", "x"),
         result("b", "z"),
@@ -288,7 +284,7 @@ def test_every_violation_of_every_request_and_device_is_told_once() -> None:
     ]
 
 
-def test_a_device_that_is_not_on_the_node_may_come() -> None:
+def test_missing_device_can_be_retried() -> None:
     with pytest.raises(NotYetError, match="device z: this node has none such now") as caught:
         recorded(claim(result("a"), result("z")))
 
@@ -296,7 +292,7 @@ def test_a_device_that_is_not_on_the_node_may_come() -> None:
     assert "the shim's log ('left out')" in str(caught.value)
 
 
-def test_a_device_whose_interface_is_away_may_get_it_back() -> None:
+def test_device_without_its_interface_can_be_retried() -> None:
     bare = replace(NICS["a"], key=DeviceKey("pci", "0000:82:00.0", ""), rdma_devices=())
 
     with pytest.raises(NotYetError, match="device a: has no network interface on the host"):
@@ -305,7 +301,7 @@ def test_a_device_whose_interface_is_away_may_get_it_back() -> None:
     assert allocation_of(looks, POD, USE, {"a": bare}, TERMS, "n0nce").devices
 
 
-def test_another_nodes_device_of_the_same_name_is_refused() -> None:
+def test_device_of_another_node_is_refused() -> None:
     with pytest.raises(
         RefusedError, match="device a: is of pool node-2, and this node's is node-1"
     ):
@@ -315,7 +311,7 @@ def test_another_nodes_device_of_the_same_name_is_refused() -> None:
 # --------------------------------------------------------------------------- the answer
 
 
-def test_each_request_that_takes_devices_has_one_cdi_id_and_on_its_first_device() -> None:
+def test_request_has_one_cdi_id_on_its_first_device() -> None:
     wanted = claim(
         result("a", "nic/fast"),
         result("h", "nic/fast", shareID="5a"),
@@ -341,7 +337,7 @@ def test_each_request_that_takes_devices_has_one_cdi_id_and_on_its_first_device(
         (["gpu", ""], True),
     ],
 )
-def test_a_claim_is_gated_where_each_request_is_listed(listed: list[str], gated: bool) -> None:  # noqa: FBT001
+def test_claim_is_gated_if_each_request_is_listed(listed: list[str], gated: bool) -> None:  # noqa: FBT001
     record = recorded(
         claim(result("a"), result("b", "second"), result("c", "see", adminAccess=True))
     )
@@ -350,20 +346,20 @@ def test_a_claim_is_gated_where_each_request_is_listed(listed: list[str], gated:
     assert is_gated(record) is gated
 
 
-def test_a_claim_that_only_observes_waits_for_nothing() -> None:
+def test_admin_access_claim_is_not_delayed() -> None:
     record = replace(recorded(claim(result("a", adminAccess=True))), containers=())
 
     assert is_gated(record)
 
 
-def test_who_is_told_to_come_back_later_knows_when() -> None:
+def test_retryable_error_has_a_delay() -> None:
     assert (ApiUnavailableError("busy").after_s, ApiUnavailableError("busy", 3.5).after_s) == (
         0.0,
         3.5,
     )
 
 
-def test_parameters_of_a_provider_that_are_not_valid_are_named_by_their_origin() -> None:
+def test_invalid_provider_parameters_are_named_by_origin() -> None:
     provided = {("nic", "a"): (Provided("cloud GCE", {"interface": {"mtu": 1}}),)}
 
     with pytest.raises(ConfigError) as caught:

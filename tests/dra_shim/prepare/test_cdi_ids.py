@@ -24,7 +24,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield made
 
 
-def test_after_a_reboot_the_record_is_another_one_with_the_same_id(bench: Bench) -> None:
+def test_record_after_a_reboot_keeps_its_id(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     (before,) = bench.prepare(claim)
     with closing(Bench(bench.state, PrepareSettings(POOL, "boot2"))) as rebooted:
@@ -38,7 +38,7 @@ def test_after_a_reboot_the_record_is_another_one_with_the_same_id(bench: Bench)
     assert record.boot_id == "boot2"
 
 
-def test_the_id_of_an_older_version_is_kept_by_whatever_record_follows(bench: Bench) -> None:
+def test_id_of_an_older_version_is_kept(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     record = bench.record(claim)
@@ -51,7 +51,7 @@ def test_the_id_of_an_older_version_is_kept_by_whatever_record_follows(bench: Be
     assert nonce_of(answer) == "c0ffee"
 
 
-def test_the_gate_of_a_namesake_is_another_one(bench: Bench) -> None:
+def test_claim_with_the_same_name_has_another_gate(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     (before,) = bench.prepare(claim)
     asyncio.run(bench.preparer.unprepare([claim]))
@@ -62,7 +62,7 @@ def test_the_gate_of_a_namesake_is_another_one(bench: Bench) -> None:
     assert nonce_of(after) != nonce_of(before)
 
 
-def test_after_unprepare_the_next_pod_waits_until_the_gate_of_the_last_one_is_closed(
+def test_next_pod_waits_for_the_closed_gate_of_the_last(
     bench: Bench,
 ) -> None:
     claim = bench.cluster.add("nics", "u1", "a")

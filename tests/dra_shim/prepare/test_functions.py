@@ -25,7 +25,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize(("first", "second"), [(VF, PF), (PF, VF)], ids=["VF first", "PF first"])
-def test_one_of_a_pf_and_its_vf_is_refused_while_the_other_is_in_a_pod(
+def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
     bench: Bench, first: str, second: str
 ) -> None:
     held = bench.cluster.add("held", "u1", first)
@@ -42,13 +42,13 @@ def test_one_of_a_pf_and_its_vf_is_refused_while_the_other_is_in_a_pod(
     assert bench.prepare(wanted)[0].error == ""
 
 
-def test_functions_of_a_pf_and_other_cards_exclude_nobody(bench: Bench) -> None:
+def test_vfs_and_other_cards_do_not_exclude_each_other(bench: Bench) -> None:
     for n, device in enumerate((VF, SECOND, ANOTHER)):
         claim = bench.cluster.add(f"c{n}", f"u{n}", device, pod=f"pod{n}", pod_uid=f"p{n}")
         assert bench.prepare(claim)[0].error == ""
 
 
-def test_who_looks_on_is_not_refused(bench: Bench) -> None:
+def test_admin_access_claim_is_not_refused(bench: Bench) -> None:
     bench.prepare(bench.cluster.add("held", "u1", VF))
     watches = bench.cluster.add("watches", "u2", PF, pod="other", pod_uid="p2")
     devices = bench.cluster.claims["watches"]["status"]["allocation"]["devices"]
@@ -57,7 +57,7 @@ def test_who_looks_on_is_not_refused(bench: Bench) -> None:
     assert bench.prepare(watches)[0].error == ""
 
 
-def test_what_another_driver_gave_away_is_taken_over(bench: Bench) -> None:
+def test_allocation_of_another_driver_is_adopted(bench: Bench) -> None:
     bench.prepare(bench.cluster.add("held", "u1", VF))
     running = bench.cluster.add("running", "u2", PF, pod="other", pod_uid="p2")
 

@@ -38,13 +38,13 @@ def recorded(wanted: AllocatedClaim) -> Allocation:
         (claim(result("a", shareID="5a"), users=HANDED_ON), ()),
     ],
 )
-def test_a_claim_is_handed_on_where_only_other_pods_have_it(
+def test_claim_of_only_other_pods_is_handed_over(
     found: AllocatedClaim, pods: tuple[ObjectRef, ...]
 ) -> None:
     assert successor_pods(recorded(claim(result("a"))), found) == pods
 
 
-def test_what_is_only_observed_is_not_handed_on() -> None:
+def test_admin_access_claim_is_not_handed_over() -> None:
     looks = result("a", adminAccess=True)
 
     assert successor_pods(recorded(claim(looks)), claim(looks, users=HANDED_ON)) == ()
@@ -68,7 +68,7 @@ def next_pod(claims: Any = None, node: str = POOL, **metadata: Any) -> Document:
         (next_pod(claims={"net": "others"}), False),
     ],
 )
-def test_a_pod_expects_the_claim_while_it_lives_here_and_refers_to_it(
+def test_living_pod_of_this_node_expects_its_claim(
     found: Document | None,
     expected: bool,  # noqa: FBT001
 ) -> None:

@@ -13,11 +13,11 @@ from tests.fakes.cluster import POOL, claim_document, result
 SAME = claim(result("a", "nic/fast"), result("b", "look", adminAccess=True))
 
 
-def test_a_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
+def test_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
     assert is_recorded(recorded(SAME), SAME, "p1", TERMS)
 
 
-def test_a_record_of_an_older_version_is_kept_though_it_tells_less() -> None:
+def test_record_of_an_older_version_is_kept() -> None:
     consumed = {"dra.net/bandwidth": "20G"}
     wanted = claim(result("a", "nic/fast", shareID="5a", consumedCapacity=consumed))
     record = recorded(wanted, a=HCA)
@@ -52,9 +52,7 @@ def test_a_record_of_an_older_version_is_kept_though_it_tells_less() -> None:
     ],
     ids=["pod", "boot", "fewer", "request", "device", "admin", "alternative", "share", "pool"],
 )
-def test_a_record_that_says_something_else_is_not_kept(
-    wanted: AllocatedClaim, pod_uid: str, boot: str
-) -> None:
+def test_differing_record_is_not_kept(wanted: AllocatedClaim, pod_uid: str, boot: str) -> None:
     assert not is_recorded(recorded(SAME), wanted, pod_uid, PrepareSettings(POOL, boot))
 
 
@@ -73,9 +71,9 @@ def test_a_record_that_says_something_else_is_not_kept(
         (document(result("a", pool="node-2")), "the claim has other devices now"),
     ],
 )
-def test_a_record_is_an_orphan_when_its_allocation_is_gone(found: Any, reason: str) -> None:
+def test_record_without_an_allocation_is_an_orphan(found: Any, reason: str) -> None:
     assert why_orphaned(recorded(claim(result("a"))), found) == reason
 
 
-def test_a_record_of_which_one_device_is_still_allocated_is_no_orphan() -> None:
+def test_record_with_an_allocated_device_is_no_orphan() -> None:
     assert why_orphaned(recorded(claim(result("a"), result("b"))), document(result("b"))) == ""

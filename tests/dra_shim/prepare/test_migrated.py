@@ -28,7 +28,7 @@ def adopt(bench: Bench, *claims: ObjectRef) -> dict[str, str]:
     return {uid: answer.error for uid, answer in answers.items()}
 
 
-def test_what_was_unprepared_since_claims_were_listed_gets_no_record(bench: Bench) -> None:
+def test_claim_unprepared_after_the_list_gets_no_record(bench: Bench) -> None:
     ended = bench.cluster.add("ended", "u1", "a", pod="ending")
     other = bench.cluster.add("other", "u2", "b", pod="train", pod_uid="p2")
 
@@ -42,7 +42,7 @@ def test_what_was_unprepared_since_claims_were_listed_gets_no_record(bench: Benc
     assert [notice for notice in bench.notices if isinstance(notice, ClaimUnprepared)] == []
 
 
-def test_a_kubelet_may_prepare_again_what_it_unprepared(bench: Bench) -> None:
+def test_unprepared_claim_can_be_prepared_again(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
     with bench.preparer.adopting():
@@ -52,7 +52,7 @@ def test_a_kubelet_may_prepare_again_what_it_unprepared(bench: Bench) -> None:
     assert bench.record(claim) is not None
 
 
-def test_what_was_unprepared_before_claims_are_listed_says_nothing_of_them(bench: Bench) -> None:
+def test_unprepare_before_the_list_has_no_effect(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     with bench.preparer.adopting():
         asyncio.run(bench.preparer.unprepare([claim]))
@@ -63,7 +63,7 @@ def test_what_was_unprepared_before_claims_are_listed_says_nothing_of_them(bench
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_the_claim_of_a_pod_that_ended_gets_no_record(bench: Bench, phase: str) -> None:
+def test_claim_of_an_ended_pod_gets_no_record(bench: Bench, phase: str) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.pods["train"]["status"]["phase"] = phase
 
@@ -71,7 +71,7 @@ def test_the_claim_of_a_pod_that_ended_gets_no_record(bench: Bench, phase: str) 
     assert bench.record(claim) is None
 
 
-def test_a_pod_that_is_about_to_end_has_its_devices_still(bench: Bench) -> None:
+def test_terminating_pod_keeps_its_devices(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     pod = bench.cluster.pods["train"]
     pod["status"]["phase"] = "Running"
@@ -81,7 +81,7 @@ def test_a_pod_that_is_about_to_end_has_its_devices_still(bench: Bench) -> None:
     assert bench.record(claim) is not None
 
 
-def test_devices_from_elsewhere_change_nothing_about_whose_turn_it_is(bench: Bench) -> None:
+def test_foreign_devices_do_not_change_the_order(bench: Bench) -> None:
     class Elsewhere:
         def __init__(self) -> None:
             self.asked, self.go_on = asyncio.Event(), asyncio.Event()
@@ -111,7 +111,7 @@ def test_devices_from_elsewhere_change_nothing_about_whose_turn_it_is(bench: Ben
     assert bench.record(other) is not None
 
 
-def test_what_runs_with_one_address_on_two_devices_is_not_refused(bench: Bench) -> None:
+def test_running_claim_with_a_repeated_address_is_not_refused(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a", "b")
     bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["config"] = [
         config({"interface": {"addresses": ["192.0.2.10/24"]}})

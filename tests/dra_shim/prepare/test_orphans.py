@@ -80,7 +80,7 @@ def bench(tmp_path: Path) -> Iterator[SweepBench]:
         yield made
 
 
-def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: SweepBench) -> None:
+def test_record_of_a_deleted_claim_is_dropped_after_ten_minutes(bench: SweepBench) -> None:
     bench.lose()
 
     bench.collect(ORPHAN_S - 1)
@@ -91,14 +91,14 @@ def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: Sw
     assert bench.notices == [OrphanRemoved(bench.claim, POD, REASON)]
 
 
-def test_a_record_of_a_claim_that_is_there_is_kept(bench: SweepBench) -> None:
+def test_record_of_an_existing_claim_is_kept(bench: SweepBench) -> None:
     bench.collect(ORPHAN_S, ORPHAN_S)
 
     assert bench.is_kept()
     assert bench.notices == []
 
 
-def test_a_record_that_the_kubelet_knows_is_kept_and_the_server_not_asked(
+def test_record_in_the_kubelet_checkpoint_is_kept(
     bench: SweepBench,
 ) -> None:
     bench.lose()
@@ -111,7 +111,7 @@ def test_a_record_that_the_kubelet_knows_is_kept_and_the_server_not_asked(
     assert bench.cluster.reads == []
 
 
-def test_a_checkpoint_without_the_claim_proves_what_it_says(bench: SweepBench) -> None:
+def test_checkpoint_without_the_claim_is_trusted(bench: SweepBench) -> None:
     bench.lose()
     bench.checkpoint.write_text('{"Data":"{}"}')
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_without_the_claim_proves_what_it_says(bench: SweepBench) -
 
 
 @pytest.mark.parametrize("pod", [POD, OTHER_POD])
-def test_a_record_whose_device_is_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef) -> None:
+def test_record_with_a_device_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef) -> None:
     bench.lose()
     attach(bench.state, bench.claim, pod, "a", Phase.ATTACHED)
 
@@ -130,7 +130,7 @@ def test_a_record_whose_device_is_in_a_pod_is_kept(bench: SweepBench, pod: Objec
     assert bench.is_kept()
 
 
-def test_a_record_whose_device_came_home_is_dropped(bench: SweepBench) -> None:
+def test_record_with_a_restored_device_is_dropped(bench: SweepBench) -> None:
     bench.lose()
     attach(bench.state, bench.claim, POD, "a", Phase.HOME)
 
@@ -139,7 +139,7 @@ def test_a_record_whose_device_came_home_is_dropped(bench: SweepBench) -> None:
     assert not bench.is_kept()
 
 
-def test_a_server_that_cannot_be_asked_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
+def test_unavailable_server_restarts_the_ten_minutes(bench: SweepBench) -> None:
     bench.lose()
     bench.collect(ORPHAN_S - 1)
     bench.cluster.failures = [ApiUnavailableError("refused")]
@@ -152,7 +152,7 @@ def test_a_server_that_cannot_be_asked_begins_the_ten_minutes_anew(bench: SweepB
     assert not bench.is_kept()
 
 
-def test_a_claim_that_was_seen_meanwhile_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
+def test_claim_found_again_restarts_the_ten_minutes(bench: SweepBench) -> None:
     there = dict(bench.cluster.claims)
     bench.lose()
     bench.collect(ORPHAN_S - 1)
@@ -169,9 +169,7 @@ UNREADABLE: Document = {"metadata": {}}
 
 
 @pytest.mark.parametrize("name", ["an-earlier", "the-last"])
-def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
-    bench: SweepBench, name: str
-) -> None:
+def test_unreadable_claim_keeps_only_its_record(bench: SweepBench, name: str) -> None:
     odd = bench.cluster.add(name, f"u-{name}", name)
     bench.prepare(odd)
     bench.notices.clear()
@@ -189,7 +187,7 @@ def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
 @pytest.mark.parametrize(
     "cause", [ApiUnavailableError("refused"), OSError(5, "Input/output error")]
 )
-def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
+def test_error_of_a_claim_does_not_restart_the_time_of_others(
     bench: SweepBench, cause: Exception
 ) -> None:
     odd = bench.cluster.add("an-earlier", "u0", "b")
@@ -204,7 +202,7 @@ def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
     assert bench.record(odd) is not None
 
 
-def test_a_record_of_which_nobody_knows_whether_a_pod_has_its_device_is_kept(
+def test_record_with_an_unknown_device_location_is_kept(
     bench: SweepBench,
 ) -> None:
     bench.lose()
@@ -221,7 +219,7 @@ def test_a_record_of_which_nobody_knows_whether_a_pod_has_its_device_is_kept(
     assert not bench.is_kept()
 
 
-def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepBench) -> None:
+def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
     bench.lose()
     aside = bench.state.attachments / "quarantine"
     aside.mkdir(parents=True)
@@ -237,7 +235,7 @@ def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepB
 
 @pytest.mark.parametrize("phase", [Phase.HOME, None])
 @pytest.mark.parametrize("known", [(), (NEXT,)])
-def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_once(
+def test_pod_blocked_by_the_claim_of_another_is_reported_once(
     bench: SweepBench, phase: Phase | None, known: tuple[ObjectRef, ...]
 ) -> None:
     if phase is not None:
@@ -252,7 +250,7 @@ def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_onc
     assert bench.is_kept()
 
 
-def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
+def test_pod_blocked_by_a_share_is_reported(bench: SweepBench) -> None:
     shared = ObjectRef("ai", "shared", "u2")
     results = [result("hca", shareID="s1")]
     bench.cluster.nics.add("hca")
@@ -270,7 +268,7 @@ def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
     assert bench.notices == [PodSuperseded(shared, POD, (NEXT,))]
 
 
-def test_a_claim_that_only_observes_keeps_no_pod_waiting(bench: SweepBench) -> None:
+def test_admin_access_claim_blocks_no_pod(bench: SweepBench) -> None:
     only = [result("a", adminAccess=True)]
     seen = ObjectRef("ai", "seen", "u2")
     bench.cluster.claims["seen"] = claim_document("seen", "u2", only, [user("train", "p1")])
@@ -285,7 +283,7 @@ def test_a_claim_that_only_observes_keeps_no_pod_waiting(bench: SweepBench) -> N
     assert bench.notices == []
 
 
-def test_a_device_that_the_earlier_pod_has_still_strands_nobody(bench: SweepBench) -> None:
+def test_device_in_the_earlier_pod_blocks_no_pod(bench: SweepBench) -> None:
     attach(bench.state, bench.claim, POD, "a", Phase.ATTACHED)
     bench.hand_on()
 
@@ -294,7 +292,7 @@ def test_a_device_that_the_earlier_pod_has_still_strands_nobody(bench: SweepBenc
     assert bench.notices == []
 
 
-def test_a_pod_that_the_kubelet_has_still_strands_nobody(bench: SweepBench) -> None:
+def test_pod_in_the_kubelet_checkpoint_blocks_no_pod(bench: SweepBench) -> None:
     bench.remember(POD, NEXT)
     bench.hand_on()
 
@@ -303,7 +301,7 @@ def test_a_pod_that_the_kubelet_has_still_strands_nobody(bench: SweepBench) -> N
     assert bench.notices == []
 
 
-def test_a_reservation_for_the_earlier_pod_strands_nobody(bench: SweepBench) -> None:
+def test_reservation_for_the_earlier_pod_blocks_no_pod(bench: SweepBench) -> None:
     bench.hand_on()
     users = [user(POD.name, POD.uid), user(NEXT.name, NEXT.uid)]
     bench.cluster.claims["nics"]["status"]["reservedFor"] = users
@@ -313,7 +311,7 @@ def test_a_reservation_for_the_earlier_pod_strands_nobody(bench: SweepBench) -> 
     assert bench.notices == []
 
 
-def test_a_pod_of_another_node_is_not_told_of(bench: SweepBench) -> None:
+def test_pod_of_another_node_is_not_reported(bench: SweepBench) -> None:
     bench.hand_on(node="node-2")
 
     bench.collect()
@@ -321,7 +319,7 @@ def test_a_pod_of_another_node_is_not_told_of(bench: SweepBench) -> None:
     assert bench.notices == []
 
 
-def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
+def test_report_is_withdrawn_when_the_pod_ends(bench: SweepBench) -> None:
     following = bench.hand_on()
     bench.collect()
     following["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z"
@@ -334,7 +332,7 @@ def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
     ]
 
 
-def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> None:
+def test_unavailable_server_withdraws_no_report(bench: SweepBench) -> None:
     bench.hand_on()
     bench.collect()
     bench.cluster.failures = [ApiUnavailableError("refused")]
@@ -344,7 +342,7 @@ def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> 
     assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
 
 
-def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: SweepBench) -> None:
+def test_pod_that_gets_the_claim_can_block_the_next(bench: SweepBench) -> None:
     bench.hand_on()
     bench.collect()
     bench.prepare(bench.claim)
@@ -360,7 +358,7 @@ def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: Swee
     assert bench.notices == [PodSuperseded(bench.claim, NEXT, (last,))]
 
 
-def test_a_record_that_the_kubelet_has_for_the_next_pod_is_not_dropped(bench: SweepBench) -> None:
+def test_record_of_the_next_pod_in_the_checkpoint_is_kept(bench: SweepBench) -> None:
     bench.remember(NEXT)
     bench.lose()
 

@@ -16,7 +16,7 @@ __all__ = ["bench"]
 REFUSAL = NotYetError("may not get resourceclaims")
 
 
-def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
+def test_refusing_server_gets_one_request_per_sweep(bench: SweepBench) -> None:
     bench.prepare(bench.cluster.add("another", "u2", "b"))
     bench.notices.clear()
     bench.cluster.reads.clear()
@@ -28,7 +28,7 @@ def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
     assert len(bench.cluster.reads) == 1
 
 
-def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> None:
+def test_failed_sweep_is_reported_and_repeated(bench: SweepBench) -> None:
     bench.lose()
     bench.cluster.failures = [REFUSAL]
 
@@ -46,7 +46,7 @@ def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> N
     assert bench.notices == [OrphanSearchFailed(REFUSAL), OrphanRemoved(bench.claim, POD, REASON)]
 
 
-def test_a_sweep_that_was_cut_short_proves_nothing_of_what_it_had_seen(bench: SweepBench) -> None:
+def test_cancelled_sweep_has_no_result(bench: SweepBench) -> None:
     other = bench.cluster.add("another", "u2", "b")
     bench.prepare(other)
     bench.lose()

@@ -49,7 +49,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 # --------------------------------------------------------------------------- the record
 
 
-def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Bench) -> None:
+def test_prepare_records_the_claim_and_returns_its_devices(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a", "b")
 
     (answer,) = bench.prepare(claim)
@@ -68,7 +68,7 @@ def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Ben
     assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
 
 
-def test_a_claim_is_looked_up_without_a_transaction_once_the_records_are_open(
+def test_lookup_after_opening_uses_no_transaction(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.prepare(bench.cluster.add("first", "u1", "a"))
@@ -88,7 +88,7 @@ def test_a_claim_is_looked_up_without_a_transaction_once_the_records_are_open(
     assert bench.record(claim) is not None
 
 
-def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench) -> None:
+def test_repeated_prepare_reads_the_server_and_returns_the_same(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     first = bench.prepare(claim)
     before = bench.record(claim)
@@ -99,7 +99,7 @@ def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench
     assert bench.cluster.reads == ["nics", "nics"]
 
 
-def test_another_process_answers_the_same(bench: Bench) -> None:
+def test_other_process_returns_the_same(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     first = bench.prepare(claim)
     with closing(Bench(bench.state)) as second:
@@ -108,7 +108,7 @@ def test_another_process_answers_the_same(bench: Bench) -> None:
         assert second.prepare(claim) == first
 
 
-def test_a_record_that_was_lost_is_made_again(bench: Bench) -> None:
+def test_lost_record_is_recreated(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     (bench.state.allocations / "u1.json").unlink()
@@ -118,7 +118,7 @@ def test_a_record_that_was_lost_is_made_again(bench: Bench) -> None:
     assert bench.record(claim) is not None
 
 
-def test_a_claim_that_was_allocated_anew_is_recorded_anew(bench: Bench) -> None:
+def test_reallocated_claim_is_recorded_again(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     bench.cluster.add("nics", "u1", "b")
@@ -130,11 +130,11 @@ def test_a_claim_that_was_allocated_anew_is_recorded_anew(bench: Bench) -> None:
     assert [device.device.name for device in record.devices] == ["b"]
 
 
-def test_no_claims_are_prepared_at_once(bench: Bench) -> None:
+def test_call_without_claims_is_answered_at_once(bench: Bench) -> None:
     assert bench.prepare() == []
 
 
-def test_a_claim_with_only_other_drivers_devices_is_none_of_ours(bench: Bench) -> None:
+def test_claim_of_another_driver_is_ignored(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1")
     bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
         result("gpu0", driver="gpu.example.com")
@@ -144,7 +144,7 @@ def test_a_claim_with_only_other_drivers_devices_is_none_of_ours(bench: Bench) -
     assert bench.record(claim) is None
 
 
-def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None:
+def test_claim_without_a_gate_is_reported(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "nics"}, {"main": []})
 
@@ -163,7 +163,7 @@ def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None
     ],
     ids=["the GPU alone", "the NIC alone", "each", "the whole claim"],
 )
-def test_a_request_that_no_container_lists_holds_none_back(
+def test_request_without_a_container_gates_none(
     bench: Bench, listed: list[Document], gated: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     claim = bench.cluster.add("both", "u1", "a")
@@ -174,7 +174,7 @@ def test_a_request_that_no_container_lists_holds_none_back(
     assert bench.notices == [ClaimPrepared(claim, POD, gated=gated)]
 
 
-def test_each_request_needs_a_container_that_lists_it(bench: Bench) -> None:
+def test_each_request_needs_a_container(bench: Bench) -> None:
     claim = bench.cluster.add("both", "u1", "a", "b")
     devices = bench.cluster.claims["both"]["status"]["allocation"]["devices"]
     devices["results"][1]["request"] = "second"
@@ -197,7 +197,7 @@ def test_each_request_needs_a_container_that_lists_it(bench: Bench) -> None:
 RANGE = config({"interface": {"addresses": ["10.0.0.1-10.0.0.2/24"]}})
 
 
-def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
+def test_addresses_of_a_range_are_assigned_and_kept(bench: Bench) -> None:
     claims = [bench.cluster.add(name, uid, device) for name, uid, device in
               [("one", "u1", "a"), ("two", "u2", "b"), ("three", "u3", "c")]]  # fmt: skip
     for name in ("one", "two", "three"):
@@ -223,7 +223,7 @@ def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
 NAMED = config({"interface": {"name": "net1"}})
 
 
-def test_one_name_is_for_one_device_of_the_claim(bench: Bench) -> None:
+def test_interface_name_is_unique_in_a_claim(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a", "b")
     bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["config"] = [
         config({"interface": {"name": "net1", "addresses": ["192.0.2.10/24"]}})
@@ -236,7 +236,7 @@ def test_one_name_is_for_one_device_of_the_claim(bench: Bench) -> None:
     assert bench.record(claim) is None
 
 
-def test_one_name_is_for_one_device_of_the_pod(bench: Bench) -> None:
+def test_interface_name_is_unique_in_a_pod(bench: Bench) -> None:
     first, second = (
         bench.cluster.add(name, uid, device)
         for name, uid, device in (("one", "u1", "a"), ("two", "u2", "b"))
@@ -255,7 +255,7 @@ def test_one_name_is_for_one_device_of_the_pod(bench: Bench) -> None:
 # --------------------------------------------------------------------------- what is wrong
 
 
-def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
+def test_error_of_a_claim_fails_no_other_claim(bench: Bench) -> None:
     good = bench.cluster.add("good", "u1", "a")
     bad = bench.cluster.add("bad", "u2", "b")
     bench.cluster.claims["bad"]["status"]["allocation"]["devices"]["config"] = [
@@ -272,7 +272,7 @@ def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
     assert bench.record(bad) is None
 
 
-def test_a_fault_of_ours_fails_one_claim_and_is_told_as_such(bench: Bench) -> None:
+def test_internal_error_fails_one_claim_and_is_reported(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     fault = RuntimeError("oops")
     bench.cluster.failures = [fault]
@@ -283,7 +283,7 @@ def test_a_fault_of_ours_fails_one_claim_and_is_told_as_such(bench: Bench) -> No
     ]
 
 
-def test_a_long_story_is_one_line_that_fits_an_event(bench: Bench) -> None:
+def test_long_reason_is_one_line_that_fits_an_event(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.failures = [RefusedError("too\nlong " * 300)]
 
@@ -293,7 +293,7 @@ def test_a_long_story_is_one_line_that_fits_an_event(bench: Bench) -> None:
     assert bench.notices == [PrepareFailed(claim, "too\nlong " * 300)]
 
 
-def test_a_record_that_cannot_be_used_is_named(bench: Bench) -> None:
+def test_unusable_record_is_named(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.state.allocations.mkdir(parents=True)
     (bench.state.allocations / "u1.json").write_text('{"version":99}')
@@ -301,7 +301,7 @@ def test_a_record_that_cannot_be_used_is_named(bench: Bench) -> None:
     assert "$.version: 99, this program reads up to" in bench.error(claim)
 
 
-def test_a_disk_that_takes_nothing_is_named(bench: Bench) -> None:
+def test_full_disk_is_reported(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.state.directory.write_text("")
 
@@ -317,7 +317,7 @@ def unprepare(bench: Bench, *claims: ObjectRef) -> list[str]:
     return list(asyncio.run(bench.preparer.unprepare(claims)).values())
 
 
-def test_unprepare_forgets_a_claim_without_the_server(bench: Bench) -> None:
+def test_unprepare_needs_no_server(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     bench.cluster.reads.clear()
@@ -328,7 +328,7 @@ def test_unprepare_forgets_a_claim_without_the_server(bench: Bench) -> None:
     assert bench.notices[-1] == ClaimUnprepared(claim)
 
 
-def test_unprepare_of_claims_that_nobody_knows_succeeds(bench: Bench) -> None:
+def test_unprepare_of_unknown_claims_succeeds(bench: Bench) -> None:
     unknown = [ObjectRef("ai", "a", "u7"), ObjectRef("ai", "b", "u8")]
 
     assert unprepare(bench, *unknown) == ["", ""]
@@ -336,7 +336,7 @@ def test_unprepare_of_claims_that_nobody_knows_succeeds(bench: Bench) -> None:
     assert bench.notices == []
 
 
-def test_unprepare_moves_a_record_aside_that_cannot_be_used(bench: Bench) -> None:
+def test_unprepare_quarantines_an_unusable_record(bench: Bench) -> None:
     bench.state.allocations.mkdir(parents=True)
     (bench.state.allocations / "u1.json").write_text('{"version":99}')
 
@@ -344,7 +344,7 @@ def test_unprepare_moves_a_record_aside_that_cannot_be_used(bench: Bench) -> Non
     assert (bench.state.allocations / "quarantine" / "u1.json.1").exists()
 
 
-def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> None:
+def test_record_that_cannot_be_removed_fails_only_its_claim(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     stuck = ObjectRef("ai", "stuck", "u2")
@@ -359,7 +359,7 @@ def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> 
     ]
 
 
-def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> None:
+def test_drop_keeps_a_newer_record(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     (judged,) = asyncio.run(bench.preparer.record_states())
@@ -373,7 +373,7 @@ def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> No
     assert bench.record(claim) is None
 
 
-def test_records_that_others_write_meanwhile_are_seen(bench: Bench) -> None:
+def test_records_of_other_processes_are_read(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
 
@@ -384,7 +384,7 @@ def test_records_that_others_write_meanwhile_are_seen(bench: Bench) -> None:
     assert answer.error == "device a: in use by claim ai/other of pod ai/inference"
 
 
-def test_records_whose_directory_was_removed_are_written_again(bench: Bench) -> None:
+def test_records_are_written_to_a_recreated_directory(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
     shutil.rmtree(bench.state.directory)

@@ -141,14 +141,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 # --------------------------------------------------------------------------- Prepare
 
 
-def test_a_profile_is_recorded_before_it_is_asked_for(site: Site) -> None:
+def test_profile_is_recorded_before_the_request(site: Site) -> None:
     (answer,) = site.bench.prepare(site.claim("a", "b", profile="fast", interface={"mtu": 1500}))
 
     assert "10.0.0.7" in answer.error  # both devices cannot have one address
     assert site.pool.recorded == [True, True]
 
 
-def test_the_claim_has_what_the_profile_gives(site: Site) -> None:
+def test_claim_gets_the_configuration_of_its_profile(site: Site) -> None:
     (answer,) = site.bench.prepare(site.claim(profile="fast", interface={"mtu": 1500}))
 
     assert answer.error == ""
@@ -157,7 +157,7 @@ def test_the_claim_has_what_the_profile_gives(site: Site) -> None:
     ]
 
 
-def test_the_cloud_is_between_profile_and_claim(site: Site) -> None:
+def test_cloud_configuration_is_merged_between_profile_and_claim(site: Site) -> None:
     site.clouds.given = {"interface": {"mtu": 4000, "forwarding": True}}
     site.pool.answer = {"interface": {"mtu": 9000, "name": "net7"}}
     site.bench.prepare(site.claim(profile="fast", interface={"forwarding": False}))
@@ -169,13 +169,13 @@ def test_the_cloud_is_between_profile_and_claim(site: Site) -> None:
     assert sent == {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False}}
 
 
-def test_a_claim_without_a_profile_asks_for_none(site: Site) -> None:
+def test_claim_without_a_profile_requests_none(site: Site) -> None:
     site.bench.prepare(site.claim(interface={"mtu": 1500}))
 
     assert (site.pool.recorded, site.store.claims()) == ([], ())
 
 
-def test_a_prepared_claim_asks_nobody_again(site: Site) -> None:
+def test_prepared_claim_makes_no_further_request(site: Site) -> None:
     claim = site.claim(profile="fast")
     (first,) = site.bench.prepare(claim)
     site.pool.errors = [CloudError("down")]
@@ -185,7 +185,7 @@ def test_a_prepared_claim_asks_nobody_again(site: Site) -> None:
     assert site.pool.recorded == [True]
 
 
-def test_a_provider_that_is_away_delays_a_new_claim(site: Site) -> None:
+def test_unavailable_provider_delays_a_new_claim(site: Site) -> None:
     site.pool.errors = [CloudError("webhook down")] * 100
 
     (answer,) = site.bench.end_of_patience(site.claim(profile="fast"))
@@ -194,7 +194,7 @@ def test_a_provider_that_is_away_delays_a_new_claim(site: Site) -> None:
     assert site.store.claims() == ("u1",)
 
 
-def test_a_recorded_answer_is_used_while_the_provider_is_away(site: Site) -> None:
+def test_recorded_profile_is_used_while_the_provider_is_unavailable(site: Site) -> None:
     claim = site.claim(profile="fast")
     site.bench.prepare(claim)
     site.unprepare()
@@ -206,7 +206,7 @@ def test_a_recorded_answer_is_used_while_the_provider_is_away(site: Site) -> Non
     assert site.configs() == [{"profile": "fast", **GIVEN}]
 
 
-def test_a_denied_profile_is_refused_at_once(site: Site) -> None:
+def test_denied_profile_is_refused_at_once(site: Site) -> None:
     site.pool.errors = [DeniedError("answered 404: no such profile")]
 
     assert site.bench.error(site.claim(profile="slow")) == (
@@ -214,13 +214,13 @@ def test_a_denied_profile_is_refused_at_once(site: Site) -> None:
     )
 
 
-def test_a_webhook_without_profiles_is_named(site: Site) -> None:
+def test_webhook_without_profiles_is_reported(site: Site) -> None:
     site.pool.profiles = False
 
     assert "the webhook provides no profiles" in site.bench.error(site.claim(profile="fast"))
 
 
-def test_a_node_without_a_provider_says_how_to_have_one(tmp_path: Path) -> None:
+def test_profile_without_a_provider_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as bench:
         claim = bench.cluster.add("nics", "u1", "a")
         document = bench.cluster.claims["nics"]["status"]["allocation"]["devices"]
@@ -229,7 +229,7 @@ def test_a_node_without_a_provider_says_how_to_have_one(tmp_path: Path) -> None:
         assert "--profile-provider=webhook and --webhook-url" in bench.error(claim)
 
 
-def test_what_a_profile_gives_is_checked_and_named(site: Site) -> None:
+def test_invalid_profile_configuration_is_refused_by_name(site: Site) -> None:
     site.pool.answer = {"interface": {"mtu": 3}}
 
     error = site.bench.error(site.claim(profile="fast"))
@@ -237,7 +237,7 @@ def test_what_a_profile_gives_is_checked_and_named(site: Site) -> None:
     assert 'profile "fast", device a.interface.mtu: 3: must be 68' in error
 
 
-def test_a_cloud_that_must_answer_first_is_waited_for(site: Site) -> None:
+def test_required_cloud_configuration_is_awaited(site: Site) -> None:
     site.clouds.error = CloudError("device a: not answered yet")
 
     (answer,) = site.bench.end_of_patience(site.claim())
@@ -248,7 +248,7 @@ def test_a_cloud_that_must_answer_first_is_waited_for(site: Site) -> None:
 # --------------------------------------------------------------------------- release
 
 
-def test_an_ended_claim_is_released_with_what_was_sent(site: Site) -> None:
+def test_profile_of_an_ended_claim_is_released_with_its_request(site: Site) -> None:
     site.bench.prepare(site.claim("a", "b", profile="fast"))
     site.unprepare()
 
@@ -256,14 +256,14 @@ def test_an_ended_claim_is_released_with_what_was_sent(site: Site) -> None:
     assert (site.pool.held, site.store.claims()) == ({}, ())
 
 
-def test_a_claim_with_a_record_keeps_its_profile(site: Site) -> None:
+def test_recorded_claim_keeps_its_profile(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
 
     assert site.release() == (True, [])
     assert len(site.pool.held) == 1
 
 
-def test_a_claim_that_was_only_asked_for_is_released_too(site: Site) -> None:
+def test_unanswered_profile_request_is_released(site: Site) -> None:
     use = ProfileUse(ProviderDeviceId("a"), "fast", '{"profile": "fast"}')
     site.store.put(ProfileRecord(CLAIM, (use,)))
     site.pool.held["u1", "a"] = {"profile": "fast"}
@@ -272,7 +272,7 @@ def test_a_claim_that_was_only_asked_for_is_released_too(site: Site) -> None:
     assert site.pool.held == {}
 
 
-def test_a_release_that_fails_is_kept_and_repeated(site: Site) -> None:
+def test_failed_release_is_retried(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
     site.unprepare()
     site.pool.errors = [CloudError("down")]
@@ -283,7 +283,7 @@ def test_a_release_that_fails_is_kept_and_repeated(site: Site) -> None:
     assert site.pool.held == {}
 
 
-def test_a_denied_release_is_given_up(site: Site) -> None:
+def test_denied_release_is_dropped(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
     site.unprepare()
     site.pool.errors = [DeniedError("answered 404")]
@@ -295,7 +295,7 @@ def test_a_denied_release_is_given_up(site: Site) -> None:
     assert site.store.claims() == ()
 
 
-def test_without_a_provider_a_release_waits_for_one(site: Site) -> None:
+def test_release_waits_for_a_provider(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
     site.unprepare()
     notices: list[Notice] = []
@@ -308,7 +308,7 @@ def test_without_a_provider_a_release_waits_for_one(site: Site) -> None:
     assert site.store.claims() == ("u1",)
 
 
-def test_the_worker_repeats_with_back_off_and_on_news(site: Site) -> None:
+def test_release_worker_retries_with_back_off_and_on_changes(site: Site) -> None:
     site.bench.prepare(site.claim(profile="fast"))
     site.unprepare()
     site.pool.errors = [CloudError("down"), CloudError("down")]
@@ -342,7 +342,7 @@ def test_the_worker_repeats_with_back_off_and_on_news(site: Site) -> None:
 # --------------------------------------------------------------------------- records
 
 
-def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_record_is_decoded_as_encoded(tmp_path: Path) -> None:
     store = ProfileStore(tmp_path / "profiles")
     use = ProfileUse(ProviderDeviceId("a", "eth1", rdma=("mlx5_0",)), "fast", "{}", "{}")
     record = ProfileRecord(CLAIM).with_use(use)
@@ -355,7 +355,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 2}', '{"version": 1}', "[" * 9999])
-def test_what_is_no_record_is_reported_and_kept(site: Site, text: str) -> None:
+def test_invalid_record_is_reported_and_kept(site: Site, text: str) -> None:
     site.state.profiles.mkdir(parents=True)
     (site.state.profiles / "u1.json").write_text(text)
 

@@ -66,7 +66,7 @@ def later(bench: Bench, claim: ObjectRef, *then: object) -> PrepareResult:
     return asyncio.run(run())
 
 
-def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
+def test_device_of_another_claim_is_awaited(bench: Bench) -> None:
     give_to_another(bench.state, "a")
     claim = bench.cluster.add("nics", "u1", "a")
 
@@ -83,7 +83,7 @@ def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
     ]
 
 
-def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench) -> None:
+def test_owner_of_the_device_is_reported_at_the_deadline(bench: Bench) -> None:
     give_to_another(bench.state, "a")
     claim = bench.cluster.add("nics", "u1", "a", "b")
 
@@ -93,7 +93,7 @@ def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench)
     assert bench.record(claim) is None
 
 
-def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
+def test_last_address_of_a_range_is_awaited(bench: Bench) -> None:
     old = bench.cluster.add("old", "u1", "a", pod="ending", pod_uid="p1")
     new = bench.cluster.add("new", "u2", "b", pod="next", pod_uid="p2")
     span = config({"interface": {"addresses": ["10.0.0.16-10.0.0.16/24"]}})
@@ -116,7 +116,7 @@ def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("others", "ours", "free"), [("5a", "6b", True), ("5a", "", False), ("", "6b", False)]
 )
-def test_shares_go_together_and_with_nothing_else(
+def test_shares_coexist_only_with_shares(
     bench: Bench, others: str, ours: str, free: bool  # noqa: FBT001 a case
 ) -> None:  # fmt: skip
     bench.cluster.nics.add("hca")
@@ -134,7 +134,7 @@ def test_shares_go_together_and_with_nothing_else(
     )
 
 
-def test_the_next_pod_of_a_claim_waits_until_the_last_one_gave_its_devices_back(
+def test_next_pod_of_a_claim_waits_for_the_restore(
     bench: Bench,
 ) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
@@ -162,7 +162,7 @@ def shared_by(bench: Bench, *pods: str) -> ObjectRef:
 
 @pytest.mark.parametrize("pods", [("old", "next"), ("next", "old")])
 @pytest.mark.parametrize("ends", ["finished", "gone"])
-def test_the_next_pod_waits_until_the_claim_is_no_longer_reserved_for_one_that_ended(
+def test_next_pod_waits_for_the_reservation_of_an_ended_pod(
     bench: Bench, ends: str, pods: tuple[str, str]
 ) -> None:
     claim = shared_by(bench, *pods)
@@ -182,7 +182,7 @@ def test_the_next_pod_waits_until_the_claim_is_no_longer_reserved_for_one_that_e
     assert record.pod == ObjectRef("ai", "next", "p-next")
 
 
-def test_pods_that_share_a_claim_are_refused_at_once_after_two_were_seen(bench: Bench) -> None:
+def test_pods_that_share_a_claim_are_refused(bench: Bench) -> None:
     claim = shared_by(bench, "old", "one", "two", "three")
     del bench.cluster.pods["old"]
     del bench.cluster.pods["three"]
@@ -190,7 +190,7 @@ def test_pods_that_share_a_claim_are_refused_at_once_after_two_were_seen(bench: 
     assert "is used by 3 pods (one, two, three), and" in bench.error(claim)
 
 
-def test_what_the_pod_has_already_does_not_stand_in_its_way(bench: Bench) -> None:
+def test_devices_of_the_same_pod_do_not_block_it(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     attach(bench.state, claim, POD, "a", Phase.ATTACHED)
 
@@ -199,7 +199,7 @@ def test_what_the_pod_has_already_does_not_stand_in_its_way(bench: Bench) -> Non
     assert answer.error == ""
 
 
-def test_a_device_that_the_plugin_has_not_brought_home_is_waited_for(bench: Bench) -> None:
+def test_device_that_is_not_restored_is_awaited(bench: Bench) -> None:
     attach(bench.state, OTHER, OTHER_POD, "a", Phase.DETACHING)
     claim = bench.cluster.add("nics", "u1", "a")
 
@@ -210,7 +210,7 @@ def test_a_device_that_the_plugin_has_not_brought_home_is_waited_for(bench: Benc
     )
 
 
-def test_a_device_that_is_late_is_waited_for(bench: Bench) -> None:
+def test_missing_device_is_awaited(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.nics.clear()
 
@@ -219,7 +219,7 @@ def test_a_device_that_is_late_is_waited_for(bench: Bench) -> None:
     assert answer.error == ""
 
 
-def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Bench) -> None:
+def test_server_errors_are_retried_after_retry_after(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.failures = [ApiUnavailableError("busy", 7.0), ApiUnavailableError("refused")]
 
@@ -235,7 +235,7 @@ def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Ben
     assert bench.cluster.reads == ["nics"] * 3
 
 
-def test_pauses_grow_to_an_end(bench: Bench) -> None:
+def test_back_off_grows_to_a_limit(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.failures = [ApiUnavailableError("refused")] * 8
 
@@ -249,7 +249,7 @@ def test_pauses_grow_to_an_end(bench: Bench) -> None:
     assert asyncio.run(run())["u1"].error == ""
 
 
-def test_a_server_that_refuses_is_not_asked_twice(bench: Bench) -> None:
+def test_refused_request_is_not_repeated(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.failures = [RefusedError("may not get resourceclaims")]
 
@@ -265,7 +265,7 @@ def test_a_server_that_refuses_is_not_asked_twice(bench: Bench) -> None:
         pytest.param(100.0, 45.0, id="more"),
     ],
 )
-def test_a_silent_server_is_named_before_the_kubelet_gives_up(
+def test_unresponsive_server_is_reported_before_the_deadline(
     bench: Bench, said_s: float | None, over_s: float
 ) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
@@ -288,7 +288,7 @@ def test_a_silent_server_is_named_before_the_kubelet_gives_up(
 # --------------------------------------------------------------------------- beside each other
 
 
-def test_two_calls_for_one_claim_make_one_record(bench: Bench) -> None:
+def test_concurrent_calls_for_a_claim_write_one_record(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
     async def run() -> tuple[dict[str, PrepareResult], dict[str, PrepareResult]]:
@@ -302,7 +302,7 @@ def test_two_calls_for_one_claim_make_one_record(bench: Bench) -> None:
     assert nonce_of(first["u1"]) == getattr(bench.record(claim), "nonce", "")
 
 
-def test_the_second_call_for_a_claim_begins_when_the_first_has_ended(bench: Bench) -> None:
+def test_calls_for_a_claim_are_serialized(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.fall_silent()
 
@@ -319,7 +319,7 @@ def test_the_second_call_for_a_claim_begins_when_the_first_has_ended(bench: Benc
     assert bench.cluster.reads == ["nics", "nics"]
 
 
-def test_of_many_claims_for_one_device_one_gets_it(bench: Bench) -> None:
+def test_device_is_given_to_one_of_many_claims(bench: Bench) -> None:
     claims = [bench.cluster.add(f"c{n}", f"u{n}", "a", "b") for n in range(8)]
 
     answers = bench.end_of_patience(*claims, waiting=7)
@@ -334,7 +334,7 @@ def test_of_many_claims_for_one_device_one_gets_it(bench: Bench) -> None:
     }
 
 
-def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:
+def test_unprepare_cancels_a_waiting_prepare(bench: Bench) -> None:
     give_to_another(bench.state, "a")
     claim = bench.cluster.add("nics", "u1", "a")
 
@@ -351,7 +351,7 @@ def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:
     assert bench.record(claim) is None
 
 
-def test_a_call_that_the_kubelet_ends_leaves_no_transaction_behind(bench: Bench) -> None:
+def test_cancelled_call_leaves_no_transaction(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
     async def run() -> bool:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 RESULT = result("hca", "nic/fast", shareID="5a", consumedCapacity={"dra.net/bandwidth": "20G"})
 
 
-def test_a_record_of_the_version_before_is_answered_and_kept(tmp_path: Path) -> None:
+def test_record_of_the_previous_version_is_kept(tmp_path: Path) -> None:
     state = StatePaths(tmp_path / "state", tmp_path / "run")
     with closing(Bench(state)) as bench:
         claim = bench.cluster.add("nics", "u1", "hca")

@@ -20,7 +20,7 @@ def broken_by(document: Document) -> tuple[str, ...]:
     return caught.value.violations
 
 
-def test_our_devices_are_read_in_their_order_and_others_are_passed_over() -> None:
+def test_own_devices_are_read_in_order() -> None:
     consumed = {"dra.net/bandwidth": "20G", "dra.net/none": None}
     document = claim_document(
         "nics",
@@ -60,7 +60,7 @@ def test_our_devices_are_read_in_their_order_and_others_are_passed_over() -> Non
     assert list(map(str, claim.consumers)) == ["train", "podgroups.scheduling.k8s.io/gang"]
 
 
-def test_our_parameters_are_read_and_called_as_people_find_them() -> None:
+def test_own_parameters_are_read_with_their_path() -> None:
     configs = [
         config({"a": 1}, source="FromClass", driver="gpu.example.com"),
         config({"interface": {"mtu": 9000}}, "nic", source="FromClass"),
@@ -105,13 +105,13 @@ def test_our_parameters_are_read_and_called_as_people_find_them() -> None:
         ({"allocation": {"devices": {"results": None, "config": None}}}, True),
     ],
 )
-def test_a_claim_may_have_nothing(status: Any, allocated: bool) -> None:  # noqa: FBT001 a case
+def test_claim_without_allocation_is_read(status: Any, allocated: bool) -> None:  # noqa: FBT001 a case
     document = {**claim_document("nics", "u1", [], []), "status": status}
 
     assert read_allocated(document) == AllocatedClaim(REF, allocated)
 
 
-def test_what_no_server_writes_is_refused_with_the_place() -> None:
+def test_malformed_object_is_refused_with_its_path() -> None:
     document = claim_document(
         "nics",
         "u/1",
@@ -143,5 +143,5 @@ def test_what_no_server_writes_is_refused_with_the_place() -> None:
     ]
 
 
-def test_a_claim_without_metadata_is_refused() -> None:
+def test_claim_without_metadata_is_refused() -> None:
     assert broken_by({}) == ("document: object with no fields: needs metadata; add it",)

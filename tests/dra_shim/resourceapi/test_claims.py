@@ -116,7 +116,7 @@ AS_READ = ResourceClaim(
 )  # fmt: skip
 
 
-def test_the_numa_story_s_template_is_read() -> None:
+def test_template_of_the_numa_story_is_read() -> None:
     (template,) = parse_manifests(ALIGNED)
 
     assert isinstance(template, ResourceClaimTemplate)
@@ -139,7 +139,7 @@ def test_the_numa_story_s_template_is_read() -> None:
     )
 
 
-def test_the_flat_requests_of_the_gke_story_are_read() -> None:
+def test_flat_requests_of_the_gke_story_are_read() -> None:
     cls, template = parse_manifests(FLAT)
 
     assert cls == DeviceClass(
@@ -159,7 +159,7 @@ def test_every_field_of_a_claim_is_read() -> None:
     assert parse_document(EVERY_FIELD) == AS_READ
 
 
-def test_a_class_with_configuration_is_read() -> None:
+def test_class_with_configuration_is_read() -> None:
     parsed = parse_document(
         device_class(
             selectors=[],
@@ -172,13 +172,13 @@ def test_a_class_with_configuration_is_read() -> None:
     assert [entry.source for entry in parsed.configs] == [ConfigSource.CLASS]
 
 
-def test_a_claim_without_devices_and_one_with_a_generated_name_are_read() -> None:
+def test_claims_without_devices_or_with_generated_names_are_read() -> None:
     document = claim() | {"spec": {}, "metadata": {"generateName": "nics-", "namespace": "ml"}}
 
     assert parse_document(document) == ResourceClaim("ml", "nics", "", ClaimSpec())
 
 
-def test_a_constraint_that_names_requests_covers_only_those_and_their_parts() -> None:
+def test_constraint_covers_only_its_requests_and_subrequests() -> None:
     constraint = Constraint("dra.net/rail", ("a", "b/x"))
 
     covered = [name for name in ("a", "a/x", "b", "b/x", "b/y") if constraint.covers(name)]
@@ -186,13 +186,13 @@ def test_a_constraint_that_names_requests_covers_only_those_and_their_parts() ->
     assert covered == ["a", "a/x", "b/x"]
 
 
-def test_a_document_without_kind_is_a_network_configuration() -> None:
+def test_document_without_kind_is_a_network_configuration() -> None:
     (parameters,) = parse_manifests('{"interface": {"mtu": 9000}}')
 
     assert parameters == Parameters(NetworkConfig(InterfaceConfig(mtu=9000)))
 
 
-def test_a_bare_configuration_is_as_long_as_the_api_server_takes() -> None:
+def test_bare_configuration_has_the_length_limit_of_the_server() -> None:
     routes = [{"destination": f"10.{n}.0.0/16", "scope": 253} for n in range(256)]
 
     with pytest.raises(ConfigError) as caught:
@@ -202,7 +202,7 @@ def test_a_bare_configuration_is_as_long_as_the_api_server_takes() -> None:
     assert isinstance(parse_document({"routes": routes[:200]}), Parameters)
 
 
-def test_other_objects_are_named_and_not_looked_into() -> None:
+def test_other_objects_are_listed_and_not_parsed() -> None:
     found = parse_manifests(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {x: 1}\n---\n"
         "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: x\n---\n"
@@ -216,7 +216,7 @@ def test_other_objects_are_named_and_not_looked_into() -> None:
     )
 
 
-def test_a_list_is_taken_apart() -> None:
+def test_items_of_a_list_are_separate_objects() -> None:
     items: Json = {"apiVersion": "v1", "kind": "List", "items": [claim(), device_class()]}
 
     kinds = [type(manifest) for manifest in parse_manifests(json.dumps(items))]
@@ -224,11 +224,11 @@ def test_a_list_is_taken_apart() -> None:
     assert kinds == [ResourceClaim, DeviceClass]
 
 
-def test_a_list_without_items_is_an_object_like_others() -> None:
+def test_list_without_items_is_an_object() -> None:
     assert parse_manifests("{apiVersion: v1, kind: List, items: 3}") == (OtherObject("List", ""),)
 
 
-def test_what_a_server_stored_may_be_of_a_newer_api() -> None:
+def test_stored_objects_can_have_unknown_fields() -> None:
     spec = {"selectors": [{"cel": {"expression": "device.next()"}}], "next": 1}
     stored = {"metadata": {"name": "c", "resourceVersion": "7"}, "spec": spec}
     named = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
@@ -245,7 +245,7 @@ def test_what_a_server_stored_may_be_of_a_newer_api() -> None:
     assert len(caught.value.violations) == 2
 
 
-def test_of_claims_that_only_hold_devices_the_spec_is_not_read() -> None:
+def test_spec_of_allocated_claims_is_not_read() -> None:
     broken = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",

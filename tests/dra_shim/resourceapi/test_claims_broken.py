@@ -134,11 +134,11 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("document", "expected"), BROKEN, ids=[line[:70] for _, line in BROKEN])
-def test_a_broken_rule_is_told_with_path_value_and_remedy(document: object, expected: str) -> None:
+def test_violation_has_path_value_and_remedy(document: object, expected: str) -> None:
     assert any(expected in line for line in violations(document)), violations(document)
 
 
-def test_all_violations_come_at_once_in_document_order() -> None:
+def test_all_violations_are_reported_in_document_order() -> None:
     document = claim(
         config=[opaque({"interface": {"mtu": 1}})],
         requests=[exactly(count=0), {"name": "x"}],
@@ -151,7 +151,7 @@ def test_all_violations_come_at_once_in_document_order() -> None:
     ]
 
 
-def test_the_violations_of_all_documents_of_a_file_come_at_once() -> None:
+def test_violations_of_all_documents_are_reported() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_manifests("interface: {mtu: 1}\n---\nkind: List\nitems: [{kind: x}, {mtu: 1}]\n")
 
@@ -162,7 +162,7 @@ def test_the_violations_of_all_documents_of_a_file_come_at_once() -> None:
     ]
 
 
-def test_a_repeated_key_is_told_where_it_stands() -> None:
+def test_repeated_key_is_reported_with_its_line() -> None:
     text = FLAT.replace("name: dranet\n", "name: dranet\n  name: other\n", 1)
 
     with pytest.raises(ConfigError) as caught:
@@ -185,7 +185,7 @@ anything = st.recursive(
 
 
 @given(anything)
-def test_any_document_gives_a_value_or_a_config_error(document: object) -> None:
+def test_any_document_is_a_value_or_a_config_error(document: object) -> None:
     with suppress(ConfigError):
         assert parse_document(document) is not None
 
@@ -195,7 +195,7 @@ def test_any_document_gives_a_value_or_a_config_error(document: object) -> None:
     st.sampled_from(["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"]),
     st.sampled_from(["v1", "v1beta1"]),
 )
-def test_any_spec_gives_a_value_or_a_config_error(spec: Json, kind: str, version: str) -> None:
+def test_any_spec_is_a_value_or_a_config_error(spec: Json, kind: str, version: str) -> None:
     document = {
         "apiVersion": f"resource.k8s.io/{version}",
         "kind": kind,

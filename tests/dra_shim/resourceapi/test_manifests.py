@@ -7,7 +7,7 @@ from dranet_nri.config import JsonObject
 from dranet_nri.errors import ConfigError
 
 
-def test_several_documents_are_read_and_empty_ones_left_out() -> None:
+def test_several_documents_are_read_without_empty_ones() -> None:
     assert load_manifests("a: 1\n---\n---\nb: [x, null, true, 1.5]\n") == (
         {"a": 1},
         {"b": ["x", None, True, 1.5]},
@@ -15,7 +15,7 @@ def test_several_documents_are_read_and_empty_ones_left_out() -> None:
     assert load_manifests("") == ()
 
 
-def test_json_is_read_as_json_even_with_tabs() -> None:
+def test_json_with_tabs_is_read() -> None:
     assert load_manifests('{\n\t"a": {"b": 1}}') == ({"a": {"b": 1}},)
 
 
@@ -38,11 +38,11 @@ def test_several_json_documents_are_read_as_yaml() -> None:
         pytest.param("!!str 5", "5", id="explicit-text"),
     ],
 )
-def test_scalars_are_read_as_kubectl_reads_them(text: str, value: object) -> None:
+def test_scalars_are_read_as_by_kubectl(text: str, value: object) -> None:
     assert load_manifests(f"x: {text}") == ({"x": value},)
 
 
-def test_repeated_keys_are_remembered() -> None:
+def test_repeated_keys_are_recorded() -> None:
     (document,) = load_manifests("a: {b: 1, b: 2}")
 
     assert isinstance(document, dict)
@@ -51,7 +51,7 @@ def test_repeated_keys_are_remembered() -> None:
     assert inner.repeated == ("b",)
 
 
-def test_aliases_and_merge_keys_are_expanded_and_own_keys_win() -> None:
+def test_aliases_and_merge_keys_are_expanded() -> None:
     text = """
     base: &base {a: 1, b: 1}
     more: &more {b: 2, c: 2}
@@ -99,7 +99,7 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
     ids=lambda text: text[:24],
 )
-def test_text_that_json_cannot_hold_is_refused_with_its_place(text: str, expected: str) -> None:
+def test_text_without_a_json_form_is_refused_with_its_line(text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_manifests(text)
 
@@ -122,6 +122,6 @@ def test_text_that_json_cannot_hold_is_refused_with_its_place(text: str, expecte
         pytest.param("%YAML 1." + "1" * 5000 + "\n---\nx: 1", id="version-of-thousands-of-digits"),
     ],
 )
-def test_what_the_yaml_library_stumbles_over_is_refused(text: str) -> None:
+def test_text_that_crashes_the_yaml_library_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not valid YAML"):
         load_manifests(text)

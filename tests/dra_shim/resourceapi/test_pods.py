@@ -18,7 +18,7 @@ def templated(statuses: object, **status: object) -> Document:
     return document
 
 
-def test_containers_of_every_kind_that_list_the_claim_or_a_request_are_found() -> None:
+def test_all_container_kinds_that_list_a_claim_are_found() -> None:
     document = pod_document(
         "train",
         "p1",
@@ -46,26 +46,26 @@ def test_containers_of_every_kind_that_list_the_claim_or_a_request_are_found() -
     )
 
 
-def test_a_claim_that_only_the_pod_names_is_listed_by_no_container() -> None:
+def test_claim_at_pod_level_is_listed_by_no_container() -> None:
     document = pod_document("train", "p1", {"net": "nics"}, {"main": []}, hostNetwork=True)
 
     assert read_pod_use(document, CLAIM) == PodUse("p1", refers=True, host_network=True)
 
 
-def test_a_pod_that_has_a_node_names_it() -> None:
+def test_node_of_a_scheduled_pod_is_read() -> None:
     assert read_pod_use(pod_document("train", "p1", {}, nodeName="n1"), CLAIM).node == "n1"
 
 
 @pytest.mark.parametrize(
     ("phase", "ended"), [("Running", False), ("Succeeded", True), ("Failed", True)]
 )
-def test_a_pod_that_is_about_to_end_did_not_end(phase: str, ended: bool) -> None:  # noqa: FBT001
+def test_terminating_pod_has_not_ended(phase: str, ended: bool) -> None:  # noqa: FBT001
     document = ending(phase, deletionTimestamp="2026-11-22T10:00:00Z")
 
     assert read_pod_use(document, CLAIM).ended is ended
 
 
-def test_one_claim_under_two_names_is_listed_by_whoever_lists_either() -> None:
+def test_claim_with_two_names_is_listed_by_either_name() -> None:
     document = pod_document(
         "train", "p1", {"a": "nics", "b": "nics"}, {"x": [{"name": "a"}], "y": [{"name": "b"}]}
     )
@@ -73,7 +73,7 @@ def test_one_claim_under_two_names_is_listed_by_whoever_lists_either() -> None:
     assert read_pod_use(document, CLAIM).containers == (ContainerClaim("x"), ContainerClaim("y"))
 
 
-def test_a_templates_claim_is_known_by_the_pods_name_for_it() -> None:
+def test_claim_of_a_template_is_found_by_its_pod_name() -> None:
     document = templated([{"name": "fast", "resourceClaimName": "train-fast-x7"}])
 
     assert read_pod_use(document, MADE) == PodUse(
@@ -82,19 +82,19 @@ def test_a_templates_claim_is_known_by_the_pods_name_for_it() -> None:
 
 
 @pytest.mark.parametrize("statuses", [None, [], [{"name": "fast", "resourceClaimName": None}]])
-def test_a_templates_claim_is_found_when_a_client_wiped_the_status(statuses: object) -> None:
+def test_claim_of_a_template_is_found_without_pod_status(statuses: object) -> None:
     use = read_pod_use(templated(statuses), MADE)
 
     assert (use.pod_claim_name, use.containers) == ("fast", (ContainerClaim("main"),))
 
 
-def test_a_template_whose_claim_is_another_one_is_not_it() -> None:
+def test_other_claim_of_a_template_is_not_matched() -> None:
     document = templated([{"name": "fast", "resourceClaimName": "train-fast-other"}])
 
     assert read_pod_use(document, MADE) == PodUse("p1")
 
 
-def test_a_claim_for_extended_resources_is_listed_by_the_containers_that_ask_for_them() -> None:
+def test_extended_resource_claim_is_listed_by_its_containers() -> None:
     mappings = [
         {"containerName": "main", "resourceName": "dra.net/nic", "requestName": "c-0-r-0"},
         {"containerName": "side", "resourceName": "dra.net/nic", "requestName": "c-1-r-0"},
@@ -113,11 +113,11 @@ def test_a_claim_for_extended_resources_is_listed_by_the_containers_that_ask_for
 
 
 @pytest.mark.parametrize("document", [{}, {"metadata": {}, "spec": {}, "status": None}])
-def test_a_pod_that_says_nothing_refers_to_nothing(document: Document) -> None:
+def test_pod_without_claims_references_none(document: Document) -> None:
     assert read_pod_use(document, CLAIM) == PodUse("")
 
 
-def test_what_no_server_writes_is_refused_with_the_place() -> None:
+def test_malformed_object_is_refused_with_its_path() -> None:
     document = pod_document("train", "p1", {"net": "nics"}, hostNetwork="yes")
     document["spec"]["containers"][0]["resources"]["claims"] = [{"name": 4}]
     document["status"]["extendedResourceClaimStatus"] = {}
@@ -157,10 +157,10 @@ def ending(phase: str = "Running", **metadata: object) -> Document:
         "another one", "nothing", "gone",
     ],
 )  # fmt: skip
-def test_a_pod_is_over_when_it_ended_or_is_about_to(document: Document | None, over: bool) -> None:  # noqa: FBT001
+def test_pod_is_over_when_ended_or_terminating(document: Document | None, over: bool) -> None:  # noqa: FBT001
     assert is_over(document, "p1") is over
 
 
-def test_a_pod_that_is_no_pod_is_not_judged() -> None:
+def test_malformed_pod_is_not_over() -> None:
     with pytest.raises(ConfigError):
         is_over({"metadata": "p1"}, "p1")

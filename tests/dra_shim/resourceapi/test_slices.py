@@ -94,7 +94,7 @@ def slice_document(version: str = "v1", **spec: object) -> Json:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_a_slice_of_each_version_gives_the_same_devices(version: str) -> None:
+def test_slices_of_all_versions_have_the_same_devices(version: str) -> None:
     device: Json = {"name": "nic-0", **FACTS}
     if version == "v1beta1":
         device = {"name": "nic-0", "basic": FACTS}
@@ -104,7 +104,7 @@ def test_a_slice_of_each_version_gives_the_same_devices(version: str) -> None:
     assert parsed == ResourceSlice("s", "dra.net", "node-1", 3, 1, "node-1", (OFFER,))
 
 
-def test_a_slice_may_hold_the_counters_of_its_pool_and_devices_choose_their_node() -> None:
+def test_slice_with_counters_and_per_device_nodes_is_read() -> None:
     counters = slice_document(
         sharedCounters=[
             {"name": "pf0", "counters": {"vfs": {"value": 8}, "queues": {"value": "1k"}}}
@@ -179,7 +179,7 @@ D = "spec.devices[0]"
         (slice_document(sharedCounters=[{"name": "a"}]), "needs counters; add it"),
     ],
 )  # fmt: skip
-def test_a_broken_slice_is_told_with_path_value_and_rule(document: Json, line: str) -> None:
+def test_invalid_slice_is_reported_with_path_value_and_rule(document: Json, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_document(document)
 
@@ -199,7 +199,7 @@ NEWER: Json = {
     [("v1", {"name": "s"}), ("v2", {"name": "s"}), ("v1", {"name": "s", "future": 1})],
     ids=["field", "version", "metadata"],
 )
-def test_what_a_newer_api_adds_to_a_slice_is_passed_over(version: str, metadata: Json) -> None:
+def test_unknown_fields_of_a_slice_are_ignored(version: str, metadata: Json) -> None:
     pool = {"name": "node-1", "generation": 3, "resourceSliceCount": 1, "shape": "ring"}
     document = slice_document(version, pool=pool, devices=[NEWER], scope="rack")
 
@@ -208,7 +208,7 @@ def test_what_a_newer_api_adds_to_a_slice_is_passed_over(version: str, metadata:
     assert parsed == ResourceSlice("s", "dra.net", "node-1", 3, 1, "node-1", (OFFER,))
 
 
-def test_a_taint_of_an_unknown_effect_is_one_that_only_tells() -> None:
+def test_taint_with_an_unknown_effect_has_no_effect() -> None:
     parsed = parse_document(with_device(taints=[{"key": "a", "effect": "NoStart"}]))
 
     assert isinstance(parsed, ResourceSlice)
@@ -225,7 +225,7 @@ def part(
     return ResourceSlice(name, "x.y", pool, generation, count, node, offers)
 
 
-def test_pools_come_by_driver_and_name_their_slices_by_name_and_devices_as_listed() -> None:
+def test_pools_slices_and_devices_are_ordered() -> None:
     found = pools_of(
         [
             part("b", "d", "c", count=2),
@@ -242,20 +242,20 @@ def test_pools_come_by_driver_and_name_their_slices_by_name_and_devices_as_liste
     assert [offer.name for offer in found[2].offers] == ["z", "d", "c"]
 
 
-def test_only_the_highest_generation_of_a_pool_counts() -> None:
+def test_only_the_highest_generation_of_a_pool_is_used() -> None:
     (pool,) = pools_of([part("a", "old", generation=1), part("b", "new", generation=2)], "n")
 
     assert [offer.name for offer in pool.offers] == ["new"]
     assert pool.problem == ""
 
 
-def test_a_slice_given_twice_counts_once() -> None:
+def test_repeated_slice_counts_once() -> None:
     (pool,) = pools_of([part("a", "x"), part("a", "x")], "n")
 
     assert (len(pool.offers), pool.problem) == (1, "")
 
 
-def test_slices_and_devices_of_other_nodes_are_left_out_but_count_for_completeness() -> None:
+def test_slices_of_other_nodes_count_only_for_completeness() -> None:
     here = part("a", "x", node="n", count=2)
     there = part("b", "y", node="m", count=2)
     chosen = replace(
@@ -282,13 +282,13 @@ def test_slices_and_devices_of_other_nodes_are_left_out_but_count_for_completene
     ],
     ids=["incomplete", "counts-differ", "duplicate", "counter"],
 )  # fmt: skip
-def test_a_pool_that_cannot_be_used_says_why(slices: list[ResourceSlice], problem: str) -> None:
+def test_unusable_pool_has_a_reason(slices: list[ResourceSlice], problem: str) -> None:
     (pool,) = pools_of(slices, "n")
 
     assert pool.problem.startswith(problem)
 
 
-def test_a_device_may_consume_counters_of_another_slice_of_its_pool() -> None:
+def test_device_can_consume_counters_of_another_slice() -> None:
     counters = replace(part("a", count=2), counters=(CounterValue("s", "c", Fraction(4)),))
     uses = SliceDevice("x.y", "p", "d", counters=(CounterValue("s", "c", Fraction(1)),))
 
@@ -297,7 +297,7 @@ def test_a_device_may_consume_counters_of_another_slice_of_its_pool() -> None:
     assert (pool.offers, pool.counters, pool.problem) == ((uses,), counters.counters, "")
 
 
-def test_a_node_s_own_devices_are_one_pool_of_our_driver() -> None:
+def test_devices_of_a_node_are_one_pool() -> None:
     device = Device("eth1", DeviceKey("", "", "eth1"), (("dra.net/ifName", "eth1"),))
 
     supply = supply_of(NodeInventory((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n")
@@ -325,12 +325,12 @@ def test_a_node_s_own_devices_are_one_pool_of_our_driver() -> None:
         (Toleration("k", "v", effect="NoExecute"), False),
     ],
 )  # fmt: skip
-def test_a_toleration_covers_taints_by_the_rules_of_nodes(
+def test_toleration_matches_taints_as_for_nodes(
     toleration: Toleration,
     covers: bool,  # noqa: FBT001 a column of the table
 ) -> None:
     assert toleration.covers(Taint("k", "v", "NoSchedule")) is covers
 
 
-def test_a_taint_is_shown_as_kubectl_writes_it() -> None:
+def test_taint_is_printed_as_by_kubectl() -> None:
     assert [str(Taint("k", "v", "NoExecute")), str(Taint("k"))] == ["k=v:NoExecute", "k:NoSchedule"]

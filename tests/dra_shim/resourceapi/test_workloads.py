@@ -45,7 +45,7 @@ READ = PodSpec(
         ("JobSet", {"replicatedJobs": [{"name": "a"}, {"template": {"spec": {"template": {"spec": POD}}}}]}, "spec.replicatedJobs[1].template.spec.template.spec"),
     ],
 )  # fmt: skip
-def test_the_pods_of_any_kind_are_found(kind: str, spec: object, path: str) -> None:
+def test_pod_templates_of_all_kinds_are_found(kind: str, spec: object, path: str) -> None:
     document = {"apiVersion": "x/v1", "kind": kind, "metadata": {"name": "w", "namespace": "ai"}}
 
     found = parse_document(document | {"spec": spec}, "documents[0]")
@@ -67,13 +67,13 @@ def test_the_pods_of_any_kind_are_found(kind: str, spec: object, path: str) -> N
     ],
     ids=["no-claims", "no-containers", "nothing", "a-list"],
 )
-def test_an_object_without_claims_is_not_looked_into(spec: object) -> None:
+def test_object_without_claims_is_ignored(spec: object) -> None:
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
 
     assert parse_document(document) == OtherObject("Pod", "p")
 
 
-def test_what_a_status_has_is_no_pod_s_spec() -> None:
+def test_status_is_not_searched_for_pod_specs() -> None:
     document = {"apiVersion": "v1", "kind": "Report", "status": POD}
 
     assert parse_document(document) == OtherObject("Report", "")

@@ -79,7 +79,7 @@ async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_what_a_node_offers_is_what_the_scheduler_sees(subject: Subject, version: str) -> None:
+def test_scheduler_sees_the_devices_of_the_node(subject: Subject, version: str) -> None:
     async def scene() -> None:
         async with publisher(subject, version=version) as (_, it):
             resources = rich(it.node)
@@ -95,7 +95,7 @@ def test_what_a_node_offers_is_what_the_scheduler_sees(subject: Subject, version
 
 @pytest.mark.every_kubernetes
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_restart_writes_nothing(subject: Subject, version: str) -> None:
+def test_restart_causes_no_write(subject: Subject, version: str) -> None:
     async def scene() -> None:
         async with publisher(subject, version=version) as (_, it):
             await it.publish(rich(it.node))
@@ -109,7 +109,7 @@ def test_a_restart_writes_nothing(subject: Subject, version: str) -> None:
     finish(scene())
 
 
-def test_a_restart_leaves_devices_where_they_are(subject: Subject) -> None:
+def test_restart_keeps_devices_in_their_slices(subject: Subject) -> None:
     async def scene() -> None:
         names = many(100)
         devices = [device(name) for name in names]
@@ -125,7 +125,7 @@ def test_a_restart_leaves_devices_where_they_are(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_slice_belongs_to_its_node(subject: Subject) -> None:
+def test_slice_has_its_node_as_owner(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
             await it.publish(plain(it.node, "a"))
@@ -156,7 +156,7 @@ def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> 
     finish(scene())
 
 
-def test_taints_make_slices_smaller_and_their_end_moves_nothing(subject: Subject) -> None:
+def test_removed_taint_moves_no_device(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             names = many(100)
@@ -179,7 +179,7 @@ def test_taints_make_slices_smaller_and_their_end_moves_nothing(subject: Subject
     finish(scene())
 
 
-def test_a_change_of_one_device_is_one_write(subject: Subject) -> None:
+def test_change_of_a_device_is_one_write(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             names = many(300)
@@ -202,7 +202,7 @@ def test_a_change_of_one_device_is_one_write(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_device_that_the_server_does_not_take_is_left_out_alone(subject: Subject) -> None:
+def test_only_the_refused_device_is_left_out(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             bad = SliceDevice("dra.net", it.node, "b", (("dra.net/alias", "x" * 65),))
@@ -218,7 +218,7 @@ def test_a_device_that_the_server_does_not_take_is_left_out_alone(subject: Subje
     finish(scene())
 
 
-def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
+def test_deleted_slice_is_created_again(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
             resources = plain(it.node, *many(200))
@@ -236,7 +236,7 @@ def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
+def test_slice_edited_by_others_is_restored(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
             resources = plain(it.node, "a", "b")
@@ -256,7 +256,7 @@ def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
 
 
 @pytest.mark.every_kubernetes
-def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subject) -> None:
+def test_slices_deleted_by_a_starting_kubelet_are_created_again(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
             resources = plain(it.node, *many(200))
@@ -300,7 +300,7 @@ def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_node_that_comes_back_as_another_owns_its_slices(subject: Subject) -> None:
+def test_recreated_node_owns_its_slices(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
             resources = plain(it.node, "a")
@@ -321,7 +321,7 @@ def test_a_node_that_comes_back_as_another_owns_its_slices(subject: Subject) -> 
     finish(scene())
 
 
-def test_a_taint_keeps_the_time_since_when_it_is_there(subject: Subject) -> None:
+def test_taint_keeps_its_time(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             devices = [device("a"), device("b", mtu=1500)]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 # --------------------------------------------------------------------------- when it writes
 
 
-def test_nothing_is_written_before_something_is_offered() -> None:
+def test_nothing_is_written_before_the_first_devices() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await server.until(lambda: server.watching == 1)
@@ -38,7 +38,7 @@ def test_nothing_is_written_before_something_is_offered() -> None:
     finish(scene())
 
 
-def test_a_node_without_devices_says_that_its_driver_is_there() -> None:
+def test_node_without_devices_has_an_empty_slice() -> None:
     async def scene() -> None:
         async with publishing() as (_, it):
             told = await it.publish(DriverResources())
@@ -49,7 +49,7 @@ def test_a_node_without_devices_says_that_its_driver_is_there() -> None:
     finish(scene())
 
 
-def test_a_pass_is_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pass_is_planned_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where: list[threading.Thread] = []
 
     def laid(*args: Any) -> tuple[SliceContent, ...]:
@@ -68,7 +68,7 @@ def test_a_pass_is_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch
     assert threading.main_thread() not in where
 
 
-def test_the_same_again_is_not_even_looked_at() -> None:
+def test_equal_devices_start_no_pass() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
@@ -85,7 +85,7 @@ def test_the_same_again_is_not_even_looked_at() -> None:
     finish(scene())
 
 
-def test_what_comes_at_once_is_written_once() -> None:
+def test_simultaneous_changes_are_one_write() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             for number in range(1, 30):
@@ -97,7 +97,7 @@ def test_what_comes_at_once_is_written_once() -> None:
     finish(scene())
 
 
-def test_a_link_that_flaps_costs_one_write_in_5_seconds() -> None:
+def test_flapping_link_causes_one_write_in_5_seconds() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(ill())
@@ -113,7 +113,7 @@ def test_a_link_that_flaps_costs_one_write_in_5_seconds() -> None:
     finish(scene())
 
 
-def test_a_storm_over_many_slices_stays_within_12_writes_a_minute() -> None:
+def test_changes_of_many_slices_cause_at_most_12_writes_a_minute() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             names = many(300)
@@ -129,7 +129,7 @@ def test_a_storm_over_many_slices_stays_within_12_writes_a_minute() -> None:
     finish(scene())
 
 
-def test_what_changes_while_it_writes_is_written_next() -> None:
+def test_change_during_a_write_is_written_next() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             it.publisher.offer(plain("a"))
@@ -149,7 +149,7 @@ def test_what_changes_while_it_writes_is_written_next() -> None:
 # --------------------------------------------------------------------------- what others do
 
 
-def test_what_it_wrote_itself_is_not_repaired() -> None:
+def test_own_write_is_not_repaired() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain(*many(300)))
@@ -163,7 +163,7 @@ def test_what_it_wrote_itself_is_not_repaired() -> None:
     finish(scene())
 
 
-def test_somebody_elses_change_that_came_right_is_not_repaired() -> None:
+def test_reverted_change_by_others_is_not_repaired() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
@@ -182,7 +182,7 @@ def test_somebody_elses_change_that_came_right_is_not_repaired() -> None:
 
 
 @pytest.mark.parametrize("what", ["labels", "annotations"])
-def test_what_others_write_beside_the_spec_is_theirs(what: str) -> None:
+def test_metadata_of_others_is_kept(what: str) -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
@@ -202,7 +202,7 @@ def test_what_others_write_beside_the_spec_is_theirs(what: str) -> None:
     finish(scene())
 
 
-def test_a_slice_that_somebody_takes_from_the_node_is_given_back() -> None:
+def test_removed_owner_reference_is_restored() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
@@ -222,7 +222,7 @@ def test_a_slice_that_somebody_takes_from_the_node_is_given_back() -> None:
     finish(scene())
 
 
-def test_what_it_hears_of_its_own_write_before_the_answer_is_not_repaired() -> None:
+def test_watch_event_before_the_response_is_not_repaired() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
@@ -239,7 +239,7 @@ def test_what_it_hears_of_its_own_write_before_the_answer_is_not_repaired() -> N
     finish(scene())
 
 
-def test_a_slice_that_somebody_adds_to_the_pool_is_removed() -> None:
+def test_slice_added_by_others_is_deleted() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
@@ -254,7 +254,7 @@ def test_a_slice_that_somebody_adds_to_the_pool_is_removed() -> None:
     finish(scene())
 
 
-def test_a_change_that_the_node_is_another_is_written_with_the_next_news() -> None:
+def test_changed_node_uid_is_written_with_the_next_change() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))

@@ -49,13 +49,13 @@ def server() -> Server:
     return Server()
 
 
-def test_a_first_publication_creates_generation_1(server: Server) -> None:
+def test_first_publication_has_generation_1(server: Server) -> None:
     assert bring(server, resources("a", "b")) == [f"create {FIRST}"]
     assert server.generations() == [1]
     assert consumed(server) == resources("a", "b")
 
 
-def test_what_is_there_is_not_written_again(server: Server) -> None:
+def test_unchanged_slice_is_not_written(server: Server) -> None:
     counted = DriverResources(
         offers(*BIG, drawn=BIG, taints=BIG[:1]), (CounterValue("pf", "functions", Fraction(1)),)
     )
@@ -64,7 +64,7 @@ def test_what_is_there_is_not_written_again(server: Server) -> None:
     assert bring(server, counted) == []
 
 
-def test_a_change_within_one_slice_keeps_the_generation(server: Server) -> None:
+def test_change_of_one_slice_keeps_the_generation(server: Server) -> None:
     bring(server, resources(*BIG))
 
     written = bring(server, resources(*BIG[:150], "x", *BIG[151:]))
@@ -73,7 +73,7 @@ def test_a_change_within_one_slice_keeps_the_generation(server: Server) -> None:
     assert server.generations() == [1, 1]
 
 
-def test_a_change_of_two_slices_is_a_new_generation_in_all(server: Server) -> None:
+def test_change_of_two_slices_is_a_new_generation(server: Server) -> None:
     bring(server, resources(*many(300)))
 
     written = bring(server, resources("a", *many(300)[1:200], "z", *many(300)[201:]))
@@ -82,7 +82,7 @@ def test_a_change_of_two_slices_is_a_new_generation_in_all(server: Server) -> No
     assert server.generations() == [2, 2, 2]
 
 
-def test_another_number_of_slices_is_a_new_generation(server: Server) -> None:
+def test_changed_number_of_slices_is_a_new_generation(server: Server) -> None:
     bring(server, resources(*BIG[:128]))
 
     assert bring(server, resources(*BIG)) == [f"change {FIRST}", f"create {SECOND}"]
@@ -91,7 +91,7 @@ def test_another_number_of_slices_is_a_new_generation(server: Server) -> None:
     assert server.generations() == [3]
 
 
-def test_a_slice_that_was_deleted_is_created_alone(server: Server) -> None:
+def test_deleted_slice_is_created_without_other_writes(server: Server) -> None:
     bring(server, resources(*BIG))
     before = dict(server.slices)
     del server.slices[SECOND]
@@ -100,7 +100,7 @@ def test_a_slice_that_was_deleted_is_created_alone(server: Server) -> None:
     assert server.slices[SECOND]["spec"] == before[SECOND]["spec"]
 
 
-def test_after_all_were_deleted_the_pool_begins_anew(server: Server) -> None:
+def test_pool_restarts_after_all_slices_were_deleted(server: Server) -> None:
     bring(server, resources(*BIG))
     server.slices.clear()
 
@@ -117,7 +117,7 @@ def test_after_all_were_deleted_the_pool_begins_anew(server: Server) -> None:
     ],
     ids=["its devices", "the count", "a field that we do not know"],
 )
-def test_an_edit_is_undone(server: Server, edit: dict[str, object]) -> None:
+def test_edited_slice_is_restored(server: Server, edit: dict[str, object]) -> None:
     bring(server, resources(*BIG))
     right = server.slices[FIRST]["spec"]
     server.put(FIRST, {**server.slices[FIRST], "spec": {**right, **edit}})
@@ -126,7 +126,7 @@ def test_an_edit_is_undone(server: Server, edit: dict[str, object]) -> None:
     assert server.slices[FIRST]["spec"] == right
 
 
-def test_a_generation_that_somebody_raised_is_gone_beyond(server: Server) -> None:
+def test_raised_generation_is_exceeded(server: Server) -> None:
     bring(server, resources(*BIG))
     spec = server.slices[FIRST]["spec"]
     pool = {"name": NODE, "generation": 7, "resourceSliceCount": 2}
@@ -136,7 +136,7 @@ def test_a_generation_that_somebody_raised_is_gone_beyond(server: Server) -> Non
     assert server.generations() == [7, 7]
 
 
-def test_a_slice_of_an_older_driver_is_replaced(server: Server) -> None:
+def test_slice_of_an_older_driver_is_replaced(server: Server) -> None:
     part = SliceContent("0-dra.net-node-1-abcde", offers("a"))
     server.put(part.name, new_document(POOL, part, spec_of(POOL, part, 4, 1)))
 
@@ -144,7 +144,7 @@ def test_a_slice_of_an_older_driver_is_replaced(server: Server) -> None:
     assert server.generations() == [5]
 
 
-def test_a_stray_slice_is_removed_without_ado(server: Server) -> None:
+def test_extra_slice_is_deleted(server: Server) -> None:
     bring(server, resources("a"))
     for name, generation in (("stray", 1), ("old", 0)):
         part = SliceContent(name, offers("z"))
@@ -154,7 +154,7 @@ def test_a_stray_slice_is_removed_without_ado(server: Server) -> None:
     assert server.generations() == [1]
 
 
-def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Server) -> None:
+def test_slice_of_another_pool_does_not_affect_the_generation(server: Server) -> None:
     part = SliceContent("stray", offers("z"))
     pool = replace(POOL, node="pool-9")
     server.put("stray", new_document(pool, part, spec_of(pool, part, 99, 1)))
@@ -167,7 +167,7 @@ def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Se
     assert server.generations() == [1]
 
 
-def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
+def test_slice_of_another_pool_with_the_same_name_is_replaced(server: Server) -> None:
     part = SliceContent(FIRST, offers("z"))
     pool = replace(POOL, node="pool-9")
     server.put(FIRST, new_document(pool, part, spec_of(pool, part, 1, 1)))
@@ -184,9 +184,7 @@ def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
     ],
     ids=["of nobody", "of an earlier node", "of an earlier node as well"],
 )
-def test_a_slice_that_its_node_does_not_own_is_changed(
-    server: Server, owners: list[dict[str, str]]
-) -> None:
+def test_missing_owner_reference_is_added(server: Server, owners: list[dict[str, str]]) -> None:
     bring(server, resources("a"))
     document = server.slices[FIRST]
     metadata = {**document["metadata"], "ownerReferences": owners}
@@ -196,7 +194,7 @@ def test_a_slice_that_its_node_does_not_own_is_changed(
     assert bring(server, resources("a")) == []
 
 
-def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -> None:
+def test_fields_changed_by_the_server_on_write_are_accepted(server: Server) -> None:
     tainted = resources("a", taints=["a"])
     bring(server, tainted)
     sent = server.published()[0].spec
@@ -211,7 +209,7 @@ def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -
     assert bring(server, resources("a")) == [f"change {FIRST}"]
 
 
-def test_what_somebody_else_made_of_it_is_not(server: Server) -> None:
+def test_fields_changed_by_others_are_restored(server: Server) -> None:
     tainted = resources("a", taints=["a"])
     bring(server, tainted)
     server.accepted[FIRST] = AcceptedSlice(server.published()[0].spec, {"something": "else"})
@@ -234,7 +232,7 @@ def wanted_of(present: set[int], tainted: set[int]) -> DriverResources:
 
 
 @given(st.lists(STATES, min_size=1, max_size=5))
-def test_wherever_it_was_interrupted_the_pool_ends_as_wanted(
+def test_pool_converges_after_any_interruption(
     history: Sequence[tuple[set[int], set[int], int, str]],
 ) -> None:
     server = Server()

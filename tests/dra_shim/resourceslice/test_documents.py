@@ -60,7 +60,7 @@ def on_server(pool: SlicePool, document: Mapping[str, Any], **metadata: Any) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_written_is_what_our_reader_reads(version: str) -> None:
+def test_written_slice_is_read_back_equal(version: str) -> None:
     pool = in_version(version)
     part = SliceContent("s-0", (RICH, PLAIN))
 
@@ -73,7 +73,7 @@ def test_what_is_written_is_what_our_reader_reads(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_counters_are_written_by_their_sets(version: str) -> None:
+def test_counters_are_written_by_set(version: str) -> None:
     pool = in_version(version)
     counters = (
         CounterValue("pf-a", "functions", Fraction(8)),
@@ -88,13 +88,13 @@ def test_counters_are_written_by_their_sets(version: str) -> None:
     assert parsed(on_server(pool, new_document(pool, part, spec))).counters == counters
 
 
-def test_an_empty_pool_has_a_slice_without_devices() -> None:
+def test_empty_pool_has_a_slice_without_devices() -> None:
     spec = spec_of(POOL, SliceContent("s-0"), 1, 1)
 
     assert spec["devices"] == []
 
 
-def test_a_slice_belongs_to_its_node() -> None:
+def test_slice_has_its_node_as_owner() -> None:
     document = new_document(POOL, SliceContent("s-0"), {})
 
     assert document["metadata"] == {
@@ -120,12 +120,12 @@ def test_a_slice_belongs_to_its_node() -> None:
         (2 * 10**18, "2E"),
     ],
 )
-def test_amounts_are_written_as_a_server_writes_them(amount: int, text: str) -> None:
+def test_quantities_have_the_canonical_form(amount: int, text: str) -> None:
     assert quantity(Fraction(amount)) == text
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_counts_of_a_published_slice_is_read(version: str) -> None:
+def test_relevant_fields_of_a_published_slice_are_read(version: str) -> None:
     pool = in_version(version)
     part = SliceContent("s-0", (RICH, PLAIN))
     spec = spec_of(pool, part, 3, 2)
@@ -150,14 +150,14 @@ def test_what_counts_of_a_published_slice_is_read(version: str) -> None:
         },
     ],
 )
-def test_what_is_not_as_it_should_be_is_missing(document: dict[str, Any]) -> None:
+def test_differing_fields_are_reported_as_missing(document: dict[str, Any]) -> None:
     found = read_published(document)
 
     assert (found.name, found.generation, found.owners, found.devices) == ("", 0, (), ())
     assert first_device(document) == {}
 
 
-def test_times_and_emptiness_say_nothing() -> None:
+def test_times_and_empty_fields_are_ignored() -> None:
     sent = {"devices": [{"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}]}
     kept: dict[str, Any] = {
         "devices": [
@@ -174,14 +174,14 @@ def test_times_and_emptiness_say_nothing() -> None:
     assert settled(sent) == settled(kept) == sent
 
 
-def test_what_is_false_or_zero_or_an_empty_word_says_something() -> None:
+def test_false_zero_and_empty_strings_are_compared() -> None:
     spec = {"a": False, "b": 0, "c": ""}
 
     assert settled(spec) == spec
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_taint_that_stays_keeps_its_time(version: str) -> None:
+def test_unchanged_taint_keeps_its_time(version: str) -> None:
     pool = in_version(version)
     part = SliceContent("s-0", (RICH, PLAIN))
     spec = spec_of(pool, part, 1, 1)
@@ -201,7 +201,7 @@ def test_a_taint_that_stays_keeps_its_time(version: str) -> None:
     assert settled(document["spec"]) == settled(next_spec)  # type: ignore[arg-type]
 
 
-def test_what_others_wrote_into_the_metadata_stays() -> None:
+def test_foreign_metadata_is_kept() -> None:
     part = SliceContent("s-0", (PLAIN,))
     theirs = {"kind": "Rack", "uid": "r1"}
     owners = [theirs, {"kind": "Node", "uid": "old"}]

@@ -20,7 +20,7 @@ GATES = {
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_the_probe_uses_every_feature(version: str) -> None:
+def test_probe_uses_every_feature(version: str) -> None:
     pool = replace(POOL, version=version)
     document = probe_document(pool, ALL)
 
@@ -31,7 +31,7 @@ def test_the_probe_uses_every_feature(version: str) -> None:
 
 
 @pytest.mark.parametrize("off", list(GATES))
-def test_what_the_server_drops_is_missing(off: Feature) -> None:
+def test_feature_dropped_by_the_server_is_missing(off: Feature) -> None:
     document = probe_document(POOL, ALL)
     spec = document["spec"]
     assert isinstance(spec, dict)
@@ -40,7 +40,7 @@ def test_what_the_server_drops_is_missing(off: Feature) -> None:
     assert missing_after({**document, "spec": kept}, ALL) == {off}
 
 
-def test_a_server_that_keeps_nothing_misses_everything() -> None:
+def test_server_that_drops_everything_has_no_feature() -> None:
     assert missing_after({}, ALL) == frozenset(Feature)
 
 
@@ -53,7 +53,7 @@ def test_a_server_that_keeps_nothing_misses_everything() -> None:
         ("spec.nodeName", set()),
     ],
 )
-def test_what_the_server_refuses_is_missing(field: str, missing: set[Feature]) -> None:
+def test_feature_refused_by_the_server_is_missing(field: str, missing: set[Feature]) -> None:
     error = InvalidError("probe", "no", causes=[Cause(field, "no")])
 
     assert missing_by(error) == missing

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 VF = "0000:8a:00.1"
 
 
-def test_a_server_without_taints_gets_none_and_no_restart_writes() -> None:
+def test_server_without_taints_gets_none_and_restart_causes_no_write() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"taints"}
@@ -47,7 +47,7 @@ def test_a_server_without_taints_gets_none_and_no_restart_writes() -> None:
     finish(scene())
 
 
-def test_a_feature_that_came_is_used_with_the_first_news_after_an_hour() -> None:
+def test_new_feature_is_used_with_the_first_change_after_an_hour() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"taints"}
@@ -67,7 +67,7 @@ def test_a_feature_that_came_is_used_with_the_first_news_after_an_hour() -> None
     finish(scene())
 
 
-def test_what_is_needed_no_more_is_not_told_to_be_there() -> None:
+def test_unneeded_feature_is_not_reported() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"taints"}
@@ -84,7 +84,7 @@ def test_what_is_needed_no_more_is_not_told_to_be_there() -> None:
     finish(scene())
 
 
-def test_a_server_that_has_all_features_is_asked_once() -> None:
+def test_server_with_all_features_is_probed_once() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(ill("a"))
@@ -97,7 +97,7 @@ def test_a_server_that_has_all_features_is_asked_once() -> None:
     finish(scene())
 
 
-def test_a_server_without_counters_gets_devices_alone() -> None:
+def test_server_without_counters_gets_only_devices() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"counters"}
@@ -112,7 +112,7 @@ def test_a_server_without_counters_gets_devices_alone() -> None:
     finish(scene())
 
 
-def test_a_server_that_refuses_our_counters_gets_devices_alone() -> None:
+def test_server_that_refuses_counters_gets_only_devices() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             field = "spec.devices[0].consumesCounters[0].counterSet"
@@ -131,7 +131,7 @@ def test_a_server_that_refuses_our_counters_gets_devices_alone() -> None:
     finish(scene())
 
 
-def test_a_server_that_cannot_share_gets_no_shared_devices() -> None:
+def test_server_without_sharing_gets_no_shared_devices() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"sharing"}
@@ -148,7 +148,7 @@ def test_a_server_that_cannot_share_gets_no_shared_devices() -> None:
     [(403, 0), (422, 1)],
     ids=["a rule against it", "the server refuses a field"],
 )
-def test_a_probe_that_is_refused_tells_what_it_can(status: int, missing: int) -> None:
+def test_refused_probe_gives_partial_results(status: int, missing: int) -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             causes = [{"field": "spec.devices[0].taints[0].effect"}]
@@ -172,7 +172,7 @@ def test_plain_devices_need_no_probe() -> None:
     finish(scene())
 
 
-def test_what_was_refused_is_tried_again_by_other_gates() -> None:
+def test_refused_slice_is_retried_after_a_gate_change() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"taints"}
@@ -216,7 +216,7 @@ class Meddling(FakeApiServer):
 
 
 @pytest.mark.parametrize("wipe", [True, False], ids=["a kubelet starts", "a device changes"])
-def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  # noqa: FBT001
+def test_shared_nic_is_withdrawn_when_the_gate_is_off(wipe: bool) -> None:  # noqa: FBT001
     def resources(mtu: int) -> DriverResources:
         return driver_resources(NODE_1, [device("a"), device("ib", mtu=mtu)], frozenset({"ib"}))
 
@@ -238,7 +238,7 @@ def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  #
     finish(scene())
 
 
-def test_a_gate_that_was_gone_is_looked_for_again_after_an_hour() -> None:
+def test_disabled_gate_is_probed_again_after_an_hour() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(ill("a"))
@@ -258,7 +258,7 @@ def test_a_gate_that_was_gone_is_looked_for_again_after_an_hour() -> None:
     finish(scene())
 
 
-def test_a_gate_that_came_is_found_though_nothing_happens() -> None:
+def test_enabled_gate_is_found_without_changes() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"sharing"}
@@ -281,7 +281,7 @@ def test_a_gate_that_came_is_found_though_nothing_happens() -> None:
     finish(scene())
 
 
-def test_servers_that_differ_are_written_to_once_an_hour() -> None:
+def test_servers_with_different_gates_get_one_write_an_hour() -> None:
     async def scene() -> None:
         async with publishing(server=Mixed()) as (server, it):
             first = await it.publish(ill("a"))
@@ -301,7 +301,7 @@ def test_servers_that_differ_are_written_to_once_an_hour() -> None:
     finish(scene())
 
 
-def test_fields_that_are_dropped_for_another_reason_are_told_and_left_at_that() -> None:
+def test_fields_dropped_for_other_reasons_are_reported_once() -> None:
     async def scene() -> None:
         async with publishing(server=Meddling()) as (server, it):
             await it.publish(plain("a"))
@@ -319,7 +319,7 @@ def test_fields_that_are_dropped_for_another_reason_are_told_and_left_at_that() 
     finish(scene())
 
 
-def test_a_slice_that_lost_fields_is_not_written_with_the_next_one() -> None:
+def test_slice_with_dropped_fields_is_not_rewritten() -> None:
     async def scene() -> None:
         async with publishing(server=Meddling()) as (_, it):
             names = many(200)

@@ -30,7 +30,7 @@ def again(parts: Sequence[SliceContent]) -> Mapping[str, list[str]]:
     return {part.name: [offer.name for offer in part.offers] for part in parts}
 
 
-def test_names_say_the_node_and_sort_in_order() -> None:
+def test_slice_names_contain_the_node_and_sort() -> None:
     assert (FIRST, slice_name(NODE, 255)) == ("node-1-dra.net-000", "node-1-dra.net-255")
     assert counters_name(NODE, 0) == "node-1-dra.net-counters-000"
     names = [*(slice_name(NODE, index) for index in range(1000)), counters_name(NODE, 0)]
@@ -38,7 +38,7 @@ def test_names_say_the_node_and_sort_in_order() -> None:
 
 
 @pytest.mark.parametrize("length", [230, 231, 253])
-def test_a_long_node_name_is_cut_and_stays_unlike_others(length: int) -> None:
+def test_long_node_name_is_truncated_and_unique(length: int) -> None:
     node = ("a" * 62 + ".") * 4 + "b"
     node = node[: length - 1] + "x"
     other = node[:-1] + "y"
@@ -64,9 +64,7 @@ def test_a_long_node_name_is_cut_and_stays_unlike_others(length: int) -> None:
         (1024, 1024, [64] * 16),
     ],
 )
-def test_a_pool_is_as_few_slices_as_its_devices_allow(
-    tainted: int, number: int, slices: list[int]
-) -> None:
+def test_pool_has_as_few_slices_as_possible(tainted: int, number: int, slices: list[int]) -> None:
     names = many(number)
 
     parts = laid_out(NODE, resources(*names, taints=names[:tainted]), {})
@@ -76,7 +74,7 @@ def test_a_pool_is_as_few_slices_as_its_devices_allow(
     assert [device.name for part in parts for device in part.offers] == names
 
 
-def test_devices_that_draw_on_counters_are_advanced_too() -> None:
+def test_devices_with_counters_count_as_advanced() -> None:
     names = many(65)
 
     parts = laid_out(NODE, resources(*names, drawn=names[:1]), {})
@@ -84,13 +82,13 @@ def test_devices_that_draw_on_counters_are_advanced_too() -> None:
     assert contents(parts) == [(FIRST, 64), (SECOND, 1)]
 
 
-def test_a_node_name_is_not_cut_behind_a_dot() -> None:
+def test_node_name_is_not_truncated_after_a_dot() -> None:
     node = "a" * 222 + "." + "b" * 20
 
     assert parse_subdomain(slice_name(node, 0)).startswith("a" * 222 + "-")
 
 
-def test_an_advanced_device_is_not_put_where_too_many_are() -> None:
+def test_slice_has_a_limit_of_advanced_devices() -> None:
     names = many(100)
 
     parts = laid_out(NODE, resources(*names, taints=names[99:]), {})
@@ -98,7 +96,7 @@ def test_an_advanced_device_is_not_put_where_too_many_are() -> None:
     assert contents(parts) == [(FIRST, 99), (SECOND, 1)]
 
 
-def test_a_taint_in_a_full_slice_moves_the_last_devices_to_another() -> None:
+def test_taint_in_a_full_slice_moves_its_last_devices() -> None:
     names = many(100)
     before = again(laid_out(NODE, resources(*names), {}))
 
@@ -107,7 +105,7 @@ def test_a_taint_in_a_full_slice_moves_the_last_devices_to_another() -> None:
     assert again(parts) == {FIRST: names[:64], SECOND: names[64:]}
 
 
-def test_a_taint_that_goes_moves_nothing() -> None:
+def test_removed_taint_moves_no_device() -> None:
     names = many(100)
     tainted = again(laid_out(NODE, resources(*names, taints=names[:1]), {}))
 
@@ -116,7 +114,7 @@ def test_a_taint_that_goes_moves_nothing() -> None:
     assert again(parts) == tainted
 
 
-def test_a_device_that_goes_and_comes_changes_one_slice() -> None:
+def test_device_that_disappears_and_returns_changes_one_slice() -> None:
     names = many(300)
     before = again(laid_out(NODE, resources(*names), {}))
 
@@ -127,7 +125,7 @@ def test_a_device_that_goes_and_comes_changes_one_slice() -> None:
     assert back == before
 
 
-def test_a_pool_of_many_small_slices_is_laid_out_anew() -> None:
+def test_pool_of_many_small_slices_is_compacted() -> None:
     names = many(300)
     before = again(laid_out(NODE, resources(*names), {}))
     kept = [*names[:30], *names[128:138], *names[-10:]]
@@ -135,7 +133,7 @@ def test_a_pool_of_many_small_slices_is_laid_out_anew() -> None:
     assert again(laid_out(NODE, resources(*kept), before)) == {FIRST: kept}
 
 
-def test_a_slice_that_loses_all_its_devices_goes() -> None:
+def test_empty_slice_is_deleted() -> None:
     names = many(200)
     before = again(laid_out(NODE, resources(*names), {}))
 
@@ -144,7 +142,7 @@ def test_a_slice_that_loses_all_its_devices_goes() -> None:
     assert again(parts) == {SECOND: [*names[128:], "z"]}
 
 
-def test_a_new_slice_takes_the_first_free_name() -> None:
+def test_new_slice_has_the_first_free_name() -> None:
     names = many(128, "b")
     before = {SECOND: names}
 
@@ -153,7 +151,7 @@ def test_a_new_slice_takes_the_first_free_name() -> None:
     assert again(parts) == {FIRST: ["a"], SECOND: names}
 
 
-def test_slices_of_others_and_counters_say_nothing_of_the_layout() -> None:
+def test_foreign_and_counter_slices_do_not_affect_the_layout() -> None:
     names = many(2)
     before = {
         "0-dra.net-node-1-x7x": names[:1],
@@ -167,7 +165,7 @@ def test_slices_of_others_and_counters_say_nothing_of_the_layout() -> None:
 
 
 @pytest.mark.parametrize(("sets", "slices"), [(1, [1]), (8, [8]), (9, [8, 1]), (20, [8, 8, 4])])
-def test_counters_have_slices_of_their_own(sets: int, slices: list[int]) -> None:
+def test_counters_have_their_own_slices(sets: int, slices: list[int]) -> None:
     counters = [CounterValue(f"pf-{i:02d}", "functions", Fraction(4)) for i in range(sets)]
     more = [CounterValue(f"pf-{i:02d}", "others", Fraction(4)) for i in range(sets)]
 
@@ -184,7 +182,7 @@ POOLS = st.sets(st.integers(0, 400), max_size=300)
 
 
 @given(st.lists(st.tuples(POOLS, POOLS), min_size=1, max_size=4))
-def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
+def test_layout_has_each_device_once_within_the_limits(
     history: list[tuple[set[int], set[int]]],
 ) -> None:
     before: Mapping[str, list[str]] = {}
@@ -204,9 +202,7 @@ def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
 
 
 @pytest.mark.parametrize("share", [0, 1, 2])
-def test_the_work_of_a_layout_grows_with_the_devices(
-    monkeypatch: pytest.MonkeyPatch, share: int
-) -> None:
+def test_layout_cost_is_linear_in_the_devices(monkeypatch: pytest.MonkeyPatch, share: int) -> None:
     asked = [0]
 
     def counted(offer: SliceDevice) -> bool:

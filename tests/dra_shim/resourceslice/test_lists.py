@@ -15,33 +15,33 @@ from tests.dra_shim.resourceslice.pools import NODE, POOL, many, on_node, parsed
 NEAR = {6: (6, 4, 5, 7)}
 
 
-def test_the_host_tells_what_is_near() -> None:
+def test_near_numa_nodes_are_read_from_the_host() -> None:
     assert near_of(HostFacts(numa_near=((0, 1), (1, 0)))) == {0: (0, 1), 1: (1, 0)}
 
 
 @pytest.mark.parametrize(
     ("number", "published"), [(6, (6, 4, 5, 7)), (9, (9,))], ids=["known", "nobody knows"]
 )
-def test_a_numa_node_is_published_with_those_near(number: int, published: object) -> None:
+def test_numa_node_is_published_with_near_nodes(number: int, published: object) -> None:
     resources = driver_resources(NODE, [on_node(number)], near=NEAR)
 
     assert resources.offers[0].attribute(NUMA_NODE) == published
     assert resources.features == {Feature.LISTS}
 
 
-def test_without_lists_it_is_published_alone() -> None:
+def test_numa_node_without_lists_is_a_single_value() -> None:
     (offer,) = driver_resources(NODE, [on_node(6)]).offers
 
     assert (offer.attribute(NUMA_NODE), offer.lists) == (6, False)
 
 
-def test_a_device_without_a_numa_node_has_no_list() -> None:
+def test_device_without_a_numa_node_has_no_list() -> None:
     plain = Device("a", DeviceKey("", "", "a"), (("dra.net/mtu", 1500),))
 
     assert not driver_resources(NODE, [plain], near=NEAR).features
 
 
-def test_a_list_has_as_many_values_as_there_is_room_for() -> None:
+def test_list_is_limited_by_the_free_values() -> None:
     (offer,) = driver_resources(NODE, [on_node(0, others=31)], near={0: tuple(range(64))}).offers
 
     values = [value if isinstance(value, tuple) else (value,) for _, value in offer.attributes]
@@ -49,7 +49,7 @@ def test_a_list_has_as_many_values_as_there_is_room_for() -> None:
     assert offer.attribute(NUMA_NODE) == tuple(range(17))
 
 
-def test_a_server_without_lists_gets_the_node() -> None:
+def test_server_without_lists_gets_a_single_value() -> None:
     resources = driver_resources(NODE, [on_node(6, others=1)], near=NEAR)
 
     assert without(resources, frozenset({Feature.LISTS})) == driver_resources(
@@ -72,7 +72,7 @@ def test_slices_with_lists_are_smaller() -> None:
         ((Version("1.2.3"),), {"versions": ["1.2.3"]}),
     ],
 )
-def test_lists_are_written_as_our_reader_reads_them(
+def test_lists_are_written_as_they_are_read(
     value: tuple[AttributeValue, ...], written: object
 ) -> None:
     (offer,) = driver_resources(NODE, [on_node(0)], near={}).offers
@@ -87,13 +87,13 @@ def test_lists_are_written_as_our_reader_reads_them(
 @pytest.mark.parametrize(
     "field", ["spec.devices[0].attributes[a/b]", "spec.devices[0].basic.attributes[a/b]"]
 )
-def test_a_server_that_drops_a_list_refuses_what_is_left(field: str) -> None:
+def test_server_that_drops_a_list_refuses_the_rest(field: str) -> None:
     error = InvalidError("probe", "no", causes=[Cause(field, "exactly one value")])
 
     assert missing_by(error) == {Feature.LISTS}
 
 
-def test_a_probe_asks_for_nothing_else() -> None:
+def test_probe_of_lists_uses_no_other_feature() -> None:
     device = first_device(probe_document(POOL, {Feature.LISTS}))
 
     assert device == {"name": "probe", "attributes": {NUMA_NODE: {"ints": [0, 1]}}}

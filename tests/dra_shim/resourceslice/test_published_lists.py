@@ -24,9 +24,7 @@ pytestmark = pytest.mark.process
     ],
     ids=["knows all", "no lists", "neither", "no taints"],
 )
-def test_a_server_is_asked_for_lists_where_they_are_wanted(
-    off: frozenset[Feature], probes: int
-) -> None:
+def test_server_is_probed_for_lists_if_needed(off: frozenset[Feature], probes: int) -> None:
     gates = {Feature.LISTS: "lists", Feature.TAINTS: "taints"}
 
     async def scene() -> None:
@@ -50,7 +48,7 @@ def test_a_server_is_asked_for_lists_where_they_are_wanted(
     finish(scene())
 
 
-def test_lists_that_come_later_are_asked_for_then() -> None:
+def test_server_is_probed_when_lists_become_needed() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"lists"}
@@ -64,7 +62,7 @@ def test_lists_that_come_later_are_asked_for_then() -> None:
     finish(scene())
 
 
-def test_nics_stay_published_when_the_gate_is_gone_and_have_lists_again_with_it() -> None:
+def test_nics_without_lists_stay_published_while_the_gate_is_off() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             devices = [on_node(1, "a"), on_node(0, "b"), device("c")]

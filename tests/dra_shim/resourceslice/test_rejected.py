@@ -29,7 +29,7 @@ def with_bad(resources: DriverResources, *names: str, alias: str = "x" * 65) -> 
     return replace(resources, offers=tuple(offers))
 
 
-def test_refused_devices_are_told_and_not_tried_again_as_they_are() -> None:
+def test_refused_devices_are_reported_and_not_retried_unchanged() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             names = many(150)
@@ -47,7 +47,7 @@ def test_refused_devices_are_told_and_not_tried_again_as_they_are() -> None:
     finish(scene())
 
 
-def test_a_refused_device_is_tried_again_when_it_changed() -> None:
+def test_refused_device_is_retried_after_a_change() -> None:
     async def scene() -> None:
         async with publishing() as (_, it):
             await it.publish(with_bad(plain("a"), "b"))
@@ -62,7 +62,7 @@ def test_a_refused_device_is_tried_again_when_it_changed() -> None:
     finish(scene())
 
 
-def test_a_slice_that_is_refused_as_a_whole_is_tried_again_rarely() -> None:
+def test_refused_slice_is_retried_rarely() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": "spec"}]}}
@@ -79,7 +79,7 @@ def test_a_slice_that_is_refused_as_a_whole_is_tried_again_rarely() -> None:
     finish(scene())
 
 
-def test_a_server_that_refuses_whatever_it_gets_is_left_alone_in_the_end() -> None:
+def test_server_that_refuses_everything_gets_no_more_writes() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             causes = [{"field": "spec.devices[0].name", "message": "no"}]

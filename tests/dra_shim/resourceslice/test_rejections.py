@@ -16,14 +16,14 @@ def found(*causes: tuple[str, str]) -> Rejections:
     return rejections_of(InvalidError("s", "no", causes=[Cause(*cause) for cause in causes]), PART)
 
 
-def test_a_device_is_found_by_its_index_and_told_with_the_rule() -> None:
+def test_refused_device_is_found_by_its_index() -> None:
     faults = found(("spec.devices[1].attributes[dra.net/alias].string", "Too long"))
 
     assert faults == Rejections({"b": "attributes[dra.net/alias].string: Too long"})
     assert faults
 
 
-def test_several_devices_and_rules_are_told_each() -> None:
+def test_every_refused_device_has_its_rule() -> None:
     faults = found(
         *((f"spec.devices[0].x{index}", "no") for index in range(5)),
         ("spec.devices[2]", "too many"),
@@ -41,7 +41,7 @@ def test_several_devices_and_rules_are_told_each() -> None:
         "spec.devices[0].basic.consumesCounters",
     ],
 )
-def test_counters_are_at_fault_as_a_whole(field: str) -> None:
+def test_refused_counters_are_one_fault(field: str) -> None:
     assert found((field, "no")) == Rejections(features=frozenset({Feature.COUNTERS}))
 
 
@@ -57,7 +57,7 @@ def test_counters_are_at_fault_as_a_whole(field: str) -> None:
         ("spec.devices[2].attributes[x.y/nodes]", False),
     ],
 )
-def test_an_attribute_given_as_a_list_is_no_fault_of_its_device(field: str, lists: bool) -> None:  # noqa: FBT001
+def test_list_attribute_is_not_a_fault_of_its_device(field: str, lists: bool) -> None:  # noqa: FBT001
     listed = SliceDevice("dra.net", "node-1", "d", (("x.y/nodes", (0, 1)), ("x.y/node", 0)))
     part = SliceContent("s-0", (*PART.offers, listed))
 
@@ -70,11 +70,11 @@ def test_an_attribute_given_as_a_list_is_no_fault_of_its_device(field: str, list
 @pytest.mark.parametrize(
     "field", ["", "spec", "spec.devices", "spec.devices[3].name", "spec.nodeName", "metadata.name"]
 )
-def test_what_is_no_device_of_the_slice_is_no_fault_of_one(field: str) -> None:
+def test_unknown_device_index_is_not_a_fault_of_a_device(field: str) -> None:
     assert not found((field, "no"))
 
 
-def test_fields_that_were_not_kept_are_named() -> None:
+def test_dropped_fields_are_named() -> None:
     sent = {
         "devices": [{"name": "a", "taints": [{"key": "k"}], "capacity": {"x": {"p": 1}}}],
         "n": 1,
@@ -86,7 +86,7 @@ def test_fields_that_were_not_kept_are_named() -> None:
     assert dropped({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}
 
 
-def test_fields_of_a_feature_that_were_not_kept_tell_that_it_is_missing() -> None:
+def test_dropped_fields_of_a_feature_mark_it_missing() -> None:
     lost = {"taints", "sharedCounters", "consumesCounters", "requestPolicy", "dra.net/mtu"}
 
     assert missing_with(lost) == {Feature.TAINTS, Feature.COUNTERS, Feature.SHARING}

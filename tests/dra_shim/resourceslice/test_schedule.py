@@ -15,14 +15,14 @@ def pace() -> SyncSchedule:
     return SyncSchedule(lambda: 1.0)
 
 
-def test_nothing_is_due_while_nothing_happens(pace: SyncSchedule) -> None:
+def test_idle_schedule_has_nothing_due(pace: SyncSchedule) -> None:
     assert pace.due == inf
     pace.begin()
     pace.ended(100.0, 0)
     assert pace.due == inf
 
 
-def test_what_is_to_be_looked_at_again_is_due_then_and_once(pace: SyncSchedule) -> None:
+def test_requested_check_is_due_once_at_its_time(pace: SyncSchedule) -> None:
     pace.again(500.0)
     assert pace.due == 500.0
     pace.changed(100.0)
@@ -33,14 +33,14 @@ def test_what_is_to_be_looked_at_again_is_due_then_and_once(pace: SyncSchedule) 
     assert pace.due == inf
 
 
-def test_news_are_gathered_for_a_moment(pace: SyncSchedule) -> None:
+def test_changes_are_batched_for_a_moment(pace: SyncSchedule) -> None:
     pace.changed(100.0)
     pace.changed(100.1)
 
     assert pace.due == 100.0 + GATHER_S
 
 
-def test_a_pass_takes_in_what_was_said_before_it_and_nothing_after(pace: SyncSchedule) -> None:
+def test_pass_handles_only_earlier_changes(pace: SyncSchedule) -> None:
     pace.changed(100.0)
     pace.drift(100.0, found=True)
     pace.begin()
@@ -52,7 +52,7 @@ def test_a_pass_takes_in_what_was_said_before_it_and_nothing_after(pace: SyncSch
 
 
 @pytest.mark.parametrize("writes", [0, 1, 4])
-def test_each_write_buys_a_rest(pace: SyncSchedule, writes: int) -> None:
+def test_write_starts_a_delay(pace: SyncSchedule, writes: int) -> None:
     pace.begin()
     pace.ended(100.0, writes)
     pace.changed(100.0)
@@ -60,7 +60,7 @@ def test_each_write_buys_a_rest(pace: SyncSchedule, writes: int) -> None:
     assert pace.due == 100.0 + max(GATHER_S, writes * REST_S)
 
 
-def test_a_rest_that_is_over_delays_nothing(pace: SyncSchedule) -> None:
+def test_ended_delay_has_no_effect(pace: SyncSchedule) -> None:
     pace.begin()
     pace.ended(100.0, 1)
     pace.changed(200.0)
@@ -68,28 +68,28 @@ def test_a_rest_that_is_over_delays_nothing(pace: SyncSchedule) -> None:
     assert pace.due == 200.0 + GATHER_S
 
 
-def test_what_others_did_is_repaired_later(pace: SyncSchedule) -> None:
+def test_changes_by_others_are_repaired_with_a_delay(pace: SyncSchedule) -> None:
     pace.drift(100.0, found=True)
     pace.drift(110.0, found=True)
 
     assert pace.due == 100.0 + REPAIR_S
 
 
-def test_what_came_right_by_itself_is_not_repaired(pace: SyncSchedule) -> None:
+def test_change_that_was_reverted_is_not_repaired(pace: SyncSchedule) -> None:
     pace.drift(100.0, found=True)
     pace.drift(110.0, found=False)
 
     assert pace.due == inf
 
 
-def test_news_repair_as_well(pace: SyncSchedule) -> None:
+def test_own_change_repairs_changes_by_others(pace: SyncSchedule) -> None:
     pace.drift(100.0, found=True)
     pace.changed(101.0)
 
     assert pace.due == 101.0 + GATHER_S
 
 
-def test_trouble_that_may_pass_is_tried_again_ever_more_rarely(pace: SyncSchedule) -> None:
+def test_transient_errors_are_retried_with_back_off(pace: SyncSchedule) -> None:
     pauses = []
     for _ in range(9):
         pace.begin()
@@ -99,13 +99,13 @@ def test_trouble_that_may_pass_is_tried_again_ever_more_rarely(pace: SyncSchedul
     assert pace.due == 130.0
 
 
-def test_a_refusal_is_tried_again_more_rarely_still(pace: SyncSchedule) -> None:
+def test_refusals_are_retried_with_a_longer_back_off(pace: SyncSchedule) -> None:
     pauses = [pace.failed(100.0, 0, lasting=True) for _ in range(8)]
 
     assert pauses == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
 
-def test_news_do_not_hurry_what_fails(pace: SyncSchedule) -> None:
+def test_change_does_not_shorten_the_back_off(pace: SyncSchedule) -> None:
     pace.begin()
     pace.failed(100.0, 0, lasting=True)
     pace.changed(100.0)
@@ -114,15 +114,15 @@ def test_news_do_not_hurry_what_fails(pace: SyncSchedule) -> None:
     assert pace.due == 105.0
 
 
-def test_retry_after_of_the_server_is_respected(pace: SyncSchedule) -> None:
+def test_retry_after_is_respected(pace: SyncSchedule) -> None:
     assert pace.failed(100.0, 0, lasting=False, after_s=17.0) == 17.0
 
 
-def test_writes_of_a_pass_that_failed_buy_a_rest_too(pace: SyncSchedule) -> None:
+def test_writes_of_a_failed_pass_start_a_delay(pace: SyncSchedule) -> None:
     assert pace.failed(100.0, 3, lasting=False) == 3 * REST_S
 
 
-def test_success_forgets_the_trouble(pace: SyncSchedule) -> None:
+def test_success_resets_the_back_off(pace: SyncSchedule) -> None:
     for _ in range(5):
         pace.failed(100.0, 0, lasting=False)
     pace.begin()
@@ -138,7 +138,7 @@ def test_back_off_has_random_jitter() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 3.0), st.integers(0, 5), st.booleans()), max_size=80))
-def test_however_things_flap_there_are_12_writes_a_minute_at_most(
+def test_flapping_causes_at_most_12_writes_a_minute(
     storm: list[tuple[float, int, bool]],
 ) -> None:
     pace = SyncSchedule(lambda: 0.0)

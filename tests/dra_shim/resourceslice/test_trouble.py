@@ -26,7 +26,7 @@ from tests.fakes.exchange import Told
 pytestmark = pytest.mark.process
 
 
-def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
+def test_write_with_a_lost_response_is_not_repeated() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.lose_answer(lambda asked: asked.method == "POST")
@@ -51,7 +51,7 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
     ],
     ids=["a conflict", "a server that goes down", "a busy one", "a broken connection"],
 )
-def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) -> None:
+def test_failed_write_is_retried(told: Told | None, pause_s: float) -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.fail(told, writing)
@@ -66,7 +66,7 @@ def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) ->
     finish(scene())
 
 
-def test_slices_that_a_restore_took_or_made_stale_are_written_again() -> None:
+def test_slices_changed_by_a_backup_restore_are_written_again() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             empty = server.backup()
@@ -103,7 +103,7 @@ class FlawedOnce(ApiClient):
         return await super().get(kind, name, namespace)
 
 
-def test_what_was_offered_is_published_when_it_is_begun_anew() -> None:
+def test_restarted_controller_publishes_the_last_devices() -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             it = Bench(FlawedOnce(api), NODE_1)
@@ -124,7 +124,7 @@ def test_what_was_offered_is_published_when_it_is_begun_anew() -> None:
     finish(scene())
 
 
-def test_a_read_that_fails_is_tried_again_sooner() -> None:
+def test_failed_read_is_retried_sooner() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await server.until(lambda: server.watching == 1)
@@ -138,7 +138,7 @@ def test_a_read_that_fails_is_tried_again_sooner() -> None:
     finish(scene())
 
 
-def test_who_may_not_write_is_told_which_right_is_missing() -> None:
+def test_missing_right_to_write_is_named() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             words = 'User "sa" cannot create resource "resourceslices"'
@@ -159,7 +159,7 @@ def test_who_may_not_write_is_told_which_right_is_missing() -> None:
     finish(scene())
 
 
-def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
+def test_missing_node_object_is_awaited() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.remove("nodes")
@@ -175,7 +175,7 @@ def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
     finish(scene())
 
 
-def test_who_may_not_watch_publishes_nevertheless() -> None:
+def test_publishing_works_without_the_right_to_watch() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             refusal = {"code": 403, "message": "no"}
@@ -188,7 +188,7 @@ def test_who_may_not_watch_publishes_nevertheless() -> None:
     finish(scene())
 
 
-def test_what_cannot_be_seen_is_not_repaired() -> None:
+def test_changes_by_others_are_not_repaired_without_a_watch() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             refusal = Told(403, {"code": 403, "message": "no"})
@@ -203,7 +203,7 @@ def test_what_cannot_be_seen_is_not_repaired() -> None:
     finish(scene())
 
 
-def test_a_server_that_was_upgraded_is_spoken_to_in_its_own_version() -> None:
+def test_upgraded_server_gets_its_api_version() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.versions = ("v1beta1",)
@@ -224,7 +224,7 @@ def test_a_server_that_was_upgraded_is_spoken_to_in_its_own_version() -> None:
     finish(scene())
 
 
-def test_a_slice_that_goes_while_it_is_removed_is_gone() -> None:
+def test_slice_deleted_concurrently_is_no_error() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             await it.publish(plain(*many(200)))

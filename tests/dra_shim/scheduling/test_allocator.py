@@ -47,7 +47,7 @@ from tests.dra_shim.scheduling.inventory_shorthand import (
 # --------------------------------------------------------------------------- who gets what
 
 
-def test_devices_are_given_in_inventory_order_to_requests_in_claim_order() -> None:
+def test_devices_are_allocated_in_inventory_and_request_order() -> None:
     stock = NodeInventory((nic("a"), nic("b"), nic("c"), nic("d")))
 
     results = allocate([wanted(request("x", 2), request("y", 1))], CLASSES, stock, "node-1")
@@ -56,7 +56,7 @@ def test_devices_are_given_in_inventory_order_to_requests_in_claim_order() -> No
     assert {result.pool for result in results[0]} == {"node-1"}
 
 
-def test_claims_of_one_pod_never_share_a_device() -> None:
+def test_claims_of_a_pod_do_not_share_a_device() -> None:
     stock = NodeInventory((nic("a"), nic("b")))
 
     results = allocate([wanted(request()), wanted(request(), label="x/y")], CLASSES, stock, "n")
@@ -64,7 +64,7 @@ def test_claims_of_one_pod_never_share_a_device() -> None:
     assert names(results) == [[("nic", "a")], [("nic", "b")]]
 
 
-def test_selectors_of_the_class_and_of_the_request_must_all_hold() -> None:
+def test_selectors_of_class_and_request_must_all_match() -> None:
     classes = {
         "c": DeviceClass("c", (Cel('device.attributes["dra.net"].numaNode == 1'),)),
     }
@@ -74,14 +74,14 @@ def test_selectors_of_the_class_and_of_the_request_must_all_hold() -> None:
     assert names(allocate([claim], classes, stock, "n")) == [[("nic", "c")]]
 
 
-def test_a_device_in_use_is_passed_over_and_its_selectors_are_not_asked() -> None:
+def test_device_in_use_is_skipped_without_evaluation() -> None:
     stock = NodeInventory((nic("a"), nic("b", {NUMA: 1})), {"a": "claim x/y"})
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
 
 
-def test_an_earlier_choice_is_taken_back_when_a_later_request_needs_it() -> None:
+def test_search_backtracks_for_a_later_request() -> None:
     stock = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
     picky = request("y", 1, 'device.attributes["dra.net"].numaNode == 0')
 
@@ -99,14 +99,14 @@ def test_matchattribute_holds_across_requests_and_within_one() -> None:
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "b"), ("x", "c"), ("y", "d")]]
 
 
-def test_a_constraint_binds_only_the_requests_it_names() -> None:
+def test_constraint_applies_only_to_its_requests() -> None:
     stock = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c")))
     claim = wanted(request("x"), request("y"), constraints=[Constraint(ROOT, ("y",))])
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("y", "b")]]
 
 
-def test_constraints_of_one_claim_do_not_bind_another() -> None:
+def test_constraint_applies_only_to_its_claim() -> None:
     stock = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"})))
     claims = [wanted(request(), constraints=[Constraint(ROOT)], label=label) for label in "pq"]
 
@@ -128,7 +128,7 @@ def test_values_of_different_types_do_not_match(
     assert "1 of 2 can be had together" in lines[0]
 
 
-def test_a_constraint_finds_the_drivers_attribute_published_without_domain() -> None:
+def test_constraint_finds_an_attribute_without_a_domain() -> None:
     stock = NodeInventory((nic("a", {"rail": 1}), nic("b", {"dra.net/rail": 1})))
     claim = wanted(request("x", 2), constraints=[Constraint("dra.net/rail")])
 
@@ -162,7 +162,7 @@ def test_each_request_gets_its_merged_configuration() -> None:
     assert [result.config.interface.mtu for result in by_class] == [9000, None, 9000]
 
 
-def test_a_broken_configuration_of_the_class_names_the_class() -> None:
+def test_invalid_configuration_of_a_class_names_the_class() -> None:
     classes = {"c": DeviceClass("c", (), (entry(ConfigSource.CLASS, 1),))}
 
     with pytest.raises(ConfigError) as caught:
@@ -171,7 +171,7 @@ def test_a_broken_configuration_of_the_class_names_the_class() -> None:
     assert caught.value.violations[0].startswith("class c config[0].interface.mtu: 1: must be")
 
 
-def test_a_profile_needs_the_daemon() -> None:
+def test_profile_needs_the_daemon() -> None:
     profile = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"profile": "fast"}, (), "config[0]")
 
     with pytest.raises(ConfigError) as caught:
@@ -182,7 +182,7 @@ def test_a_profile_needs_the_daemon() -> None:
     )
 
 
-def test_a_device_without_an_interface_refuses_interface_configuration() -> None:
+def test_interface_configuration_needs_an_interface() -> None:
     rdma = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""), (), ("mlx5_0",))
     claim = wanted(request(), configs=[entry(ConfigSource.CLAIM, 9000)])
 
@@ -196,21 +196,21 @@ def test_a_device_without_an_interface_refuses_interface_configuration() -> None
     assert allocate([wanted(request())], CLASSES, NodeInventory((rdma,)), "n")
 
 
-def test_a_device_whose_interface_is_away_is_not_given() -> None:
+def test_device_without_its_interface_is_not_allocated() -> None:
     bare = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""))
 
     with pytest.raises(ConfigError, match="device pci-x: has no network interface on the host"):
         allocate([wanted(request())], CLASSES, NodeInventory((bare,)), "n")
 
 
-def test_a_share_is_given_where_a_pod_has_something_of_it() -> None:
+def test_share_is_allocated_beside_other_shares() -> None:
     stock = NodeInventory((nic("a"),), shared=frozenset({"a"}))
 
     with pytest.raises(ConfigError, match="device a: a share of it gives a pod nothing"):
         allocate_with([wanted(request())], CLASSES, stock, "n", new_uid=lambda: "5e0f")
 
 
-def test_what_is_given_tells_the_alternative_and_what_the_share_consumes() -> None:
+def test_result_has_the_alternative_and_consumed_capacity() -> None:
     hca = replace(nic("a", {"dra.net/linkSpeed": 100_000}), rdma_devices=("mlx5_0",))  # Mbit/s
     stock = NodeInventory((hca,), shared=frozenset({"a"}))
     asked = (("dra.net/bandwidth", Fraction(30 * 10**9 - 1)),)  # rounded up to whole Mbit/s
@@ -243,7 +243,7 @@ small_constraints = st.lists(
 
 
 @given(small_devices, small_requests, small_constraints)
-def test_the_answer_is_the_first_of_all_that_satisfy_selectors_and_constraints(
+def test_result_is_the_first_valid_combination(
     raw_devices: list[tuple[AttributeValue | None, AttributeValue | None, bool]],
     raw_requests: list[tuple[int, int | None]],
     raw_constraints: list[tuple[str, set[int]]],

@@ -44,7 +44,7 @@ def checks(
     }
 
 
-def test_every_selector_is_shown_with_the_values_it_saw() -> None:
+def test_selectors_are_shown_with_their_values() -> None:
     expression = 'device.driver == "x.y" && device.attributes["x.y"].rail == 1 && device.capacity["x.y"].m.sign() > 0 && !device.allowMultipleAllocations'
     stock = supply(
         offer("a", rail=1, capacity=(Capacity("m", Fraction(1024)),)), offer("b", capacity=(Capacity("x.y/m", Fraction(5)),)), offer("c", rail=1)
@@ -80,7 +80,7 @@ def test_every_selector_is_shown_with_the_values_it_saw() -> None:
     assert [device.checks[2].outcome for device in one.devices] == ["passed"] * 3
 
 
-def test_a_decision_shows_why_the_others_were_passed_over() -> None:
+def test_decision_shows_why_other_devices_were_not_chosen() -> None:
     stock = supply(
         offer("a", rail=1),
         offer("b", rail=2),
@@ -153,7 +153,7 @@ def test_used_up_capacity_is_shown() -> None:
     ]
 
 
-def test_without_a_decision_the_reasons_are_given_and_checks_are_those_of_a_fresh_start() -> None:
+def test_failed_decision_has_reasons_and_initial_checks() -> None:
     stock = supply(offer("a", rail=1), offer("b", rail=2))
     wanted = claim(every("r"), constraints=(Constraint(RAIL),))
 
@@ -172,7 +172,7 @@ def test_without_a_decision_the_reasons_are_given_and_checks_are_those_of_a_fres
     assert parts[0].asks == "every device of class nic"
 
 
-def test_a_failing_selector_is_the_reason() -> None:
+def test_failing_selector_is_the_reason() -> None:
     stock = supply(offer("a"))
 
     parts, got, why = explained_with(
@@ -184,7 +184,7 @@ def test_a_failing_selector_is_the_reason() -> None:
     assert 'the device has no "rail"' in why[0]
 
 
-def test_a_search_that_gave_up_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aborted_search_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dra_shim.scheduling.allocator.search.MAX_TRIES", 100)
     stock = supply(*(offer(f"n{i:02}") for i in range(40)))
     wanted = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]

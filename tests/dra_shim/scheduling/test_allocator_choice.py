@@ -32,7 +32,7 @@ from tests.dra_shim.scheduling.shorthand import (
 # --------------------------------------------------------------------------- distinctAttribute
 
 
-def test_distinct_devices_differ_pairwise_not_only_from_the_last() -> None:
+def test_distinct_devices_differ_pairwise() -> None:
     stock = supply(*(offer(f"d{i}", rail=i % 2) for i in range(4)), offer("e", rail=2))
 
     found = given(stock, claim(exactly("r", 3), constraints=(Constraint(RAIL, distinct=True),)))
@@ -40,7 +40,7 @@ def test_distinct_devices_differ_pairwise_not_only_from_the_last() -> None:
     assert [name for _, name in found] == ["d0", "d1", "e"]
 
 
-def test_a_device_without_the_attribute_is_not_distinct() -> None:
+def test_device_without_the_attribute_is_not_distinct() -> None:
     stock = supply(offer("a"), offer("b", rail=1))
     distinct = (Constraint(RAIL, distinct=True),)
 
@@ -55,7 +55,7 @@ def test_a_device_without_the_attribute_is_not_distinct() -> None:
     )
 
 
-def test_distinct_holds_across_requests_and_among_those_that_match_elsewhere() -> None:
+def test_distinct_holds_across_requests() -> None:
     stock = supply(
         SliceDevice("x.y", "p", "a", (("rail", 0), ("numa", 0))), SliceDevice("x.y", "p", "b", (("rail", 0), ("numa", 1))),
         SliceDevice("x.y", "p", "c", (("rail", 1), ("numa", 1))),
@@ -70,7 +70,7 @@ def test_distinct_holds_across_requests_and_among_those_that_match_elsewhere() -
 # --------------------------------------------------------------------------- All
 
 
-def test_all_takes_every_device_that_the_selectors_choose() -> None:
+def test_all_mode_takes_every_selected_device() -> None:
     stock = supply(offer("a", rail=1), offer("b", rail=2), offer("c", rail=1))
 
     assert given(stock, claim(every("r", 'device.attributes["x.y"].rail == 1'))) == [
@@ -89,11 +89,11 @@ def test_all_takes_every_device_that_the_selectors_choose() -> None:
     ],
     ids=["none", "in-use", "tainted", "incomplete", "too-many"],
 )  # fmt: skip
-def test_all_fails_as_a_whole_and_says_on_which_device(stock: CandidatePools, why: str) -> None:
+def test_failed_all_mode_names_the_device(stock: CandidatePools, why: str) -> None:
     assert why in refused(stock, claim(every()))[0]
 
 
-def test_all_fails_where_one_device_breaks_a_constraint() -> None:
+def test_all_mode_fails_if_a_device_violates_a_constraint() -> None:
     stock = supply(offer("a", rail=1), offer("b", rail=2))
 
     lines = refused(stock, claim(every(), constraints=(Constraint(RAIL),)))
@@ -103,7 +103,7 @@ def test_all_fails_where_one_device_breaks_a_constraint() -> None:
     )
 
 
-def test_an_incomplete_pool_gives_nothing_to_a_counted_request_and_another_pool_does() -> None:
+def test_incomplete_pool_is_skipped_for_counted_requests() -> None:
     good, bad = (
         Pool("x.y", "q", (SliceDevice("x.y", "q", "ok"),)),
         supply(offer("a"), problem="broken").pools[0],
@@ -113,7 +113,7 @@ def test_an_incomplete_pool_gives_nothing_to_a_counted_request_and_another_pool_
     assert refused(CandidatePools((bad,)), claim(exactly()))[1].endswith("device a: broken")
 
 
-def test_a_selector_that_fails_on_any_device_stops_all() -> None:
+def test_failing_selector_stops_all_mode() -> None:
     stock = supply(offer("a", rail=1), offer("b"))
 
     with pytest.raises(SelectorError):
@@ -123,7 +123,7 @@ def test_a_selector_that_fails_on_any_device_stops_all() -> None:
 # --------------------------------------------------------------------------- firstAvailable
 
 
-def test_the_first_alternative_that_allows_the_whole_is_taken() -> None:
+def test_first_feasible_alternative_is_taken() -> None:
     stock = supply(offer("a"), offer("b"))
     pick = first_available("r", part("r/many", 3), part("r/two", 2), part("r/one"))
 
@@ -131,7 +131,7 @@ def test_the_first_alternative_that_allows_the_whole_is_taken() -> None:
     assert given(stock, claim(pick, exactly("s"))) == [("r/one", "a"), ("s", "b")]
 
 
-def test_a_constraint_on_the_request_binds_its_alternatives_and_one_on_a_part_only_that() -> None:
+def test_constraints_of_requests_and_subrequests() -> None:
     stock = supply(offer("a", rail=1), offer("b", rail=2), offer("c", rail=2))
     pick = first_available("r", part("r/x", 2), part("r/y", 1))
 
@@ -143,7 +143,7 @@ def test_a_constraint_on_the_request_binds_its_alternatives_and_one_on_a_part_on
     ]  # fmt: skip
 
 
-def test_an_alternative_that_would_pass_the_limit_of_a_claim_is_passed_over() -> None:
+def test_alternative_above_the_device_limit_is_skipped() -> None:
     stock = supply(*(offer(f"d{i:02}") for i in range(40)))
     pick = first_available("r", part("r/many", 10), part("r/one", 1))
 
@@ -152,7 +152,7 @@ def test_an_alternative_that_would_pass_the_limit_of_a_claim_is_passed_over() ->
     assert found[-1] == ("r/one", "d30")
 
 
-def test_each_alternative_is_explained_when_none_will_do() -> None:
+def test_every_infeasible_alternative_is_explained() -> None:
     lines = refused(supply(offer("a")), claim(first_available("r", part("r/x", 3), part("r/y", 2))))
 
     assert [line.split(";")[0] for line in lines if "needs" in line] == [
@@ -161,9 +161,7 @@ def test_each_alternative_is_explained_when_none_will_do() -> None:
     ]
 
 
-def test_configuration_of_the_request_covers_its_alternatives_and_the_record_has_the_request() -> (
-    None
-):
+def test_configuration_of_a_request_covers_its_alternatives() -> None:
     def mtu(source: ConfigSource, value: int, *requests: str) -> ConfigEntry:
         return ConfigEntry(source, "dra.net", {"interface": {"mtu": value}}, requests, "c")
 

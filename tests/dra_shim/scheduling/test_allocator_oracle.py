@@ -122,7 +122,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases())
-def test_the_answer_is_the_oracle_s_first_and_there_is_none_where_it_finds_none(case: Case) -> None:
+def test_result_equals_the_first_of_the_reference_search(case: Case) -> None:
     expected = next(oracle(case, 0, 0, ()), None)
     event("satisfiable" if expected is not None else "not satisfiable")
 

@@ -54,7 +54,7 @@ def rails(*values: object) -> CandidatePools:
     return supply_of(*(offer(f"n{i}", rail=value) for i, value in enumerate(values)))
 
 
-def test_each_outcome_says_what_it_means() -> None:
+def test_outcomes_have_descriptions() -> None:
     one = exactly("r", 2)
     found = told(rails(1, 1, 2), claim(one, HOPELESS, constraints=(Constraint(RAIL, ("r",)),)))
     other = told(
@@ -90,13 +90,13 @@ def test_each_outcome_says_what_it_means() -> None:
         (supply_of(offer("a", rail=1), PORTED, offer("c", rail=1)), MATCH, [exactly("r"), exactly("s"), exactly("t", 1, 'has(device.attributes["x.y"].port)')], "pfp"),
     ],
 )  # fmt: skip
-def test_a_device_is_judged_with_the_others_that_there_are(
+def test_device_is_checked_with_the_other_devices(
     stock: CandidatePools, constraint: Constraint, requests: list[ClaimRequest], said: str
 ) -> None:
     assert outcomes(stock, constraint, *requests) == said
 
 
-def test_what_a_failing_selector_leaves_open_stays_open() -> None:
+def test_failing_selector_leaves_the_result_open() -> None:
     stock = supply_of(offer("a", rail=1), offer("b", rail=1), offer("c", rail=2))
     broken = exactly("s", 1, 'device.attributes["x.y"].nothing == 1')
     found = outcomes(stock, MATCH, exactly("r"), broken)
@@ -142,7 +142,7 @@ def possible(
 
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_it_is_what_trying_everything_finds(seed: int, distinct: bool) -> None:  # noqa: FBT001
+def test_result_equals_an_exhaustive_search(seed: int, distinct: bool) -> None:  # noqa: FBT001
     dice = Random(seed)
     offers = tuple(offer(f"n{i}", rail=dice.randrange(4)) for i in range(dice.randrange(2, 7)))
     numbers = tuple(dice.randrange(1, 3) for _ in range(dice.randrange(1, 4)))

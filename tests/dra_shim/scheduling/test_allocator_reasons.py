@@ -29,7 +29,7 @@ from tests.dra_shim.scheduling.inventory_shorthand import (
 )
 
 
-def test_each_device_s_reason_is_told() -> None:
+def test_every_device_has_a_reason() -> None:
     missing = 'device.attributes["dra.net"].missing'
     classes = {
         "c": DeviceClass("c", (Cel('device.attributes["dra.net"].ifName != "b"'),)),
@@ -60,7 +60,7 @@ def test_each_device_s_reason_is_told() -> None:
     ]  # fmt: skip
 
 
-def test_a_device_without_the_constraint_s_attribute_is_told() -> None:
+def test_device_without_the_constraint_attribute_is_reported() -> None:
     lines = refused([wanted(request(), constraints=[Constraint(ROOT)])], NodeInventory((nic("a"),)))
 
     assert lines[0].startswith(
@@ -69,7 +69,7 @@ def test_a_device_without_the_constraint_s_attribute_is_told() -> None:
     assert lines[1].endswith(f"device a: matchAttribute {ROOT}: the device has no such attribute")
 
 
-def test_only_the_hopeless_request_is_explained() -> None:
+def test_only_the_infeasible_request_is_explained() -> None:
     claims = [wanted(request("x")), wanted(request("y", 3), label="default/more")]
 
     lines = refused(claims, NodeInventory((nic("a"), nic("b"))))
@@ -78,7 +78,7 @@ def test_only_the_hopeless_request_is_explained() -> None:
     assert lines[1].endswith("device a: fits")
 
 
-def test_requests_that_only_fail_together_are_all_explained() -> None:
+def test_jointly_infeasible_requests_are_all_explained() -> None:
     lines = refused([wanted(request("x"), request("y"))], NodeInventory((nic("a"),)))
 
     assert [line for line in lines if "not together with the other requests" in line] == [
@@ -89,7 +89,7 @@ def test_requests_that_only_fail_together_are_all_explained() -> None:
     ]
 
 
-def test_a_failing_selector_stops_everything_when_its_device_is_tried() -> None:
+def test_failing_selector_stops_the_search_if_evaluated() -> None:
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
 
     with pytest.raises(SelectorError) as caught:
@@ -98,14 +98,14 @@ def test_a_failing_selector_stops_everything_when_its_device_is_tried() -> None:
     assert 'on device a: the device has no "numaNode"' in str(caught.value)
 
 
-def test_a_failing_selector_does_no_harm_on_a_device_that_is_not_tried() -> None:
+def test_failing_selector_is_ignored_if_not_evaluated() -> None:
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
     stock = NodeInventory((nic("b", {NUMA: 1}), nic("z")))
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
 
 
-def test_a_failing_selector_is_told_among_the_reasons_of_a_hopeless_request() -> None:
+def test_failing_selector_is_a_reason_of_an_infeasible_request() -> None:
     picky = request("nic", 3, 'device.attributes["dra.net"].numaNode == 1')
 
     lines = refused([wanted(request("x"), picky)], NodeInventory((nic("b", {NUMA: 1}), nic("z"))))
@@ -114,7 +114,7 @@ def test_a_failing_selector_is_told_among_the_reasons_of_a_hopeless_request() ->
                              '"numaNode" in device.attributes["..."] && ...')  # fmt: skip
 
 
-def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
+def test_too_long_search_is_aborted_with_a_remedy() -> None:
     stock = NodeInventory(tuple(nic(f"n{i:02}") for i in range(40)))
     claim = wanted(request("x", 16), request("y", 16))
     other = wanted(request("z", 16), label="default/more")
@@ -135,13 +135,13 @@ def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_what_no_search_can_meet_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
+def test_unsupported_field_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
     (line,) = refused([NamedClaim("default/nics", spec)], NodeInventory((nic("a"),)))
 
     assert line.startswith(f"claim default/nics: {reason}")
 
 
-def test_without_any_class_the_message_says_none() -> None:
+def test_message_without_any_class() -> None:
     (line,) = refused([wanted(request())], NodeInventory(()), {})
 
     assert "(found: none)" in line

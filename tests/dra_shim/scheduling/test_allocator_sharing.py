@@ -40,7 +40,7 @@ from tests.dra_shim.scheduling.shorthand import (
 # --------------------------------------------------------------------------- adminAccess
 
 
-def test_admin_access_looks_at_devices_in_use() -> None:
+def test_admin_access_gets_devices_in_use() -> None:
     stock = supply(offer("a"), in_use={"a": "claim q"})
 
     (grant,) = grants(stock, claim(exactly(admin_access=True)))
@@ -58,7 +58,7 @@ def test_admin_access_is_recorded_without_configuration() -> None:
     assert (device.admin_access, device.config, device.share_id) == (True, NetworkConfig(), "")
 
 
-def test_admin_access_gets_a_device_once_per_claim_and_after_other_claims_of_the_pod() -> None:
+def test_admin_access_gets_a_device_once_per_claim() -> None:
     stock = supply(offer("a"))
     looks = exactly("look", admin_access=True)
 
@@ -67,7 +67,7 @@ def test_admin_access_gets_a_device_once_per_claim_and_after_other_claims_of_the
     assert refused(stock, claim(looks), claim(exactly(), label="a/d"))
 
 
-def test_admin_access_still_needs_to_tolerate_taints() -> None:
+def test_admin_access_needs_tolerations() -> None:
     stock = supply(offer("a", taints=(Taint("k", "v", "NoExecute"),)))
 
     assert "tainted k=v:NoExecute" in refused(stock, claim(exactly(admin_access=True)))[1]
@@ -76,7 +76,7 @@ def test_admin_access_still_needs_to_tolerate_taints() -> None:
 # --------------------------------------------------------------------------- counters
 
 
-def test_devices_draw_on_the_counters_of_their_pool() -> None:
+def test_devices_consume_the_counters_of_their_pool() -> None:
     stock = supply(vf("whole", 2), vf("a"), vf("b"), vf("c"), counters=PF)
 
     assert given(stock, claim(exactly())) == [("r", "whole")]
@@ -86,13 +86,13 @@ def test_devices_draw_on_the_counters_of_their_pool() -> None:
     )
 
 
-def test_devices_in_use_have_drawn_their_counters_already() -> None:
+def test_devices_in_use_have_consumed_their_counters() -> None:
     stock = supply(vf("whole", 2), vf("a"), vf("b"), counters=PF, in_use={"a": "claim q"})
 
     assert given(stock, claim(exactly())) == [("r", "b")]
 
 
-def test_admin_access_draws_counters_as_well() -> None:
+def test_admin_access_consumes_counters() -> None:
     looks = exactly("look", admin_access=True)
     stock = supply(vf("whole", 2), vf("a"), counters=PF)
     busy = supply(vf("whole", 2), counters=PF, in_use={"whole": "claim q"})
@@ -102,7 +102,7 @@ def test_admin_access_draws_counters_as_well() -> None:
     assert refused(busy, claim(looks))[1].endswith("whole: counter pf/vfs: needs 2, 0 is left")
 
 
-def test_a_look_at_what_another_claim_of_the_pod_gets_draws_again() -> None:
+def test_admin_access_to_a_device_of_the_pod_consumes_counters_again() -> None:
     looks = exactly("look", admin_access=True)
     half, whole = supply(vf("a"), counters=PF), supply(vf("a", 2), counters=PF)
 
@@ -110,7 +110,7 @@ def test_a_look_at_what_another_claim_of_the_pod_gets_draws_again() -> None:
     assert refused(whole, claim(exactly()), claim(looks, label="a/d"))
 
 
-def test_a_pool_with_an_overdrawn_counter_gives_nothing_that_draws() -> None:
+def test_pool_with_an_exceeded_counter_gives_no_consuming_device() -> None:
     other = CounterValue("far", "vfs", Fraction(1))
     far = replace(offer("far"), counters=(other,))
     users = {"whole": "claim q", "a": "claim q"}
@@ -123,7 +123,7 @@ def test_a_pool_with_an_overdrawn_counter_gives_nothing_that_draws() -> None:
     assert refused(stock, claim(exactly("r", 2)))[3].endswith(f"far: {reason}")
 
 
-def test_shares_of_one_device_draw_its_counters_once() -> None:
+def test_shares_of_a_device_consume_its_counters_once() -> None:
     stock = supply(vf("a", 2, shared=True), vf("b"), counters=PF)
 
     assert given(stock, claim(exactly("r"), exactly("s"))) == [("r", "a"), ("s", "a")]
@@ -133,7 +133,7 @@ def test_shares_of_one_device_draw_its_counters_once() -> None:
 # --------------------------------------------------------------------------- capacity
 
 
-def test_a_shared_device_serves_claims_until_its_capacity_is_used_up() -> None:
+def test_shared_device_serves_claims_up_to_its_capacity() -> None:
     stock = supply(shared("a", BANDWIDTH), shared("b", BANDWIDTH))
     claims = [claim(exactly("r", 1, **asks(40)), label=f"a/{i}") for i in range(3)]
 
@@ -146,7 +146,7 @@ def test_a_shared_device_serves_claims_until_its_capacity_is_used_up() -> None:
     ]
 
 
-def test_admin_access_consumes_capacity_as_well() -> None:
+def test_admin_access_consumes_capacity() -> None:
     looks = exactly("look", 1, admin_access=True, **asks(40))
     stock = supply(shared("a", BANDWIDTH))
 
@@ -156,7 +156,7 @@ def test_admin_access_consumes_capacity_as_well() -> None:
     assert refused(stock, *(claim(looks, label=f"a/{i}") for i in range(3)))
 
 
-def test_all_means_those_that_could_ever_give_what_is_asked() -> None:
+def test_all_mode_takes_devices_with_sufficient_capacity() -> None:
     small = shared("small", Capacity("bandwidth", Fraction(9)))
     stock = supply(small, shared("a", BANDWIDTH), shared("b", BANDWIDTH))
 
@@ -167,11 +167,11 @@ def test_all_means_those_that_could_ever_give_what_is_asked() -> None:
     assert none in refused(stock, claim(every("r", **asks(99))))[0]
 
 
-def test_one_request_gets_a_shared_device_once() -> None:
+def test_request_gets_a_shared_device_once() -> None:
     assert refused(supply(shared("a", BANDWIDTH)), claim(exactly("r", 2)))
 
 
-def test_what_is_asked_must_be_there_and_be_allowed() -> None:
+def test_requested_capacity_must_exist_and_be_valid() -> None:
     def why(number: int, name: str = "bandwidth") -> str:
         stock = supply(shared("a", BANDWIDTH))
         return refused(stock, claim(exactly("r", 1, **asks(number, name))))[1].rpartition("a: ")[2]
@@ -183,7 +183,7 @@ def test_what_is_asked_must_be_there_and_be_allowed() -> None:
     )
 
 
-def test_a_device_that_is_not_shared_must_have_what_is_asked_and_is_given_whole() -> None:
+def test_exclusive_device_needs_the_requested_capacity() -> None:
     stock = supply(*(offer(f"d{i}", capacity=(Capacity("memory", Fraction(i)),)) for i in (4, 8)))
 
     (grant,) = grants(stock, claim(exactly("r", 1, **asks(5, "memory"))))
@@ -217,7 +217,7 @@ VALUES = Policy(amount("1"), (amount("1"), amount("2"), amount("4")))
         (VALUES, "4.1", None),
     ],
 )  # fmt: skip
-def test_an_amount_is_rounded_up_by_the_policy(
+def test_capacity_is_rounded_up_by_the_policy(
     policy: Policy, asked: str | None, consumed: str | None
 ) -> None:
     device = shared("a", Capacity("m", amount("10"), policy))
@@ -232,9 +232,7 @@ def test_an_amount_is_rounded_up_by_the_policy(
     ("published", "asked", "remedy"),
     [("m", "x.y/m", ""), ("x.y/m", "m", "; write x.y/m"), ("o.z/m", "m", "")],
 )
-def test_a_capacity_goes_by_the_name_that_it_is_published_under(
-    published: str, asked: str, remedy: str
-) -> None:
+def test_capacity_is_matched_by_its_published_name(published: str, asked: str, remedy: str) -> None:
     device = shared("a", Capacity(published, Fraction(4)))
 
     said = f"the request asks for capacity {asked}, which the device lacks{remedy}"
@@ -256,7 +254,7 @@ def test_a_capacity_goes_by_the_name_that_it_is_published_under(
         (Taint("k", "v", "NoExecute"), (Toleration("k", "v", effect="NoSchedule"),), False),
     ],
 )  # fmt: skip
-def test_a_tainted_device_needs_a_toleration(
+def test_tainted_device_needs_a_toleration(
     taint: Taint,
     tolerations: tuple[Toleration, ...],
     free: bool,  # noqa: FBT001 a column
@@ -268,7 +266,7 @@ def test_a_tainted_device_needs_a_toleration(
     ]
 
 
-def test_a_hopeless_request_is_told_though_a_selector_of_another_would_fail() -> None:
+def test_infeasible_request_is_reported_despite_a_failing_selector() -> None:
     stock = supply(offer("a"))
     fails = exactly("s", 1, 'device.attributes["x.y"].rail == 1')
 

@@ -90,14 +90,14 @@ def allocated(documents: list[Document], name: str, machine: CloudMachine) -> li
 
 @pytest.mark.process
 @pytest.mark.parametrize("example", FILES)
-def test_an_example_is_valid(tmp_path: Path, example: str) -> None:
+def test_example_is_valid(tmp_path: Path, example: str) -> None:
     done = Shim(tmp_path).run("validate", str(DIRECTORY / f"{example}.yaml"))
 
     assert done.returncode == 0
     assert all(line.startswith("warning: ") for line in done.stderr.splitlines())
 
 
-def test_each_claim_of_the_examples_has_a_row() -> None:
+def test_every_claim_of_the_examples_has_a_row() -> None:
     found = {(example, name) for example in FILES for name in claims(read(example))}
 
     assert found == {(example, name) for example, name, _, _ in ROWS}
@@ -106,13 +106,13 @@ def test_each_claim_of_the_examples_has_a_row() -> None:
 @pytest.mark.parametrize(
     ("example", "name", "machine", "devices"), ROWS, ids=[f"{row[0]}-{row[1]}" for row in ROWS]
 )
-def test_a_claim_is_allocated_on_the_nodes_of_its_cloud(
+def test_claim_is_allocated_on_nodes_of_its_cloud(
     example: str, name: str, machine: Callable[[], CloudMachine], devices: list[str]
 ) -> None:
     assert allocated(read(example), name, machine()) == devices
 
 
-def test_a_block_that_the_node_is_not_in_does_not_fit() -> None:
+def test_claim_for_another_network_block_does_not_fit() -> None:
     other = cloud_machines.CloudMachine(
         cloud_machines.gb200().nics,
         cloud_machines.gb200().gpus,

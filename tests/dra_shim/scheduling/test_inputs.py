@@ -22,7 +22,7 @@ FILE = """{
 }"""
 
 
-def test_the_printed_inventory_is_read_back_in_order() -> None:
+def test_printed_inventory_is_read_back_in_order() -> None:
     inventory = parse_inventory(FILE)
 
     assert inventory == Inventory(
@@ -44,7 +44,7 @@ def test_the_printed_inventory_is_read_back_in_order() -> None:
     assert parse_inventory("{}") == Inventory()
 
 
-def test_every_violation_of_an_inventory_file_is_told() -> None:
+def test_every_violation_of_an_inventory_file_is_reported() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_inventory(
             '{"devices": [{"name": "A", "attributes": {"x": [1]}}, {}], "exclude": [], '
@@ -61,7 +61,7 @@ def test_every_violation_of_an_inventory_file_is_told() -> None:
     ]
 
 
-def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> None:
+def test_filtered_devices_are_named_and_devices_in_pods_stay() -> None:
     away = Device("dummy0", DeviceKey("", "", "dummy0"))
 
     stock = node_inventory(
@@ -88,9 +88,7 @@ def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> Non
         pytest.param("true", {}, id="shared"),
     ],
 )
-def test_a_share_keeps_a_device_from_whoever_wants_it_whole(
-    shared: str, in_use: dict[str, str]
-) -> None:
+def test_shared_device_is_not_allocated_exclusively(shared: str, in_use: dict[str, str]) -> None:
     uses = DeviceUsage(shares={"bare": "claim a/b of pod a/p"})
 
     stock = node_inventory(parse_inventory(FILE), [], uses, "", shared)
@@ -100,7 +98,7 @@ def test_a_share_keeps_a_device_from_whoever_wants_it_whole(
 
 
 @pytest.mark.parametrize("shared", ["", "true"])
-def test_a_parent_that_cannot_leave_is_offered_where_several_claims_may_have_it(
+def test_parent_device_is_offered_to_several_claims(
     shared: str,
 ) -> None:
     parent = Device("eth7", DeviceKey("", "", "eth7"))

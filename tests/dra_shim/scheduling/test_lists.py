@@ -27,13 +27,15 @@ def names(stock: CandidatePools, *claims: NamedClaim) -> list[str]:
     ],
     ids=["lists overlap", "a value is a list of one", "the first that fit"],
 )
-def test_what_matches_has_a_value_in_common(rails: tuple[object, ...], expected: list[str]) -> None:
+def test_matching_devices_have_a_common_value(
+    rails: tuple[object, ...], expected: list[str]
+) -> None:
     devices = [offer(name, rail=rail) for name, rail in zip("abcd", rails, strict=False)]
 
     assert names(supply(*devices), claim(exactly("r", 2), constraints=MATCH)) == expected
 
 
-def test_all_that_match_have_one_value_in_common() -> None:
+def test_all_matching_devices_have_one_common_value() -> None:
     devices = [offer("a", rail=(1, 2)), offer("b", rail=(2, 3)), offer("c", rail=(3, 1))]
     three = claim(exactly("r", 3), constraints=MATCH)
 
@@ -42,14 +44,14 @@ def test_all_that_match_have_one_value_in_common() -> None:
     assert "2 of 3 can be had together" in "\n".join(lines)
 
 
-def test_what_is_distinct_has_no_value_in_common() -> None:
+def test_distinct_devices_have_no_common_value() -> None:
     devices = [offer("a", rail=(1, 2)), offer("b", rail=(2, 3)), offer("c", rail=3)]
     two = claim(exactly("r", 2), constraints=DISTINCT)
 
     assert names(supply(*devices), two) == ["a", "c"]
 
 
-def test_true_is_not_1_in_a_list_either() -> None:
+def test_true_is_not_1_in_a_list() -> None:
     devices = [offer("a", rail=(True,)), offer("b", rail=1)]
 
     refused(supply(*devices), claim(exactly("r", 2), constraints=MATCH))
@@ -87,7 +89,7 @@ def test_selectors_see_lists(expression: str, result: bool) -> None:  # noqa: FB
     assert compile_selector(expression).matches(LISTED) is result
 
 
-def test_a_list_is_not_a_number() -> None:
+def test_list_is_not_a_number() -> None:
     with pytest.raises(SelectorError):
         compile_selector(f"{NUMA} < 7").matches(LISTED)
 
@@ -107,7 +109,7 @@ INTS = f'attributes["{NUMA_NODE}"].IntValues'
     ],
     ids=["list", "off", "nobody knows what is near", "the node all the same"],
 )
-def test_the_filter_sees_what_is_published(
+def test_filter_sees_the_published_attributes(
     expression: str,
     near: dict[int, tuple[int, ...]] | None,
     kept: bool,  # noqa: FBT001

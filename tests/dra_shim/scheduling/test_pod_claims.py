@@ -38,7 +38,7 @@ def refused(documents: list[Document], listings: list[ContainerListing]) -> tupl
     return caught.value.violations
 
 
-def test_claims_and_templates_become_claims_of_the_pods_namespace() -> None:
+def test_claims_and_templates_get_the_namespace_of_the_pod() -> None:
     documents: list[Document] = [OtherObject("Pod", "x"), CLAIM, DeviceClass("dranet"), TEMPLATE]
 
     claim, generated = claims_of_pod(documents, POD, [])
@@ -51,7 +51,7 @@ def test_claims_and_templates_become_claims_of_the_pods_namespace() -> None:
     )  # fmt: skip
 
 
-def test_a_long_generated_name_still_is_a_name() -> None:
+def test_long_generated_name_is_valid() -> None:
     pod = ObjectRef("ml", "p" * 253, "p1")
 
     (claim,) = claims_of_pod([TEMPLATE], pod, [])
@@ -60,7 +60,7 @@ def test_a_long_generated_name_still_is_a_name() -> None:
     assert claim.ref.name.endswith("p-aligned")
 
 
-def test_containers_list_claims_by_the_name_the_pod_knows() -> None:
+def test_containers_list_claims_by_pod_claim_name() -> None:
     listings = [
         container_listing("main=fast"),
         container_listing("main=fast"),
@@ -80,13 +80,11 @@ def test_containers_list_claims_by_the_name_the_pod_knows() -> None:
         ("main=fast/nick", "claim fast has no request 'nick' (did you mean \"nic\"?); it has nic"),
     ],
 )
-def test_an_unknown_claim_or_request_is_refused_with_the_known_ones(
-    listing: str, expected: str
-) -> None:
+def test_unknown_claim_or_request_is_refused_with_known_names(listing: str, expected: str) -> None:
     assert refused([CLAIM], [container_listing(listing)]) == (f"container main: {expected}",)
 
 
-def test_a_claim_without_requests_has_none_to_list() -> None:
+def test_claim_without_requests_has_none_to_list() -> None:
     empty = ResourceClaim("ml", "fast", "", ClaimSpec())
 
     (line,) = refused([empty], [container_listing("main=fast/nic")])
@@ -94,31 +92,31 @@ def test_a_claim_without_requests_has_none_to_list() -> None:
     assert line.endswith("it has none")
 
 
-def test_without_a_claim_among_the_files_both_errors_are_told() -> None:
+def test_missing_claim_reports_both_errors() -> None:
     assert refused([DeviceClass("x")], [container_listing("main=fast")]) == (
         "no ResourceClaim or ResourceClaimTemplate among the --claim files",
         "container main: no claim 'fast'; the pod has none",
     )
 
 
-def test_a_claim_of_another_namespace_is_refused() -> None:
+def test_claim_of_another_namespace_is_refused() -> None:
     (line,) = refused([ResourceClaim("other", "fast", "", SPEC)], [])
 
     assert line.startswith("claim fast: is of namespace other, pod ml/train-0 is not; give")
 
 
-def test_two_claims_of_one_name_are_refused() -> None:
+def test_two_claims_with_one_name_are_refused() -> None:
     assert refused([CLAIM, CLAIM], []) == ("claim fast: given twice; keep one, or rename it",)
 
 
-def test_a_class_given_twice_alike_counts_once_wherever_it_stands() -> None:
+def test_repeated_equal_class_counts_once() -> None:
     first = DeviceClass("a", (Cel("true", "x"),))
     again = DeviceClass("a", (Cel("true", "y"),))
 
     assert classes_of([first, CLAIM, again]) == {"a": first}
 
 
-def test_two_different_classes_of_one_name_are_refused() -> None:
+def test_different_classes_with_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="class a: given twice and different"):
         classes_of([DeviceClass("a"), DeviceClass("a", (Cel("true"),))])
 
@@ -129,29 +127,29 @@ def test_two_different_classes_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["main", "main=", "=fast", "main=/nic", "main=fast/", "Main=fast", ""]
 )
-def test_a_container_flag_that_says_too_little_is_a_usage_error(text: str) -> None:
+def test_incomplete_container_flag_is_a_usage_error(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         container_listing(text)
 
 
-def test_names_without_a_namespace_are_in_the_default_one() -> None:
+def test_names_without_a_namespace_are_in_default() -> None:
     assert namespaced_name("fast") == ("default", "fast")
     assert namespaced_name("ml/fast") == ("ml", "fast")
 
 
 @pytest.mark.parametrize("text", ["A/b", "a/B", "a/", "a/b/c"])
-def test_a_name_that_is_none_is_a_usage_error(text: str) -> None:
+def test_invalid_name_is_a_usage_error(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         namespaced_name(text)
 
 
-def test_a_uid_that_could_be_a_path_is_a_usage_error() -> None:
+def test_uid_that_could_be_a_path_is_a_usage_error() -> None:
     assert uid("a-b.c") == "a-b.c"
     with pytest.raises(argparse.ArgumentTypeError):
         uid("../x")
 
 
-def test_a_pod_without_a_name_goes_by_its_uid() -> None:
+def test_pod_without_a_name_is_named_by_its_uid() -> None:
     args = argparse.Namespace(pod="p1", pod_name=None)
 
     assert pod_from(args) == ObjectRef("default", "p1", "p1")

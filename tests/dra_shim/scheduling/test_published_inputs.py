@@ -26,7 +26,7 @@ def node(
     return supply_of(stock, "node-1")
 
 
-def test_who_has_the_pf_has_its_vfs() -> None:
+def test_allocated_pf_excludes_its_vfs() -> None:
     of_pf = node(PHYSICAL, *PARTS, uses=DeviceUsage({"pf": "claim a/b"}))
     of_vf = node(PHYSICAL, *PARTS, uses=DeviceUsage({"vf-1": "claim a/b"}))
 
@@ -36,7 +36,7 @@ def test_who_has_the_pf_has_its_vfs() -> None:
     assert refused(of_vf, claim(exactly(number=2)))
 
 
-def test_a_share_of_a_vf_keeps_others_from_the_pf() -> None:
+def test_share_of_a_vf_excludes_the_pf() -> None:
     named = replace(PARTS[0], attributes=(("dra.net/ifName", "eth1"),))
     uses = DeviceUsage(shares={"vf-1": "claim a/b"})
 
@@ -46,7 +46,7 @@ def test_a_share_of_a_vf_keeps_others_from_the_pf() -> None:
     assert refused(there, claim(exactly(number=2)))
 
 
-def test_a_device_that_is_not_well_is_for_those_who_tolerate_it() -> None:
+def test_unhealthy_device_needs_a_toleration() -> None:
     ill = node(PHYSICAL, carrier=False)
     patient = exactly(tolerations=(Toleration("dra.net/unhealthy", "NoCarrier"),))
 
@@ -54,7 +54,7 @@ def test_a_device_that_is_not_well_is_for_those_who_tolerate_it() -> None:
     assert given(ill, claim(patient)) == [("r", "pf")]
 
 
-def test_a_share_is_no_larger_than_the_link() -> None:
+def test_share_is_limited_by_the_link_speed() -> None:
     fast = replace(PHYSICAL, attributes=(("dra.net/linkSpeed", 100_000),))  # Mbit/s
     there = node(fast, shared="true")
     some = exactly("some", 1, **asks(60 * 10**9, "dra.net/bandwidth"))
@@ -65,7 +65,7 @@ def test_a_share_is_no_larger_than_the_link() -> None:
     assert "the device gives at most 100G" in " ".join(refused(there, claim(more)))
 
 
-def test_a_share_is_no_larger_than_what_other_shares_leave() -> None:
+def test_share_is_limited_by_other_shares() -> None:
     fast = replace(PHYSICAL, attributes=(("dra.net/linkSpeed", 100_000),))  # Mbit/s
     uses = DeviceUsage(
         shares={"pf": "claim a/b"}, consumed={"pf": {"dra.net/bandwidth": 60 * 10**9}}
@@ -78,7 +78,7 @@ def test_a_share_is_no_larger_than_what_other_shares_leave() -> None:
     assert "capacity dra.net/bandwidth: needs 41G, 40G is left" in refused(there, claim(more))[1]
 
 
-def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
+def test_device_without_facts_is_healthy_and_independent() -> None:
     stock = node_inventory(Inventory((PHYSICAL, *PARTS)), [], DeviceUsage(), "")
 
     (pool,) = supply_of(stock, "node-1").pools
@@ -87,7 +87,7 @@ def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
     assert [(entry.taints, entry.counters) for entry in pool.offers] == [((), ())] * 3
 
 
-def test_the_list_of_a_numa_node_is_what_would_be_published() -> None:
+def test_numa_list_equals_the_published_one() -> None:
     facts = HostFacts(numa_near=((0, 1), (1, 0)))
     far, near = (Device(name, DeviceKey("", "", name), ((NUMA_NODE, number),))
                  for name, number in (("a", 0), ("b", 1)))  # fmt: skip

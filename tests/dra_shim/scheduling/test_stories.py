@@ -51,7 +51,7 @@ def given(
     return devices
 
 
-def test_scale_out_gives_each_worker_a_gpu_and_the_nic_under_its_root() -> None:
+def test_scale_out_worker_has_a_gpu_and_the_nic_of_its_root() -> None:
     node = supply(server())
 
     assert given(SCALE_OUT, "1-gpu-1-nic", node, pods=2) == [
@@ -63,7 +63,7 @@ def test_scale_out_gives_each_worker_a_gpu_and_the_nic_under_its_root() -> None:
         given(SCALE_OUT, "1-gpu-1-nic", node, pods=9)
 
 
-def test_on_azure_the_pcie_root_never_aligns_and_the_refusal_shows_the_roots() -> None:
+def test_refusal_on_azure_shows_the_pcie_roots() -> None:
     with pytest.raises(AllocationError) as caught:
         given(SCALE_OUT, "1-gpu-1-nic", supply(nd_h100()))
 
@@ -80,7 +80,7 @@ def test_infiniband_gives_one_device_or_all(template: str, number: int) -> None:
     assert devices == [f"pci-{0x101 + i:04x}-00-00-0" for i in range(number)]
 
 
-def test_a_nic_of_another_kind_is_no_infiniband_device() -> None:
+def test_ethernet_nic_is_no_infiniband_device() -> None:
     with pytest.raises(AllocationError):
         given(INFINIBAND, "1-infiniband", supply(server()))
 
@@ -97,9 +97,7 @@ def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(case: str, 
 
 @pytest.mark.parametrize("slices", ["v1", "v1beta1"])
 @pytest.mark.parametrize("claims", ["v1", "v1beta1"])
-def test_the_gke_template_gives_two_gpus_and_the_two_nics_of_their_root(
-    claims: str, slices: str
-) -> None:
+def test_gke_template_gives_two_gpus_and_two_nics_of_one_root(claims: str, slices: str) -> None:
     node = supply(a4_highgpu(), slices)
 
     assert given(GKE[claims], "2-gpu-nic-aligned", node) == [
@@ -108,14 +106,14 @@ def test_the_gke_template_gives_two_gpus_and_the_two_nics_of_their_root(
     assert given(GKE[claims], "2-gpu", node) == [["gpu-0", "gpu-1"]]
 
 
-def test_a_third_gpu_does_not_fit_under_the_root() -> None:
+def test_third_gpu_of_a_root_is_not_available() -> None:
     with pytest.raises(AllocationError) as caught:
         given(GKE["v1"], "2-gpu-nic-aligned", supply(a4_highgpu()), pods=2)
 
     assert "request gpu: needs 2 devices" in caught.value.lines[0]
 
 
-def test_a_gpu_selector_in_a_class_without_a_driver_guard_stops_the_scheduler() -> None:
+def test_gpu_selector_without_a_driver_check_fails() -> None:
     unguarded = DeviceClass("gpu.nvidia.com")
     documents = [unguarded, *GKE["v1"]]
     (template,) = [

@@ -35,7 +35,7 @@ def allocation(*results: object) -> dict[str, object]:
     return {"allocation": {"devices": {"results": list(results), "config": []}}, "reservedFor": []}
 
 
-def test_devices_and_shares_of_a_claim_are_read_and_what_it_only_looks_at_is_not() -> None:
+def test_devices_and_shares_are_read_without_admin_access() -> None:
     named = {"request": "r", "driver": "x.y", "pool": "p"}
     status = allocation(
         {**named, "device": "a", "tolerations": [], "ofANewerServer": 1, "shareID": None},
@@ -55,11 +55,11 @@ def test_devices_and_shares_of_a_claim_are_read_and_what_it_only_looks_at_is_not
     "status",
     [{}, {"allocation": None}, {"allocation": {}}, {"allocation": {"devices": {"results": []}}}],
 )
-def test_a_claim_without_an_allocation_has_nothing(status: object) -> None:
+def test_claim_without_an_allocation_has_no_devices(status: object) -> None:
     assert taken_by(status) == ()
 
 
-def test_a_status_that_no_server_writes_is_refused_with_the_place() -> None:
+def test_malformed_status_is_refused_with_its_path() -> None:
     status = allocation(
         {"driver": "x.y", "pool": 4, "device": "a", "consumedCapacity": {"bandwidth": "much"}}, {}
     )
@@ -83,7 +83,7 @@ def left(stock: CandidatePools, *taken: AllocatedResult) -> CandidatePools:
     return without(stock, [("claim q", result) for result in taken])
 
 
-def test_a_device_that_another_claim_has_is_in_use_by_it() -> None:
+def test_device_of_another_claim_is_in_use() -> None:
     stock = left(supply(offer("a"), offer("b")), AllocatedResult(("x.y", "p", "a")))
 
     assert given(stock, claim(exactly())) == [("r", "b")]
@@ -92,13 +92,13 @@ def test_a_device_that_another_claim_has_is_in_use_by_it() -> None:
     )
 
 
-def test_who_a_record_says_has_a_device_stays_its_holder() -> None:
+def test_recorded_owner_of_a_device_is_kept() -> None:
     stock = left(supply(offer("a"), in_use={"a": "pod x"}), AllocatedResult(("x.y", "p", "a")))
 
     assert any("in use by pod x" in line for line in refused(stock, claim(exactly())))
 
 
-def test_shares_of_other_claims_leave_the_rest_of_a_capacity() -> None:
+def test_shares_of_other_claims_reduce_the_capacity() -> None:
     stock = supply(offer("a", capacity=ROOM, shared=True))
     share = AllocatedResult(("x.y", "p", "a"), "5a", (("bandwidth", Fraction(40)),))
     asks = (("bandwidth", Fraction(30)),)
@@ -112,7 +112,7 @@ def test_shares_of_other_claims_leave_the_rest_of_a_capacity() -> None:
     )
 
 
-def test_a_shared_device_of_other_claims_has_drawn_its_counters_and_draws_them_once() -> None:
+def test_shared_device_of_other_claims_consumes_counters_once() -> None:
     stock = supply(
         vf("a", shared=True), vf("b"), counters=(CounterValue("pf", "vfs", Fraction(1)),)
     )

@@ -30,11 +30,11 @@ def parsed(*flags: str) -> RunSettings:
     return settings_from(parser.parse_args(flags))
 
 
-def test_without_flags_everything_is_as_the_values_say() -> None:
+def test_defaults_without_flags() -> None:
     assert parsed() == RunSettings(node=node_name())
 
 
-def test_flags_of_dranet_mean_what_they_mean_there() -> None:
+def test_flags_of_dranet_have_the_same_effect() -> None:
     settings = parsed(
         "--v=4", "--hostname-override=node-1", "--bind-address=:9178", "--filter=",
         "--kubelet-root-dir=/data/kubelet", "--kubeconfig=/etc/admin.conf",
@@ -51,11 +51,11 @@ def test_flags_of_dranet_mean_what_they_mean_there() -> None:
     )
 
 
-def test_an_empty_kubeconfig_is_the_pods_service_account_as_in_dranet() -> None:
+def test_empty_kubeconfig_selects_the_service_account() -> None:
     assert parsed("--kubeconfig=") == parsed()
 
 
-def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
+def test_flags_of_dranet_without_effect_are_accepted_and_reported() -> None:
     settings = parsed(
         "--db-path", "/var/run/dranet/dranet.db", "--inventory-min-poll-interval=2s",
         "--inventory-poll-burst=5",
@@ -70,12 +70,12 @@ def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--hook-path", "--db-path=", "--logtostderr"])
-def test_a_flag_without_a_value_is_named_too(flag: str) -> None:
+def test_ignored_flag_without_a_value_is_reported(flag: str) -> None:
     assert [name for name, _ in parsed(flag).ignored] == [flag.strip("=")]
 
 
 @pytest.mark.parametrize("flag", ["--move-ib-interfaces", "--move-ib-interfaces=true"])
-def test_that_interfaces_move_with_their_devices_is_as_it_is_here(flag: str) -> None:
+def test_move_ib_interfaces_true_is_the_default(flag: str) -> None:
     assert parsed(flag) == parsed()
 
 
@@ -84,7 +84,7 @@ def test_ipoib_interfaces_can_stay_on_the_node(no: str) -> None:
     assert parsed(f"--move-ib-interfaces={no}") == replace(parsed(), move_ipoib=False)
 
 
-def test_providers_are_configured_with_dranets_flags() -> None:
+def test_providers_use_flags_of_dranet() -> None:
     settings = parsed(
         "--cloud-provider-hint=azure", "--profile-provider=webhook",
         "--webhook-url=unix:///run/w.sock",
@@ -107,12 +107,12 @@ def test_providers_are_configured_with_dranets_flags() -> None:
         ([], False),
     ],
 )
-def test_which_settings_have_profiles_of_the_webhook(flags: list[str], answers: bool) -> None:  # noqa: FBT001
+def test_webhook_profiles_depend_on_the_flags(flags: list[str], answers: bool) -> None:  # noqa: FBT001
     assert parsed(*flags).providers.webhook_has_profiles is answers
 
 
 @pytest.mark.parametrize("flag", ["--profile-provider", "--cloud-provider-hint"])
-def test_a_webhook_needs_its_url(flag: str) -> None:
+def test_webhook_without_a_url_is_refused(flag: str) -> None:
     with pytest.raises(InvalidValueError, match=f"{flag}=webhook: needs --webhook-url"):
         parsed(f"{flag}=webhook")
 
@@ -125,12 +125,12 @@ def test_a_webhook_needs_its_url(flag: str) -> None:
         ("--profile-provider=hook", "invalid choice"),
     ],
 )
-def test_a_provider_that_does_not_exist_is_refused(flag: str, reason: str) -> None:
+def test_unknown_provider_is_refused(flag: str, reason: str) -> None:
     with pytest.raises(argparse.ArgumentError, match=reason):
         parsed(flag)
 
 
-def test_flags_of_dranets_next_release_are_taken_and_named() -> None:
+def test_flags_of_dranets_next_release_are_accepted_and_reported() -> None:
     flags = (
         "--device-attach-timeout=30s", "--hook-path=/opt/dranet-hook", "--slaac-ready-timeout=5s",
         "--slaac-rollback-reserve=1s",
@@ -142,17 +142,17 @@ def test_flags_of_dranets_next_release_are_taken_and_named() -> None:
     assert all(why for _, why in settings.ignored)
 
 
-def test_a_flag_that_nobody_has_is_refused() -> None:
+def test_unknown_flag_is_refused() -> None:
     with pytest.raises(SystemExit):
         parsed("--slaac-ready-timeouts=5s")
 
 
-def test_a_wish_that_is_no_truth_is_refused() -> None:
+def test_invalid_boolean_is_refused() -> None:
     with pytest.raises(argparse.ArgumentError, match="'maybe': must be true or false"):
         parsed("--move-ib-interfaces=maybe")
 
 
-def test_flags_of_dranets_logging_library_are_taken_and_named() -> None:
+def test_klog_flags_are_accepted_and_reported() -> None:
     flags = [entry if "std" in entry else f"{entry}=1" for entry in KLOG]
 
     assert [name for name, _ in parsed("-v", "2", *flags).ignored] == list(KLOG)
@@ -171,11 +171,11 @@ def test_flags_of_dranets_logging_library_are_taken_and_named() -> None:
         ([], []),
     ],
 )
-def test_arguments_are_those_of_a_go_program(words: list[str], taken: list[str]) -> None:
+def test_go_style_arguments_are_accepted(words: list[str], taken: list[str]) -> None:
     assert without_dranet(words) == taken
 
 
-def test_the_whole_command_line_of_dranet_starts_us(tmp_path: Path) -> None:
+def test_full_command_line_of_dranet_is_accepted(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
     for name in ("plugins", "plugins_registry"):
         (tmp_path / name).mkdir()
@@ -188,7 +188,7 @@ def test_the_whole_command_line_of_dranet_starts_us(tmp_path: Path) -> None:
     assert str(nowhere) in done.stderr
 
 
-def test_flags_of_our_own() -> None:
+def test_own_flags_are_parsed() -> None:
     settings = parsed(
         "--state-dir", "/a", "--run-dir", "/b", "--shared", "true", "--azure-size", "Standard_X",
         "--first-valid-config", "--log-format", "json", "--verbose", "--include", "pci-*",
@@ -204,7 +204,7 @@ def test_flags_of_our_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["9177", ":65536", ""])
-def test_what_is_no_address_is_refused_by_name(text: str) -> None:
+def test_invalid_address_is_refused_by_name(text: str) -> None:
     with pytest.raises(argparse.ArgumentError, match="must be HOST:PORT"):
         parsed(f"--bind-address={text}")
 
@@ -212,12 +212,12 @@ def test_what_is_no_address_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("500ms", 0.5), ("1h1m1s", 3661.0), ("1.5s", 1.5), ("7", 7.0)]
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_go_durations_are_parsed(text: str, seconds: float) -> None:
     assert parsed(f"--inventory-max-poll-interval={text}").rescan_s == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "1d", "-1s", "1s1", "0s", "nan", "0"])
-def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+def test_invalid_duration_is_refused_by_name(text: str) -> None:
     with pytest.raises(argparse.ArgumentError, match="--inventory-max-poll-interval"):
         parsed(f"--inventory-max-poll-interval={text}")
 
@@ -236,7 +236,7 @@ def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
         ),
     ],
 )
-def test_gates_are_dranets(text: str, lists: bool, idle: list[str]) -> None:  # noqa: FBT001
+def test_feature_gates_match_dranet(text: str, lists: bool, idle: list[str]) -> None:  # noqa: FBT001
     settings = parsed(f"--feature-gates={text}")
 
     assert settings.numa_lists is lists
@@ -251,6 +251,6 @@ def test_gates_are_dranets(text: str, lists: bool, idle: list[str]) -> None:  # 
         ("DRAListTypeAttributes=yes", "must be DRAListTypeAttributes=true or"),
     ],
 )
-def test_what_is_no_gate_is_refused_by_name(text: str, reason: str) -> None:
+def test_unknown_feature_gate_is_refused_by_name(text: str, reason: str) -> None:
     with pytest.raises(argparse.ArgumentError, match=reason):
         parsed(f"--feature-gates={text}")

@@ -33,7 +33,7 @@ def applied(wanted: tuple[DeviceStatus, ...], stamp: str = STAMP) -> list[Any]:
     return list(document["status"]["devices"])
 
 
-def test_all_is_in_one_document() -> None:
+def test_status_is_one_document() -> None:
     assert claim_document(claim("nic-0"), NICS, STAMP, NODE) == {
         "metadata": {"namespace": "ai", "name": "fast", "uid": "claim-1", "resourceVersion": "7"},
         "status": {
@@ -71,7 +71,7 @@ def test_all_is_in_one_document() -> None:
     }
 
 
-def test_a_share_has_its_id() -> None:
+def test_share_has_its_id() -> None:
     share = replace(NICS[0], share_id="5e0f")
     there = claim("nic-0")
     there["status"]["allocation"]["devices"]["results"][0]["shareID"] = "5e0f"
@@ -81,13 +81,13 @@ def test_a_share_has_its_id() -> None:
     assert document["status"]["devices"][0]["shareID"] == "5e0f"
 
 
-def test_what_the_server_has_is_not_applied() -> None:
+def test_equal_status_is_not_applied() -> None:
     there = claim("nic-0", devices=[*reversed(applied(NICS)), GPU])
 
     assert claim_document(there, NICS, LATER, NODE) is None
 
 
-def test_what_others_say_of_our_device_is_not_ours() -> None:
+def test_status_of_other_managers_is_ignored() -> None:
     (entry,) = applied(NICS)
     bound = {"type": "example.com/bound", "status": "True"}
     there = claim("nic-0", devices=[{**entry, "conditions": [bound, *entry["conditions"]], "data": {}}])  # fmt: skip # noqa: E501
@@ -95,7 +95,7 @@ def test_what_others_say_of_our_device_is_not_ours() -> None:
     assert claim_document(there, NICS, LATER, NODE) is None
 
 
-def test_a_time_changes_with_its_status_alone() -> None:
+def test_transition_time_changes_only_with_the_status() -> None:
     ready, network = NICS[0].conditions
     wanted = replace(
         NICS[0],
@@ -128,7 +128,7 @@ def test_a_time_changes_with_its_status_alone() -> None:
         {"conditions": "?"},
     ],
 )
-def test_what_somebody_changed_is_applied_again(change: dict[str, Any]) -> None:
+def test_changed_status_is_applied_again(change: dict[str, Any]) -> None:
     (entry,) = applied(NICS)
 
     document: Any = claim_document(claim("nic-0", devices=[{**entry, **change}]), NICS, STAMP, NODE)
@@ -136,18 +136,18 @@ def test_what_somebody_changed_is_applied_again(change: dict[str, Any]) -> None:
     assert document["status"]["devices"] == [entry]
 
 
-def test_only_what_is_allocated_is_told() -> None:
+def test_only_allocated_devices_are_in_the_status() -> None:
     assert claim_document(claim("nic-1", "nic-0"), NICS, STAMP, NODE) is not None
     assert claim_document(claim("nic-1"), NICS, STAMP, NODE) is None
     assert claim_document({"metadata": claim()["metadata"]}, NICS, STAMP, NODE) is None
 
 
-def test_nothing_is_withdrawn_where_nothing_is() -> None:
+def test_absent_status_is_not_withdrawn() -> None:
     assert claim_document(claim("nic-0", devices=[GPU]), (), STAMP, NODE) is None
 
 
 @pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
-def test_what_another_node_says_of_a_claim_that_went_there_is_left_alone(*, stale: bool) -> None:
+def test_status_of_a_claim_on_another_node_is_kept(*, stale: bool) -> None:
     there = claim("nic-0", devices=applied(NICS))
     of_before = tuple(replace(entry, pool="node-0") for entry in NICS)
 
@@ -155,13 +155,13 @@ def test_what_another_node_says_of_a_claim_that_went_there_is_left_alone(*, stal
     assert claim_document(there, NICS if stale else (), LATER, "node-0") is None
 
 
-def test_all_is_withdrawn_with_an_empty_list() -> None:
+def test_empty_list_withdraws_the_status() -> None:
     document: Any = claim_document(claim("nic-0", devices=applied(NICS)), (), STAMP, NODE)
 
     assert document["status"] == {"devices": []}
 
 
-def test_a_device_without_a_net_device_has_no_network_data() -> None:
+def test_device_without_a_net_device_has_no_network_data() -> None:
     made = device_statuses(
         given(replace(one(nic()), pool="node-1")), attachment(moved(held(nic(), ""), "mlx5_0"))
     )
@@ -171,7 +171,7 @@ def test_a_device_without_a_net_device_has_no_network_data() -> None:
     assert "networkData" not in entry
 
 
-def test_a_device_without_addresses_has_none() -> None:
+def test_device_without_addresses_has_none() -> None:
     record = attachment(replace(held(nic()), addresses=(), mac=""))
     made = device_statuses(given(replace(one(nic()), pool="node-1")), record)
 
@@ -180,7 +180,7 @@ def test_a_device_without_addresses_has_none() -> None:
     assert entry["networkData"] == {"interfaceName": "net1"}
 
 
-def test_a_claim_without_a_generation_is_told_without() -> None:
+def test_claim_without_a_generation_has_no_observed_generation() -> None:
     there = claim("nic-0")
     del there["metadata"]["generation"]
 
@@ -189,12 +189,12 @@ def test_a_claim_without_a_generation_is_told_without() -> None:
     assert "observedGeneration" not in document["status"]["devices"][0]["conditions"][0]
 
 
-def test_a_document_that_is_no_claim_is_refused() -> None:
+def test_document_that_is_no_claim_is_refused() -> None:
     with pytest.raises(ConfigError):
         claim_document({"status": {}}, NICS, STAMP, NODE)
 
 
-def test_a_server_that_drops_the_status_is_found_out() -> None:
+def test_dropped_status_is_detected() -> None:
     document = claim_document(claim("nic-0"), NICS, STAMP, NODE)
     assert document is not None
 
@@ -203,7 +203,7 @@ def test_a_server_that_drops_the_status_is_found_out() -> None:
     assert is_kept({"status": {"devices": []}}, claim("nic-0"))
 
 
-def test_a_missing_right_is_told_from_a_wrong_status() -> None:
+def test_missing_right_is_distinguished_from_an_invalid_status() -> None:
     refusal = 'changing status.devices requires resource="resourceclaims/driver", verb="[x]"'
     missing = InvalidError("s", "no", causes=[Cause("status.devices", refusal)])
     wrong = InvalidError("s", "no", causes=[Cause("status.devices[0]", "must be allocated")])

@@ -53,7 +53,7 @@ def said(status: DeviceStatus) -> dict[str, tuple[bool, str]]:
     return {condition.type: (condition.true, condition.reason) for condition in status.conditions}
 
 
-def test_a_nic_in_its_pod_is_ready() -> None:
+def test_nic_in_its_pod_is_ready() -> None:
     assert status_of(given(), attachment()) == DeviceStatus(
         "node-a",
         "nic-0",
@@ -68,7 +68,7 @@ def test_a_nic_in_its_pod_is_ready() -> None:
     )
 
 
-def test_advertised_addresses_have_dranets_condition() -> None:
+def test_advertised_addresses_have_dranets_condition_type() -> None:
     allocation = given(*(replace(device, config=SLAAC) for device in given().devices))
 
     conditions = status_of(allocation, attachment()).conditions
@@ -79,7 +79,7 @@ def test_advertised_addresses_have_dranets_condition() -> None:
     assert waiting["SLAACReady"] == (False, "NetworkDeviceAttachPending")
 
 
-def test_a_nic_in_its_pod_whose_gate_is_shut_is_not_ready_for_that_reason() -> None:
+def test_nic_with_a_closed_gate_is_not_ready() -> None:
     shut = failure("its gate cannot be opened: no room", GATE_CLOSED)
     status = status_of(given(), attachment(failure=shut))
 
@@ -87,13 +87,13 @@ def test_a_nic_in_its_pod_whose_gate_is_shut_is_not_ready_for_that_reason() -> N
     assert {condition.message for condition in status.conditions} == {shut.message}
 
 
-def test_what_else_is_said_of_a_nic_in_its_pod_does_not_make_it_unready() -> None:
+def test_other_failures_do_not_make_an_attached_nic_unready() -> None:
     stuck = failure("a look has not returned", "NetworkDeviceStuck")
 
     assert said(status_of(given(), attachment(failure=stuck)))["Ready"][0] is True
 
 
-def test_an_rdma_device_that_moved_along_is_ready() -> None:
+def test_moved_rdma_device_is_ready() -> None:
     record = attachment(moved(held(nic()), "mlx5_0", "mlx5_1"))
 
     assert status_of(given(), record).conditions[2] == Condition(
@@ -101,13 +101,13 @@ def test_an_rdma_device_that_moved_along_is_ready() -> None:
     )
 
 
-def test_a_renamed_rdma_device_has_its_new_name() -> None:
+def test_renamed_rdma_device_has_its_new_name() -> None:
     record = attachment(replace(moved(held(nic()), "mlx5_0"), rdma_name="hca0"))
 
     assert status_of(given(), record).conditions[2].message == "hca0"
 
 
-def test_an_rdma_device_without_a_net_device_has_no_network() -> None:
+def test_rdma_device_without_a_net_device_has_no_network_condition() -> None:
     status = status_of(given(one(hca())), attachment(moved(held(hca(), ""), "mlx5_0")))
 
     assert said(status) == {
@@ -124,7 +124,7 @@ def test_an_rdma_device_without_a_net_device_has_no_network() -> None:
         ((), "nothing of it"),
     ],
 )
-def test_a_share_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: str) -> None:
+def test_shared_device_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: str) -> None:
     record = attachment(replace(held(nic(), ""), share_id="s-1", char_devices=files))
 
     status = status_of(given(one(nic(), "s-1")), record)
@@ -140,7 +140,7 @@ def test_a_share_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: s
     )
 
 
-def test_warnings_are_in_the_message() -> None:
+def test_message_contains_warnings() -> None:
     record = attachment(replace(held(nic()), warnings=("umad is missing", "x" * 3000)))
 
     message = status_of(given(), record).conditions[0].message
@@ -150,7 +150,7 @@ def test_warnings_are_in_the_message() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.INTENT])
-def test_a_failure_is_said_of_all_that_should_be_ready(phase: Phase) -> None:
+def test_failure_is_in_all_conditions(phase: Phase) -> None:
     with_rdma = nic("nic-0", "mlx5_0")
     record = attachment(held(with_rdma), phase=phase, failure=failure())
 
@@ -165,7 +165,7 @@ def test_a_failure_is_said_of_all_that_should_be_ready(phase: Phase) -> None:
     assert status.network is None
 
 
-def test_a_failure_of_rdma_alone_has_its_own_reason() -> None:
+def test_rdma_failure_has_its_own_reason() -> None:
     record = attachment(held(hca(), ""), phase=Phase.FAILED, failure=failure())
 
     assert said(status_of(given(one(hca())), record)) == dict.fromkeys(
@@ -176,7 +176,7 @@ def test_a_failure_of_rdma_alone_has_its_own_reason() -> None:
 @pytest.mark.parametrize(
     ("share", "config"), [("s-1", NetworkConfig()), ("s-1", IPOIB), ("", IPOIB)]
 )
-def test_rdma_devices_that_stay_on_the_host_are_never_said_to_come(
+def test_rdma_devices_that_stay_on_the_host_are_not_pending(
     share: str, config: NetworkConfig
 ) -> None:
     allocation = given(replace(one(nic("nic-0", "mlx5_0"), share), config=config))
@@ -190,7 +190,7 @@ def test_rdma_devices_that_stay_on_the_host_are_never_said_to_come(
     [((SHARED_MODE_WARNING,), False), (("umad is missing",), True)],
     ids=["shared", "exclusive"],
 )
-def test_rdma_devices_of_a_node_that_shares_them_are_never_said_to_come(
+def test_rdma_devices_in_shared_mode_are_not_pending(
     phase: Phase,
     warnings: tuple[str, ...],
     expected: bool,  # noqa: FBT001
@@ -208,13 +208,13 @@ def test_rdma_devices_of_a_node_that_shares_them_are_never_said_to_come(
     ("reason", "told"),
     [("NetworkDeviceStuck", "NetworkDeviceStuck"), ("what is this", "Unknown")],
 )
-def test_other_reasons_are_told_if_they_are_words(reason: str, told: str) -> None:
+def test_valid_reasons_are_copied(reason: str, told: str) -> None:
     record = attachment(held(hca(), ""), failure=failure(reason=reason))
 
     assert failure_reason(record) == told
 
 
-def test_without_a_failure_there_is_no_reason() -> None:
+def test_no_failure_has_no_reason() -> None:
     assert failure_reason(attachment()) == ""
 
 
@@ -226,7 +226,7 @@ def test_without_a_failure_there_is_no_reason() -> None:
         ("s-1", IPOIB, ["Ready", "NetworkReady"]),
     ],
 )
-def test_only_what_would_be_in_the_pod_has_no_network_yet(
+def test_only_devices_of_the_pod_have_a_pending_network(
     share: str, config: NetworkConfig, types: list[str]
 ) -> None:
     allocation = given(replace(one(nic(), share), config=config))
@@ -238,7 +238,7 @@ def test_only_what_would_be_in_the_pod_has_no_network_yet(
     assert "the sandbox of pod ai/train has not started" in status.conditions[0].message
 
 
-def test_what_another_pod_has_still_is_pending() -> None:
+def test_device_still_in_another_pod_is_pending() -> None:
     record = replace(attachment(moved(held(nic()), "mlx5_0")), pod=OTHER_POD)
 
     status = status_of(given(), record)
@@ -248,14 +248,14 @@ def test_what_another_pod_has_still_is_pending() -> None:
     assert status.network is None
 
 
-def test_an_attach_at_work_is_pending() -> None:
+def test_running_attach_is_pending() -> None:
     status = status_of(given(), attachment(phase=Phase.INTENT))
 
     assert said(status)["Ready"] == (False, "NetworkDeviceAttachPending")
     assert "the kernel is at it" in status.conditions[0].message
 
 
-def test_a_device_that_the_plugin_does_not_know_yet_is_pending() -> None:
+def test_device_without_a_plugin_record_is_pending() -> None:
     first, second = device_statuses(given(one(nic("nic-0")), one(nic("nic-1"))), attachment())
 
     assert said(first)["Ready"] == (True, "NetworkDeviceReady")
@@ -277,9 +277,7 @@ def test_a_device_that_the_plugin_does_not_know_yet_is_pending() -> None:
         ),
     ],
 )
-def test_a_device_on_its_way_home_is_not_ready(
-    why: Failure | None, reason: str, message: str
-) -> None:
+def test_detaching_device_is_not_ready(why: Failure | None, reason: str, message: str) -> None:
     record = replace(attachment(phase=Phase.DETACHING), failure=why)
 
     condition = status_of(given(), record).conditions[0]
@@ -294,7 +292,7 @@ def test_a_device_on_its_way_home_is_not_ready(
         (failure("no route"), "pod ai/train has ended, the device is back on the host; no route"),
     ],
 )
-def test_a_device_that_is_home_is_not_ready(why: Failure | None, message: str) -> None:
+def test_restored_device_is_not_ready(why: Failure | None, message: str) -> None:
     record = replace(attachment(phase=Phase.HOME), failure=why)
 
     condition = status_of(given(), record).conditions[0]
@@ -302,7 +300,7 @@ def test_a_device_that_is_home_is_not_ready(why: Failure | None, message: str) -
     assert (condition.reason, condition.message) == ("NetworkDeviceDetached", message)
 
 
-def test_who_looks_on_is_always_ready() -> None:
+def test_admin_access_device_is_always_ready() -> None:
     observed = replace(one(nic()), admin_access=True)
 
     status = status_of(given(observed), None)
@@ -310,13 +308,13 @@ def test_who_looks_on_is_always_ready() -> None:
     assert said(status) == {"Ready": (True, "AdminAccess")}
 
 
-def test_a_device_that_is_given_and_observed_is_told_once() -> None:
+def test_device_with_two_results_is_listed_once() -> None:
     both = given(replace(one(nic()), admin_access=True), one(nic()))
 
     assert said(status_of(both, attachment()))["Ready"] == (True, "NetworkDeviceReady")
 
 
-def test_two_shares_of_one_device_are_two() -> None:
+def test_shares_of_a_device_are_listed_separately() -> None:
     allocation = given(one(nic(), "s-2"), one(nic(), "s-1"))
     record = attachment(held(nic(), "net2"), held(nic(), "net1"))
 
@@ -328,7 +326,7 @@ def test_two_shares_of_one_device_are_two() -> None:
     ]
 
 
-def test_addresses_are_as_the_api_takes_them() -> None:
+def test_addresses_have_the_format_of_the_api() -> None:
     many = tuple(f"10.0.{index}.1/24" for index in range(20))
     odd = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
     record = attachment(replace(held(nic()), addresses=odd, mac="0C:42:A1:00:00:01"))
@@ -354,11 +352,13 @@ def test_addresses_are_as_the_api_takes_them() -> None:
         (replace(attachment(), pod=OTHER_POD), True),
     ],
 )
-def test_what_will_change_by_itself_is_passing(record: Attachment | None, passing: bool) -> None:  # noqa: FBT001
+def test_state_that_changes_by_itself_is_transient(
+    record: Attachment | None, passing: bool
+) -> None:  # noqa: FBT001
     assert is_passing(given(), record) is passing
 
 
-def test_who_looks_on_waits_for_nothing() -> None:
+def test_admin_access_claim_is_not_transient() -> None:
     observed = AllocatedDevice("nic", "node-a", nic(), admin_access=True)
 
     assert not is_passing(given(observed), None)

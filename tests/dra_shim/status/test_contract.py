@@ -81,7 +81,7 @@ def condition(kind: str, reason: str, message: str, **common: Any) -> dict[str, 
     return {"type": kind, "status": "True", "reason": reason, "message": message, **common}
 
 
-def test_an_attached_claim_tells_of_all_its_devices(subject: Subject, tmp_path: Path) -> None:
+def test_attached_claim_reports_all_devices(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0", "nic-1")
@@ -117,7 +117,7 @@ def test_an_attached_claim_tells_of_all_its_devices(subject: Subject, tmp_path: 
     finish(scene())
 
 
-def test_a_restart_writes_nothing(subject: Subject, tmp_path: Path) -> None:
+def test_restart_causes_no_write(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0")
@@ -141,7 +141,7 @@ def test_a_restart_writes_nothing(subject: Subject, tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_failure_is_said_of_the_device_and_to_the_pod(subject: Subject, tmp_path: Path) -> None:
+def test_failure_is_in_the_device_status_and_an_event(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref, pod = await claim_with(it, "nic-0"), own_pod()
@@ -179,7 +179,7 @@ def test_a_failure_is_said_of_the_device_and_to_the_pod(subject: Subject, tmp_pa
     finish(scene())
 
 
-def test_a_status_that_changes_has_the_time_of_its_change(subject: Subject, tmp_path: Path) -> None:
+def test_changed_condition_has_its_transition_time(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0")
@@ -209,7 +209,7 @@ def test_a_status_that_changes_has_the_time_of_its_change(subject: Subject, tmp_
     finish(scene())
 
 
-def test_what_ends_is_withdrawn_and_what_others_say_stays(subject: Subject, tmp_path: Path) -> None:
+def test_own_status_is_withdrawn_and_others_are_kept(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0")
@@ -231,7 +231,7 @@ def test_what_ends_is_withdrawn_and_what_others_say_stays(subject: Subject, tmp_
     finish(scene())
 
 
-def test_a_device_that_is_home_is_not_ready(subject: Subject, tmp_path: Path) -> None:
+def test_restored_device_is_not_ready(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0")
@@ -247,7 +247,7 @@ def test_a_device_that_is_home_is_not_ready(subject: Subject, tmp_path: Path) ->
     finish(scene())
 
 
-def test_a_device_that_is_not_allocated_spoils_nothing(subject: Subject, tmp_path: Path) -> None:
+def test_unallocated_device_is_ignored(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0")
@@ -262,7 +262,7 @@ def test_a_device_that_is_not_allocated_spoils_nothing(subject: Subject, tmp_pat
     finish(scene())
 
 
-def test_a_namesake_is_left_alone(subject: Subject, tmp_path: Path) -> None:
+def test_claim_with_the_same_name_is_not_changed(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = await claim_with(it, "nic-0")
@@ -277,9 +277,7 @@ def test_a_namesake_is_left_alone(subject: Subject, tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_claim_that_changed_after_prepare_read_it_is_read_again(
-    subject: Subject, tmp_path: Path
-) -> None:
+def test_claim_that_changed_after_prepare_is_read_again(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref = ref_of(await allocated_claim(it.api, "nic-0"))
@@ -300,7 +298,7 @@ def test_a_claim_that_changed_after_prepare_read_it_is_read_again(
     finish(scene())
 
 
-def test_what_dranet_wrote_is_replaced(subject: Subject, tmp_path: Path) -> None:
+def test_status_of_dranet_is_replaced(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             claim = await allocated_claim(it.api, "nic-0")
@@ -319,7 +317,7 @@ def test_what_dranet_wrote_is_replaced(subject: Subject, tmp_path: Path) -> None
     finish(scene())
 
 
-def test_whatever_a_record_says_the_server_takes_it(subject: Subject, tmp_path: Path) -> None:
+def test_status_of_any_record_is_valid(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
             ref, pod = await claim_with(it, "nic-0", "nic-1"), own_pod()
@@ -341,7 +339,7 @@ def test_whatever_a_record_says_the_server_takes_it(subject: Subject, tmp_path: 
     finish(scene())
 
 
-def test_the_same_event_again_is_counted(subject: Subject, tmp_path: Path) -> None:
+def test_repeated_event_is_counted(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         ref = ObjectRef("default", "fast", str(uuid4()))
         async with reporting(subject, tmp_path) as it:
@@ -366,7 +364,7 @@ def test_the_same_event_again_is_counted(subject: Subject, tmp_path: Path) -> No
     finish(scene())
 
 
-def test_a_pod_without_a_gate_is_told_once(subject: Subject, tmp_path: Path) -> None:
+def test_pod_without_a_gate_gets_one_event(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         ref, pod = ObjectRef("default", "fast", "c1"), own_pod()
         told: list[list[str]] = []

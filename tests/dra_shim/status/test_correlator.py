@@ -51,7 +51,7 @@ def numbered(count: int) -> list[EventSpec]:
     return [replace(FAILED, message=f"message {index}") for index in range(count)]
 
 
-def test_what_comes_first_is_posted_first(book: Book) -> None:
+def test_events_are_posted_in_order(book: Book) -> None:
     assert book.add(OTHER, FAILED) == [True, True]
     assert book.backlog.due(5.0) == 5.0
 
@@ -59,31 +59,31 @@ def test_what_comes_first_is_posted_first(book: Book) -> None:
     assert book.backlog.due(5.0) == inf
 
 
-def test_the_same_thing_at_the_same_time_is_told_once(book: Book) -> None:
+def test_simultaneous_duplicates_are_posted_once(book: Book) -> None:
     assert book.add(FAILED, FAILED, replace(FAILED, at=99)) == [True, False, False]
     assert book.taken(0.0) == [PendingEvent(FAILED)]
     assert book.add(FAILED) == [False]
 
 
-def test_the_same_thing_again_is_counted(book: Book) -> None:
+def test_later_duplicate_is_counted(book: Book) -> None:
     again = replace(FAILED, at=101)
 
     assert book.add(FAILED, again) == [True, True]
     assert book.taken(0.0) == [PendingEvent(again, 2)]
 
 
-def test_what_is_told_once_is_not_told_again(book: Book) -> None:
+def test_one_time_event_is_not_repeated(book: Book) -> None:
     once = replace(FAILED, once=True)
 
     assert book.add(once, replace(once, at=200)) == [True, False]
 
 
 @pytest.mark.parametrize("subject", [ObjectRef("", "p", "u"), ObjectRef("ns", "", "u")])
-def test_what_is_of_no_cluster_is_not_told(book: Book, subject: ObjectRef) -> None:
+def test_subject_outside_the_cluster_has_no_event(book: Book, subject: ObjectRef) -> None:
     assert book.add(replace(FAILED, subject=subject)) == [False]
 
 
-def test_a_subject_has_25_at_once_and_then_one_in_five_minutes(book: Book) -> None:
+def test_subject_has_a_burst_of_25_then_one_event_in_five_minutes(book: Book) -> None:
     book.add(*numbered(BURST + 2))
 
     assert len(book.taken(0.0)) == BURST
@@ -93,7 +93,7 @@ def test_a_subject_has_25_at_once_and_then_one_in_five_minutes(book: Book) -> No
     assert len(book.taken(2 * REFILL_S)) == 1
 
 
-def test_one_subject_does_not_keep_others_waiting(book: Book) -> None:
+def test_rate_limit_of_a_subject_does_not_delay_others(book: Book) -> None:
     book.add(*numbered(BURST + 1))
     book.taken(0.0)
     book.add(OTHER)
@@ -102,13 +102,13 @@ def test_one_subject_does_not_keep_others_waiting(book: Book) -> None:
     assert book.taken(1.0) == [PendingEvent(OTHER)]
 
 
-def test_a_quiet_subject_has_no_more_than_its_25(book: Book) -> None:
+def test_burst_of_a_subject_is_at_most_25(book: Book) -> None:
     book.add(*numbered(2 * BURST))
 
     assert len(book.taken(1e9)) == BURST
 
 
-def test_what_could_not_be_posted_comes_after_the_others_and_costs_nothing(book: Book) -> None:
+def test_failed_event_is_requeued_without_using_the_burst(book: Book) -> None:
     book.add(*numbered(BURST))
     first = book.backlog.take(0.0)
     assert first is not None
@@ -119,7 +119,7 @@ def test_what_could_not_be_posted_comes_after_the_others_and_costs_nothing(book:
     assert taken[-1] is first
 
 
-def test_what_came_meanwhile_is_counted_with_what_is_put_back(book: Book) -> None:
+def test_requeued_event_is_merged_with_new_ones(book: Book) -> None:
     book.add(FAILED)
     first = book.backlog.take(0.0)
     assert first is not None
@@ -132,7 +132,7 @@ def test_what_came_meanwhile_is_counted_with_what_is_put_back(book: Book) -> Non
     assert book.taken(0.0) == [PendingEvent(again, 2, tries=3)]
 
 
-def test_a_flood_is_not_kept(book: Book) -> None:
+def test_queue_of_events_is_bounded(book: Book) -> None:
     many = numbered(MAX_WAITING + 1)
 
     assert book.add(*many)[-2:] == [True, False]
@@ -141,7 +141,7 @@ def test_a_flood_is_not_kept(book: Book) -> None:
     assert book.add(many[-1]) == [True], "it was not told"
 
 
-def test_what_was_told_long_ago_may_be_told_again(book: Book) -> None:
+def test_old_event_can_be_posted_again(book: Book) -> None:
     for event in (FAILED, *numbered(MAX_KNOWN)):
         book.add(event)
         book.taken(1e9 * event.at)

@@ -16,7 +16,7 @@ LATER = "2026-09-21T14:14:20Z"  # a minute
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-def test_an_event_is_as_dranet_writes_it() -> None:
+def test_event_has_the_format_of_dranet() -> None:
     assert new_event(FAILED, 2, "v1", "node-1") == {
         "metadata": {"name": "train.90b63b8964c40a24", "namespace": "ai"},
         "involvedObject": {
@@ -38,7 +38,7 @@ def test_an_event_is_as_dranet_writes_it() -> None:
     }
 
 
-def test_what_is_well_is_normal() -> None:
+def test_success_event_is_normal() -> None:
     assert new_event(replace(FAILED, warning=False), 1, "v1", "n")["type"] == "Normal"
 
 
@@ -50,13 +50,13 @@ def test_what_is_well_is_normal() -> None:
         replace(FAILED, message="eth0: EIO"),
     ],
 )
-def test_each_thing_has_a_name_of_its_own(other: EventSpec) -> None:
+def test_event_names_are_distinct(other: EventSpec) -> None:
     assert event_name(other) != event_name(FAILED)
     assert event_name(replace(FAILED, at=7)) == event_name(FAILED)
 
 
 @pytest.mark.parametrize("name", ["a" * 253, "a" * 235 + ".b", "a" * 234 + "-." + "b" * 17])
-def test_a_long_name_is_cut_to_a_name(name: str) -> None:
+def test_long_event_name_is_truncated_to_a_valid_name(name: str) -> None:
     called = event_name(replace(FAILED, subject=ObjectRef("ai", name, "u")))
 
     assert len(called) <= MAX_NAME
@@ -64,7 +64,7 @@ def test_a_long_name_is_cut_to_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(("before", "count"), [(3, 5), (None, 3), ("many", 3)])
-def test_the_same_again_is_a_larger_count(before: object, count: int) -> None:
+def test_repeated_event_increases_the_count(before: object, count: int) -> None:
     event = {**new_event(FAILED, 1, "v1", "n"), "count": before, "metadata": {"uid": "e"}}
 
     again: Any = counted(event, replace(FAILED, at=FAILED.at + 60), 2)
@@ -73,13 +73,13 @@ def test_the_same_again_is_a_larger_count(before: object, count: int) -> None:
 
 
 @pytest.mark.parametrize("last", [STAMP, LATER])
-def test_what_is_told_is_not_counted_again(last: str) -> None:
+def test_posted_occurrence_is_not_counted_again(last: str) -> None:
     assert counted({"lastTimestamp": last, "count": 1}, FAILED, 1) is None
 
 
-def test_what_is_told_once_is_not_counted() -> None:
+def test_one_time_event_is_not_counted() -> None:
     assert counted({"count": 1}, replace(FAILED, once=True), 1) is None
 
 
-def test_an_event_without_a_time_is_counted() -> None:
+def test_event_without_a_time_is_counted() -> None:
     assert counted({"count": 1}, FAILED, 1) == {"count": 2, "lastTimestamp": STAMP}

@@ -50,7 +50,7 @@ RECORDS = st.one_of(
 
 @settings(max_examples=25)  # each is two large records
 @given(RECORDS, st.sampled_from([0.0, SLOW_S]))
-def test_whatever_is_told_is_as_the_api_takes_it(records: ClaimRecords, age_s: float) -> None:
+def test_any_status_is_valid_for_the_api(records: ClaimRecords, age_s: float) -> None:
     found = status_update(records, age_s, NOW)
 
     devices = found.devices or ()
@@ -74,7 +74,7 @@ def test_whatever_is_told_is_as_the_api_takes_it(records: ClaimRecords, age_s: f
 
 @settings(max_examples=25)
 @given(ALLOCATIONS, ATTACHMENTS)
-def test_what_was_applied_is_not_applied_again(
+def test_applied_status_is_not_applied_again(
     allocation: Allocation, attachment: Attachment
 ) -> None:
     here = tuple(replace(device, pool="node-1") for device in allocation.devices)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
     [None, refusal(401, "Unauthorized"), refusal(403, "Forbidden")],
     ids=["silent", "knows-nobody-yet", "refuses-everybody-yet"],
 )
-def test_an_event_waits_for_its_server(tmp_path: Path, refused: Told | None) -> None:
+def test_event_is_posted_after_an_outage(tmp_path: Path, refused: Told | None) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refused, posting, times=2)
@@ -49,7 +49,7 @@ def test_an_event_waits_for_its_server(tmp_path: Path, refused: Told | None) -> 
 
 
 @pytest.mark.parametrize("refused", [refusal(500, "InternalError"), refusal(403, "Forbidden")])
-def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(
+def test_permanently_failing_event_is_dropped_without_delaying_others(
     tmp_path: Path, refused: Told
 ) -> None:
     def in_ill(asked: Asked) -> bool:
@@ -76,7 +76,7 @@ def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(
     finish(scene())
 
 
-def test_an_event_that_makes_no_sense_to_the_server_is_lost_and_told(tmp_path: Path) -> None:
+def test_invalid_event_is_dropped_and_logged(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refusal(422, "Invalid"), posting)
@@ -100,7 +100,7 @@ def test_an_event_that_makes_no_sense_to_the_server_is_lost_and_told(tmp_path: P
     ],
     ids=["gone", "going"],
 )
-def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused: Told) -> None:
+def test_event_of_a_deleted_namespace_is_dropped(tmp_path: Path, refused: Told) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.fail(refused, posting)
@@ -114,7 +114,7 @@ def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused
     finish(scene())
 
 
-def test_an_event_that_somebody_else_counts_is_read_again(tmp_path: Path) -> None:
+def test_event_changed_by_another_client_is_read_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             it.reporter.notify(PrepareFailed(CLAIM, "one"))
@@ -132,7 +132,7 @@ def test_an_event_that_somebody_else_counts_is_read_again(tmp_path: Path) -> Non
     finish(scene())
 
 
-def test_a_flood_is_25_events_and_then_one_in_five_minutes(tmp_path: Path) -> None:
+def test_flood_is_limited_to_25_events_then_one_in_five_minutes(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             for number in range(MAX_WAITING + 5):
@@ -150,7 +150,7 @@ def test_a_flood_is_25_events_and_then_one_in_five_minutes(tmp_path: Path) -> No
     finish(scene())
 
 
-def test_a_restart_does_not_tell_of_a_failure_again(tmp_path: Path) -> None:
+def test_restart_does_not_repeat_failure_events(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")

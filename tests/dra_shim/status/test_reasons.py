@@ -86,7 +86,7 @@ from tests.dra_shim.status.records import (
         ),
     ],
 )
-def test_what_preparing_notes_is_told(notice: Notice, told: EventSpec) -> None:
+def test_notices_of_prepare_are_posted(notice: Notice, told: EventSpec) -> None:
     assert of_notice(notice, NOW + 0.7) == (told,)
 
 
@@ -99,11 +99,11 @@ def test_what_preparing_notes_is_told(notice: Notice, told: EventSpec) -> None:
         PodSuperseded(CLAIM, POD, ()),
     ],
 )
-def test_what_is_as_it_should_be_is_not_told(notice: Notice) -> None:
+def test_normal_state_has_no_event(notice: Notice) -> None:
     assert of_notice(notice, NOW) == ()
 
 
-def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
+def test_blocked_pods_get_events_with_a_remedy() -> None:
     third = replace(OTHER_POD, name="third", uid="pod-3")
 
     told = of_notice(PodSuperseded(CLAIM, POD, (OTHER_POD, third)), NOW)
@@ -119,7 +119,7 @@ def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
     )
 
 
-def test_a_failure_is_told_at_its_time_and_warnings_once() -> None:
+def test_failure_event_has_its_time_and_warnings_are_posted_once() -> None:
     warned = replace(held(nic()), warnings=("umad is missing",))
     shared = replace(held(hca(), ""), warnings=("nothing is isolated",))
     record = attachment(warned, shared, phase=Phase.FAILED, failure=failure(time=NOW - 9))
@@ -139,7 +139,7 @@ def test_a_failure_is_told_at_its_time_and_warnings_once() -> None:
     )
 
 
-def test_a_failure_of_a_newer_version_keeps_its_reason() -> None:
+def test_unknown_failure_reason_is_kept() -> None:
     record = attachment(phase=Phase.FAILED, failure=failure("new text", reason="NewReason"))
 
     (posted,) = of_attachment(record, NOW)
@@ -150,18 +150,18 @@ def test_a_failure_of_a_newer_version_keeps_its_reason() -> None:
     )
 
 
-def test_a_pod_that_is_well_is_told_nothing() -> None:
+def test_healthy_pod_has_no_events() -> None:
     assert of_attachment(attachment(), NOW) == ()
 
 
-def test_a_pod_that_waits_is_told_for_what() -> None:
+def test_waiting_pod_gets_an_event_with_the_reason() -> None:
     (told,) = of_delay(given(), None, NOW)
 
     assert (told.subject, told.reason, told.once) == (POD, "NetworkDeviceAttachPending", True)
     assert told.message.startswith("claim fast: not attached yet: the sandbox of pod ai/train")
 
 
-def test_no_message_is_longer_than_an_event_may_have() -> None:
+def test_messages_fit_the_limit_of_events() -> None:
     (told,) = of_attachment(attachment(failure=failure("ä" * 2000)), NOW)
 
     assert len(told.message.encode()) <= MAX_MESSAGE

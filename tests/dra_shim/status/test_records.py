@@ -35,7 +35,7 @@ pytestmark = pytest.mark.process
 NEXT = ObjectRef("default", "train-2", "pod-2")
 
 
-def test_a_claim_that_is_not_attached_in_time_is_told(tmp_path: Path) -> None:
+def test_late_attach_is_reported(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -53,7 +53,7 @@ def test_a_claim_that_is_not_attached_in_time_is_told(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_claim_that_is_attached_in_time_is_no_delay(tmp_path: Path) -> None:
+def test_attach_in_time_is_not_reported(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
@@ -72,7 +72,7 @@ def test_a_claim_that_is_attached_in_time_is_no_delay(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_record_that_cannot_be_used_proves_nothing(tmp_path: Path) -> None:
+def test_unusable_record_causes_no_report(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
@@ -93,7 +93,7 @@ def test_a_record_that_cannot_be_used_proves_nothing(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_record_that_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
+def test_unreadable_record_is_read_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
@@ -111,7 +111,7 @@ def test_a_record_that_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_directories_that_come_late_are_found(tmp_path: Path) -> None:
+def test_directories_created_later_are_watched(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
@@ -127,7 +127,7 @@ def test_directories_that_come_late_are_found(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
+def test_restarted_reporter_continues(tmp_path: Path) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             bench = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"))
@@ -159,7 +159,7 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
-def test_what_another_node_tells_is_left_alone(tmp_path: Path, *, stale: bool) -> None:
+def test_status_of_another_node_is_kept(tmp_path: Path, *, stale: bool) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             state = StatePaths(tmp_path / "state", tmp_path / "run")
@@ -199,7 +199,7 @@ async def reason_of(it: Bench, ref: ObjectRef) -> str:
     return conditions(entry)["Ready"][1]
 
 
-def test_a_device_for_which_a_pod_waits_in_vain_is_not_called_back(tmp_path: Path) -> None:
+def test_status_of_a_blocked_pod_is_not_withdrawn(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -222,7 +222,7 @@ def test_a_device_for_which_a_pod_waits_in_vain_is_not_called_back(tmp_path: Pat
     finish(scene())
 
 
-def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
+def test_claim_blocked_by_a_never_started_pod_is_reported(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -240,7 +240,7 @@ def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
     finish(scene())
 
 
-def test_a_pod_that_gets_the_claim_after_all_waits_in_vain_no_longer(tmp_path: Path) -> None:
+def test_pod_that_gets_its_claim_is_no_longer_blocked(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")

@@ -19,7 +19,7 @@ from dranet_nri.model import Attachment, Phase
 from tests.dra_shim.status.records import NOW, OTHER_POD, attachment, failure, given, held, nic
 
 
-def test_an_attached_claim_is_told_at_once() -> None:
+def test_attached_claim_is_reported_at_once() -> None:
     claim_records = ClaimRecords(given(), attachment())
 
     assert status_update(claim_records, 0.0, NOW) == StatusUpdate(
@@ -27,7 +27,7 @@ def test_an_attached_claim_is_told_at_once() -> None:
     )
 
 
-def test_a_failure_is_told_to_the_pod_as_well() -> None:
+def test_failure_is_reported_to_the_pod() -> None:
     record = attachment(phase=Phase.FAILED, failure=failure())
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
@@ -45,7 +45,7 @@ def test_a_failure_is_told_to_the_pod_as_well() -> None:
         replace(attachment(), pod=OTHER_POD),
     ],
 )
-def test_what_passes_by_itself_is_not_told_yet(record: Attachment | None) -> None:
+def test_transient_state_is_not_reported_yet(record: Attachment | None) -> None:
     assert status_update(ClaimRecords(given(), record), SLOW_S - 1, NOW) == StatusUpdate(
         None, again_s=SLOW_S
     )
@@ -60,7 +60,7 @@ def test_what_passes_by_itself_is_not_told_yet(record: Attachment | None) -> Non
         (replace(attachment(), pod=OTHER_POD), ["NetworkDeviceAttachPending"]),
     ],
 )
-def test_what_should_have_passed_is_told(record: Attachment | None, reasons: list[str]) -> None:
+def test_overdue_transient_state_is_reported(record: Attachment | None, reasons: list[str]) -> None:
     found = status_update(ClaimRecords(given(), record), SLOW_S, NOW)
 
     assert found.devices == device_statuses(given(), record)
@@ -68,7 +68,7 @@ def test_what_should_have_passed_is_told(record: Attachment | None, reasons: lis
     assert found.again_s == inf
 
 
-def test_a_pod_that_ended_mostly_takes_its_claim_along() -> None:
+def test_ended_pod_is_usually_followed_by_its_claim() -> None:
     record = attachment(phase=Phase.HOME)
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)
@@ -76,11 +76,11 @@ def test_a_pod_that_ended_mostly_takes_its_claim_along() -> None:
     assert (found.devices, found.delay_s) == (device_statuses(given(), record), DEPARTURE_S)
 
 
-def test_a_claim_without_a_record_has_no_status_of_ours() -> None:
+def test_claim_without_a_record_has_no_status() -> None:
     assert status_update(ClaimRecords(), 0.0, NOW) == StatusUpdate((), (), DEPARTURE_S)
 
 
-def test_what_keeps_a_device_from_home_is_told_without_an_allocation() -> None:
+def test_failed_restore_is_reported_without_an_allocation() -> None:
     record = attachment(phase=Phase.DETACHING, failure=failure("eth0: EBUSY", time=NOW - 60))
 
     found = status_update(ClaimRecords(None, record), 0.0, NOW)
@@ -89,7 +89,7 @@ def test_what_keeps_a_device_from_home_is_told_without_an_allocation() -> None:
     assert [event.message for event in found.occurrences] == ["claim fast: eth0: EBUSY"]
 
 
-def test_an_old_failure_is_no_news() -> None:
+def test_old_failure_is_not_reported_again() -> None:
     warned = replace(held(nic()), warnings=("umad is missing",))
     record = attachment(warned, phase=Phase.FAILED, failure=failure(time=NOW - 3600))
 
@@ -99,14 +99,14 @@ def test_an_old_failure_is_no_news() -> None:
 
 
 @pytest.mark.parametrize("record", [None, attachment(phase=Phase.HOME)])
-def test_a_claim_that_a_pod_waits_for_in_vain_is_told_at_once(record: Attachment | None) -> None:
+def test_blocked_claim_is_reported_at_once(record: Attachment | None) -> None:
     found = status_update(ClaimRecords(given(), record, (OTHER_POD,)), 0.0, NOW)
 
     assert found.devices == device_statuses(given(), record, (OTHER_POD,))
     assert (found.occurrences, found.again_s) == ((), inf)
 
 
-def test_only_what_has_a_record_and_nobody_in_vain_is_passing() -> None:
+def test_only_unblocked_claims_with_a_record_are_transient() -> None:
     assert ClaimRecords(given()).is_passing
     assert not ClaimRecords(given(), waiting=(OTHER_POD,)).is_passing
     assert not ClaimRecords(None, attachment()).is_passing

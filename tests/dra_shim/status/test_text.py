@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_shim.status.text import one_line, reason_of, seconds_of, stamp_of
 
 
-def test_lines_become_one() -> None:
+def test_lines_are_joined() -> None:
     assert one_line("  a\n\tb\x85c  ", 100) == "a b c"
 
 
@@ -21,12 +21,12 @@ def test_lines_become_one() -> None:
         ("a\ud800b", 6, "a?b"),
     ],
 )
-def test_what_is_too_long_ends_between_characters(text: str, limit: int, line: str) -> None:
+def test_long_text_is_truncated_between_characters(text: str, limit: int, line: str) -> None:
     assert one_line(text, limit) == line
 
 
 @given(st.text(), st.integers(3, 40))
-def test_no_line_is_longer_than_it_may_be(text: str, limit: int) -> None:
+def test_lines_have_the_maximum_length(text: str, limit: int) -> None:
     line = one_line(text, limit)
 
     assert len(line.encode()) <= limit
@@ -34,20 +34,20 @@ def test_no_line_is_longer_than_it_may_be(text: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["NetworkReady", "A", "A_1", "a" * 128])
-def test_a_word_is_a_reason(text: str) -> None:
+def test_word_is_a_valid_reason(text: str) -> None:
     assert reason_of(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "no such device", "1st", "A-b", "Not:", "a" * 129, "Ä"])
-def test_anything_else_is_none(text: str) -> None:
+def test_other_text_is_no_reason(text: str) -> None:
     assert reason_of(text) == "Unknown"
 
 
-def test_times_are_whole_seconds_of_utc() -> None:
+def test_times_are_whole_utc_seconds() -> None:
     assert stamp_of(1_790_000_000.9) == "2026-09-21T14:13:20Z"
     assert seconds_of("2026-09-21T14:13:20Z") == 1_790_000_000
 
 
 @pytest.mark.parametrize("stamp", [None, "", "yesterday", 7, {}])
-def test_what_is_no_time_is_none(stamp: object) -> None:
+def test_invalid_time_is_none(stamp: object) -> None:
     assert seconds_of(stamp) is None

@@ -37,7 +37,7 @@ from tests.fakes.exchange import Told
 pytestmark = pytest.mark.process
 
 
-def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None:
+def test_outage_of_minutes_loses_no_status(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -74,7 +74,7 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
     finish(scene())
 
 
-def test_a_server_that_asks_for_time_has_it(tmp_path: Path) -> None:
+def test_retry_after_is_respected(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -90,7 +90,7 @@ def test_a_server_that_asks_for_time_has_it(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_an_answer_that_was_lost_is_found_written(tmp_path: Path) -> None:
+def test_lost_response_is_detected_as_written(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -113,9 +113,7 @@ def test_an_answer_that_was_lost_is_found_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refused", [refusal(403, "Forbidden"), right_missing()])
-def test_a_right_that_is_missing_is_told_and_asked_for_slowly(
-    tmp_path: Path, refused: Told
-) -> None:
+def test_missing_right_is_reported_and_retried_slowly(tmp_path: Path, refused: Told) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -140,7 +138,7 @@ def test_a_right_that_is_missing_is_told_and_asked_for_slowly(
     finish(scene())
 
 
-def test_what_a_server_does_not_take_is_told_once_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_invalid_status_is_reported_once_and_others_continue(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -159,7 +157,7 @@ def test_what_a_server_does_not_take_is_told_once_and_the_rest_goes_on(tmp_path:
     finish(scene())
 
 
-def test_a_claim_that_cannot_be_read_is_told_once(tmp_path: Path) -> None:
+def test_unreadable_claim_is_reported_once(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -178,7 +176,7 @@ def test_a_claim_that_cannot_be_read_is_told_once(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_claim_that_somebody_deletes_is_forgotten(tmp_path: Path) -> None:
+def test_deleted_claim_is_dropped(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -191,7 +189,7 @@ def test_a_claim_that_somebody_deletes_is_forgotten(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_claim_that_is_replaced_between_reading_and_writing_is_read_again(
+def test_claim_replaced_before_the_write_is_read_again(
     tmp_path: Path,
 ) -> None:
     async def scene() -> None:
@@ -208,7 +206,7 @@ def test_a_claim_that_is_replaced_between_reading_and_writing_is_read_again(
     finish(scene())
 
 
-def test_a_claim_that_the_server_returned_is_not_read_again(tmp_path: Path) -> None:
+def test_returned_claim_is_not_read_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -228,7 +226,7 @@ def test_a_claim_that_the_server_returned_is_not_read_again(tmp_path: Path) -> N
     finish(scene())
 
 
-def test_of_the_claims_that_the_server_returned_the_newest_are_kept(tmp_path: Path) -> None:
+def test_newest_returned_claims_are_kept(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             refs = [await prepared(it, f"nic-{number}") for number in range(2)]
@@ -251,7 +249,7 @@ def test_of_the_claims_that_the_server_returned_the_newest_are_kept(tmp_path: Pa
     finish(scene())
 
 
-def test_a_server_that_drops_the_status_is_not_fought(tmp_path: Path) -> None:
+def test_status_dropped_by_the_server_is_not_written_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             server.features -= {DEVICE_STATUS}
@@ -276,7 +274,7 @@ def test_a_server_that_drops_the_status_is_not_fought(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_records_that_change_all_the_time_are_a_write_in_5_seconds(tmp_path: Path) -> None:
+def test_frequent_changes_cause_one_write_in_5_seconds(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
@@ -292,7 +290,7 @@ def test_records_that_change_all_the_time_are_a_write_in_5_seconds(tmp_path: Pat
     finish(scene())
 
 
-def test_a_pod_that_ends_with_its_claim_costs_no_write(tmp_path: Path) -> None:
+def test_pod_that_ends_with_its_claim_causes_no_write(tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")

@@ -25,11 +25,11 @@ def queue() -> ClaimQueue:
     return ClaimQueue(lambda: 1.0)
 
 
-def test_nothing_is_due_before_something_is_wanted(queue: ClaimQueue) -> None:
+def test_empty_queue_has_nothing_due(queue: ClaimQueue) -> None:
     assert queue.due == inf
 
 
-def test_the_first_that_is_due_comes_first(queue: ClaimQueue) -> None:
+def test_earliest_claim_is_first(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 5.0)
     queue.enqueue(B, FIRST, 11.0, 0.2)
 
@@ -40,14 +40,14 @@ def test_the_first_that_is_due_comes_first(queue: ClaimQueue) -> None:
     assert queue.due == inf
 
 
-def test_the_same_again_changes_nothing(queue: ClaimQueue) -> None:
+def test_repeated_desired_state_changes_nothing(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 0.2)
     queue.enqueue(A, FIRST, 10.1, 0.2)
 
     assert queue.due == 10.2
 
 
-def test_the_last_state_wins(queue: ClaimQueue) -> None:
+def test_last_desired_state_wins(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 5.0)
     queue.enqueue(A, SECOND, 11.0, 0.2)
 
@@ -55,7 +55,7 @@ def test_the_last_state_wins(queue: ClaimQueue) -> None:
     assert queue.begin().devices == SECOND
 
 
-def test_a_write_buys_a_rest(queue: ClaimQueue) -> None:
+def test_write_starts_a_delay(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 0.0)
     queue.done(queue.begin(), 10.0, wrote=True)
 
@@ -64,7 +64,7 @@ def test_a_write_buys_a_rest(queue: ClaimQueue) -> None:
     assert queue.due == 10.0 + REST_S
 
 
-def test_what_was_there_already_buys_none(queue: ClaimQueue) -> None:
+def test_unneeded_write_starts_no_delay(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 0.0)
     queue.done(queue.begin(), 10.0, wrote=False)
 
@@ -73,7 +73,7 @@ def test_what_was_there_already_buys_none(queue: ClaimQueue) -> None:
     assert queue.due == 11.2
 
 
-def test_what_changes_while_it_is_written_is_written_next(queue: ClaimQueue) -> None:
+def test_change_during_a_write_is_written_next(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 0.0)
     job = queue.begin()
     queue.enqueue(A, SECOND, 10.0, 0.2)
@@ -83,7 +83,7 @@ def test_what_changes_while_it_is_written_is_written_next(queue: ClaimQueue) -> 
     assert queue.begin().devices == SECOND
 
 
-def test_a_claim_that_was_withdrawn_is_forgotten(queue: ClaimQueue) -> None:
+def test_withdrawn_claim_leaves_the_queue(queue: ClaimQueue) -> None:
     queue.enqueue(A, (), 10.0, 0.0)
     queue.done(queue.begin(), 10.0, wrote=True)
 
@@ -92,7 +92,7 @@ def test_a_claim_that_was_withdrawn_is_forgotten(queue: ClaimQueue) -> None:
     assert queue.due == 11.2, "it is new to the agenda"
 
 
-def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(queue: ClaimQueue) -> None:
+def test_claim_added_during_its_withdrawal_stays(queue: ClaimQueue) -> None:
     queue.enqueue(A, (), 10.0, 0.0)
     job = queue.begin()
     queue.enqueue(A, FIRST, 10.0, 0.2)
@@ -101,7 +101,7 @@ def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(queue: ClaimQu
     assert queue.begin().devices == FIRST
 
 
-def test_a_claim_that_is_gone_is_forgotten(queue: ClaimQueue) -> None:
+def test_deleted_claim_leaves_the_queue(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 10.0, 0.0)
     job = queue.begin()
     queue.enqueue(A, SECOND, 10.0, 0.2)
@@ -115,7 +115,7 @@ def test_a_claim_that_is_gone_is_forgotten(queue: ClaimQueue) -> None:
     ("lasting", "first_s", "longest_s"),
     [(False, FIRST_PAUSE_S, LONGEST_PAUSE_S), (True, FIRST_LASTING_S, LONGEST_LASTING_S)],
 )
-def test_what_hinders_a_claim_delays_it_ever_longer(
+def test_delay_of_a_failing_claim_grows(
     queue: ClaimQueue,
     lasting: bool,  # noqa: FBT001
     first_s: float,
@@ -135,7 +135,7 @@ def test_what_hinders_a_claim_delays_it_ever_longer(
     assert queue.due == 7.0
 
 
-def test_news_do_not_hurry_a_claim_that_is_hindered(queue: ClaimQueue) -> None:
+def test_change_does_not_shorten_the_delay_of_a_failing_claim(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 0.0, 0.0)
     queue.claim_failed(queue.begin(), 10.0, lasting=True)
     queue.enqueue(A, SECOND, 11.0, 0.2)
@@ -143,7 +143,7 @@ def test_news_do_not_hurry_a_claim_that_is_hindered(queue: ClaimQueue) -> None:
     assert queue.due == 10.0 + FIRST_LASTING_S
 
 
-def test_a_claim_that_was_written_begins_anew(queue: ClaimQueue) -> None:
+def test_successful_write_resets_the_delay(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 0.0, 0.0)
     queue.claim_failed(queue.begin(), 10.0, lasting=True)
     job = queue.begin()
@@ -152,7 +152,7 @@ def test_a_claim_that_was_written_begins_anew(queue: ClaimQueue) -> None:
     assert queue.claim_failed(job, 30.0, lasting=True) == FIRST_LASTING_S
 
 
-def test_a_server_that_does_not_answer_delays_all(queue: ClaimQueue) -> None:
+def test_unresponsive_server_delays_all_claims(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 0.0, 0.0)
     queue.enqueue(B, FIRST, 0.0, 0.0)
     pauses = [queue.server_failed(queue.begin(), 10.0) for _ in range(20)]
@@ -164,21 +164,21 @@ def test_a_server_that_does_not_answer_delays_all(queue: ClaimQueue) -> None:
     assert queue.server_failed(queue.begin(), 50.0) == FIRST_PAUSE_S
 
 
-def test_a_server_that_asks_for_time_has_it(queue: ClaimQueue) -> None:
+def test_retry_after_is_respected(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 0.0, 0.0)
 
     assert queue.server_failed(queue.begin(), 10.0, after_s=120.0) == 120.0
     assert queue.due == 130.0
 
 
-def test_pauses_are_spread() -> None:
+def test_delays_have_jitter() -> None:
     queue = ClaimQueue(lambda: 0.0)
     queue.enqueue(A, FIRST, 0.0, 0.0)
 
     assert queue.server_failed(queue.begin(), 10.0) == FIRST_PAUSE_S / 2
 
 
-def test_what_is_put_off_waits_whatever_the_news(queue: ClaimQueue) -> None:
+def test_postponed_claim_waits_despite_changes(queue: ClaimQueue) -> None:
     queue.enqueue(A, FIRST, 0.0, 0.0)
     queue.put_off(queue.begin(), 3600.0)
     queue.enqueue(A, SECOND, 1.0, 0.2)

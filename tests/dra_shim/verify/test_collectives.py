@@ -81,7 +81,7 @@ def lines_of(
     return list(found)
 
 
-def test_each_pod_starts_its_ranks_with_the_devices_of_its_claim() -> None:
+def test_ranks_of_a_pod_use_the_devices_of_its_claim() -> None:
     runner = Recorded({pod.pod: ended() for pod in PODS})
 
     list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=2, rounds=5))
@@ -93,7 +93,7 @@ def test_each_pod_starts_its_ranks_with_the_devices_of_its_claim() -> None:
         assert {"--nnodes=2", "--nproc-per-node=2", "--master-addr=10.0.0.1"} <= {*words}
 
 
-def test_one_rank_of_each_pod_starts_without_a_launcher() -> None:
+def test_single_rank_per_pod_starts_without_a_launcher() -> None:
     runner = Recorded({pod.pod: ended() for pod in PODS})
 
     list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=1, rounds=5))
@@ -113,7 +113,7 @@ def test_one_rank_of_each_pod_starts_without_a_launcher() -> None:
         pytest.param("gloo", ["0.25 GB/s", "0.25 GB/s"], id="CPUs"),
     ],
 )
-def test_bars_are_those_of_the_backend(backend: str, bars: list[str]) -> None:
+def test_bars_depend_on_the_backend(backend: str, bars: list[str]) -> None:
     lines = lines_of(ended(stdout=RESULT % backend))
 
     assert [(line.check, line.bar) for line in lines] == list(
@@ -126,12 +126,12 @@ def test_bars_are_those_of_the_backend(backend: str, bars: list[str]) -> None:
     assert lines[1].remedy == (CAUSES["slow-collective"][1] if slow else "")
 
 
-def test_the_guides_bar_is_the_highest_default() -> None:
+def test_highest_default_bar_is_that_of_the_guide() -> None:
     assert Bars({}).of_collective("all-reduce", 3200, nccl=True) == 180
     assert Bars({"all-reduce": 300}).of_collective("all-reduce", 3200, nccl=True) == 300
 
 
-def test_ranks_that_do_not_finish() -> None:
+def test_ranks_that_do_not_finish_fail_the_check() -> None:
     error = "Traceback\ntorch.distributed.DistNetworkError: timed out\nnote"
 
     (line,) = lines_of(ended(124), ended(1, stderr=error))
@@ -143,14 +143,14 @@ def test_ranks_that_do_not_finish() -> None:
     assert lines_of(ended(124))[0].value == "exit status 124"
 
 
-def test_an_image_without_pytorch_is_no_fault_of_the_network() -> None:
+def test_image_without_pytorch_is_not_a_network_fault() -> None:
     (line,) = lines_of(ended(1, stderr="python3: No module named 'torch'"))
 
     assert line.outcome is Outcome.NOT_MEASURED
     assert "--image" in line.meaning
 
 
-def test_pods_that_do_not_reach_each_other_start_no_ranks() -> None:
+def test_no_ranks_start_if_pods_cannot_reach_each_other() -> None:
     facts = "memlock unlimited\nlink net0 0 9000 a -1\nlink net1 0 9000 b -1\nend\n"
     runner = Recorded({pod.pod: ended(stdout=facts) for pod in PODS})
 
@@ -161,16 +161,16 @@ def test_pods_that_do_not_reach_each_other_start_no_ranks() -> None:
     assert not any("torch.distributed.run" in words for words in runner.commands.values())
 
 
-def test_output_without_a_result() -> None:
+def test_output_without_a_result_fails_the_check() -> None:
     assert parse_collectives("4 ranks, gloo, 5 rounds") is None
     assert parse_collectives(RESULT % "gloo") == ("gloo", {"all-gather": 90.1, "all-reduce": 70.5})
 
 
-def test_the_program_is_that_of_the_example() -> None:
+def test_program_is_that_of_the_example() -> None:
     assert program_text() == (EXAMPLES / "scale-out/collectives.py").read_text()
 
 
-def test_a_pod_of_the_users_keeps_what_it_has() -> None:
+def test_pod_template_of_the_user_is_kept() -> None:
     wanted = PodRequirements("", "nic.dra.net", 0, "gpu.nvidia.com", 0, "program", base_pod(POD))
 
     pod = pod_document("verify-0", "node-a", wanted)
@@ -187,12 +187,12 @@ def test_a_pod_of_the_users_keeps_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[", "kind: Job", POD.replace("kind: Pod", "kind: Job")])
-def test_a_file_without_a_usable_pod_is_refused(text: str) -> None:
+def test_file_without_a_usable_pod_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"one container has `image`"):
         base_pod(text)
 
 
-def test_a_refused_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.yaml").write_text("kind: Job")
 
     for name, reason in (("job.yaml", "give one document"), ("none.yaml", "cannot be read")):

@@ -59,12 +59,12 @@ def failures(facts: PodFacts, pod: WorkerPod = POD, *, exclusive: bool = False) 
         pytest.param("loss", Fabric.ROCE, 0, 0.2, id="loss"),
     ],
 )
-def test_a_bar(name: str, fabric: Fabric, speed: float, bar: float) -> None:
+def test_bar_is_parsed(name: str, fabric: Fabric, speed: float, bar: float) -> None:
     assert NO_BARS.of(name, fabric, speed) == pytest.approx(bar)
     assert parse_bars([f"{name}=7"]).of(name, fabric, speed) == 7
 
 
-def test_more_is_better_for_rates_only() -> None:
+def test_higher_is_better_only_for_rates() -> None:
     assert passes("write", 191, 190)
     assert not passes("write", 189, 190)
     assert passes("latency", 5, 6)
@@ -72,7 +72,7 @@ def test_more_is_better_for_rates_only() -> None:
 
 
 @pytest.mark.parametrize("word", ["speed=1", "write", "write=fast", "write=-1", "write=nan"])
-def test_a_wrong_bar_is_refused(word: str) -> None:
+def test_invalid_bar_is_refused(word: str) -> None:
     with pytest.raises(InvalidValueError, match=f"--bar {word}: "):
         parse_bars([word])
 
@@ -80,7 +80,7 @@ def test_a_wrong_bar_is_refused(word: str) -> None:
 # --------------------------------------------------------------------------- one end
 
 
-def test_a_healthy_end() -> None:
+def test_healthy_nic_passes() -> None:
     assert failures(facts_of(), exclusive=True) == []
 
 
@@ -96,16 +96,16 @@ def test_a_healthy_end() -> None:
         pytest.param(facts_of(memlock_mib=0.0625), "memlock", id="memlock"),
     ],
 )
-def test_a_faulty_end(facts: PodFacts, check: str) -> None:
+def test_faulty_nic_fails(facts: PodFacts, check: str) -> None:
     assert failures(facts) == [check]
 
 
-def test_a_gpu_on_another_numa_node() -> None:
+def test_gpu_on_another_numa_node_is_reported() -> None:
     assert failures(facts_of(), replace(POD, gpu_numa_nodes=(1,))) == ["numa"]
     assert failures(facts_of(), replace(POD, nics=(replace(NIC, numa_node=-1),))) == []
 
 
-def test_rdma_devices_of_others() -> None:
+def test_rdma_devices_of_other_pods_are_reported() -> None:
     facts = facts_of()
     facts.ports["mlx5_1"] = PORT
 
@@ -113,13 +113,13 @@ def test_rdma_devices_of_others() -> None:
     assert failures(facts) == []
 
 
-def test_a_nic_without_rdma_needs_neither_gid_nor_memlock() -> None:
+def test_nic_without_rdma_needs_neither_gid_nor_memlock() -> None:
     plain = replace(POD, nics=(replace(NIC, rdma="", mtu=0),))
 
     assert failures(facts_of(port=None, memlock_mib=0.0625), plain) == []
 
 
-def test_an_infiniband_device_without_an_interface() -> None:
+def test_infiniband_device_without_an_interface_passes() -> None:
     port = replace(PORT, gids={0: ("fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1")})
     nic = replace(NIC, interface="", address="", fabric=Fabric.INFINIBAND)
 
@@ -128,7 +128,7 @@ def test_an_infiniband_device_without_an_interface() -> None:
     assert speed_of(NIC, facts_of(link=replace(LINK, speed_gbit=0))) == 0
 
 
-def test_each_cause_has_one_meaning() -> None:
+def test_each_cause_has_one_remedy() -> None:
     assert len({meaning for meaning, _ in CAUSES.values()}) == len(CAUSES)
 
 
@@ -136,7 +136,7 @@ def test_each_cause_has_one_meaning() -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_all_pairs_meet_once_and_nobody_twice_a_round(number: int) -> None:
+def test_every_pair_is_measured_once_and_no_pod_twice_per_round(number: int) -> None:
     rounds = all_pairs(range(number))
 
     pairs = [frozenset(pair) for found in rounds for pair in found]
@@ -147,7 +147,7 @@ def test_all_pairs_meet_once_and_nobody_twice_a_round(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(3, 8))
-def test_in_a_ring_each_meets_the_next(number: int) -> None:
+def test_ring_measures_each_pod_with_the_next(number: int) -> None:
     rounds = ring(range(number))
 
     pairs = {pair for found in rounds for pair in found}
@@ -167,7 +167,7 @@ LINES = [
 ]
 
 
-def test_the_worst_pair_is_first_and_the_remedy_is_there_once() -> None:
+def test_worst_pair_is_first_and_remedies_are_not_repeated() -> None:
     text = as_text(LINES, verbose=False)
 
     assert text[1].split()[:4] == ["failed", "write", "b/net1", "c/net1"]
@@ -178,12 +178,12 @@ def test_the_worst_pair_is_first_and_the_remedy_is_there_once() -> None:
     assert not any("passed  link" in line for line in text[:-1])
 
 
-def test_a_healthy_report_is_one_line() -> None:
+def test_healthy_report_is_one_line() -> None:
     assert as_text(LINES[:1], verbose=False) == ["PASSED: 0 failed, 0 not measured, 1 passed."]
     assert len(as_text(LINES[:1], verbose=True)) == 4
 
 
-def test_durations_are_in_the_verbose_report_and_in_the_document() -> None:
+def test_durations_are_in_the_verbose_report_and_the_document() -> None:
     slow = replace(LINES[1], seconds=12.34)
 
     heading, row, *_ = as_text([slow, LINES[0]], verbose=True)
@@ -193,7 +193,7 @@ def test_durations_are_in_the_verbose_report_and_in_the_document() -> None:
     assert as_document([slow])["checks"][0]["seconds"] == 12.3
 
 
-def test_the_report_as_a_document() -> None:
+def test_report_as_a_document() -> None:
     report = as_document(LINES)
 
     assert report["passed"] is False
@@ -201,7 +201,7 @@ def test_the_report_as_a_document() -> None:
     assert report["checks"][0]["remedy"] == CAUSES["slow"][1]
 
 
-def test_the_matrix_has_the_colour_of_the_worst_check() -> None:
+def test_matrix_cell_has_the_colour_of_the_worst_check() -> None:
     root = ET.fromstring(draw([*LINES, passed("tcp", "a/net1", "b/net1")]))
     cells = {}
     for group in root.iter("{http://www.w3.org/2000/svg}g"):
@@ -255,7 +255,7 @@ class Partitions:
         pytest.param(("0x8012", "0x0012"), "no-rdma", id="one partition"),
     ],
 )
-def test_ports_of_two_partitions(pkeys: tuple[str, str], cause: str) -> None:
+def test_ports_of_two_partitions_are_reported(pkeys: tuple[str, str], cause: str) -> None:
     nic = ClaimedNic("nic0", "ib0", "", "mlx5_0", Fabric.INFINIBAND)
     pods = [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", (nic,)) for n in range(2)]
     runner = Partitions({pod.pod: pkey for pod, pkey in zip(pods, pkeys, strict=True)})
@@ -276,6 +276,6 @@ class Silent:
         return CommandResult(124, "memlock unlimited\n", "no answer\nwithin 60 s")
 
 
-def test_a_pod_that_does_not_answer_is_no_missing_nic() -> None:
+def test_unresponsive_pod_is_not_reported_as_a_missing_nic() -> None:
     with pytest.raises(UnreadablePodError, match=r"verify-0 on node a .*: no answer within 60 s"):
         measure([POD], Silent(), Course(NO_BARS), progress=lambda text: None)

@@ -34,7 +34,7 @@ WRITE = """
 """
 
 
-def test_facts_of_a_pod() -> None:
+def test_facts_of_a_pod_are_parsed() -> None:
     facts = parse_facts(FACTS)
 
     assert facts.memlock_mib == 8
@@ -52,7 +52,7 @@ def test_facts_of_a_pod() -> None:
 
 
 @pytest.mark.parametrize("line", ["memlock unlimited", "memlock 64\ncapabilities 0000000000004000"])
-def test_no_limit_of_locked_memory(line: str) -> None:
+def test_unlimited_locked_memory_is_parsed(line: str) -> None:
     assert parse_facts(line).memlock_mib == float("inf")
 
 
@@ -72,7 +72,7 @@ def test_no_limit_of_locked_memory(line: str) -> None:
         pytest.param({}, "", None, id="none"),
     ],
 )  # fmt: skip
-def test_the_gid_of_a_nic(gids: dict[int, tuple[str, str]], address: str, index: int) -> None:
+def test_gid_of_a_nic_is_found(gids: dict[int, tuple[str, str]], address: str, index: int) -> None:
     assert (
         outputs.usable_gid(
             RdmaPortOutput(active=True, rate_gbit=1, gids=gids, pkeys=frozenset()), address
@@ -91,11 +91,11 @@ def test_the_gid_of_a_nic(gids: dict[int, tuple[str, str]], address: str, index:
         pytest.param(set(), {0xFFFF}, False, id="none"),
     ],
 )
-def test_partitions(one: set[int], other: set[int], *, shared: bool) -> None:
+def test_partitions_are_parsed(one: set[int], other: set[int], *, shared: bool) -> None:
     assert bool(outputs.share_partition(frozenset(one), frozenset(other))) is shared
 
 
-def test_measurements() -> None:
+def test_measurements_are_parsed() -> None:
     assert outputs.parse_loss("9 packets transmitted, 8 received, 11.1111% packet loss") == 11.1111
     assert outputs.parse_latency(LATENCY) == 1.66
     assert outputs.parse_write(WRITE, 1) == 196.86
@@ -109,7 +109,7 @@ def test_measurements() -> None:
     )
 
 
-def test_messages_are_counted_where_the_clock_of_the_cpu_is_not_known() -> None:
+def test_rates_are_computed_from_messages_without_a_cpu_clock() -> None:
     write = " 65536      550           0.000000            0.000000            0.000000\n"
     latency = " 2       200          inf            inf          inf             inf      -nan\n"
 
@@ -120,7 +120,7 @@ def test_messages_are_counted_where_the_clock_of_the_cpu_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "connect: no route", "{}", '{"end": {}}', "12 a b c"])
-def test_a_program_that_measured_nothing(text: str) -> None:
+def test_output_without_a_measurement_is_none(text: str) -> None:
     parsers = (
         *(outputs.parse_loss, outputs.parse_latency, outputs.parse_iperf3),
         partial(outputs.parse_write, seconds=1),

@@ -54,7 +54,7 @@ def shells(local: LocalShells) -> Iterator[PodShells]:
     assert all(process.poll() is not None for process in local.processes)
 
 
-def test_a_shell_runs_many_commands(shells: PodShells, local: LocalShells) -> None:
+def test_shell_runs_several_commands(shells: PodShells, local: LocalShells) -> None:
     words = ("sh", "-c", 'printf "%s" "$1"; echo bad >&2; exit 3', "-", "a 'b'\n$HOME")
 
     results = [shells.run("one", words, LIMIT_S) for _ in range(3)]
@@ -65,13 +65,13 @@ def test_a_shell_runs_many_commands(shells: PodShells, local: LocalShells) -> No
     assert local.pods == ["one", "two"]
 
 
-def test_an_output_of_many_chunks(shells: PodShells) -> None:
+def test_output_of_several_chunks_is_complete(shells: PodShells) -> None:
     result = shells.run("one", ("seq", "100000"), LIMIT_S)
 
     assert result.stdout == "".join(f"{number}\n" for number in range(1, 100001))
 
 
-def test_commands_of_one_pod_at_the_same_time(shells: PodShells, tmp_path: Path) -> None:
+def test_concurrent_commands_of_a_pod_use_own_shells(shells: PodShells, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 
@@ -82,7 +82,9 @@ def test_commands_of_one_pod_at_the_same_time(shells: PodShells, tmp_path: Path)
     assert heard.result().stdout == "word\n"
 
 
-def test_a_command_that_reaches_its_limit(shells: PodShells, local: LocalShells) -> None:
+def test_command_that_reaches_its_limit_has_status_124(
+    shells: PodShells, local: LocalShells
+) -> None:
     result = shells.run("one", ("sleep", "60"), 0.1)
 
     assert result == CommandResult(124, "", "no answer within 0 s")
@@ -90,7 +92,7 @@ def test_a_command_that_reaches_its_limit(shells: PodShells, local: LocalShells)
     assert local.pods == ["one", "one"]
 
 
-def test_a_connection_that_ends(shells: PodShells, local: LocalShells) -> None:
+def test_lost_connection_fails_the_command(shells: PodShells, local: LocalShells) -> None:
     killed = shells.run("one", ("sh", "-c", "echo half; kill -KILL $PPID"), LIMIT_S)
     assert (killed.exit_code != 0, killed.stdout) == (True, "half\n")
 
@@ -101,7 +103,7 @@ def test_a_connection_that_ends(shells: PodShells, local: LocalShells) -> None:
     assert local.pods == ["one"] * 3
 
 
-def test_closed_shells_end_their_commands(local: LocalShells) -> None:
+def test_close_ends_running_commands(local: LocalShells) -> None:
     shells = PodShells(local.start)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(shells.run, "one", ("sh", "-c", "echo ready; sleep 600"), LIMIT_S)
@@ -113,7 +115,7 @@ def test_closed_shells_end_their_commands(local: LocalShells) -> None:
     assert local.pods == ["one"]
 
 
-def test_without_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_kubectl_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KubectlError, match="install it"):
         Kubectl("", "", "default").start_shell("one")
@@ -127,7 +129,7 @@ def test_without_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         pytest.param(2, "exit 0", 1, id="ends too early"),
     ],
 )
-def test_a_client_of_rping_counts_by_its_pings(
+def test_rping_client_is_judged_by_its_pings(
     shells: PodShells, tmp_path: Path, pings: int, then: str, exit_code: int
 ) -> None:
     program = tmp_path / "rping"

@@ -108,7 +108,7 @@ async def crowded(said: bytes) -> AsyncIterator[int]:
         pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50, id="ask for health"),
     ],
 )
-def test_the_probe_is_answered_whatever_a_thousand_clients_do(said: bytes) -> None:
+def test_probe_is_answered_while_a_thousand_clients_are_connected(said: bytes) -> None:
     async def scene() -> list[str]:
         async with crowded(said) as port:
             return [await probed(port) for _ in range(PROBES)]
@@ -116,7 +116,7 @@ def test_the_probe_is_answered_whatever_a_thousand_clients_do(said: bytes) -> No
     assert asyncio.run(scene()) == ["ok\n"] * PROBES
 
 
-def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new_one(
+def test_concurrent_probes_share_one_result_and_later_ones_get_a_new_one(
     tmp_path: Path,
 ) -> None:
     async def scene() -> list[str]:

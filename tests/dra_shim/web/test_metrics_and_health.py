@@ -90,7 +90,7 @@ def site(tmp_path: Path) -> Site:
 # ----------------------------------------------------------------------- metrics
 
 
-def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
+def test_metrics_of_dranet_have_its_names(site: Site) -> None:
     site.metrics.on_node(discovery.DevicesChanged(9, 4, (), ()))
     site.metrics.server.on_slices(resourceslice.SlicesPublished(8, 1, 2))
 
@@ -111,7 +111,7 @@ def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
     assert scrape.value("process_open_fds") > 2
 
 
-def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
+def test_metrics_of_the_plugin_are_served(site: Site) -> None:
     metrics = PluginMetrics()
     metrics.hooks.answered("RunPodSandbox", "noop", 0.0001)
     (site.run / "metrics.prom").write_text(metrics.text())
@@ -126,7 +126,7 @@ def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
     assert scrape.value("dra_shim_plugin_metrics_readable") == 1
 
 
-def test_numbers_of_a_plugin_that_fell_silent_are_marked(site: Site) -> None:
+def test_stale_metrics_of_the_plugin_are_marked(site: Site) -> None:
     (site.run / "metrics.prom").write_text(PluginMetrics().text())
     heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 3600, serving=True))
 
@@ -137,7 +137,7 @@ def test_numbers_of_a_plugin_that_fell_silent_are_marked(site: Site) -> None:
     assert scrape.value("dranet_nri_connects_total") == 0
 
 
-def test_without_a_plugin_ours_are_served_alone(site: Site) -> None:
+def test_metrics_are_served_without_a_plugin(site: Site) -> None:
     scrape = site.scrape()
 
     assert scrape.value("dra_shim_plugin_alive") == 0
@@ -157,7 +157,7 @@ def test_without_a_plugin_ours_are_served_alone(site: Site) -> None:
     ],
     ids=["cut", "ours", "shim", "blank", "bytes", "huge"],
 )
-def test_a_file_that_is_not_the_plugins_spoils_nothing(site: Site, content: bytes) -> None:
+def test_invalid_metrics_file_is_ignored(site: Site, content: bytes) -> None:
     (site.run / "metrics.prom").write_bytes(content)
 
     scrape = site.scrape()
@@ -264,7 +264,7 @@ TOLD = [
 ]
 
 
-def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
+def test_registration_is_valid_as_long_as_its_socket(site: Site) -> None:
     replaced = [
         kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
     ]
@@ -277,7 +277,7 @@ def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
     assert seen == [1, 1, 0]
 
 
-def test_a_feature_that_came_is_missed_no_longer(site: Site) -> None:
+def test_available_feature_is_removed_from_missing_features(site: Site) -> None:
     for missing in (Feature.TAINTS, Feature.COUNTERS):
         site.metrics.server.on_slices(resourceslice.FeaturesMissing(frozenset({missing})))
 
@@ -289,7 +289,7 @@ def test_a_feature_that_came_is_missed_no_longer(site: Site) -> None:
 @pytest.mark.parametrize(
     ("notice", "name", "labels", "value"), TOLD, ids=lambda entry: type(entry).__name__
 )
-def test_what_rooms_tell_is_counted(
+def test_notices_are_counted(
     site: Site, notice: object, name: str, labels: dict[str, str], value: float
 ) -> None:
     metrics = site.metrics
@@ -310,7 +310,7 @@ def test_what_rooms_tell_is_counted(
     assert Scrape(metrics.text()).value(name, **labels) == value
 
 
-def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
+def test_device_is_unhealthy_until_it_recovers_or_disappears(site: Site) -> None:
     tell = site.metrics.on_node
     tell(discovery.DevicesChanged(3, 0, ("a", "b", "c"), ()))
     tell(discovery.DeviceUnhealthy("a", "NoCarrier"))
@@ -343,7 +343,7 @@ class Driver:
 
 
 @pytest.mark.parametrize(("error", "result"), [("", "success"), ("no", "failed")])
-def test_a_call_fails_with_one_of_its_claims(site: Site, error: str, result: str) -> None:
+def test_call_is_failed_if_one_claim_fails(site: Site, error: str, result: str) -> None:
     ticks = iter((10.0, 10.3, 20.0, 20.7))
     driver = MeteredDriver(Driver(error), site.metrics.calls, lambda: next(ticks))
 
@@ -361,7 +361,7 @@ def test_a_call_fails_with_one_of_its_claims(site: Site, error: str, result: str
         assert scrape.value(f"{latency}_sum", method=method) == pytest.approx(seconds)
 
 
-def test_a_probe_without_claims_is_no_call(site: Site) -> None:
+def test_call_without_claims_is_not_counted(site: Site) -> None:
     asyncio.run(MeteredDriver(Driver(""), site.metrics.calls).prepare([]))
 
     labels = {"method": "PrepareResourceClaims", "status": "success"}
@@ -372,7 +372,7 @@ def test_a_probe_without_claims_is_no_call(site: Site) -> None:
 # ----------------------------------------------------------------------- health
 
 
-def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
+def test_health_check_uses_own_sockets(home: Path) -> None:
     at_kubelet = Node(home)
     metrics = Metrics()
     checks = HealthChecks.of(
@@ -399,7 +399,7 @@ def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
     assert ill[1].startswith("a kubelet would not be answered: UNAVAILABLE")
 
 
-def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
+def test_unregistered_shim_is_not_ready_with_a_reason(home: Path) -> None:
     at_kubelet = Node(home)
     site = Site(home, HealthChecks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
 
@@ -421,7 +421,7 @@ def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
     assert "is the kubelet's directory right" in troubled[1]
 
 
-def test_without_sockets_nobody_is_alive(home: Path) -> None:
+def test_shim_without_sockets_is_not_alive(home: Path) -> None:
     at_kubelet = Node(home)
     checks = HealthChecks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
 

@@ -115,7 +115,7 @@ def said_to(data: bytes, *, request_s: float = 60.0) -> bytes:
     return asyncio.run(scene())
 
 
-def test_a_page_is_served_as_text() -> None:
+def test_page_is_served_as_text() -> None:
     answer = asked("GET", "/hello?whatever=1")
 
     assert answer.status_code == 200
@@ -123,7 +123,7 @@ def test_a_page_is_served_as_text() -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-def test_head_is_the_same_without_the_text() -> None:
+def test_head_has_the_headers_of_get() -> None:
     answer = asked("HEAD", "/hello")
 
     assert answer.status_code == 200
@@ -140,7 +140,7 @@ def test_head_is_the_same_without_the_text() -> None:
         ("GET", "/broken", 500, "internal error: the log of dra-shim has the reason"),
     ],
 )
-def test_what_is_not_served_is_said_in_one_line(
+def test_unknown_path_is_answered_with_one_line(
     method: str, path: str, status: int, said: str
 ) -> None:
     answer = asked(method, path)
@@ -150,7 +150,7 @@ def test_what_is_not_served_is_said_in_one_line(
     assert answer.text.count("\n") == 1
 
 
-def test_why_a_page_failed_is_told_to_us_and_to_nobody_who_asks() -> None:
+def test_error_of_a_page_is_logged_and_not_sent_to_clients() -> None:
     failed: list[PageFailed] = []
 
     async def scene() -> Response:
@@ -166,14 +166,14 @@ def test_why_a_page_failed_is_told_to_us_and_to_nobody_who_asks() -> None:
     assert str(cause) == "oops"
 
 
-def test_one_connection_serves_many_requests() -> None:
+def test_connection_serves_several_requests() -> None:
     request = b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
     last = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
     assert said_to(request * 3 + last).count(b"hello\n") == 4
 
 
-def test_a_request_with_a_body_is_the_last_of_its_connection() -> None:
+def test_connection_is_closed_after_a_request_with_a_body() -> None:
     head = b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 
     answer = said_to(head + b"x" * 10)
@@ -191,17 +191,17 @@ def test_a_request_with_a_body_is_the_last_of_its_connection() -> None:
     ],
     ids=["tls", "no-host", "huge"],
 )
-def test_what_is_no_request_is_refused(data: bytes, status: bytes) -> None:
+def test_malformed_request_is_refused(data: bytes, status: bytes) -> None:
     assert said_to(data).startswith(b"HTTP/1.1 " + status + b" ")
 
 
 @pytest.mark.parametrize("data", [b"", b"GET /hello HTT"], ids=["silent", "slow"])
-def test_who_does_not_finish_a_request_is_hung_up_on(data: bytes) -> None:
+def test_client_that_does_not_finish_a_request_is_disconnected(data: bytes) -> None:
     assert said_to(data, request_s=0.01) == b""
 
 
 @pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"], ids=["kept", "last"])
-def test_who_does_not_read_an_answer_is_hung_up_on(headers: bytes) -> None:
+def test_client_that_does_not_read_the_response_is_disconnected(headers: bytes) -> None:
     async def scene() -> int:
         async with served(answer_s=0.01) as port:
             others = asyncio.all_tasks()
@@ -218,7 +218,7 @@ def test_who_does_not_read_an_answer_is_hung_up_on(headers: bytes) -> None:
     assert 0 < asyncio.run(scene()) < LARGE
 
 
-def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None:
+def test_new_client_above_the_limit_replaces_the_longest_idle_one() -> None:
     async def scene() -> tuple[bytes, bytes, bytes]:
         async with served() as port:
             held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
@@ -241,7 +241,7 @@ def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None
     assert hung_up_on == b""
 
 
-def test_one_too_many_is_turned_away_while_all_wait_for_their_answers() -> None:
+def test_new_client_above_the_limit_is_refused_while_all_are_busy() -> None:
     async def scene() -> tuple[bytes, bytes]:
         async with served() as port:
             held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
@@ -265,7 +265,7 @@ def test_one_too_many_is_turned_away_while_all_wait_for_their_answers() -> None:
     assert served_still.endswith(b"hello\n")
 
 
-def test_an_address_that_is_taken_ends_the_server_with_the_reason() -> None:
+def test_occupied_address_is_a_fatal_error() -> None:
     async def scene() -> None:
         async with served() as port:
             await WebServer(ListenAddress("127.0.0.1", port), PAGES, lambda _: None).run()
@@ -284,7 +284,7 @@ def test_an_address_that_is_taken_ends_the_server_with_the_reason() -> None:
         ("[fe80::1%eth0]:65535", ListenAddress("fe80::1%eth0", 65535)),
     ],
 )
-def test_an_address_is_read_and_shown_alike(text: str, address: ListenAddress) -> None:
+def test_address_is_parsed_and_printed_alike(text: str, address: ListenAddress) -> None:
     assert parse_address(text) == address
     assert str(address) == text
 
@@ -292,6 +292,6 @@ def test_an_address_is_read_and_shown_alike(text: str, address: ListenAddress) -
 @pytest.mark.parametrize(
     "text", ["", "9177", ":", ":x", ":65536", "::1:80", "[::1]", "[]:1", "a:1:2"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="must be HOST:PORT"):
         parse_address(text)
