@@ -354,7 +354,7 @@ def test_addresses_have_the_format_of_the_api() -> None:
 )
 def test_state_that_changes_by_itself_is_transient(
     record: Attachment | None, passing: bool
-) -> None:  # noqa: FBT001
+) -> None:
     assert is_passing(given(), record) is passing
 
 
