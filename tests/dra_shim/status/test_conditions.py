@@ -353,7 +353,8 @@ def test_addresses_have_the_format_of_the_api() -> None:
     ],
 )
 def test_state_that_changes_by_itself_is_transient(
-    record: Attachment | None, passing: bool
+    record: Attachment | None,
+    passing: bool,  # noqa: FBT001 - a parameter of the table
 ) -> None:
     assert is_passing(given(), record) is passing
 
