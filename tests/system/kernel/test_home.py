@@ -337,25 +337,25 @@ def test_nic_is_found_among_more_links_than_the_dump_limit(
             host.ip("link", "add", *words, inside=inside)
     host.ip("link", "set", "eth1", "name", "mine", inside=True)
     index = json.loads(host.ip("-json", "link", "show", "mine", inside=True))[0]["ifindex"]
-    known = DeviceIdentity(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
+    identity = DeviceIdentity(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
 
     with closing(host.kernel.session(host.netns)) as session:
         for requested in (
             {},
-            {"known": known},
-            {"known": replace(known, pod_index=0), "bare": True},
+            {"identity": identity},
+            {"identity": replace(identity, pod_index=0), "bare": True},
         ):
             with pytest.raises(KernelError, match=r"dump links in pod: E2BIG"):
                 session.observe(KEY, "eth1", **requested)
-        observed = session.observe(KEY, "eth1", known, bare=True)
+        observed = session.observe(KEY, "eth1", identity, bare=True)
         assert observed.pod is not None
         assert observed.pod.link.name == "mine"
         for op in make_plan(RestoreTarget(snapshot), observed):
             session.apply(op)
-        assert session.observe(KEY, "eth1", known, bare=True).pod is None
+        assert session.observe(KEY, "eth1", identity, bare=True).pod is None
 
     with closing(host.kernel.session(None)) as session:
-        assert session.observe(KEY, "eth1", known).host is not None
+        assert session.observe(KEY, "eth1", identity).host is not None
 
 
 @pytest.mark.parametrize(
