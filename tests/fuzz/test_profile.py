@@ -5,7 +5,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 
-def test_properties_have_no_deadline_and_ci_takes_the_same_inputs_each_time() -> None:
+def test_ci_uses_the_same_inputs_without_a_deadline() -> None:
     nightly = os.environ.get("DRANET_FUZZ") == "nightly"
     in_ci = os.environ.get("CI") == "true"
     used = settings()

@@ -6,5 +6,5 @@ from tests.fuzz.running import check
 
 
 @pytest.mark.timeout(0)
-def test_answers_of_any_bytes_are_values_or_refused() -> None:
+def test_rdma_answers_of_any_bytes_are_accepted_or_refused() -> None:
     check("rdma")

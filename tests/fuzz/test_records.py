@@ -6,5 +6,5 @@ from tests.fuzz.running import check
 
 
 @pytest.mark.timeout(0)
-def test_records_of_any_bytes_are_taken_or_refused() -> None:
+def test_records_of_any_bytes_are_accepted_or_refused() -> None:
     check("records")

@@ -26,7 +26,7 @@ def on_eth1(session: Session) -> EthtoolState:
     return state
 
 
-def test_a_link_has_features_that_are_at_work_and_others_that_are_not(session: Session) -> None:
+def test_link_has_active_and_inactive_features(session: Session) -> None:
     state = on_eth1(session)
 
     assert {TSO, TSO6, SG} <= {*state.features.on} & {*state.active}
@@ -35,7 +35,7 @@ def test_a_link_has_features_that_are_at_work_and_others_that_are_not(session: S
     assert state.private_flags == Switches()
 
 
-def test_switching_twice_is_switching_once(session: Session) -> None:
+def test_setting_features_is_idempotent(session: Session) -> None:
     before = on_eth1(session)
     session.apply(features(on=("rx-gro",), off=(TSO,)))
     once = on_eth1(session)
@@ -47,7 +47,7 @@ def test_switching_twice_is_switching_once(session: Session) -> None:
     assert TSO not in once.active
 
 
-def test_a_move_keeps_features(session: Session) -> None:
+def test_move_keeps_features(session: Session) -> None:
     session.apply(features(on=("rx-gro",), off=(TSO,)))
     before = on_eth1(session)
 
@@ -58,7 +58,7 @@ def test_a_move_keeps_features(session: Session) -> None:
     assert on_eth1(session) == before
 
 
-def test_what_a_feature_needs_decides_whether_it_is_at_work(session: Session) -> None:
+def test_dependencies_decide_whether_a_feature_is_active(session: Session) -> None:
     session.apply(features(off=(SG,)))
     state = on_eth1(session)
 
@@ -77,11 +77,11 @@ def test_what_a_feature_needs_decides_whether_it_is_at_work(session: Session) ->
     [features(on=("warp",)), SetPrivateFlags(Ns.HOST, "eth1", Switches(on=("warp",)))],
     ids=["feature", "private flag"],
 )
-def test_an_unknown_name_is_refused(session: Session, op: SetFeatures | SetPrivateFlags) -> None:
+def test_unknown_feature_is_refused(session: Session, op: SetFeatures | SetPrivateFlags) -> None:
     assert refused(session, op).code == EOPNOTSUPP
 
 
-def test_a_driver_without_settings_has_none_and_refuses_them(session: Session) -> None:
+def test_driver_without_settings_refuses_them(session: Session) -> None:
     state = session.ethtool(Ns.HOST, index(session), tuple(SettingGroup))
     assert state is not None
 
@@ -92,7 +92,7 @@ def test_a_driver_without_settings_has_none_and_refuses_them(session: Session) -
         assert refused(session, op).code == EOPNOTSUPP
 
 
-def test_a_link_that_is_not_there_has_none(session: Session) -> None:
+def test_missing_link_has_no_features(session: Session) -> None:
     with pytest.raises(KernelError) as caught:
         session.ethtool(Ns.HOST, 4711)
 

@@ -23,7 +23,7 @@ from tests.system.contract.cases import (
 from tests.system.contract.worlds import World
 
 
-def test_a_move_keeps_flags_group_and_programs(world: World, session: Session) -> None:
+def test_move_keeps_flags_group_and_programs(world: World, session: Session) -> None:
     changed = LinkSettings(flags=ALLMULTI | NOARP, group=7)
     session.apply(SetLink(Ns.HOST, "eth1", changed))
     world.attach_xdp("eth1", XdpMode.GENERIC)
@@ -38,7 +38,7 @@ def test_a_move_keeps_flags_group_and_programs(world: World, session: Session) -
 
 
 @pytest.mark.parametrize("mode", [XdpMode.GENERIC, XdpMode.NATIVE])
-def test_only_the_program_of_that_mode_is_taken_off(
+def test_only_the_xdp_program_of_the_mode_is_detached(
     world: World, session: Session, mode: XdpMode
 ) -> None:
     world.attach_xdp("eth1", mode)
@@ -58,7 +58,7 @@ def test_stable_privacy_without_a_secret_is_refused(session: Session) -> None:
     assert refused(session, op).code == EINVAL
 
 
-def test_a_route_of_another_tos_is_another_route(session: Session) -> None:
+def test_routes_of_different_tos_are_distinct(session: Session) -> None:
     plain = Route("10.1.0.0/16", gateway="10.0.0.1")
     other = replace(plain, gateway="10.0.0.2", tos=16)
 

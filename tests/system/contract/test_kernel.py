@@ -71,7 +71,7 @@ from tests.system.contract.worlds import World
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_doing_an_op_twice_is_doing_it_once(world: World, session: Session, case: Case) -> None:
+def test_operations_are_idempotent(world: World, session: Session, case: Case) -> None:
     world.add_bridge("br0")
     apply(session, *case.before)
     op = case.op if isinstance(case.op, Op) else case.op(index(session))
@@ -84,7 +84,7 @@ def test_doing_an_op_twice_is_doing_it_once(world: World, session: Session, case
     assert on_host(session) == once
 
 
-def test_renaming_twice_is_renaming_once(session: Session) -> None:
+def test_rename_is_idempotent(session: Session) -> None:
     rename = RenameLink(Ns.HOST, index(session), "rail0")
 
     apply(session, rename, rename)
@@ -93,7 +93,7 @@ def test_renaming_twice_is_renaming_once(session: Session) -> None:
     assert session.observe(KEY, "").host is None
 
 
-def test_moving_twice_is_moving_once(session: Session) -> None:
+def test_move_is_idempotent(session: Session) -> None:
     move = MoveLink(Ns.HOST, index(session), Ns.POD, "net1", LinkSettings(mtu=1400))
 
     apply(session, move, move)
@@ -104,7 +104,7 @@ def test_moving_twice_is_moving_once(session: Session) -> None:
 # --------------------------------------------------------------------------- moves
 
 
-def test_a_move_renames_and_sets_and_arrives_down(session: Session) -> None:
+def test_move_renames_configures_and_leaves_the_link_down(session: Session) -> None:
     apply(session, *UP)
     sizes = OffloadSizes(40000, 30000, 20000, 10000)
     wanted = LinkSettings(1400, MAC, 77, "rail 1", sizes, flags=PROMISC | NOARP, group=7)
@@ -119,7 +119,7 @@ def test_a_move_renames_and_sets_and_arrives_down(session: Session) -> None:
     assert (link.flags, link.group) == (PROMISC | NOARP, 7)
 
 
-def test_a_move_keeps_altnames_and_settings_and_loses_the_rest(session: Session) -> None:
+def test_move_keeps_only_altnames_and_settings(session: Session) -> None:
     apply(
         session,
         *UP,
@@ -140,7 +140,7 @@ def test_a_move_keeps_altnames_and_settings_and_loses_the_rest(session: Session)
     assert set(state.sysctls) == {defaults[key] for key in SET_BY_CLAIMS}
 
 
-def test_a_link_that_comes_back_can_be_restored_in_full(session: Session) -> None:
+def test_returned_link_can_be_restored_completely(session: Session) -> None:
     apply(
         session,
         AddAddress(Ns.HOST, "eth1", V4),
@@ -176,7 +176,7 @@ def test_a_link_that_comes_back_can_be_restored_in_full(session: Session) -> Non
 
 
 @pytest.mark.parametrize("taken", ["net1", "enp7s0"])
-def test_a_name_that_is_taken_in_the_pod_refuses_the_move(
+def test_move_to_an_occupied_name_is_refused(
     world: World, session: Session, pod: NetnsId, taken: str
 ) -> None:
     world.add_link("net1", pod)
@@ -189,7 +189,7 @@ def test_a_name_that_is_taken_in_the_pod_refuses_the_move(
     assert on_host(session).link.name == "eth1"
 
 
-def test_a_move_that_cannot_be_finished_leaves_the_link_where_it_was(session: Session) -> None:
+def test_failed_move_leaves_the_link_in_its_namespace(session: Session) -> None:
     session.apply(AddAddress(Ns.HOST, "eth1", V4))
     too_much = LinkSettings(mtu=10_000_000)
 
@@ -201,7 +201,7 @@ def test_a_move_that_cannot_be_finished_leaves_the_link_where_it_was(session: Se
     assert session.observe(KEY, "eth1").pod is None
 
 
-def test_a_hardware_address_that_the_device_refuses_is_an_error_that_keeps_the_link(
+def test_refused_mac_fails_the_move(
     session: Session,
 ) -> None:
     multicast = LinkSettings(mac="01:00:5e:00:00:01")
@@ -212,11 +212,11 @@ def test_a_hardware_address_that_the_device_refuses_is_an_error_that_keeps_the_l
     assert on_host(session).link.name == "eth1"
 
 
-def test_moving_a_link_that_is_nowhere_is_an_error(session: Session) -> None:
+def test_move_of_a_missing_link_is_an_error(session: Session) -> None:
     assert refused(session, MoveLink(Ns.HOST, 4711, Ns.POD, "net1")).code == ENODEV
 
 
-def test_a_link_whose_index_is_taken_in_the_pod_arrives(
+def test_link_with_an_occupied_index_can_be_moved(
     world: World, session: Session, pod: NetnsId
 ) -> None:
     for number in range(3):
@@ -230,7 +230,7 @@ def test_a_link_whose_index_is_taken_in_the_pod_arrives(
 # --------------------------------------------------------------------------- what links lose
 
 
-def test_a_link_that_goes_down_keeps_only_its_ipv4_addresses(session: Session) -> None:
+def test_link_that_is_set_down_keeps_only_ipv4_addresses(session: Session) -> None:
     apply(
         session,
         *UP,
@@ -248,7 +248,7 @@ def test_a_link_that_goes_down_keeps_only_its_ipv4_addresses(session: Session) -
 # --------------------------------------------------------------------------- what is refused
 
 
-def test_an_ipv6_address_of_another_length_is_refused(session: Session) -> None:
+def test_ipv6_address_with_another_length_is_refused(session: Session) -> None:
     session.apply(AddAddress(Ns.HOST, "eth1", V6))
 
     error = refused(session, AddAddress(Ns.HOST, "eth1", Address("2001:db8::5/128")))
@@ -264,7 +264,7 @@ def test_an_ipv6_address_of_another_length_is_refused(session: Session) -> None:
         pytest.param(Route("10.1.0.0/16", source="172.31.0.1"), EINVAL, id="source"),
     ],
 )
-def test_a_route_that_leads_nowhere_is_refused(session: Session, route: Route, code: int) -> None:
+def test_unreachable_route_is_refused(session: Session, route: Route, code: int) -> None:
     apply(session, MoveLink(Ns.HOST, index(session), Ns.POD, "net1", LinkSettings()))
     apply(session, *(replace(op, ns=Ns.POD, name="net1") for op in UP))
 
@@ -280,15 +280,13 @@ def test_a_route_that_leads_nowhere_is_refused(session: Session, route: Route, c
     ],
     ids=str,
 )
-def test_the_host_gets_a_route_back_whose_gateway_is_out_of_reach(
-    session: Session, route: Route
-) -> None:
+def test_host_route_with_an_unreachable_gateway_is_restored(session: Session, route: Route) -> None:
     apply(session, *UP, AddRoute(Ns.HOST, "eth1", route))
 
     assert on_host(session).routes == (route,)
 
 
-def test_a_route_through_a_link_that_is_down_is_refused(session: Session) -> None:
+def test_route_through_a_link_that_is_down_is_refused(session: Session) -> None:
     error = refused(session, AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", scope=253)))
 
     assert error.code == ENETDOWN
@@ -307,21 +305,19 @@ def test_a_route_through_a_link_that_is_down_is_refused(session: Session) -> Non
     ],
     ids=str,
 )
-def test_a_link_that_is_not_there_counts_as_gone(session: Session, op: Op) -> None:
+def test_operation_on_a_missing_link_reports_it_gone(session: Session, op: Op) -> None:
     assert refused(session, op).already_gone
 
 
 @pytest.mark.parametrize("taken", ["eth2", "enp8s0"])
-def test_an_altname_that_another_link_has_is_refused(
-    world: World, session: Session, taken: str
-) -> None:
+def test_altname_of_another_link_is_refused(world: World, session: Session, taken: str) -> None:
     world.add_link("eth2")
     session.apply(AddAltname(Ns.HOST, "eth2", "enp8s0"))
 
     assert refused(session, AddAltname(Ns.HOST, "eth1", taken)).code == EEXIST
 
 
-def test_an_alias_and_a_label_that_are_no_text_are_set_and_told(session: Session) -> None:
+def test_alias_and_label_that_are_not_utf8_are_set_and_read(session: Session) -> None:
     labelled = replace(V4, label="rack\udcff")
     alias = LinkSettings(alias="port\udcff \x1b[2J")
 
@@ -332,7 +328,7 @@ def test_an_alias_and_a_label_that_are_no_text_are_set_and_told(session: Session
     assert labelled in state.addresses
 
 
-def test_an_altname_that_is_no_text_is_told_and_deleted(session: Session) -> None:
+def test_altname_that_is_not_utf8_is_read_and_deleted(session: Session) -> None:
     session.apply(AddAltname(Ns.HOST, "eth1", "rail\udcff"))
     assert on_host(session).link.altnames == ("rail\udcff",)
 
@@ -341,7 +337,7 @@ def test_an_altname_that_is_no_text_is_told_and_deleted(session: Session) -> Non
     assert on_host(session).link.altnames == ()
 
 
-def test_an_altname_of_another_link_is_not_deleted(world: World, session: Session) -> None:
+def test_altname_of_another_link_is_not_deleted(world: World, session: Session) -> None:
     world.add_link("eth2")
     session.apply(AddAltname(Ns.HOST, "eth2", "enp8s0"))
 
@@ -350,7 +346,7 @@ def test_an_altname_of_another_link_is_not_deleted(world: World, session: Sessio
     assert on_host(session, "eth2").link.altnames == ("enp8s0",)
 
 
-def test_a_sysctl_that_does_not_exist_is_refused(session: Session) -> None:
+def test_missing_sysctl_is_refused(session: Session) -> None:
     error = refused(session, SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "no_such", "1")))
 
     assert error.code == ENOENT

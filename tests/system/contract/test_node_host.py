@@ -173,7 +173,7 @@ def play(world: World, scene: Callable[[Watched], Coroutine[object, object, None
     world.run(lambda: Watched(world.host).run(scene))
 
 
-def test_a_link_that_comes_or_goes_is_heard_and_seen(world: World) -> None:
+def test_added_or_removed_link_triggers_an_event(world: World) -> None:
     async def scene(it: Watched) -> None:
         world.add_nic("a")
         await it.until(lambda facts: carriers(facts) == {"a": True})
@@ -185,7 +185,7 @@ def test_a_link_that_comes_or_goes_is_heard_and_seen(world: World) -> None:
     play(world, scene)
 
 
-def test_a_carrier_that_is_lost_is_heard_and_seen(world: World) -> None:
+def test_lost_carrier_triggers_an_event(world: World) -> None:
     world.add_nic("a")
 
     async def scene(it: Watched) -> None:
@@ -195,7 +195,7 @@ def test_a_carrier_that_is_lost_is_heard_and_seen(world: World) -> None:
     play(world, scene)
 
 
-def test_a_default_route_is_heard_and_seen(world: World) -> None:
+def test_default_route_triggers_an_event(world: World) -> None:
     world.add_nic("a")
     world.add_nic("b")
 
@@ -208,7 +208,7 @@ def test_a_default_route_is_heard_and_seen(world: World) -> None:
     play(world, scene)
 
 
-def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_longer(
+def test_reported_programs_belong_to_their_link_until_withdrawn(
     world: World,
 ) -> None:
     async def scene(it: Watched) -> None:
@@ -227,7 +227,7 @@ def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_long
     play(world, scene)
 
 
-def test_a_look_that_is_not_at_everything_shows_what_one_at_everything_does(world: World) -> None:
+def test_partial_scan_equals_a_full_scan(world: World) -> None:
     async def scene(it: Watched) -> None:
         for name in ("a", "b", "c"):
             world.add_nic(name)
@@ -242,7 +242,7 @@ def test_a_look_that_is_not_at_everything_shows_what_one_at_everything_does(worl
     play(world, scene)
 
 
-def test_nothing_is_heard_after_it_was_left(world: World) -> None:
+def test_no_event_arrives_after_close(world: World) -> None:
     stirs: list[int] = []
 
     async def scene() -> None:

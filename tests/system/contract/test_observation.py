@@ -53,7 +53,7 @@ NOPREFIXROUTE = 0x200  # IFA_F_NOPREFIXROUTE
 # --------------------------------------------------------------------------- what is observed
 
 
-def test_names_of_other_links_are_taken_and_the_own_is_not(world: World, session: Session) -> None:
+def test_only_names_of_other_links_are_occupied(world: World, session: Session) -> None:
     world.add_link("eth2")
     apply(session, AddAltname(Ns.HOST, "eth1", "own"), AddAltname(Ns.HOST, "eth2", "enp8s0"))
 
@@ -63,7 +63,7 @@ def test_names_of_other_links_are_taken_and_the_own_is_not(world: World, session
     assert observed.taken_pod_names == {"lo"}
 
 
-def test_of_the_pod_the_link_alone_is_told_where_no_more_is_asked_for(session: Session) -> None:
+def test_bare_observation_of_the_pod_has_only_the_link(session: Session) -> None:
     apply(session, AddRule(Ns.POD, Rule(4, priority=101, source="10.9.0.0/16", table=2000)))
     move_in(session)
     apply(
@@ -79,7 +79,7 @@ def test_of_the_pod_the_link_alone_is_told_where_no_more_is_asked_for(session: S
     assert bare == replace(whole, pod=LinkState(whole.pod.link), pod_rules=())
 
 
-def test_rules_are_told_of_the_namespace_and_of_the_link(session: Session) -> None:
+def test_rules_of_namespace_and_link_are_observed(session: Session) -> None:
     own = Rule(4, priority=100, iif="eth1", table=1000)
     foreign = Rule(4, priority=101, source="10.9.0.0/16", table=2000)
 
@@ -93,9 +93,7 @@ def test_rules_are_told_of_the_namespace_and_of_the_link(session: Session) -> No
     assert own not in observed.pod_rules
 
 
-def test_a_multipath_route_names_the_links_of_its_other_legs(
-    world: World, session: Session
-) -> None:
+def test_multipath_route_names_the_links_of_other_nexthops(world: World, session: Session) -> None:
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
@@ -108,9 +106,7 @@ def test_a_multipath_route_names_the_links_of_its_other_legs(
     assert [route.nexthops for route in on_host(session, "eth2").routes] == [seen]
 
 
-def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
-    world: World, session: Session
-) -> None:
+def test_links_that_a_move_deletes_are_observed(world: World, session: Session) -> None:
     world.add_link("eth2")
     world.add_vxlan("flannel.1", "eth1")
     world.add_vxlan("other.1", "eth2")
@@ -124,9 +120,7 @@ def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
     assert not any("flannel.1" in reason for reason in hazards(session.host_facts()).values())
 
 
-def test_a_virtual_link_that_waits_for_its_name_is_found_under_a_spare_one(
-    world: World, session: Session
-) -> None:
+def test_virtual_link_with_a_temporary_name_is_found(world: World, session: Session) -> None:
     world.add_link("eth2")
     host = on_host(session).link
     known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
@@ -160,13 +154,13 @@ def test_default_routes_are_those_of_table_main(session: Session) -> None:
     }
 
 
-def test_what_an_address_brings_back_is_no_route_to_restore(session: Session) -> None:
+def test_connected_route_of_an_address_is_not_restored(session: Session) -> None:
     apply(session, *UP)
 
     assert on_host(session).routes == ()
 
 
-def test_a_connected_route_that_was_made_by_hand_is_one(session: Session) -> None:
+def test_manually_added_connected_route_is_restored(session: Session) -> None:
     # NetworkManager adds addresses without their route, and the route with its own metric.
     route = Route("10.0.0.0/24", source="10.0.0.5", scope=253, metric=100, protocol=2)
     apply(
@@ -179,7 +173,7 @@ def test_a_connected_route_that_was_made_by_hand_is_one(session: Session) -> Non
     assert on_host(session).routes == (route,)
 
 
-def test_sysctls_of_the_host_are_those_that_a_move_resets(session: Session) -> None:
+def test_observed_host_sysctls_are_those_reset_by_a_move(session: Session) -> None:
     defaults = session.default_sysctls()
     assert on_host(session).sysctls == defaults
     wanted = Sysctl("ipv4", "rp_filter", "2")
@@ -191,7 +185,7 @@ def test_sysctls_of_the_host_are_those_that_a_move_resets(session: Session) -> N
     assert session.default_sysctls() == defaults
 
 
-def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> None:
+def test_observed_pod_sysctls_are_those_of_claims(session: Session) -> None:
     move_in(session)
     wanted = {
         Sysctl("ipv4", "arp_announce", "2"),
@@ -216,13 +210,13 @@ def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> No
     assert set(in_pod(session).sysctls) == wanted
 
 
-def test_a_device_that_is_nowhere_is_observed_as_absent(session: Session) -> None:
+def test_missing_device_is_observed_as_absent(session: Session) -> None:
     observed = session.observe(replace(KEY, name="gone"), "")
 
     assert (observed.host, observed.pod) == (None, None)
 
 
-def test_a_link_that_its_pod_renamed_and_addressed_is_known_by_its_index_there(
+def test_link_renamed_by_the_pod_is_found_by_its_index(
     world: World, session: Session, pod: NetnsId
 ) -> None:
     world.add_link("eth0", pod)
@@ -241,7 +235,7 @@ def test_a_link_that_its_pod_renamed_and_addressed_is_known_by_its_index_there(
     assert observed.unclear == ()
 
 
-def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
+def test_link_without_a_recorded_index_is_found_in_the_pod(
     world: World, session: Session, pod: NetnsId
 ) -> None:
     host = on_host(session).link
@@ -256,7 +250,7 @@ def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
     assert observed.unclear == ("mine (in the pod)",)
 
 
-def test_a_link_of_the_pod_is_told_as_it_is_now(session: Session) -> None:
+def test_pod_link_has_its_current_state(session: Session) -> None:
     move_in(session)
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mtu=1400, mac=MAC)))
 
@@ -265,7 +259,7 @@ def test_a_link_of_the_pod_is_told_as_it_is_now(session: Session) -> None:
     assert (link.name, link.mtu, link.mac) == ("net1", 1400, MAC)
 
 
-def test_a_link_that_is_not_the_pods_is_not_told(session: Session) -> None:
+def test_link_outside_the_pod_is_not_found(session: Session) -> None:
     with pytest.raises(KernelError) as caught:
         session.pod_link("eth1")
 
@@ -275,7 +269,7 @@ def test_a_link_that_is_not_the_pods_is_not_told(session: Session) -> None:
 # --------------------------------------------------------------------------- namespaces
 
 
-def test_a_namespace_has_one_identity_and_is_not_the_host(world: World, pod: NetnsId) -> None:
+def test_namespace_has_one_identity_and_is_not_the_host(world: World, pod: NetnsId) -> None:
     host = world.kernel.identify(world.host_path())
 
     assert host is not None
@@ -284,11 +278,11 @@ def test_a_namespace_has_one_identity_and_is_not_the_host(world: World, pod: Net
     assert not world.kernel.is_host(pod)
 
 
-def test_nothing_is_identified_where_nothing_is(world: World) -> None:
+def test_missing_namespace_has_no_identity(world: World) -> None:
     assert world.kernel.identify("/run/netns/no-such-namespace") is None
 
 
-def test_a_namespace_that_is_gone_is_not_held(world: World) -> None:
+def test_missing_namespace_is_not_held(world: World) -> None:
     netns = world.add_netns()
     world.unlink(netns)
 
@@ -296,7 +290,7 @@ def test_a_namespace_that_is_gone_is_not_held(world: World) -> None:
     assert not world.kernel.hold(netns)
 
 
-def test_another_namespace_at_the_same_path_is_not_held(world: World) -> None:
+def test_other_namespace_at_the_same_path_is_not_held(world: World) -> None:
     netns = world.add_netns()
     world.replace(netns)
 
@@ -304,9 +298,7 @@ def test_another_namespace_at_the_same_path_is_not_held(world: World) -> None:
     assert not world.kernel.hold(netns)
 
 
-def test_a_namespace_that_ended_is_not_the_one_that_has_its_inode_now(
-    world: World, pod: NetnsId
-) -> None:
+def test_new_namespace_with_a_reused_inode_is_distinguished(world: World, pod: NetnsId) -> None:
     ended = replace(pod, path=f"{pod.path}-ended")
     assert world.kernel.hold(pod)
 
@@ -320,7 +312,7 @@ def test_a_namespace_that_ended_is_not_the_one_that_has_its_inode_now(
     assert caught.value.code == ESTALE
 
 
-def test_holding_and_releasing_twice_is_once(world: World, pod: NetnsId) -> None:
+def test_hold_and_release_are_idempotent(world: World, pod: NetnsId) -> None:
     assert world.kernel.hold(pod)
 
     world.kernel.release(pod)
@@ -331,7 +323,7 @@ def test_holding_and_releasing_twice_is_once(world: World, pod: NetnsId) -> None
     assert caught.value.code == ESTALE
 
 
-def test_a_held_namespace_gives_its_link_back_after_its_path_is_gone(
+def test_link_returns_from_a_held_namespace_without_a_path(
     world: World, session: Session, pod: NetnsId
 ) -> None:
     move_in(session)
@@ -344,7 +336,7 @@ def test_a_held_namespace_gives_its_link_back_after_its_path_is_gone(
     assert on_host(session).link.name == "eth1"
 
 
-def test_a_virtual_link_dies_with_its_namespace(world: World, pod: NetnsId) -> None:
+def test_virtual_link_is_deleted_with_its_namespace(world: World, pod: NetnsId) -> None:
     with closing(world.kernel.session(pod)) as session:
         move_in(session)
 
@@ -355,13 +347,13 @@ def test_a_virtual_link_dies_with_its_namespace(world: World, pod: NetnsId) -> N
         assert session.observe(KEY, "net1").host is None
 
 
-def test_a_session_without_a_pod_knows_only_the_host(world: World, pod: NetnsId) -> None:
+def test_session_without_a_pod_has_only_the_host(world: World, pod: NetnsId) -> None:
     with closing(world.kernel.session(None)) as session:
         assert on_host(session).link.name == "eth1"
         assert refused(session, SetUp(Ns.POD, "eth1")).code == ESTALE
 
 
-def test_closing_a_session_twice_is_once(world: World, pod: NetnsId) -> None:
+def test_close_of_a_session_is_idempotent(world: World, pod: NetnsId) -> None:
     session = world.kernel.session(pod)
 
     session.close()

@@ -51,7 +51,7 @@ def shared_fabric() -> Fabric:
 # --------------------------------------------------------------------------- observations
 
 
-def test_a_device_of_the_host_is_found_by_its_nic_and_tells_other_names(movable: Bench) -> None:
+def test_host_rdma_device_is_found_by_its_nic(movable: Bench) -> None:
     seen = movable.seen()
 
     (link,) = seen.host
@@ -60,14 +60,12 @@ def test_a_device_of_the_host_is_found_by_its_nic_and_tells_other_names(movable:
     assert movable.on_host("soft1").index != link.index
 
 
-def test_a_device_that_nothing_is_above_is_found_by_its_name(fixed: Bench) -> None:
+def test_rdma_device_without_a_parent_is_found_by_name(fixed: Bench) -> None:
     assert [rdma.name for rdma in fixed.seen().host] == ["soft0"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
-    fixed: Bench, name: str
-) -> None:
+def test_rdma_device_without_a_parent_is_found_by_its_port(fixed: Bench, name: str) -> None:
     key = fixed.fabric.key(name)
     nic = fixed.session.observe(key, "").host
     assert nic is not None
@@ -77,7 +75,7 @@ def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
     assert [rdma.name for rdma in seen.host] == [name]
 
 
-def test_a_nic_without_rdma_has_none(movable: Bench) -> None:
+def test_nic_without_rdma_has_no_rdma_device(movable: Bench) -> None:
     key = replace(movable.fabric.key("soft0"), parent="0000:ff:1f.7", pci="0000:ff:1f.7")
 
     seen = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=NOWHERE))
@@ -85,7 +83,7 @@ def test_a_nic_without_rdma_has_none(movable: Bench) -> None:
     assert (seen.host, seen.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
 
 
-def test_without_a_pod_only_the_host_is_looked_at(movable: Bench) -> None:
+def test_session_without_a_pod_searches_only_the_host(movable: Bench) -> None:
     link = movable.move_in()
 
     with closing(movable.fabric.kernel.session(None)) as session:
@@ -97,7 +95,7 @@ def test_without_a_pod_only_the_host_is_looked_at(movable: Bench) -> None:
 # --------------------------------------------------------------------------- moves
 
 
-def test_a_move_keeps_index_name_and_guid(movable: Bench) -> None:
+def test_rdma_move_keeps_index_name_and_guid(movable: Bench) -> None:
     link = movable.move_in()
 
     seen = movable.seen(link)
@@ -106,7 +104,7 @@ def test_a_move_keeps_index_name_and_guid(movable: Bench) -> None:
     assert (seen.taken_host_names, seen.taken_pod_names) == (frozenset({"soft1"}), frozenset())
 
 
-def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name(movable: Bench) -> None:
+def test_unrecorded_rdma_device_in_the_pod_is_found_by_name(movable: Bench) -> None:
     link = movable.move_in()
 
     seen = movable.seen()
@@ -116,7 +114,7 @@ def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name(movable:
     assert (other.host, other.pod, other.taken_pod_names) == ((), (), frozenset({"soft0"}))
 
 
-def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name(
+def test_unrecorded_rdma_device_is_found_by_the_claimed_name(
     movable: Bench,
 ) -> None:
     link = movable.move_in()
@@ -129,7 +127,7 @@ def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name(
     assert seen.pod == (replace(link, name="hca0"),)
 
 
-def test_what_is_on_the_host_is_not_looked_for_in_the_pod(movable: Bench) -> None:
+def test_rdma_device_on_the_host_is_not_searched_in_the_pod(movable: Bench) -> None:
     movable.move_in()
 
     seen = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft1"), ("soft0",)))
@@ -137,13 +135,13 @@ def test_what_is_on_the_host_is_not_looked_for_in_the_pod(movable: Bench) -> Non
     assert ([rdma.name for rdma in seen.host], seen.pod) == (["soft1"], ())
 
 
-def test_what_is_remembered_is_looked_for_by_nothing_else(movable: Bench) -> None:
+def test_recorded_rdma_device_is_found_only_by_its_identity(movable: Bench) -> None:
     movable.move_in()
 
     assert movable.seen(RdmaLink(NOWHERE, "soft0")).pod == ()
 
 
-def test_a_device_comes_home_as_it_was(movable: Bench) -> None:
+def test_rdma_device_returns_unchanged(movable: Bench) -> None:
     link = movable.move_in()
 
     movable.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
@@ -152,7 +150,7 @@ def test_a_device_comes_home_as_it_was(movable: Bench) -> None:
 
 
 @pytest.mark.parametrize("way", ["in", "out"])
-def test_moving_twice_is_moving_once(movable: Bench, way: str) -> None:
+def test_move_is_idempotent(movable: Bench, way: str) -> None:
     link = movable.move_in()
     op = MoveRdma(Ns.HOST, link.index, Ns.POD, link.name)
     if way == "out":
@@ -164,7 +162,7 @@ def test_moving_twice_is_moving_once(movable: Bench, way: str) -> None:
     assert bool(movable.seen(link).pod) == (way == "in")
 
 
-def test_moving_what_no_namespace_of_the_session_has_is_an_error(movable: Bench) -> None:
+def test_move_of_a_missing_rdma_device_is_an_error(movable: Bench) -> None:
     with bench(movable.fabric) as elsewhere:
         link = elsewhere.move_in()
 
@@ -176,7 +174,7 @@ def test_moving_what_no_namespace_of_the_session_has_is_an_error(movable: Bench)
     assert away.already_gone
 
 
-def test_a_driver_that_cannot_move_its_device_refuses_and_keeps_it(fixed: Bench) -> None:
+def test_driver_without_move_support_refuses(fixed: Bench) -> None:
     link = fixed.on_host()
 
     error = fixed.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
@@ -185,7 +183,7 @@ def test_a_driver_that_cannot_move_its_device_refuses_and_keeps_it(fixed: Bench)
     assert fixed.on_host() == link
 
 
-def test_a_device_that_its_driver_made_anew_is_another_one_on_the_host(movable: Bench) -> None:
+def test_recreated_rdma_device_is_another_device(movable: Bench) -> None:
     link = movable.move_in()
 
     movable.fabric.unplug("soft0", movable.pod)
@@ -201,7 +199,7 @@ def test_a_device_that_its_driver_made_anew_is_another_one_on_the_host(movable: 
 # --------------------------------------------------------------------------- shared
 
 
-def test_shared_devices_count_as_being_on_the_host(shared: Bench) -> None:
+def test_shared_rdma_devices_are_on_the_host(shared: Bench) -> None:
     link = shared.on_host()
 
     seen = shared.seen(link)
@@ -211,7 +209,7 @@ def test_shared_devices_count_as_being_on_the_host(shared: Bench) -> None:
     )
 
 
-def test_a_shared_device_does_not_move(shared: Bench) -> None:
+def test_shared_rdma_device_does_not_move(shared: Bench) -> None:
     link = shared.on_host()
 
     error = shared.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
@@ -219,7 +217,7 @@ def test_a_shared_device_does_not_move(shared: Bench) -> None:
     assert (error.code, bool(error.detail)) == (EOPNOTSUPP, True)
 
 
-def test_a_shared_device_has_the_same_files_in_every_namespace(shared: Bench) -> None:
+def test_shared_rdma_device_has_the_same_files_everywhere(shared: Bench) -> None:
     link = shared.on_host()
 
     files = shared.files(Ns.HOST, link)
@@ -231,7 +229,7 @@ def test_a_shared_device_has_the_same_files_in_every_namespace(shared: Bench) ->
 # --------------------------------------------------------------------------- names
 
 
-def test_a_name_is_given_in_the_pod_and_taken_off_there(movable: Bench) -> None:
+def test_rdma_device_is_renamed_and_named_back_in_the_pod(movable: Bench) -> None:
     link = movable.move_in()
     named = RenameRdma(Ns.POD, link.index, "hca0")
 
@@ -244,7 +242,7 @@ def test_a_name_is_given_in_the_pod_and_taken_off_there(movable: Bench) -> None:
     assert movable.on_host() == link
 
 
-def test_a_device_moves_whatever_name_it_has(movable: Bench) -> None:
+def test_rdma_device_with_any_name_is_moved(movable: Bench) -> None:
     link = movable.move_in()
     movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
 
@@ -255,7 +253,7 @@ def test_a_device_moves_whatever_name_it_has(movable: Bench) -> None:
 
 
 @pytest.mark.parametrize("where", Ns)
-def test_a_name_that_a_device_of_any_namespace_has_is_refused(movable: Bench, where: Ns) -> None:
+def test_rdma_name_of_any_namespace_is_refused(movable: Bench, where: Ns) -> None:
     if where is Ns.POD:
         movable.move_in("soft1")
     link = movable.move_in()
@@ -266,7 +264,7 @@ def test_a_name_that_a_device_of_any_namespace_has_is_refused(movable: Bench, wh
     assert movable.seen(link).pod == (link,)
 
 
-def test_a_device_is_not_renamed_from_another_namespace(movable: Bench) -> None:
+def test_rdma_device_is_not_renamed_from_another_namespace(movable: Bench) -> None:
     link = movable.move_in()
 
     away = movable.refused(RenameRdma(Ns.HOST, link.index, "hca0"))
@@ -278,7 +276,7 @@ def test_a_device_is_not_renamed_from_another_namespace(movable: Bench) -> None:
 # --------------------------------------------------------------------------- device files
 
 
-def test_files_are_those_of_the_kinds_that_are_asked_for_and_exist(movable: Bench) -> None:
+def test_files_are_the_existing_ones_of_the_requested_kinds(movable: Bench) -> None:
     link = movable.on_host()
 
     every = movable.files(Ns.HOST, link, "uverbs", "rdma_cm", "issm")
@@ -291,7 +289,7 @@ def test_files_are_those_of_the_kinds_that_are_asked_for_and_exist(movable: Benc
     assert movable.files(Ns.HOST, link) == every[1:]
 
 
-def test_two_devices_have_files_of_their_own(movable: Bench) -> None:
+def test_rdma_devices_have_own_files(movable: Bench) -> None:
     links = movable.on_host("soft0"), movable.on_host("soft1")
 
     (first,), (second,) = (movable.files(Ns.HOST, link) for link in links)
@@ -300,7 +298,7 @@ def test_two_devices_have_files_of_their_own(movable: Bench) -> None:
     assert (first.major, first.minor) != (second.major, second.minor)
 
 
-def test_files_are_resolved_where_the_device_is_and_nowhere_else(movable: Bench) -> None:
+def test_files_are_resolved_in_the_namespace_of_the_device(movable: Bench) -> None:
     link = movable.on_host()
     before = movable.files(Ns.HOST, link)
     movable.move_in()
@@ -313,7 +311,7 @@ def test_files_are_resolved_where_the_device_is_and_nowhere_else(movable: Bench)
     assert caught.value.code == ENODEV
 
 
-def test_a_device_that_comes_back_gets_the_lowest_free_number(movable: Bench) -> None:
+def test_returned_rdma_device_gets_the_lowest_free_number(movable: Bench) -> None:
     first, second = movable.on_host("soft0"), movable.on_host("soft1")
     (low,), (high,) = movable.files(Ns.HOST, first), movable.files(Ns.HOST, second)
 
@@ -326,7 +324,7 @@ def test_a_device_that_comes_back_gets_the_lowest_free_number(movable: Bench) ->
 
 
 @pytest.mark.parametrize("ns", Ns)
-def test_a_device_that_is_nowhere_has_no_files(movable: Bench, ns: Ns) -> None:
+def test_missing_rdma_device_has_no_files(movable: Bench, ns: Ns) -> None:
     with pytest.raises(KernelError) as caught:
         movable.files(ns, RdmaLink(NOWHERE, "soft9"))
 
@@ -336,7 +334,7 @@ def test_a_device_that_is_nowhere_has_no_files(movable: Bench, ns: Ns) -> None:
 # --------------------------------------------------------------------------- namespaces that die
 
 
-def test_a_device_comes_home_by_itself_when_its_namespace_dies(movable: Bench) -> None:
+def test_rdma_device_returns_when_its_namespace_is_deleted(movable: Bench) -> None:
     with bench(movable.fabric) as doomed:
         link = doomed.move_in()
         doomed.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))

@@ -46,7 +46,7 @@ def legs(session: Session, name: str) -> list[set[tuple[str, str]]]:
 
 @pytest.mark.parametrize("tos", [0, 16])
 @pytest.mark.parametrize("gateways", [("10.0.0.1", "10.2.0.1"), ("", "")], ids=["via", "direct"])
-def test_on_the_host_a_route_stands_beside_an_equal_one_of_another_link(
+def test_host_route_coexists_with_an_equal_one_of_another_link(
     beside: Session, gateways: tuple[str, str], tos: int
 ) -> None:
     scope = 0 if gateways[0] else 253
@@ -58,7 +58,7 @@ def test_on_the_host_a_route_stands_beside_an_equal_one_of_another_link(
     assert legs(beside, "eth2") == [{(gateways[1], "")}]
 
 
-def test_on_the_host_two_routes_of_one_link_stand_beside_each_other(beside: Session) -> None:
+def test_host_routes_of_one_link_coexist(beside: Session) -> None:
     routes = [Route("10.1.0.0/16", gateway) for gateway in ("10.0.0.1", "10.0.0.2")]
 
     apply(beside, *(AddRoute(Ns.HOST, "eth1", route) for route in 2 * routes))
@@ -66,7 +66,7 @@ def test_on_the_host_two_routes_of_one_link_stand_beside_each_other(beside: Sess
     assert legs(beside, "eth1") == [{("10.0.0.1", "")}, {("10.0.0.2", "")}]
 
 
-def test_ipv6_routes_of_one_slot_through_gateways_are_one(beside: Session) -> None:
+def test_ipv6_routes_with_gateways_and_equal_metric_are_merged(beside: Session) -> None:
     first = Route("2001:db8:1::/48", "2001:db8::1", metric=7)
     second = Route("2001:db8:1::/48", "2001:db8:2::1", metric=7)
 
@@ -76,7 +76,7 @@ def test_ipv6_routes_of_one_slot_through_gateways_are_one(beside: Session) -> No
     assert legs(beside, "eth1") == [{("2001:db8::1", ""), ("2001:db8:2::1", "eth2")}]
 
 
-def test_ipv6_routes_of_one_slot_without_gateways_stay_two(beside: Session) -> None:
+def test_ipv6_routes_without_gateways_stay_separate(beside: Session) -> None:
     route = Route("2001:db8:1::/48", metric=7)
 
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_ipv6_routes_of_one_slot_without_gateways_stay_two(beside: Session) -> N
 
 
 @pytest.mark.parametrize(("name", "gateway"), [("eth1", "10.0.0.1"), ("eth2", "10.2.0.1")])
-def test_an_ipv4_route_over_some_of_the_legs_becomes_the_whole(
+def test_partial_ipv4_multipath_route_becomes_complete(
     beside: Session, name: str, gateway: str
 ) -> None:
     other = Route("10.1.0.0/16", "10.0.0.9")
@@ -102,7 +102,7 @@ def test_an_ipv4_route_over_some_of_the_legs_becomes_the_whole(
     assert legs(beside, "eth2") == [{("10.0.0.1", "eth1"), ("10.2.0.1", "")}]
 
 
-def test_the_places_of_a_pods_routes_are_told(world: World, pod: NetnsId, session: Session) -> None:
+def test_slots_of_pod_routes_are_listed(world: World, pod: NetnsId, session: Session) -> None:
     world.add_link("eth0", pod)
     apply(
         session,
@@ -131,7 +131,7 @@ def test_the_places_of_a_pods_routes_are_told(world: World, pod: NetnsId, sessio
     }
 
 
-def test_another_route_in_the_same_slot_of_a_pod_is_refused(session: Session) -> None:
+def test_other_route_in_an_occupied_slot_of_a_pod_is_refused(session: Session) -> None:
     move_in(session)
     apply(session, *(replace(op, ns=Ns.POD, name="net1") for op in UP))
     session.apply(AddRoute(Ns.POD, "net1", Route("10.1.0.0/16", gateway="10.0.0.1")))
@@ -141,7 +141,7 @@ def test_another_route_in_the_same_slot_of_a_pod_is_refused(session: Session) ->
     assert error.code == EEXIST
 
 
-def test_a_multipath_route_survives_a_leg_that_is_down(world: World, session: Session) -> None:
+def test_multipath_route_survives_a_nexthop_that_is_down(world: World, session: Session) -> None:
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
@@ -153,9 +153,7 @@ def test_a_multipath_route_survives_a_leg_that_is_down(world: World, session: Se
     assert [route.nexthops for route in on_host(session).routes] == [legs]
 
 
-def test_an_ipv4_multipath_route_goes_with_a_leg_that_leaves(
-    world: World, session: Session
-) -> None:
+def test_ipv4_multipath_route_is_deleted_with_a_nexthop(world: World, session: Session) -> None:
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
@@ -167,7 +165,7 @@ def test_an_ipv4_multipath_route_goes_with_a_leg_that_leaves(
     assert on_host(session, "eth2").routes == ()
 
 
-def test_an_ipv6_multipath_route_gets_its_lost_leg_back(world: World, session: Session) -> None:
+def test_ipv6_multipath_route_gets_its_nexthop_back(world: World, session: Session) -> None:
     world.add_link("eth2")
     second = AddAddress(Ns.HOST, "eth2", replace(V6, cidr="2001:db8:2::5/64"))
     apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))

@@ -17,9 +17,7 @@ def programs(session: Session) -> tuple[TcxProgram, ...]:
     return found
 
 
-def test_programs_are_told_one_by_one_and_taken_off_but_for_those_that_stay(
-    world: World, session: Session
-) -> None:
+def test_programs_are_listed_and_detached_except_kept_ones(world: World, session: Session) -> None:
     assert programs(session) == ()
     for _ in range(3):
         world.attach_tcx("eth1")
@@ -33,9 +31,7 @@ def test_programs_are_told_one_by_one_and_taken_off_but_for_those_that_stay(
         assert programs(session) == ()
 
 
-def test_all_are_disabled_for_a_move_and_attached_again_in_their_order(
-    world: World, session: Session
-) -> None:
+def test_disabled_programs_are_attached_again_in_order(world: World, session: Session) -> None:
     for _ in range(2):
         world.attach_tcx("eth1")
     before = programs(session)
@@ -53,7 +49,7 @@ def test_all_are_disabled_for_a_move_and_attached_again_in_their_order(
     assert programs(session) == before
 
 
-def test_a_move_keeps_them_there_and_back(world: World, session: Session) -> None:
+def test_move_keeps_tcx_programs(world: World, session: Session) -> None:
     world.attach_tcx("eth1")
     before = programs(session)
 
@@ -65,7 +61,7 @@ def test_a_move_keeps_them_there_and_back(world: World, session: Session) -> Non
     assert programs(session) == before
 
 
-def test_a_link_that_is_not_there_is_told(session: Session) -> None:
+def test_programs_of_a_missing_link_are_an_error(session: Session) -> None:
     with pytest.raises(KernelError) as caught:
         session.tcx(Ns.HOST, 4711)
 
