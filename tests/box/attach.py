@@ -1,4 +1,4 @@
-"""Pods on a real runtime, in both tiers: attached NICs, and a restored host.
+"""Tests of pods on a real runtime, shared by the tiers: attached NICs, and a restored host.
 
 Each tier provides the fixtures `nics` (at least eight, dressed by tests.box.nics.dress) and
 `before` (the host's state once everything has settled).

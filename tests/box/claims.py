@@ -1,4 +1,4 @@
-"""Claims, allocated and released with dra-shim, as someone without a cluster does it."""
+"""Claims that are allocated and released with dra-shim, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kubelet says to the runtime: pods and containers over the runtime.v1 gRPC interface."""
+"""CRI client: pods and containers by the gRPC interface runtime.v1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python3 -m tests.box.ended UID`: the runtime ends a pod that nobody told the kubelet to end."""
+"""`python3 -m tests.box.ended UID`: ends a pod in the runtime, without the kubelet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the kernel, as a test puts them in the plugin's way."""
+"""Kernel faults that a test injects into the plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real plugin on a kernel that is slow, hangs or refuses where a file says so.
+"""Real plugin on a kernel that is slow, hangs or refuses as a control file says.
 
 `python3 -m tests.box.faulty run …` is `dranet-nri run …`. Each file in FAULTS is a fault; see
 tests.box.faults, which writes them.

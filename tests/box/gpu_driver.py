@@ -1,4 +1,4 @@
-"""A mock GPU driver: slices of GPUs that are not there, and a kubelet's Prepare answered.
+"""Mock GPU driver: slices of GPUs without hardware, and answers to the kubelet's Prepare.
 
 A container that lists a claim gets what a real driver's would: a CDI device of its request, with
 the names of the GPUs in the environment, and the driver's own metadata file (KEP-5304).

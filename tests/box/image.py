@@ -1,4 +1,4 @@
-"""A container image made on the spot, because a node in a box reaches no registry.
+"""Container image made locally, because a test node reaches no registry.
 
 One layer: busybox, its commands as links, and the directories a container needs. It serves as the
 sandbox ("pause") image and as the image of every test container.

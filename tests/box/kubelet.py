@@ -1,4 +1,4 @@
-"""A real kubelet on the node in a box, from start to SIGKILL, beside the containerd of the box."""
+"""Real kubelet on a test node, from start to SIGKILL, beside its containerd."""
 
 from __future__ import annotations
 

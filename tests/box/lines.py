@@ -1,4 +1,4 @@
-"""Questions and answers over a network: a line of JSON each way, one a connection."""
+"""Requests and responses over TCP: a line of JSON each way, one per connection."""
 
 from __future__ import annotations
 

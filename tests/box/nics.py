@@ -1,4 +1,4 @@
-"""NICs of the node in a box, and what the host shows of them."""
+"""NICs of a test node, and their observed state on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second machine of `run-machine --peer`: a place to run commands, and what runs them there.
+"""Second machine of `run-machine --peer`: runs commands of the tests.
 
 The uplinks of both machines are one network. On the peer, `python3 -m tests.box.peer` takes one
 command a connection, so commands may run side by side: one JSON object on one line each way.

@@ -1,4 +1,4 @@
-"""Where a test runs a command: on the node, in a network namespace of it, in a container."""
+"""Places of commands: the node, one of its network namespaces, or a container."""
 
 from __future__ import annotations
 

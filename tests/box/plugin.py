@@ -1,4 +1,4 @@
-"""The plugin as a process of its own, as the DaemonSet runs it."""
+"""Plugin in its own process, as the DaemonSet runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RDMA facts as iproute2's `rdma` shows them and as `dranet-nri inventory` does, to be compared.
+"""RDMA facts from iproute2's `rdma` and from `dranet-nri inventory`, for comparison.
 
 Typical use, with a deadline where something is on its way:
 

@@ -1,4 +1,4 @@
-"""How a pod that may not have its NICs learns why."""
+"""Refusals of pods, and the reasons that they show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry that has the tests' image alone, by the OCI distribution API."""
+"""Registry with only the image of the tests, by the OCI distribution API."""
 
 from __future__ import annotations
 

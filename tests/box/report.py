@@ -1,4 +1,4 @@
-"""What a failed test of the box shows: its own report and what the node's parts said last.
+"""Report of a failed test: its own output and the last log lines of the node's processes.
 
 The hook is imported by name into the tiers' conftest.py.
 """

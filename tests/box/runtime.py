@@ -1,4 +1,4 @@
-"""A container runtime on the node in a box, containerd or CRI-O: its life from start to SIGKILL."""
+"""Container runtime of a test node, containerd or CRI-O, from start to SIGKILL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shim as a process of its own, as the DaemonSet runs it."""
+"""Shim in its own process, as the DaemonSet runs it."""
 
 from __future__ import annotations
 

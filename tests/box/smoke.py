@@ -1,4 +1,4 @@
-"""What every node in a box must do before a test of ours means anything; run in every tier."""
+"""Smoke tests of a test node, run in every tier."""
 
 from __future__ import annotations
 

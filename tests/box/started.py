@@ -1,4 +1,4 @@
-"""containerd and the plugin on a node, this one or a peer, started by a command.
+"""Start of containerd and the plugin on a node, this one or a peer.
 
 On the node, `python3 -m tests.box.started ADDRESS:PORT` starts both, says their process ids and
 leaves them running. containerd listens there, so that `Cri` and `Container` work from afar.

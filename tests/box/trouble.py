@@ -1,4 +1,4 @@
-"""What the tests of reconciliation ask of the node, in both tiers."""
+"""Helpers of the reconcile tests, shared by the tiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait for something to become true, never for time to pass."""
+"""Waits for conditions; no wait is for a fixed time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod with NET_ADMIN can do to its network namespace and to the NIC in it, one attack each.
+"""Attacks of a pod with NET_ADMIN on its network namespace and on its NIC.
 
 Rules:
 1. Every command must succeed, or the attack proves nothing. A flood that meets a limit of the

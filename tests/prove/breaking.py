@@ -1,4 +1,4 @@
-"""Break the program on purpose, each promise in turn, and see its test fail. See hack/prove.
+"""Deliberate breaks of the program: each must make its test fail. See hack/prove.
 
 Rules:
 1. The checkout is copied and left alone.

@@ -1,4 +1,4 @@
-"""What the program promises, each promise broken on purpose, and the test that must notice."""
+"""Promises of the program: how each is broken on purpose, and the test that must fail."""
 
 from typing import Final
 

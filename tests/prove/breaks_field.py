@@ -1,4 +1,4 @@
-"""Promises about reports from the field, each broken on purpose, and the test that must notice."""
+"""Promises about reported faults: how each is broken on purpose, and the test that must fail."""
 
 from typing import Final
 

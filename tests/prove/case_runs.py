@@ -1,4 +1,4 @@
-"""Run the tests of reported cases, and print case, expected and seen. See hack/prove.
+"""Runner of reported cases: prints case, expected and observed result. See hack/prove.
 
 Rules:
 1. The tests run in one pytest, in a network namespace of their own.

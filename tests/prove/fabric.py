@@ -1,4 +1,4 @@
-"""The VM's virtual functions with an RDMA device each, which moves with its NIC or is shared."""
+"""Virtual functions of a machine, each with an RDMA device that moves with its NIC or is shared."""
 
 from __future__ import annotations
 

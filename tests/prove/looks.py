@@ -1,4 +1,4 @@
-"""What the host and a pod look like, as far as a row asks.
+"""Observed state of the host and of a pod, as far as a row compares it.
 
 Sysctls come as the arrays that the kernel tells of a link, whole: what the program knows of them
 decides nothing here.

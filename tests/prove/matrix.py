@@ -1,4 +1,4 @@
-"""The crash matrix: the plugin dies after every event of every act, and another one takes over.
+"""Crash matrix: the plugin dies after every event of every act, and another one takes over.
 
 A row is one death. It passes where the pod then has all its NICs, configured as without a death,
 and its gates open; or, if the pod is gone or can't have them, where the host is as it was and every

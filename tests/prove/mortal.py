@@ -1,4 +1,4 @@
-"""The plugin of a real runtime that kills itself right after an event; see tests.prove.victim.
+"""Plugin of a real runtime that kills itself right after an event; see tests.prove.victim.
 
 `python3 -m tests.prove.mortal run …` is `dranet-nri run …` with the fuse that SITE/fuse describes.
 """

@@ -1,4 +1,4 @@
-"""What the NICs of the matrix have on the host beside their dress, and what a pod does to them.
+"""Further host configuration of the matrix's NICs, and changes that a pod makes to them.
 
 Every kind of it makes an operation of a plan, and so a point of death, that a plain NIC has not.
 """

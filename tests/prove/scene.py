@@ -1,4 +1,4 @@
-"""One row of the crash matrix: a pod, its claims, and a plugin that dies."""
+"""Row of the crash matrix: a pod, its claims, and a plugin that dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a pod while the plugin dies: claims, and the act that is cut short."""
+"""Shapes of rows: the claims of a pod, and the act during which the plugin dies."""
 
 from __future__ import annotations
 

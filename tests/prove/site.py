@@ -1,4 +1,4 @@
-"""Where one plugin under test lives: its directories, its socket, and the files of its fuse."""
+"""Directories, socket and control files of a plugin under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thousand pods come and go; the plugin holds no more at the end than at the beginning.
+"""Soak test: a thousand pods come and go, and the plugin uses no more resources at the end.
 
 Where NICs have RDMA devices each pod has two, and every cycle looks where those are.
 """

@@ -1,4 +1,4 @@
-"""The host that rows are played on, and what a row may find."""
+"""Host of the rows, and its expected state."""
 
 from __future__ import annotations
 

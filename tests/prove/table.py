@@ -1,4 +1,4 @@
-"""What was proven, as one table: python3 -m tests.prove.table FILE..."""
+"""Table of the results: python3 -m tests.prove.table FILE..."""
 
 from __future__ import annotations
 

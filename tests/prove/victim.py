@@ -1,4 +1,4 @@
-"""The real plugin in a process that kills itself right after its n-th event.
+"""Real plugin in a process that kills itself right after its n-th event.
 
 An event is whatever leaves a trace outside of the process: an operation on the kernel, done or
 refused; a record about to be written or removed; a file of a record or of the gate staged, renamed
