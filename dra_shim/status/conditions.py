@@ -14,6 +14,7 @@ from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
     ATTACH_FAILED,
     GATE_CLOSED,
+    Addressing,
     AllocatedDevice,
     Allocation,
     AttachedDevice,
@@ -25,7 +26,8 @@ from dranet_nri.model import (
 READY: Final = "Ready"
 NETWORK_READY: Final = "NetworkReady"
 RDMA_READY: Final = "RDMALinkReady"
-TYPES: Final = frozenset({READY, NETWORK_READY, RDMA_READY})
+SLAAC_READY: Final = "SLAACReady"
+TYPES: Final = frozenset({READY, NETWORK_READY, RDMA_READY, SLAAC_READY})
 
 DEVICE_READY: Final = "NetworkDeviceReady"
 RDMA_ONLY_READY: Final = "RDMAOnlyDeviceReady"
@@ -214,13 +216,15 @@ def _status(
         text = "observed only: the device stays where it is"
         conditions = (Condition(READY, true=True, reason=OBSERVED, message=text),)
     elif attached is not None and not outlook.reason:
-        conditions, network = _good(allocation, attached), _network(attached)
+        conditions, network = _good(allocation, allocated, attached), _network(attached)
     return DeviceStatus(
         allocated.pool, allocated.device.name, allocated.share_id, conditions, network
     )
 
 
-def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ...]:
+def _good(
+    allocation: Allocation, allocated: AllocatedDevice, device: AttachedDevice
+) -> tuple[Condition, ...]:
     named = f" as {device.pod_name}" if device.pod_name else ""
     where = f"in pod {allocation.pod}{named}"
     if not device.pod_name and not device.rdma:
@@ -232,6 +236,9 @@ def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ..
             Condition(READY, true=True, reason=DEVICE_READY, message=text),
             Condition(NETWORK_READY, true=True, reason=NETWORK_READY),
         ]
+        if allocated.config.interface.addressing is Addressing.SLAAC:
+            cidrs = one_line(", ".join(device.addresses), MAX_MESSAGE)
+            made.append(Condition(SLAAC_READY, true=True, reason=SLAAC_READY, message=cidrs))
     else:
         made = [Condition(READY, true=True, reason=RDMA_ONLY_READY, message=text)]
     if device.rdma:
@@ -250,6 +257,7 @@ def _bad(
     stays = allocated.share_id and allocated.config.interface.child is None
     types = [READY]
     types += [NETWORK_READY] if allocated.device.key.name and not stays else []
+    types += [SLAAC_READY] if allocated.config.interface.addressing is Addressing.SLAAC else []
     types += (
         [RDMA_READY]
         if allocated.device.rdma_devices and not _shares_rdma(allocated, device)

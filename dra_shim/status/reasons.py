@@ -83,6 +83,12 @@ RECORD_DROPPED: Final = EventType(
 )
 SUPERSEDED: Final = EventType(HELD, "Pod", "the claim is recorded for an ended pod", once=True)
 DELAYED: Final = EventType(PENDING, "Pod", "the attach takes more than 30 s", once=True)
+DEFERRED: Final = EventType(
+    "NetworkDeviceAttachDeferred",
+    "Pod",
+    "the same, while the kernel is at it",
+    once=True,
+)
 DEVICE_WARNING: Final = EventType(
     "NetworkDeviceWarning", "Pod", "a device lacks something", "{device}: {message}", once=True
 )
@@ -100,7 +106,7 @@ FAILURES: Final = {
     )
 }
 EVENT_TYPES: Final = (
-    *(PREPARE_FAILED, UNPREPARE_FAILED, NOT_GATED, RECORD_DROPPED, SUPERSEDED, DELAYED),
+    *(PREPARE_FAILED, UNPREPARE_FAILED, NOT_GATED, RECORD_DROPPED, SUPERSEDED, DELAYED, DEFERRED),
     *FAILURES.values(),
     DEVICE_WARNING,
 )
@@ -174,7 +180,9 @@ def of_delay(
 ) -> tuple[EventSpec, ...]:
     """Return the event spec for a pod whose claim is not attached after a long time."""
     text = pending_message(allocation, attachment)
-    return (_spec(DELAYED, allocation.pod, now_s, claim=allocation.claim.name, message=text),)
+    own = attachment is not None and attachment.pod.uid == allocation.pod.uid
+    event = DEFERRED if own else DELAYED
+    return (_spec(event, allocation.pod, now_s, claim=allocation.claim.name, message=text),)
 
 
 def _spec(event: EventType, subject: ObjectRef, at_s: float, **facts: object) -> EventSpec:

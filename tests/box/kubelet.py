@@ -107,8 +107,8 @@ def _configuration(ca: Path) -> dict[str, object]:
         "cgroupDriver": "cgroupfs",  # no systemd in the box
         "port": PORT,
         "healthzPort": HEALTH_PORT,
-        # Tests wait for these.
-        "nodeStatusUpdateFrequency": "2s",
+        # Tests wait for these. A machine is slower than namespaces.
+        "nodeStatusUpdateFrequency": "2s" if _in_namespaces() else "10s",
         "syncFrequency": "10s",
         "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
         "featureGates": {"KubeletCrashLoopBackOffMax": True},  # for it; on by default from 1.35 on

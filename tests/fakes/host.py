@@ -43,18 +43,18 @@ class FakeHost:
 
     Attributes:
         facts: what there is; who assigns them changes the node without a word.
-        error: what a look fails with, None for none.
-        looks: for each look, whether it was at everything.
-        may_look: a look waits until it is set.
+        error: the error that a scan raises, None for none.
+        scans: for each scan, whether it was full.
+        may_scan: a scan waits until it is set.
     """
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.facts = HostFacts()
         self.error: Exception | None = None
-        self.looks: list[bool] = []
-        self.may_look = Event()
-        self.may_look.set()
+        self.scans: list[bool] = []
+        self.may_scan = Event()
+        self.may_scan.set()
         self._request_scan: ScanRequest | None = None
 
     @contextmanager
@@ -68,9 +68,9 @@ class FakeHost:
 
     def scan(self, *, full: bool, tcx: PrivilegedFacts) -> HostFacts:
         """See Host."""
-        self.looks.append(full)
+        self.scans.append(full)
         facts = self.facts
-        self.may_look.wait()
+        self.may_scan.wait()
         if self.error is not None:
             raise self.error
         return replace(

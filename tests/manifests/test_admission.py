@@ -57,7 +57,7 @@ def claim_of(*drivers: str) -> Any:
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: str(len(node)))
 @pytest.mark.parametrize("named", [slice_name, counters_name])
-def test_what_the_shim_writes_is_let_in(node: str, named: Any) -> None:
+def test_policies_admit_the_slices_of_the_shim(node: str, named: Any) -> None:
     document = slice_of(node, named(node, 999))
 
     assert denied(SLICES, asked("CREATE", node, document)) == []
@@ -67,7 +67,7 @@ def test_what_the_shim_writes_is_let_in(node: str, named: Any) -> None:
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: str(len(node)))
 @pytest.mark.parametrize("name", ["node-2-dra.net-000", "node-10-dra.net-000", "whatever"])
-def test_no_node_takes_the_name_of_another_ones_slice(node: str, name: str) -> None:
+def test_slice_with_a_name_of_another_node_is_refused(node: str, name: str) -> None:
     (told,) = denied(SLICES, asked("CREATE", node, slice_of(node, name)))
 
     assert NAME in told
@@ -75,16 +75,14 @@ def test_no_node_takes_the_name_of_another_ones_slice(node: str, name: str) -> N
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: str(len(node)))
 @pytest.mark.parametrize("index", ["0", "000", "1f"])
-def test_dranet_that_is_gone_back_to_has_its_slices_named_by_the_server(
-    node: str, index: str
-) -> None:
+def test_slices_of_dranet_after_a_rollback_have_generated_names(node: str, index: str) -> None:
     document = generated(node, f"{index}-dra.net-{node}-")
 
     assert denied(SLICES, asked("CREATE", node, document)) == []
 
 
 @pytest.mark.parametrize("node", ["node-1", LABEL], ids=lambda node: str(len(node)))
-def test_an_older_dranet_that_is_gone_back_to_has_its_slices_named_so_too(node: str) -> None:
+def test_slices_of_older_dranet_after_a_rollback_have_generated_names(node: str) -> None:
     assert denied(SLICES, asked("CREATE", node, generated(node, f"{node}-dra.net-"))) == []
 
 
@@ -102,14 +100,14 @@ def test_an_older_dranet_that_is_gone_back_to_has_its_slices_named_so_too(node: 
         "",
     ],
 )
-def test_no_name_of_another_nodes_slice_is_generated(prefix: str) -> None:
+def test_generated_name_of_another_node_is_refused(prefix: str) -> None:
     (told,) = denied(SLICES, asked("CREATE", "node-1", generated("node-1", prefix)))
 
     assert NAME in told
 
 
 @pytest.mark.parametrize("generate_name", ["0-dra.net-node-1-", "node-1-dra.net-", "node-2-d"])
-def test_a_name_that_is_given_counts_whatever_could_be_generated(generate_name: str) -> None:
+def test_explicit_name_takes_precedence_over_a_generated_name(generate_name: str) -> None:
     document = slice_of("node-1", "node-2-dra.net-000")
     document["metadata"]["generateName"] = generate_name
 
@@ -119,7 +117,7 @@ def test_a_name_that_is_given_counts_whatever_could_be_generated(generate_name: 
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_no_node_puts_devices_in_the_pool_of_another(operation: str) -> None:
+def test_slice_in_the_pool_of_another_node_is_refused(operation: str) -> None:
     before = slice_of("node-1") if operation == "UPDATE" else None
 
     (told,) = denied(SLICES, asked(operation, "node-1", slice_of("node-1", pool="node-2"), before))
@@ -127,7 +125,7 @@ def test_no_node_puts_devices_in_the_pool_of_another(operation: str) -> None:
     assert POOL in told
 
 
-def test_a_slice_of_an_older_shim_in_another_pool_can_go() -> None:
+def test_slice_of_an_older_shim_in_another_pool_can_be_deleted() -> None:
     old = slice_of("node-1", "whatever", pool="node-2")
 
     assert denied(SLICES, asked("DELETE", "node-1", None, old)) == []
@@ -137,7 +135,7 @@ def test_a_slice_of_an_older_shim_in_another_pool_can_go() -> None:
 @pytest.mark.parametrize(
     "before", [("gpu.example.com",), ("gpu.example.com", "dra.net")], ids=["first", "again"]
 )
-def test_a_claim_is_told_of_our_devices(before: tuple[str, ...]) -> None:
+def test_policies_admit_status_of_own_devices(before: tuple[str, ...]) -> None:
     told = claim_of("dra.net", "gpu.example.com")
 
     assert denied(CLAIMS, asked("UPDATE", "node-1", told, claim_of(*before))) == []
@@ -146,7 +144,7 @@ def test_a_claim_is_told_of_our_devices(before: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "after", [(), ("gpu.example.com", "tpu.example.com")], ids=["dropped", "made up"]
 )
-def test_what_another_driver_tells_of_a_claim_stays(after: tuple[str, ...]) -> None:
+def test_status_of_another_driver_is_kept(after: tuple[str, ...]) -> None:
     (told,) = denied(
         CLAIMS, asked("UPDATE", "node-1", claim_of(*after), claim_of("gpu.example.com"))
     )

@@ -56,7 +56,7 @@ def same(*paths: Path) -> dict[str, str]:
         pytest.param(PLUGIN, ["NET_ADMIN", "NET_RAW", "SYS_ADMIN"], id="the plugin"),
     ],
 )
-def test_a_container_has_the_capabilities_of_the_table(container: Any, added: Any) -> None:
+def test_container_has_the_documented_capabilities(container: Any, added: Any) -> None:
     given = {"drop": ["ALL"]} | ({"add": added} if added else {})
 
     assert container["securityContext"] == {
@@ -66,13 +66,13 @@ def test_a_container_has_the_capabilities_of_the_table(container: Any, added: An
     }
 
 
-def test_the_plugin_is_told_the_addresses_of_the_node() -> None:
+def test_plugin_gets_the_node_addresses() -> None:
     assert PLUGIN["env"] == [
         {"name": "NODE_ADDRESSES", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}}
     ]
 
 
-def test_both_are_confined_as_far_as_a_node_can() -> None:
+def test_containers_have_seccomp_apparmor_and_read_only_root() -> None:
     assert POD["securityContext"] == {
         "runAsUser": 0,
         "runAsGroup": 0,
@@ -82,7 +82,7 @@ def test_both_are_confined_as_far_as_a_node_can() -> None:
     assert not {"hostPID", "hostIPC", "shareProcessNamespace", "initContainers"} & POD.keys()
 
 
-def test_each_writes_its_own_directories() -> None:
+def test_containers_write_only_their_directories() -> None:
     sockets = sockets_of(KUBELET_ROOT, DRIVER_NAME)
 
     assert mounts(SHIM, writable=True) == same(
@@ -94,12 +94,12 @@ def test_each_writes_its_own_directories() -> None:
     }
 
 
-def test_each_reads_what_the_other_writes_and_the_plugin_the_pods_namespaces() -> None:
+def test_containers_read_the_records_of_the_other() -> None:
     assert mounts(SHIM, writable=False) == same(RUN)
     assert mounts(PLUGIN, writable=False) == same(STATE, Path("/var/run/netns"))
 
 
-def test_the_shim_alone_has_a_token() -> None:
+def test_only_the_shim_has_a_token() -> None:
     (account, *_) = documents(MANIFESTS / "base/access.yaml")
     token = next(name for name, volume in VOLUMES.items() if "projected" in volume)
     having = [
@@ -113,7 +113,7 @@ def test_the_shim_alone_has_a_token() -> None:
     assert POD["automountServiceAccountToken"] is False
 
 
-def test_namespaces_of_pods_that_come_later_are_seen() -> None:
+def test_namespaces_of_later_pods_are_visible() -> None:
     (netns,) = (mount for mount in PLUGIN["volumeMounts"] if mount["name"] == "netns")
 
     assert netns["mountPropagation"] == "HostToContainer"
@@ -127,7 +127,7 @@ def test_namespaces_of_pods_that_come_later_are_seen() -> None:
     ],
     ids=" ".join,
 )
-def test_a_program_knows_its_flags(line: tuple[str, ...]) -> None:
+def test_flags_of_the_containers_exist(line: tuple[str, ...]) -> None:
     program, command, *flags = line
     parser = argparse.ArgumentParser(exit_on_error=False)
     importlib.import_module(f"{PACKAGES[program]}.commands.{command}").add_flags(parser)
@@ -135,7 +135,7 @@ def test_a_program_knows_its_flags(line: tuple[str, ...]) -> None:
     parser.parse_args(flags)
 
 
-def test_there_are_never_two_on_a_node() -> None:
+def test_update_never_runs_two_pods_on_a_node() -> None:
     assert DAEMON_SET["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0
     assert POD["priorityClassName"] == "system-node-critical"
     assert POD["tolerations"] == [{"operator": "Exists"}]
@@ -144,19 +144,19 @@ def test_there_are_never_two_on_a_node() -> None:
 @pytest.mark.parametrize(
     ("container", "budget"), [(PLUGIN, 44), (SHIM, 60)], ids=["the plugin", "the shim"]
 )
-def test_what_is_asked_for_is_the_budget_and_some_room(container: Any, budget: int) -> None:
+def test_resource_requests_cover_the_budget(container: Any, budget: int) -> None:
     wanted, most = (container["resources"][kind]["memory"] for kind in ("requests", "limits"))
 
     assert budget <= int(wanted[:-2]) * MIB[wanted[-2:]] <= budget * 1.1
     assert int(most[:-2]) * MIB[most[-2:]] >= 4 * budget
 
 
-def test_names_and_labels_are_dranets() -> None:
+def test_names_and_labels_match_dranet() -> None:
     assert (DAEMON_SET["metadata"]["name"], SHIM["name"]) == ("dranet", "dranet")
     assert DAEMON_SET["spec"]["selector"] == {"matchLabels": {"app": "dranet"}}
 
 
-def test_no_class_of_a_user_is_replaced() -> None:
+def test_classes_of_users_are_not_replaced() -> None:
     names = {
         document["metadata"]["name"] for document in documents(MANIFESTS / "base/classes.yaml")
     }
@@ -164,7 +164,7 @@ def test_no_class_of_a_user_is_replaced() -> None:
     assert {name.partition(".")[2] for name in names} == {DRIVER_NAME}
 
 
-def test_images_are_of_this_version_and_none_is_the_latest() -> None:
+def test_images_have_this_version() -> None:
     (base,) = documents(MANIFESTS / "base/kustomization.yaml")
 
     assert base["images"] == [{"name": "localhost/dranet-nri", "newTag": VERSION}]
@@ -181,7 +181,7 @@ def test_images_of_examples_have_full_names() -> None:
     assert [image for image in images if not FULL_NAME.fullmatch(image)] == []
 
 
-def test_snippets_for_runtimes_can_be_read() -> None:
+def test_runtime_snippets_are_valid() -> None:
     nri = "io.containerd.nri.v1.nri"
     old = tomllib.loads((MANIFESTS / "node/containerd/config-1.7.toml").read_text())
     new = tomllib.loads((MANIFESTS / "node/containerd/config-2.toml").read_text())
@@ -198,7 +198,7 @@ def test_snippets_for_runtimes_can_be_read() -> None:
     [*MANIFESTS.glob("node/networkmanager/*"), *MANIFESTS.glob("node/systemd-networkd/*")],
     ids=lambda path: path.name,
 )
-def test_no_snippet_takes_nics_by_their_driver_for_it_is_the_uplinks_too(path: Path) -> None:
+def test_snippets_do_not_match_nics_by_driver(path: Path) -> None:
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
 
     assert len(lines) > 1

@@ -61,27 +61,27 @@ def given(values: Any, path: str, paths: set[str]) -> Iterator[str]:
             yield from given(value, f"{here}.", paths)
 
 
-def test_each_value_is_in_the_schema_and_has_a_default() -> None:
+def test_values_are_in_the_schema_with_defaults() -> None:
     paths = set(known(SCHEMA))
 
     assert set(given(VALUES, "", paths)) == paths
 
 
-def test_a_value_that_nobody_knows_is_refused() -> None:
+def test_unknown_value_is_refused() -> None:
     assert closed(SCHEMA)
 
 
-def test_dranets_values_are_known() -> None:
+def test_values_of_dranets_chart_are_known() -> None:
     assert set(known(SCHEMA)) >= DRANETS
 
 
-def test_probes_ask_what_is_served_and_no_other_readiness() -> None:
+def test_probes_use_served_paths() -> None:
     served = {*pages(Mock(), Mock(), Mock())}
 
     assert {*SCHEMA["properties"]["metricsPath"]["enum"]} == served - {"/readyz"}
 
 
-def test_the_chart_is_of_this_version() -> None:
+def test_chart_has_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)

@@ -21,7 +21,7 @@ OTHERS = [words for words in COMMANDS if words not in PLUGIN]
 
 
 @pytest.mark.parametrize("words", OTHERS, ids=" ".join)
-def test_a_command_has_a_subcommand_and_flags_that_exist(words: tuple[str, ...]) -> None:
+def test_documented_command_has_existing_subcommand_and_flags(words: tuple[str, ...]) -> None:
     found = subcommand([*words], RECORDED)
 
     assert found, "unknown subcommand, or not in recorded_flags.json"
@@ -29,7 +29,7 @@ def test_a_command_has_a_subcommand_and_flags_that_exist(words: tuple[str, ...])
 
 
 @pytest.mark.parametrize("words", PLUGIN, ids=" ".join)
-def test_a_command_of_the_kubectl_plugin_has_a_verb_and_flags_that_exist(
+def test_documented_kubectl_plugin_command_and_flags_exist(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = words[2:3] or ("status",)
@@ -41,7 +41,7 @@ def test_a_command_of_the_kubectl_plugin_has_a_verb_and_flags_that_exist(
     assert {flag for flag in flags([*words]) if flag not in text} == set()
 
 
-def test_the_documents_have_commands_of_each_program() -> None:
+def test_documents_have_commands_of_each_program() -> None:
     assert {words[0] for words in OTHERS} == {
         *("az", "ctr", "gcloud", "helm", "kubectl", "pip", "podman", "skopeo"),
     }

@@ -94,7 +94,7 @@ COMMANDS, QUOTED = list(commands()), list(quoted())
 
 
 @pytest.mark.parametrize(("document", "target"), LINKS)
-def test_a_link_leads_somewhere(document: str, target: str) -> None:
+def test_links_have_existing_targets(document: str, target: str) -> None:
     path = ROOT / document
     file, _, anchor = target.partition("#")
     found = (path.parent / file).resolve() if file else path
@@ -104,7 +104,7 @@ def test_a_link_leads_somewhere(document: str, target: str) -> None:
     assert not anchor or anchor in anchors(found), sorted(anchors(found))
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
+def test_readme_links_every_page() -> None:
     targets = {target.partition("#")[0] for page, target in LINKS if page == "README.md"}
 
     assert targets >= {name(path) for path in PAGES[1:]}
@@ -113,7 +113,9 @@ def test_every_page_is_linked_from_the_readme() -> None:
 @pytest.mark.parametrize(
     "text", [text for _, text in MANIFESTS], ids=[place for place, _ in MANIFESTS]
 )
-def test_a_manifest_is_valid(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_manifest_in_a_document_is_valid(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "block.yaml").write_text(text)
 
     status = dra_shim.cli.main(["validate", str(tmp_path / "block.yaml")])
@@ -121,7 +123,7 @@ def test_a_manifest_is_valid(text: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert (status, capsys.readouterr().err) == (0, "")
 
 
-def test_the_readme_has_a_template_and_a_pod() -> None:
+def test_readme_has_a_template_and_a_pod() -> None:
     text = dict(MANIFESTS)["README.md-1"]
 
     assert "kind: ResourceClaimTemplate" in text
@@ -151,7 +153,7 @@ def check_script(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", sorted({command for _, command in COMMANDS + QUOTED}))
-def test_a_command_has_a_verb_and_flags_that_exist(
+def test_command_and_flags_in_a_document_exist(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = shlex.split(re.sub(r"\[.*?\]", "", command))
@@ -168,13 +170,13 @@ def test_a_command_has_a_verb_and_flags_that_exist(
 @pytest.mark.parametrize(
     "command", sorted({command for _, command in COMMANDS if command.split()[0] in PROGRAMS})
 )
-def test_a_command_in_a_block_is_complete(command: str) -> None:
+def test_command_in_a_block_is_complete(command: str) -> None:
     program, *words = shlex.split(command.replace("$POD_UID", "uid"))
 
     PROGRAMS[program].PROGRAM.parse(words)
 
 
-def test_files_of_a_command_in_a_block_exist() -> None:
+def test_files_of_commands_exist() -> None:
     named = {
         (name(path), word)
         for path in PAGES
@@ -186,7 +188,7 @@ def test_files_of_a_command_in_a_block_exist() -> None:
     assert [(page, word) for page, word in sorted(named) if not (ROOT / word).exists()] == []
 
 
-def test_every_attribute_is_on_its_page() -> None:
+def test_attribute_page_lists_every_attribute() -> None:
     text = (ROOT / "manifests/docs/attributes.md").read_text()
     listed = set(INLINE.findall(text))
 
@@ -197,7 +199,7 @@ def test_every_attribute_is_on_its_page() -> None:
     } == set()
 
 
-def test_there_are_links_manifests_and_commands() -> None:
+def test_documents_have_links_manifests_and_commands() -> None:
     assert len(LINKS) > 40
     assert len(MANIFESTS) >= 4
     assert len(COMMANDS) >= 20
@@ -205,7 +207,7 @@ def test_there_are_links_manifests_and_commands() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
-def test_a_line_fits_the_page(path: Path) -> None:
+def test_lines_fit_the_page(path: Path) -> None:
     long = [line for line in path.read_text().splitlines() if len(line) > MAX_LINE]
 
     assert long == []
@@ -222,7 +224,7 @@ def test_a_line_fits_the_page(path: Path) -> None:
         ("manifests/helm/dranet-nri/Chart.yaml", r"^(?:version|appVersion): (\S+)"),
     ],
 )
-def test_files_have_the_version_of_the_project(path: str, pattern: str) -> None:
+def test_files_have_the_project_version(path: str, pattern: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     found = re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE | re.DOTALL)
@@ -230,7 +232,7 @@ def test_files_have_the_version_of_the_project(path: str, pattern: str) -> None:
     assert set(found) == {project["version"]}
 
 
-def test_each_warning_event_has_a_section_in_troubleshooting() -> None:
+def test_troubleshooting_has_every_warning_event() -> None:
     """The table of all Events is generated (hack/gen-reference --check)."""
     page = ROOT / "manifests/docs/troubleshooting.md"
     sections = re.split(r"^## ", prose(page).partition("<!-- end -->")[2], flags=re.MULTILINE)
@@ -239,7 +241,7 @@ def test_each_warning_event_has_a_section_in_troubleshooting() -> None:
     assert not {event.reason for event in EVENT_TYPES if event.warning} - named
 
 
-def test_documents_name_no_event_that_is_not_posted() -> None:
+def test_documented_events_are_posted() -> None:
     """`NetworkDevice…` and `Claim…` in a document are reasons of Events or of conditions."""
     conditions = {"NetworkDeviceReady", "NetworkDeviceDetaching", "NetworkDeviceDetached"}
     named = {

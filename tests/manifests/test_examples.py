@@ -44,12 +44,12 @@ def all_objects(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_there_are_examples() -> None:
+def test_examples_are_found() -> None:
     assert len(FILES) > 20
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(EXAMPLES)))
-def test_every_manifest_is_valid(path: Path) -> None:
+def test_manifests_are_valid(path: Path) -> None:
     assert parse_manifests(path.read_text())
 
 
@@ -64,7 +64,7 @@ def test_images_are_pinned() -> None:
 
 
 @pytest.mark.parametrize("story", sorted(path for path in EXAMPLES.iterdir() if path.is_dir()))
-def test_pods_name_claims_that_are_there_and_containers_name_the_pods(story: Path) -> None:
+def test_claims_of_pods_and_containers_exist(story: Path) -> None:
     every = all_objects(story)
     known = {
         container["metadata"]["name"]
@@ -80,7 +80,7 @@ def test_pods_name_claims_that_are_there_and_containers_name_the_pods(story: Pat
             assert {ref["name"] for ref in listed} <= names
 
 
-def test_both_versions_of_the_gke_templates_say_the_same() -> None:
+def test_both_versions_of_the_gke_templates_are_equal() -> None:
     texts = []
     for version in ("v1", "v1beta1"):
         found = example(f"gke-nccl/{version}/templates.yaml")
@@ -91,7 +91,7 @@ def test_both_versions_of_the_gke_templates_say_the_same() -> None:
     assert "pcieRoot" in texts[0]
 
 
-def test_the_mpijobs_differ_in_names_only() -> None:
+def test_mpijobs_differ_only_in_names() -> None:
     aligned, unaligned = (
         (EXAMPLES / f"numa-training/mpijob-{case}.yaml").read_text()
         for case in ("aligned", "unaligned")
@@ -101,7 +101,7 @@ def test_the_mpijobs_differ_in_names_only() -> None:
     assert len(set(aligned.splitlines()) - set(unaligned.splitlines())) == 2
 
 
-def test_additions_to_a_request_are_valid_and_tolerate_a_nic_without_carrier() -> None:
+def test_patches_of_requests_are_valid_and_tolerate_missing_carrier() -> None:
     text = (EXAMPLES / "dranet-style/README.md").read_text()
     more: dict[str, Any] = {}
     for addition in re.findall("```yaml\n(.*?)```", text, re.DOTALL):

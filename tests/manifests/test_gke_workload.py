@@ -20,7 +20,7 @@ ENTRY = "/scripts/container_entry.sh"
 SETTINGS = "/usr/local/gib/scripts/set_nccl_env.sh"
 
 
-def test_a_pod_stays_up_when_its_entry_script_ends(tmp_path: Path) -> None:
+def test_pod_keeps_running_after_its_entry_script(tmp_path: Path) -> None:
     for path, text in (
         (PARAMETERS, "kept = 1\n"),
         (ENTRY, f'#!/bin/sh\necho "$1" >{tmp_path}/entered\n'),

@@ -48,7 +48,7 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("expression", sorted({*expressions()}))
-def test_each_metric_is_one_of_the_code(expression: str) -> None:
+def test_metrics_of_rules_and_panels_exist(expression: str) -> None:
     used = NAME.findall(expression)
 
     assert used
@@ -56,21 +56,21 @@ def test_each_metric_is_one_of_the_code(expression: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_each_alert_has_a_runbook_that_is_there(rule: Any) -> None:
+def test_runbooks_of_alerts_exist(rule: Any) -> None:
     path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
 
     assert anchor in anchors((ROOT / path).read_text())
     assert rule["labels"]["severity"] in {"critical", "warning"}
 
 
-def test_the_chart_has_the_alerts_and_the_dashboard_of_the_component() -> None:
+def test_chart_and_component_have_the_same_alerts_and_dashboard() -> None:
     assert yaml.safe_load((CHART / "files/alerts.yaml").read_text()) == ALERTS
     assert (CHART / "files/dashboard.json").read_text() == (
         COMPONENT / "dashboard.json"
     ).read_text()
 
 
-def test_panels_have_names_and_places_of_their_own() -> None:
+def test_panels_have_distinct_names_and_positions() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}

@@ -15,7 +15,7 @@ MATCH = re.compile(r'(ACTION|SUBSYSTEM|KERNELS|PROGRAM|ENV\{\w+\})(==|!=|=)"([^"
 @pytest.mark.parametrize(
     "path", [*RULES, *NODE.glob("*/*.conf"), *NODE.glob("*/*.network")], ids=lambda path: path.name
 )
-def test_a_file_for_nodes_begins_with_where_it_goes(path: Path) -> None:
+def test_node_file_begins_with_its_path(path: Path) -> None:
     target = path.read_text().removeprefix("# ").partition(": ")[0]
 
     assert target.startswith("/etc/")
@@ -31,7 +31,7 @@ def rules(path: Path) -> list[list[tuple[str, str, str]]]:
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.name)
-def test_rules_are_for_devices_that_appear(path: Path) -> None:
+def test_udev_rules_match_added_devices(path: Path) -> None:
     written = re.findall(r"^#?ACTION", path.read_text(), re.MULTILINE)
     assert len(rules(path)) == len(written), "all can be read"
     for rule in rules(path):
@@ -39,7 +39,7 @@ def test_rules_are_for_devices_that_appear(path: Path) -> None:
         assert rule[1][0] == "SUBSYSTEM"
 
 
-def test_rdma_devices_are_renamed_as_rdma_core_knows_to() -> None:
+def test_rdma_devices_are_renamed_by_rdma_core() -> None:
     (path,) = (rule for rule in RULES if rule.name == "60-rdma-persistent-naming.rules")
     programs = [value for rule in rules(path) for key, _, value in rule if key == "PROGRAM"]
 

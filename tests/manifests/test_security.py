@@ -24,11 +24,11 @@ def defined_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED.findall(TEXT))
-def test_a_test_that_guards_a_boundary_exists(file: str, name: str) -> None:
+def test_tests_of_boundaries_exist(file: str, name: str) -> None:
     assert name in defined_in(ROOT / file)
 
 
-def test_each_of_five_boundaries_has_a_test() -> None:
+def test_each_boundary_has_a_test() -> None:
     boundaries = re.split(r"^\d\. ", BOUNDARIES, flags=re.MULTILINE)[1:]
 
     assert [bool(NAMED.search(boundary)) for boundary in boundaries] == [True] * 5

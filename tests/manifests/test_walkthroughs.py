@@ -49,12 +49,12 @@ def found(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("file", "image"), sorted(set(images())))
-def test_an_image_has_its_registry_and_its_tag(file: str, image: str) -> None:
+def test_image_has_registry_and_tag(file: str, image: str) -> None:
     assert IMAGE.fullmatch(image), file
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_walkthrough_has_all_its_parts(story: str) -> None:
+def test_walkthrough_has_all_parts(story: str) -> None:
     text = (EXAMPLES / story / "README.md").read_text()
 
     head = text.partition("\n## ")[0]
@@ -68,7 +68,7 @@ def test_a_walkthrough_has_all_its_parts(story: str) -> None:
 
 
 @pytest.mark.parametrize("story", MEASURED)
-def test_the_table_of_a_walkthrough_is_what_compare_prints(
+def test_table_of_a_walkthrough_matches_compare(
     story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind, *runs = MEASURED[story]
@@ -87,7 +87,7 @@ def test_the_table_of_a_walkthrough_is_what_compare_prints(
         pytest.param('MFU_RESULT {"a": 1}', 'COLLECTIVES_RESULT {"a": 1}', "one kind", id="kinds"),
     ],
 )
-def test_logs_that_cannot_be_compared_are_refused(
+def test_incomparable_logs_are_refused(
     aligned: str, unaligned: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "aligned").write_text(aligned)

@@ -188,7 +188,7 @@ FIELD: Final = (
         "(_offer, node, device.name, *state),",
         "(_offer, node, device.name),",
         "tests/dra_shim/discovery/test_snapshot_memo.py"
-        "::test_a_device_in_a_pod_is_published_with_its_new_health",
+        "::test_device_in_a_pod_is_published_with_its_changed_health",
     ),
     Break(
         "a virtual NIC that a daemon renames as it returns is reported as gone",

@@ -29,20 +29,18 @@ def boot(directory: Path, machine: str, limit: int = LONG_S) -> tuple[int, str, 
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_a_machine_whose_command_started_is_never_started_again(
-    tmp_path: Path, status: int
-) -> None:
+def test_machine_is_not_restarted_after_its_command_started(tmp_path: Path, status: int) -> None:
     assert boot(tmp_path, f"{STARTED} exit {status}") == (status, "", 1)
 
 
-def test_a_machine_that_ends_before_its_command_is_started_once_more(tmp_path: Path) -> None:
+def test_machine_that_ends_before_its_command_is_restarted_once(tmp_path: Path) -> None:
     status, said, boots = boot(tmp_path, f'[ "$boots" = 2 ] || exit 4\n{STARTED} exit 3')
     assert (status, boots) == (3, 2)
     assert f"{TOLD} (exit status 4)" in said
     assert "Kernel panic" in said
 
 
-def test_a_machine_that_hangs_before_its_command_is_started_once_more(tmp_path: Path) -> None:
+def test_machine_that_hangs_before_its_command_is_restarted_once(tmp_path: Path) -> None:
     """Not before the last process of the first boot ended: it may hold a lock or a device."""
     first = '{ (sleep 2; touch "$1/ended") & exec sleep 100; }'
     second = f'[ -e "$1/ended" ] || exit 9\n{STARTED} exit 3'
@@ -51,12 +49,12 @@ def test_a_machine_that_hangs_before_its_command_is_started_once_more(tmp_path: 
     assert TOLD in said
 
 
-def test_a_machine_that_never_comes_up_is_given_up(tmp_path: Path) -> None:
+def test_machine_that_never_boots_is_a_failure(tmp_path: Path) -> None:
     status, said, boots = boot(tmp_path, "exit 4")
     assert (status, boots) == (4, 2)
     assert said.count(TOLD) == 1
 
 
-def test_the_limit_of_the_boot_does_not_end_the_command(tmp_path: Path) -> None:
+def test_boot_limit_does_not_apply_to_the_command(tmp_path: Path) -> None:
     """The command ends a second after the limit."""
     assert boot(tmp_path, f"{STARTED} sleep 2\nexit 3", SHORT_S) == (3, "", 1)

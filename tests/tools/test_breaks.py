@@ -20,7 +20,7 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_a_representative_row_of_each_kind_is_noticed() -> None:
+def test_representative_break_of_each_kind_is_detected() -> None:
     chosen = [breakage for breakage in BREAKS if breakage.what.startswith(REPRESENTATIVE)]
 
     verdicts = list(prove(chosen))
@@ -33,7 +33,7 @@ def test_a_representative_row_of_each_kind_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("breakage", BREAKS, ids=lambda breakage: breakage.what)
-def test_every_break_is_of_text_that_stands_there_once_and_a_test_that_exists(
+def test_every_break_names_unique_text_and_an_existing_test(
     breakage: Break,
 ) -> None:
     source = (CHECKOUT / breakage.file).read_text()
@@ -44,7 +44,7 @@ def test_every_break_is_of_text_that_stands_there_once_and_a_test_that_exists(
     assert f"def {name}(" in (CHECKOUT / path).read_text()
 
 
-def test_a_text_that_moved_or_stands_twice_is_told() -> None:
+def test_moved_or_repeated_text_of_a_break_is_reported() -> None:
     moved = Break("x", "a.py", "pass", "fail", "tests/x.py::test_x")
 
     for source, count in (("", 0), ("pass; pass", 2)):
@@ -52,7 +52,7 @@ def test_a_text_that_moved_or_stands_twice_is_told() -> None:
             moved.apply(source)
 
 
-def test_a_test_that_fails_before_anything_is_broken_ends_the_proof(tmp_path: Path) -> None:
+def test_test_that_fails_on_unchanged_code_ends_the_proof(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("pass")
     (tmp_path / "test_a.py").write_text("def test_a():\n    assert False\n")
 
@@ -60,7 +60,7 @@ def test_a_test_that_fails_before_anything_is_broken_ends_the_proof(tmp_path: Pa
         list(prove([Break("x", "a.py", "pass", "fail", "test_a.py::test_a")], tmp_path))
 
 
-def test_only_an_assertion_of_the_test_counts() -> None:
+def test_only_a_failed_assertion_detects_a_break() -> None:
     found = parse(REPORT)
 
     assert found == Outcome(

@@ -198,7 +198,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
     [*((kind, signal.SIGKILL) for kind in BUILDS), ("image", signal.SIGTERM)],
     ids=[*BUILDS, "image-terminated"],
 )
-def test_a_killed_build_ends_whole_and_the_next_run_succeeds(
+def test_killed_build_leaves_nothing_and_the_next_run_succeeds(
     host: Host, kind: str, signum: signal.Signals, number: int
 ) -> None:
     build = BUILDS[kind]
@@ -211,7 +211,7 @@ def test_a_killed_build_ends_whole_and_the_next_run_succeeds(
 
 @pytest.mark.parametrize("number", range(3), ids=MOMENTS)
 @pytest.mark.parametrize("lost", [False, True], ids=["interrupted", "lost"])
-def test_a_build_ends_whole_with_its_terminal(host: Host, number: int, *, lost: bool) -> None:
+def test_build_ends_completely_with_its_terminal(host: Host, number: int, *, lost: bool) -> None:
     build = BUILDS["image"]
     terminal, its_end = pty.openpty()
     started = host.start(build, build.moments[number], its_end)
@@ -226,7 +226,7 @@ def test_a_build_ends_whole_with_its_terminal(host: Host, number: int, *, lost: 
     host.build(build)
 
 
-def test_mounts_that_an_older_checkout_left_are_removed(host: Host) -> None:
+def test_leftover_mounts_are_removed(host: Host) -> None:
     host.left_by_older_checkout()
     assert len(host.mounts()) == 2
     host.build(BUILDS["image"])

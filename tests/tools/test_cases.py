@@ -26,7 +26,7 @@ WELL, BAD, SKIPPED = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_test_of_a_case_exists(case: Case) -> None:
+def test_tests_of_all_cases_exist(case: Case) -> None:
     assert case.tests
     for test in case.tests:
         path, _, name = test.partition("::")
@@ -43,7 +43,7 @@ def test_every_test_of_a_case_exists(case: Case) -> None:
         ((WELL, "tests/a/test_c.py"), False, "did not run: tests/a/test_c.py"),
     ],
 )
-def test_a_case_is_as_expected_if_all_its_tests_passed(
+def test_case_passes_if_all_its_tests_pass(
     tests: tuple[str, ...], *, well: bool, words: str
 ) -> None:
     assert seen(Case("c", "x", tests), outcomes_of(REPORT)) == (well, words)

@@ -64,7 +64,7 @@ def changed(repository: Path, *options: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("parent", PARENTS)
-def test_every_room_is_in_the_table(parent: str) -> None:
+def test_table_has_every_room(parent: str) -> None:
     rooms = {
         f"{parent}/{path.name}"
         for path in (ROOT / parent).iterdir()
@@ -76,11 +76,11 @@ def test_every_room_is_in_the_table(parent: str) -> None:
     assert missing == set()
 
 
-def test_every_entry_of_the_table_exists() -> None:
+def test_paths_of_the_table_exist() -> None:
     assert [room for room in ROOMS if not (ROOT / room).exists()] == []
 
 
-def test_the_table_names_tiers_of_hack_test() -> None:
+def test_tiers_of_the_table_exist() -> None:
     default = re.search(r"^default=\((.*)\)$", (ROOT / "hack/test").read_text(), re.MULTILINE)
     assert default is not None
 
@@ -93,19 +93,19 @@ def test_no_change_selects_nothing(repository: Path) -> None:
     assert changed(repository) == ([], [])
 
 
-def test_a_document_selects_the_check_alone(repository: Path) -> None:
+def test_document_selects_only_the_check(repository: Path) -> None:
     write(repository, "LICENSE")
 
     assert changed(repository) == (["check"], ["check: LICENSE"])
 
 
-def test_a_document_that_tests_read_selects_them(repository: Path) -> None:
+def test_document_selects_the_tests_that_read_it(repository: Path) -> None:
     write(repository, "README.md")
 
     assert changed(repository)[0] == ["check", "pure"]
 
 
-def test_a_file_in_no_room_selects_every_tier(repository: Path) -> None:
+def test_file_outside_all_rooms_selects_every_tier(repository: Path) -> None:
     write(repository, "new/room.txt")
 
     tiers, reasons = changed(repository)
@@ -114,7 +114,7 @@ def test_a_file_in_no_room_selects_every_tier(repository: Path) -> None:
     assert reasons[0] == "vm: new/room.txt (in no room of the table)"
 
 
-def test_committed_and_uncommitted_and_untracked_files_count(repository: Path) -> None:
+def test_committed_uncommitted_and_untracked_files_count(repository: Path) -> None:
     write(repository, "tests/system/host/test_a.py")
     commit(repository)
     write(repository, "LICENSE")
@@ -130,7 +130,7 @@ def test_committed_and_uncommitted_and_untracked_files_count(repository: Path) -
     )
 
 
-def test_a_file_that_moved_counts_at_both_places(repository: Path) -> None:
+def test_moved_file_counts_at_both_paths(repository: Path) -> None:
     (repository / "tests/system/kernel").mkdir()
     git(repository, "mv", "tests/system/host/test_a.py", "tests/system/kernel/test_a.py")
     commit(repository)
@@ -138,7 +138,7 @@ def test_a_file_that_moved_counts_at_both_places(repository: Path) -> None:
     assert changed(repository)[0] == ["host", "check", "kernel"]
 
 
-def test_what_main_did_since_does_not_count(repository: Path) -> None:
+def test_newer_commits_of_the_base_do_not_count(repository: Path) -> None:
     git(repository, "switch", "--quiet", "main")
     write(repository, "new.txt")
     commit(repository)
@@ -147,7 +147,7 @@ def test_what_main_did_since_does_not_count(repository: Path) -> None:
     assert changed(repository)[0] == []
 
 
-def test_the_base_may_be_named(repository: Path) -> None:
+def test_base_can_be_given(repository: Path) -> None:
     write(repository, "new.txt")
     commit(repository)
     write(repository, "tests/system/kernel/test_b.py")

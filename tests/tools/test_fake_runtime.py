@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_a_connection_that_comes_with_the_end_is_closed(tmp_path: Path, turns: int) -> None:
+def test_connection_that_arrives_at_shutdown_is_closed(tmp_path: Path, turns: int) -> None:
     path = str(tmp_path / "nri.sock")
 
     async def scene() -> None:

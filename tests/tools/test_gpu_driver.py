@@ -68,7 +68,7 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_a_claim_of_both_drivers_is_prepared_by_each(node: Node, home: Path) -> None:
+def test_claim_of_both_drivers_is_prepared_by_each(node: Node, home: Path) -> None:
     async def run() -> None:
         async with registered(node, home):
             gpus = (await node.kubelet.prepare(BOTH, driver=NVIDIA))["u1"]
@@ -85,7 +85,7 @@ def test_a_claim_of_both_drivers_is_prepared_by_each(node: Node, home: Path) -> 
     asyncio.run(run())
 
 
-def test_a_container_is_told_its_gpus_by_environment_and_file(node: Node, home: Path) -> None:
+def test_container_gets_its_gpus_by_environment_and_file(node: Node, home: Path) -> None:
     driver = driver_of(node, home)
 
     asyncio.run(driver.prepare([BOTH]))
@@ -103,7 +103,7 @@ def test_a_container_is_told_its_gpus_by_environment_and_file(node: Node, home: 
     assert [device["name"] for device in request["devices"]] == ["gpu-0", "gpu-1"]
 
 
-def test_what_was_prepared_is_gone_once_it_is_unprepared(node: Node, home: Path) -> None:
+def test_unprepare_removes_the_prepared_files(node: Node, home: Path) -> None:
     driver = driver_of(node, home)
 
     asyncio.run(driver.prepare([BOTH]))
@@ -112,20 +112,20 @@ def test_what_was_prepared_is_gone_once_it_is_unprepared(node: Node, home: Path)
     assert [*(home / "cdi").iterdir(), *(home / "data").iterdir()] == []
 
 
-def test_a_claim_that_is_not_there_is_an_error_and_not_an_answer(node: Node, home: Path) -> None:
+def test_missing_claim_is_an_error(node: Node, home: Path) -> None:
     driver = driver_of(node, home)
     (answer,) = asyncio.run(driver.prepare([ObjectRef("ai", "both", "u2")])).values()
 
     assert (answer.devices, answer.error) == ((), "claim ai/both: there is none")
 
 
-def test_a_driver_that_is_not_registered_is_not_asked(node: Node) -> None:
+def test_unregistered_driver_is_not_called(node: Node) -> None:
     with pytest.raises(PrepareError, match=f"{NVIDIA} is not registered"):
         asyncio.run(node.kubelet.prepare(BOTH, driver=NVIDIA))
 
 
 @pytest.mark.parametrize("driver", [NVIDIA, EXAMPLE])
-def test_gpus_are_published_once_and_again_if_they_are_gone(driver: str) -> None:
+def test_gpu_slices_are_published_again_if_deleted(driver: str) -> None:
     async def run() -> None:
         async with talking() as (_, api):
             for _ in range(2):

@@ -18,7 +18,7 @@ def named_files() -> Iterator[tuple[Path, str]]:
                 yield module, path
 
 
-def test_each_file_that_a_header_names_exists() -> None:
+def test_files_named_in_headers_exist() -> None:
     named = list(named_files())
     missing = [
         f"{module.relative_to(ROOT)}: {path}"

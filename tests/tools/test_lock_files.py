@@ -50,7 +50,7 @@ def locked(name: str) -> dict[str, tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_a_lock_has_what_the_project_asks_for_in_versions_that_it_allows(name: str) -> None:
+def test_lock_satisfies_the_requirements_of_the_project(name: str) -> None:
     lock = locked(name)
     wanted = [Requirement(text) for text in WANTED[name]]
 
@@ -65,11 +65,11 @@ def test_a_lock_has_what_the_project_asks_for_in_versions_that_it_allows(name: s
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
+def test_locked_packages_have_hashes(name: str) -> None:
     assert [package for package, (_, hashes) in locked(name).items() if not hashes] == []
 
 
-def test_what_the_image_has_is_what_its_tests_have() -> None:
+def test_image_and_tests_have_the_same_packages() -> None:
     run, box = locked("run"), locked("box")
 
     assert run.items() <= box.items()
@@ -92,7 +92,7 @@ def commands() -> Iterator[tuple[str, str]]:
                     yield file, command.strip()
 
 
-def test_packages_are_installed_by_hash_and_our_own_without_any_other() -> None:
+def test_packages_are_installed_only_by_hash() -> None:
     found = list(commands())
 
     assert {file for file, _ in found} == {"Containerfile", "hack/lib.sh"}
@@ -145,14 +145,14 @@ def sha256(wheel: Path) -> str:
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
-def test_a_file_with_its_hash_is_installed(wheel: Path) -> None:
+def test_package_with_the_locked_hash_is_installed(wheel: Path) -> None:
     done = install(wheel, f"--hash=sha256:{sha256(wheel)}")
 
     assert done.returncode == 0, done.stderr
     assert (wheel.parent.parent / "site/thing.py").exists()
 
 
-def test_a_changed_hash_is_refused(wheel: Path) -> None:
+def test_package_with_another_hash_is_refused(wheel: Path) -> None:
     other = hashlib.sha256(b"another file").hexdigest()
 
     done = install(wheel, f"--hash=sha256:{other}")
@@ -162,7 +162,7 @@ def test_a_changed_hash_is_refused(wheel: Path) -> None:
     assert not (wheel.parent.parent / "site").exists()
 
 
-def test_a_package_without_a_hash_is_refused(wheel: Path) -> None:
+def test_package_without_a_hash_is_refused(wheel: Path) -> None:
     done = install(wheel, "")
 
     assert done.returncode != 0

@@ -27,7 +27,7 @@ def measure(file: Path, *command: str) -> tuple[int, float]:
 
 
 @pytest.mark.parametrize("command", [WITH_A_CHILD, WITH_AN_ORPHAN], ids=["child", "orphan"])
-def test_the_cpu_time_of_every_process_is_counted(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_cpu_time_of_all_processes_is_counted(tmp_path: Path, command: tuple[str, ...]) -> None:
     code, cpu = measure(tmp_path / "cost", *command, sys.executable, BURN)
 
     assert code == 0
@@ -35,5 +35,5 @@ def test_the_cpu_time_of_every_process_is_counted(tmp_path: Path, command: tuple
 
 
 @pytest.mark.parametrize(("script", "expected"), [("exit 7", 7), ("kill -KILL $$", 137)])
-def test_the_exit_status_is_that_of_the_command(tmp_path: Path, script: str, expected: int) -> None:
+def test_exit_status_is_that_of_the_command(tmp_path: Path, script: str, expected: int) -> None:
     assert measure(tmp_path / "cost", "sh", "-c", script)[0] == expected

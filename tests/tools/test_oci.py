@@ -58,7 +58,7 @@ def blob(image: dict[str, bytes], described: Any) -> bytes:
     return data
 
 
-def test_an_image_is_found_by_its_name_and_hangs_together(image: dict[str, bytes]) -> None:
+def test_image_has_valid_references(image: dict[str, bytes]) -> None:
     (entry,) = json.loads(image["index.json"])["manifests"]
     images = json.loads(blob(image, entry))["manifests"]
 
@@ -75,9 +75,7 @@ def test_an_image_is_found_by_its_name_and_hangs_together(image: dict[str, bytes
         assert config["config"]["Labels"]["org.opencontainers.image.version"] == "1.2.3"
 
 
-def test_the_digest_and_a_file_are_read_from_an_archive(
-    image: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_digest_and_file_are_read_from_an_archive(image: dict[str, bytes], tmp_path: Path) -> None:
     def read(*words: str | Path) -> bytes:
         return subprocess.run((sys.executable, SCRIPT, *words), check=True, stdout=-1).stdout
 
@@ -88,7 +86,7 @@ def test_the_digest_and_a_file_are_read_from_an_archive(
     assert program == b"#!/usr/bin/python3\n"
 
 
-def test_a_layer_has_files_modes_and_links_and_nobodys_name(layer: Path) -> None:
+def test_layer_has_files_modes_and_links_without_user_names(layer: Path) -> None:
     packed = gzip.decompress((layer / "layer.tar.gz").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         members = {member.name: member for member in tar}
@@ -101,7 +99,7 @@ def test_a_layer_has_files_modes_and_links_and_nobodys_name(layer: Path) -> None
     } == {(0, 0, "", 0)}
 
 
-def test_the_same_directory_is_the_same_layer(layer: Path, tmp_path: Path) -> None:
+def test_layer_of_a_directory_is_reproducible(layer: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     again.mkdir()
     (tmp_path / "root/usr/bin/program").touch()

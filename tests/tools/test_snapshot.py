@@ -53,7 +53,7 @@ def snapshot(checkout: Path, target: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_checkout_that_changes_meanwhile_is_copied(checkout: Path, tmp_path: Path) -> None:
+def test_checkout_that_changes_during_the_copy_is_copied(checkout: Path, tmp_path: Path) -> None:
     for number in range(5):
         target = tmp_path / f"copy-{number}"
         assert snapshot(checkout, target).returncode == 0
@@ -61,12 +61,12 @@ def test_a_checkout_that_changes_meanwhile_is_copied(checkout: Path, tmp_path: P
         assert not (target / ".mypy_cache").exists()
 
 
-def test_a_copy_that_cannot_be_made_is_a_failure(checkout: Path, tmp_path: Path) -> None:
+def test_failed_copy_is_a_failure(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").write_text("in the way")
     assert snapshot(checkout, tmp_path / "copy").returncode != 0
 
 
-def test_a_checkout_that_cannot_be_read_is_a_failure(
+def test_unreadable_checkout_is_a_failure(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Status 2 of tar is trouble, unlike 1, with which it tells that a file changed."""
@@ -78,7 +78,7 @@ def test_a_checkout_that_cannot_be_read_is_a_failure(
     assert snapshot(checkout, tmp_path / "copy").returncode != 0
 
 
-def test_a_script_that_stops_in_silence_says_where(tmp_path: Path) -> None:
+def test_failed_script_prints_its_line(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(f"source {HACK}/lib.sh\nfalse || true\n[ 1 = 2 ]\n")
     ran = subprocess.run(("bash", script), capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@ HELD = Held(descriptors=21, threads=1, rss_kib=36000, namespaces=0)
 BUSY = replace(HELD, descriptors=22)
 
 
-def test_a_file_that_is_open_at_some_looks_is_no_growth() -> None:
+def test_temporarily_open_file_is_no_growth() -> None:
     assert is_flat([FIRST, BUSY, HELD, HELD, HELD, HELD, HELD, HELD, HELD, BUSY])
 
 
@@ -28,11 +28,11 @@ def test_a_file_that_is_open_at_some_looks_is_no_growth() -> None:
     ],
     ids=["descriptors", "threads", "namespaces", "memory"],
 )
-def test_what_is_more_at_all_of_the_last_looks_has_grown(grown: Held) -> None:
+def test_value_above_the_start_in_all_last_samples_has_grown(grown: Held) -> None:
     assert not is_flat([FIRST, HELD, HELD, HELD, HELD, HELD, HELD, grown, grown, grown])
     assert is_flat([FIRST, HELD, HELD, HELD, HELD, HELD, HELD, HELD, grown, grown])
 
 
-def test_memory_may_vary_a_little() -> None:
+def test_small_memory_changes_are_no_growth() -> None:
     late = replace(HELD, rss_kib=HELD.rss_kib + GROWTH_KIB)
     assert is_flat([FIRST, HELD, HELD, HELD, late, late, late])

@@ -50,7 +50,7 @@ def budgets(directory: Path, table: str) -> tuple[str | Path, ...]:
     return "--budgets", file
 
 
-def test_all_well_is_the_last_line(tmp_path: Path) -> None:
+def test_summary_of_a_passed_run_is_the_last_line(tmp_path: Path) -> None:
     report(tmp_path, "pure", WELL)
     report(tmp_path, "vm", WELL, WELL)
     status, lines = tally(tmp_path)
@@ -58,7 +58,7 @@ def test_all_well_is_the_last_line(tmp_path: Path) -> None:
     assert lines[-1] == "3 passed, 0 failed, 0 skipped"
 
 
-def test_what_failed_is_named_with_its_reason_at_the_end(tmp_path: Path) -> None:
+def test_failures_are_listed_with_reasons_at_the_end(tmp_path: Path) -> None:
     report(tmp_path, "host", WELL, UNWELL, LATE)
     (tmp_path / "host.status").write_text("1\n")
     status, lines = tally(tmp_path)
@@ -71,9 +71,7 @@ def test_what_failed_is_named_with_its_reason_at_the_end(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_a_tier_that_fails_by_no_test_of_its_own_is_a_failure(
-    tmp_path: Path, *, reported: bool
-) -> None:
+def test_failed_tier_without_a_failed_test_is_a_failure(tmp_path: Path, *, reported: bool) -> None:
     report(tmp_path, "pure", WELL)
     if reported:
         report(tmp_path, "vm", WELL)
@@ -85,20 +83,20 @@ def test_a_tier_that_fails_by_no_test_of_its_own_is_a_failure(
 
 
 @pytest.mark.parametrize(("ci", "expected"), [("true", 1), ("", 0)])
-def test_a_skipped_test_fails_ci_and_only_that(tmp_path: Path, ci: str, expected: int) -> None:
+def test_skipped_test_fails_only_in_ci(tmp_path: Path, ci: str, expected: int) -> None:
     report(tmp_path, "kernel", WELL, LEFT_OUT)
     status, lines = tally(tmp_path, ci=ci)
     assert status == expected
     assert "skipped kernel: tests.a::test_left_out: no KVM here" in lines
 
 
-def test_no_test_at_all_is_a_failure(tmp_path: Path) -> None:
+def test_run_without_tests_is_a_failure(tmp_path: Path) -> None:
     status, lines = tally(tmp_path)
     assert status == 1
     assert lines[-1] == "error: no test ran"
 
 
-def test_the_cost_of_each_tier_is_shown_beside_its_budget(tmp_path: Path) -> None:
+def test_table_shows_cost_and_budget_of_each_tier(tmp_path: Path) -> None:
     report(tmp_path, "pure", WELL, WELL)
     (tmp_path / "pure.cost").write_text("61.4 120.2\n")
     (tmp_path / "check.cost").write_text("30.0 40.0\n")
@@ -118,7 +116,7 @@ def test_the_cost_of_each_tier_is_shown_beside_its_budget(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("cpu", "failed"), [("149.9", False), ("150.1", True)], ids=["within", "above"]
 )
-def test_a_tier_fails_that_takes_half_as_much_cpu_time_again_as_its_budget(
+def test_tier_above_one_and_a_half_times_its_budget_fails(
     tmp_path: Path, cpu: str, *, failed: bool
 ) -> None:
     report(tmp_path, "pure", WELL)
@@ -138,7 +136,7 @@ def test_a_tier_fails_that_takes_half_as_much_cpu_time_again_as_its_budget(
 @pytest.mark.parametrize(
     ("cpu", "failed"), [("299.9", False), ("300.1", True)], ids=["within", "above"]
 )
-def test_on_a_slow_machine_the_budgets_are_scaled_by_the_median_of_the_tiers(
+def test_budgets_are_scaled_by_the_median_speed_of_the_tiers(
     tmp_path: Path, cpu: str, *, failed: bool
 ) -> None:
     report(tmp_path, "pure", WELL)
@@ -156,7 +154,7 @@ def test_on_a_slow_machine_the_budgets_are_scaled_by_the_median_of_the_tiers(
     assert status == int(failed)
 
 
-def test_a_tier_without_a_budget_fails(tmp_path: Path) -> None:
+def test_tier_without_a_budget_fails(tmp_path: Path) -> None:
     report(tmp_path, "pure", WELL)
     (tmp_path / "pure.cost").write_text("1.0 1.0\n")
 
@@ -166,7 +164,7 @@ def test_a_tier_without_a_budget_fails(tmp_path: Path) -> None:
     assert lines[-2] == "over budget pure: the table has no budget for it"
 
 
-def test_without_a_table_no_tier_fails_for_its_cost(tmp_path: Path) -> None:
+def test_no_tier_fails_for_cost_without_a_budget_table(tmp_path: Path) -> None:
     report(tmp_path, "pure", WELL)
     (tmp_path / "pure.cost").write_text("1.0 99999.0\n")
 

@@ -31,7 +31,7 @@ def write(directory: Path, **modules: str) -> Path:
     return directory
 
 
-def test_a_second_definition_fails_and_is_named_with_both_places(tmp_path: Path) -> None:
+def test_second_definition_is_reported_with_both_locations(tmp_path: Path) -> None:
     first = package(tmp_path / "first", links="class Link: ...\n")
     second = package(tmp_path / "second", stub="\nclass Link: ...\nclass Mux: ...\n")
 
@@ -45,7 +45,7 @@ def test_a_second_definition_fails_and_is_named_with_both_places(tmp_path: Path)
     ]
 
 
-def test_private_classes_and_generated_code_may_repeat_names(tmp_path: Path) -> None:
+def test_names_of_private_and_generated_classes_can_repeat(tmp_path: Path) -> None:
     first = package(tmp_path / "first", links="class _State: ...\nclass Link: ...\n")
     second = package(tmp_path / "second", stub="class _State: ...\n")
     write(second / "_gen", nri_pb2="class Link: ...\n")
@@ -55,7 +55,7 @@ def test_private_classes_and_generated_code_may_repeat_names(tmp_path: Path) -> 
     assert (result.returncode, result.stdout) == (0, "")
 
 
-def test_a_directory_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+def test_missing_directory_is_an_error(tmp_path: Path) -> None:
     result = check(tmp_path / "none")
 
     assert result.returncode == 1

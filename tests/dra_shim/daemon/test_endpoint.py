@@ -32,12 +32,12 @@ CLAIM = ObjectRef("default", "nics", "u1")
 
 
 class Shim:
-    """A wired shim that notes what it is asked and shown."""
+    """A wired shim that records its calls and notices."""
 
     def __init__(self) -> None:
-        """Start with nothing noted."""
+        """Start with no calls and no notices."""
         self.limits: list[float | None] = []
-        self.shown: list[Notice | WorkerFailed] = []
+        self.notices: list[Notice | WorkerFailed] = []
 
     @property
     def driver(self) -> Driver:
@@ -60,17 +60,17 @@ class Shim:
         """Unprepare everything."""
         return dict.fromkeys((claim.uid for claim in claims), "")
 
-    async def health(self, seen: int | None) -> HealthReport:
+    async def health(self, results: int | None) -> HealthReport:
         """Report no device."""
-        return HealthReport(0 if seen is None else seen + 1, ())
+        return HealthReport(0 if results is None else results + 1, ())
 
     def on_kubelet(self, notice: Notice) -> None:
-        """Note it."""
-        self.shown.append(notice)
+        """Record the notice."""
+        self.notices.append(notice)
 
     def failed(self, notice: WorkerFailed) -> None:
-        """Note it."""
-        self.shown.append(notice)
+        """Record the notice."""
+        self.notices.append(notice)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def kubelet(home: Path) -> Path:
     return home
 
 
-def test_calls_wait_for_the_shim_and_notices_too(kubelet: Path) -> None:
+def test_calls_and_notices_wait_until_the_shim_is_wired(kubelet: Path) -> None:
     async def scene() -> None:
         sockets = sockets_of(kubelet, "dra.net")
         endpoint = KubeletEndpoint(sockets)
@@ -95,14 +95,14 @@ def test_calls_wait_for_the_shim_and_notices_too(kubelet: Path) -> None:
             asyncio.create_task(endpoint.health(None)),
         ]
         await asyncio.sleep(0)
-        calls[0].cancel()  # a kubelet that gives up; the other calls go on
+        calls[0].cancel()  # the kubelet cancels this call; the other calls continue
         _, pending = await asyncio.wait(calls, timeout=0)
         waited = len(pending)
         shim = Shim()
         endpoint.wire(shim)
         answers = await asyncio.gather(*calls[1:])
         limited = await endpoint.prepare([CLAIM], 45.0)
-        wrong = await probe(sockets.registration)
+        probe_error = await probe(sockets.registration)
         endpoint.failed(WorkerFailed("kubelet", OSError("again"), 2.0))
         work.cancel()
         await asyncio.wait({work})
@@ -110,26 +110,26 @@ def test_calls_wait_for_the_shim_and_notices_too(kubelet: Path) -> None:
         assert waited == 3
         assert answers == [{"u1": PrepareResult()}, {"u1": ""}, HealthReport(0, ())]
         assert limited == {"u1": PrepareResult()}
-        assert wrong == ""
-        failures = [notice for notice in shim.shown if isinstance(notice, WorkerFailed)]
+        assert probe_error == ""
+        failures = [notice for notice in shim.notices if isinstance(notice, WorkerFailed)]
         assert [failure.retry_s for failure in failures] == [1.0, 2.0]
 
     finish(scene())
 
 
-def test_the_sockets_are_open_before_the_rooms_are_loaded(
+def test_kubelet_sockets_are_open_before_the_shim_is_imported(
     kubelet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sockets = sockets_of(kubelet, "dra.net")
-    seen: list[bool | str] = []
+    results: list[bool | str] = []
 
     def load() -> None:
-        seen.append(sockets.registration.exists())
+        results.append(sockets.registration.exists())
         with grpc.insecure_channel(f"unix:{sockets.registration}") as channel:
             call = channel.unary_unary(
                 f"/{SERVICE}/GetInfo", InfoRequest.SerializeToString, PluginInfo.FromString
             )
-            seen.append(call(InfoRequest(), timeout=10.0).name)
+            results.append(call(InfoRequest(), timeout=10.0).name)
         raise InvalidValueError("--filter: no expression")
 
     monkeypatch.setattr("dra_shim.daemon.process._load_shim", load)
@@ -139,11 +139,11 @@ def test_the_sockets_are_open_before_the_rooms_are_loaded(
     with pytest.raises(InvalidValueError, match="no expression"):
         asyncio.run(ShimDaemon(settings, {}).run())
 
-    assert seen == [True, "dra.net"]
+    assert results == [True, "dra.net"]
     assert not sockets.registration.exists()
 
 
-def test_registration_loads_no_room_that_it_does_not_need(kubelet: Path) -> None:
+def test_registration_imports_only_the_packages_it_needs(kubelet: Path) -> None:
     program = f"""
 import asyncio, sys
 from pathlib import Path

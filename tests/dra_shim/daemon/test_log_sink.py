@@ -10,17 +10,17 @@ from dra_shim.web import PageFailed
 pytestmark = pytest.mark.process
 
 
-def test_a_notice_is_a_line_of_its_room() -> None:
+def test_notice_is_logged_with_its_room() -> None:
     cause = RuntimeError("oops")
 
     with capture_logs() as logs:
-        LogSink(float).of("parts")(PageFailed("/metrics", cause))
+        LogSink(float).of("web")(PageFailed("/metrics", cause))
 
     facts = {"path": "/metrics", "reason": "oops", "exc_info": cause}
-    assert logs == [{"event": "page failed", "log_level": "error", "room": "parts", **facts}]
+    assert logs == [{"event": "page failed", "log_level": "error", "room": "web", **facts}]
 
 
-def test_an_error_that_is_retried_is_logged_once_a_minute() -> None:
+def test_retried_error_is_logged_once_per_minute() -> None:
     now = 0.0
     write = LogSink(lambda: now).of("node")
 

@@ -157,7 +157,7 @@ UNIONS = (
 
 
 @pytest.mark.parametrize("notice", LINES, ids=repr)
-def test_a_notice_has_its_level_event_and_keys(notice: LogNotice) -> None:
+def test_notice_is_logged_with_its_level_event_and_keys(notice: LogNotice) -> None:
     line = notice.line()
 
     assert (line.level, line.event, line.facts) == LINES[notice]
@@ -169,7 +169,7 @@ def test_all_notices_have_a_line() -> None:
     assert {type(notice) for notice in LINES} == notices
 
 
-def test_errors_that_are_retried_are_logged_once_a_minute() -> None:
+def test_rate_limit_applies_to_the_notices_of_retried_errors() -> None:
     limited = {type(notice).__name__ for notice in LINES if notice.line().limited}
 
     assert limited == {
@@ -177,7 +177,7 @@ def test_errors_that_are_retried_are_logged_once_a_minute() -> None:
     }  # fmt: skip
 
 
-def test_a_line_has_an_end_however_many_functions_a_nic_has() -> None:
+def test_device_list_of_a_log_line_is_limited() -> None:
     names = tuple(f"pci-0000-8a-{number:02x}-{vf}" for number in range(32) for vf in range(8))
 
     facts = discovery.DevicesExcluded("no driver is bound", names).line().facts

@@ -1,4 +1,4 @@
-"""What the server says comes from it each time, and its trouble in Prepare's words."""
+"""Claims, Pods and node addresses from the API server, and its errors as Prepare reports them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 REF = ObjectRef("ai", "fast", "u1")
 
 
-def test_claims_and_pods_are_read_as_they_are_now() -> None:
+def test_claims_and_pods_are_read_from_the_server_on_each_call() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             source = ServerSource(api)
@@ -42,7 +42,7 @@ def test_claims_and_pods_are_read_as_they_are_now() -> None:
     finish(scene())
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_missing_object_is_none() -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             assert await ServerSource(api).claim(REF) is None
@@ -51,7 +51,7 @@ def test_what_is_not_there_is_none() -> None:
     finish(scene())
 
 
-def test_a_server_that_cannot_answer_is_asked_again_when_it_said() -> None:
+def test_retry_after_of_the_server_is_used() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(
@@ -65,7 +65,7 @@ def test_a_server_that_cannot_answer_is_asked_again_when_it_said() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_will_not_answer_yet_says_why(status: int) -> None:
+def test_forbidden_request_is_a_retryable_error_with_the_reason(status: int) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             refusal = {"code": status, "message": "not yours"}
@@ -76,7 +76,7 @@ def test_a_server_that_will_not_answer_yet_says_why(status: int) -> None:
     finish(scene())
 
 
-def test_a_server_without_claims_says_what_it_lacks() -> None:
+def test_server_without_resource_claims_is_reported_with_the_feature_gate() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.versions = ()
@@ -86,7 +86,7 @@ def test_a_server_without_claims_says_what_it_lacks() -> None:
     finish(scene())
 
 
-def test_what_a_server_does_not_take_at_all_is_said_at_once() -> None:
+def test_invalid_request_is_refused_at_once() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(
@@ -106,7 +106,7 @@ def entry(kind: str, address: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "known"),
+    ("status", "expected"),
     [
         (
             {
@@ -136,19 +136,19 @@ def entry(kind: str, address: Any) -> dict[str, Any]:
     ],
     ids=["of both families", "of every NIC", "no text", "no list", "none", "no status"],
 )
-def test_a_node_is_reached_by_the_first_ip_address_of_each_kind(
-    status: Any, known: set[str]
+def test_node_addresses_are_the_first_ip_address_of_each_kind_and_family(
+    status: Any, expected: set[str]
 ) -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             await api.create(NODE, {"metadata": {"name": "node-1"}, "status": status})
             source: AddressSource = ServerSource(api)
-            assert await source.addresses("node-1") == known
+            assert await source.addresses("node-1") == expected
 
     finish(scene())
 
 
-def test_a_node_that_does_not_exist_may_come() -> None:
+def test_missing_node_is_a_retryable_error() -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             with pytest.raises(
@@ -159,7 +159,7 @@ def test_a_node_that_does_not_exist_may_come() -> None:
     finish(scene())
 
 
-def test_a_silent_server_keeps_nobody_waiting_for_addresses() -> None:
+def test_request_for_node_addresses_has_a_timeout() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Silence(), lambda request: "nodes" in request.path)

@@ -1,4 +1,4 @@
-"""The devices of a node that is in memory, with real records and a clock of the test's."""
+"""The devices of an in-memory node, with real records and the test's clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -36,11 +36,11 @@ T = TypeVar("T", bound=Notice)
 
 
 class Bench:
-    """A node's devices, and who hears of them.
+    """A node's devices, with the resources and notices that they give.
 
     Attributes:
         offers: the names of each offer's devices.
-        goods: the last offer.
+        resources: the last offer.
     """
 
     def __init__(
@@ -71,61 +71,61 @@ class Bench:
 
     @asynccontextmanager
     async def running(self, pause_s: float = RESCAN_S) -> AsyncIterator["Bench"]:
-        """Watch meanwhile, from the first look on, after which it rests so long."""
+        """Run the discovery; wait until the first scan ends and the pause begins."""
         task = asyncio.create_task(self.devices.run())
         try:
             await self.clock.until_asleep(pause_s)
             yield self
         finally:
-            self.host.may_look.set()
+            self.host.may_scan.set()
             task.cancel()
             await asyncio.wait({task})
 
     async def settle(self) -> None:
-        """Let news be gathered, and the look that follows be made."""
+        """Let the quiet period pass, and the scan that follows."""
         await self.clock.until_asleep(QUIET_S)
         await self.rest(QUIET_S)
 
     async def rest(self, seconds: float) -> None:
-        """Let time pass, and the look be made that is due then."""
-        count = len(self.host.looks)
+        """Let time pass, and the scan that is due then."""
+        count = len(self.host.scans)
         self.clock.pass_time(seconds)
-        await self.until(lambda: len(self.host.looks) > count)
+        await self.until(lambda: len(self.host.scans) > count)
         await self.until(lambda: bool(self.clock.asleep()))
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; the test's timeout bounds the wait."""
+        """Wait until a condition holds; the test's timeout bounds the wait."""
         while True:
             if holds():
                 return
             await asyncio.sleep(0.001)
 
-    def said(self, kind: type[T]) -> list[T]:
+    def notices_of(self, kind: type[T]) -> list[T]:
         """Return the notices of one kind."""
         return [notice for notice in self.notices if isinstance(notice, kind)]
 
-    def ailing(self) -> dict[str, str]:
+    def taints(self) -> dict[str, str]:
         """Return device → taint of the last offer."""
         return {
             device.name: device.taints[0].value for device in self.resources.offers if device.taints
         }
 
     async def health(self) -> dict[str, bool | None]:
-        """Return device → how it is."""
+        """Return device → health."""
         report = await self.devices.health(None)
         return {device.device: device.healthy for device in report.devices}
 
     async def device(self, name: str) -> Device:
-        """Return a device that is known."""
+        """Return a known device."""
         return (await self.devices.devices([name]))[name]
 
     def allocate(self, *devices: Device, admin_access: bool = False) -> None:
         """Record the claim for its pod."""
-        given = tuple(
+        allocated = tuple(
             AllocatedDevice("nic", NODE, device, admin_access=admin_access) for device in devices
         )
         with AllocationStore(self.state.allocations) as store:
-            store.put(Allocation(CLAIM, POD, given, "k3v9q2", "boot1"))
+            store.put(Allocation(CLAIM, POD, allocated, "k3v9q2", "boot1"))
 
     def release(self) -> None:
         """Remove the claim's record."""
@@ -133,7 +133,7 @@ class Bench:
             store.remove(CLAIM.uid)
 
     def attach(self, *devices: Device, home: bool = False) -> None:
-        """Record as the plugin does that the pod has devices, or had them."""
+        """Write the plugin's record of devices that are in the pod, or restored on the host."""
         phase = Phase.HOME if home else Phase.ATTACHED
         attached = tuple(
             AttachedDevice("nic", device, snapshot=SNAPSHOT, snapshot_s=1, home=home)
@@ -149,15 +149,15 @@ class Bench:
         phase: Phase = Phase.FAILED,
         home: bool = False,
     ) -> None:
-        """Record as the plugin does that it could not bring devices in, or home."""
-        lost = tuple(
+        """Write the plugin's record of devices that could not be attached or detached."""
+        failed = tuple(
             AttachedDevice(
                 "nic", device, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, home=home
             )
             for device in devices
         )
         with AttachmentStore(self.state.attachments) as store:
-            store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
+            store.put(Attachment(CLAIM, POD, "box", NETNS, phase, failed, failure=FAILURE))
 
     def _take(self, resources: DriverResources) -> None:
         self.resources = resources
@@ -165,7 +165,7 @@ class Bench:
 
 
 def facts_with(name: str) -> HostFacts:
-    """Return what a node shows that has this link."""
+    """Return the facts of a node with this link."""
     host = FakeHost()
     host.add_nic(name)
     return host.facts

@@ -1,4 +1,4 @@
-"""When a node's devices are looked at, and what is offered, known and told after each look."""
+"""Times of the scans of a node, and the devices, health and notices after each scan."""
 
 import asyncio
 from dataclasses import replace
@@ -29,23 +29,23 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-# --------------------------------------------------------------------------- when
+# --------------------------------------------------------------------------- times of scans
 
 
-def test_everything_is_offered_at_once_and_told_by_name(bench: Bench) -> None:
+def test_first_scan_publishes_and_reports_all_devices(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("b")
 
     async def scene() -> None:
         async with bench.running():
             assert bench.offers == [["a", "b"]]
-            assert bench.host.looks == [True]
+            assert bench.host.scans == [True]
             assert bench.notices == [DevicesChanged(2, 0, ("a", "b"), ())]
 
     finish(scene())
 
 
-def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
+def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("b")
     (index, _) = [netdev.link.index for netdev in bench.host.facts.netdevs]
@@ -54,17 +54,20 @@ def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
-            seen = tcx.PrivilegedFacts({index: ("count",)})
-            tcx.store(KernelFileSystem(), bench.state.run, tcx.encoded(seen))
+            facts = tcx.PrivilegedFacts({index: ("count",)})
+            tcx.store(KernelFileSystem(), bench.state.run, tcx.encoded(facts))
             await bench.rest(RESCAN_S)
-            told = dict((await bench.device("a")).attributes)
-            assert (told["dra.net/ebpf"], told["dra.net/tcxProgramNames"]) == (True, "count")
+            published = dict((await bench.device("a")).attributes)
+            assert (published["dra.net/ebpf"], published["dra.net/tcxProgramNames"]) == (
+                True,
+                "count",
+            )
             assert dict((await bench.device("b")).attributes)["dra.net/ebpf"] is False
 
     finish(scene())
 
 
-def test_a_node_with_nothing_offers_nothing_instead_of_keeping_silent(bench: Bench) -> None:
+def test_node_without_devices_publishes_an_empty_list(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             assert bench.offers == [[]]
@@ -73,7 +76,7 @@ def test_a_node_with_nothing_offers_nothing_instead_of_keeping_silent(bench: Ben
     finish(scene())
 
 
-def test_news_are_looked_at_when_no_more_come(bench: Bench) -> None:
+def test_scan_starts_after_a_quiet_period_without_events(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.host.add_nic("a")
@@ -87,12 +90,12 @@ def test_news_are_looked_at_when_no_more_come(bench: Bench) -> None:
             await bench.rest(QUIET_S / 2)
 
             assert bench.offers == [[], ["a", "b"]]
-            assert bench.host.looks == [True, False]
+            assert bench.host.scans == [True, False]
 
     finish(scene())
 
 
-def test_news_that_never_end_are_looked_at_all_the_same(bench: Bench) -> None:
+def test_scan_starts_within_the_limit_while_events_continue(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             start = bench.clock()
@@ -106,7 +109,7 @@ def test_news_that_never_end_are_looked_at_all_the_same(bench: Bench) -> None:
     finish(scene())
 
 
-def test_what_nobody_announced_is_found_after_a_minute(bench: Bench) -> None:
+def test_change_without_an_event_is_found_by_the_periodic_scan(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.host.facts = facts_with("a")
@@ -114,21 +117,21 @@ def test_what_nobody_announced_is_found_after_a_minute(bench: Bench) -> None:
             await bench.rest(RESCAN_S)
 
             assert bench.offers == [[], ["a"]]
-            assert bench.host.looks == [True, True]
+            assert bench.host.scans == [True, True]
 
     finish(scene())
 
 
-def test_what_is_announced_while_it_looks_is_looked_at_next(bench: Bench) -> None:
+def test_event_during_a_scan_triggers_another_scan(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
-            bench.host.may_look.clear()
+            bench.host.may_scan.clear()
             bench.host.add_nic("a")
             await bench.clock.until_asleep(QUIET_S)
             bench.clock.pass_time(QUIET_S)
-            await bench.until(lambda: len(bench.host.looks) == 2)
+            await bench.until(lambda: len(bench.host.scans) == 2)
             bench.host.add_nic("b")
-            bench.host.may_look.set()
+            bench.host.may_scan.set()
             await bench.until(lambda: len(bench.offers) == 2)
             await bench.settle()
 
@@ -137,15 +140,15 @@ def test_what_is_announced_while_it_looks_is_looked_at_next(bench: Bench) -> Non
     finish(scene())
 
 
-def test_an_expression_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+def test_invalid_filter_is_refused_at_construction(tmp_path: Path) -> None:
     with pytest.raises(SelectorError):
         Bench(tmp_path, DeviceSelection(filter="attributes["))
 
 
-# --------------------------------------------------------------------------- what becomes different
+# --------------------------------------------------------------------------- changes
 
 
-def test_a_device_that_is_gone_is_withdrawn_and_told(bench: Bench) -> None:
+def test_removed_device_is_withdrawn_and_reported(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("eth1", PF)
 
@@ -160,7 +163,7 @@ def test_a_device_that_is_gone_is_withdrawn_and_told(bench: Bench) -> None:
     finish(scene())
 
 
-def test_a_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Bench) -> None:
+def test_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("b")
 
@@ -178,7 +181,7 @@ def test_a_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Be
     finish(scene())
 
 
-def test_a_device_that_ails_is_tainted_until_it_recovers(bench: Bench) -> None:
+def test_unhealthy_device_is_tainted_until_it_recovers(bench: Bench) -> None:
     bench.host.add_nic("eth1", PF)
     plugged = bench.host.facts
 
@@ -186,26 +189,26 @@ def test_a_device_that_ails_is_tainted_until_it_recovers(bench: Bench) -> None:
         async with bench.running():
             bench.host.unplug("eth1")
             await bench.settle()
-            assert bench.ailing() == {PCI: NO_CARRIER}
-            assert bench.said(DeviceUnhealthy) == [DeviceUnhealthy(PCI, NO_CARRIER)]
+            assert bench.taints() == {PCI: NO_CARRIER}
+            assert bench.notices_of(DeviceUnhealthy) == [DeviceUnhealthy(PCI, NO_CARRIER)]
 
             bench.host.announce()
             await bench.settle()
-            assert bench.said(DeviceUnhealthy) == [DeviceUnhealthy(PCI, NO_CARRIER)]
+            assert bench.notices_of(DeviceUnhealthy) == [DeviceUnhealthy(PCI, NO_CARRIER)]
 
             bench.host.facts = plugged
             bench.host.announce()
             await bench.settle()
-            assert bench.ailing() == {}
-            assert bench.said(DeviceRecovered) == [DeviceRecovered(PCI)]
+            assert bench.taints() == {}
+            assert bench.notices_of(DeviceRecovered) == [DeviceRecovered(PCI)]
 
     finish(scene())
 
 
-# --------------------------------------------------------------------------- Prepare asks
+# --------------------------------------------------------------------------- lookups by Prepare
 
 
-def test_a_device_that_is_known_costs_no_look(bench: Bench) -> None:
+def test_lookup_of_a_known_device_triggers_no_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
 
     async def scene() -> None:
@@ -213,12 +216,14 @@ def test_a_device_that_is_known_costs_no_look(bench: Bench) -> None:
             found = await bench.devices.devices(["a"])
 
             assert list(found) == ["a"]
-            assert bench.host.looks == [True]
+            assert bench.host.scans == [True]
 
     finish(scene())
 
 
-def test_a_device_that_the_filter_dropped_since_it_was_allocated_is_known(tmp_path: Path) -> None:
+def test_device_dropped_by_the_filter_after_allocation_is_found_without_a_scan(
+    tmp_path: Path,
+) -> None:
     bench = Bench(
         tmp_path, DeviceSelection(filter='attributes["dra.net/state"].StringValue != "down"')
     )
@@ -234,12 +239,12 @@ def test_a_device_that_the_filter_dropped_since_it_was_allocated_is_known(tmp_pa
             assert bench.offers[-1] == []
 
             assert list(await bench.devices.devices(["a"])) == ["a"]
-            assert len(bench.host.looks) == 2, "known, so that it costs no look"
+            assert len(bench.host.scans) == 2, "a known device triggers no scan"
 
     finish(scene())
 
 
-def test_for_a_name_that_is_not_known_everything_is_looked_at_once_more(bench: Bench) -> None:
+def test_lookup_of_an_unknown_device_triggers_one_full_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
 
     async def scene() -> None:
@@ -249,56 +254,56 @@ def test_for_a_name_that_is_not_known_everything_is_looked_at_once_more(bench: B
             found = await bench.devices.devices(["late", "never"])
 
             assert list(found) == ["late"]
-            assert bench.host.looks == [True, True]
+            assert bench.host.scans == [True, True]
             assert bench.offers[-1] == ["late"]
 
     finish(scene())
 
 
-def test_many_who_ask_at_once_share_a_look_that_begins_after_they_asked(bench: Bench) -> None:
+def test_concurrent_lookups_share_a_scan_that_begins_after_them(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
-            bench.host.may_look.clear()
+            bench.host.may_scan.clear()
             first = asyncio.create_task(bench.devices.devices(["a"]))
-            await bench.until(lambda: len(bench.host.looks) == 2)
+            await bench.until(lambda: len(bench.host.scans) == 2)
             later = [asyncio.create_task(bench.devices.devices(["a"])) for _ in range(10)]
             await asyncio.sleep(0)
             bench.host.add_nic("a")
-            bench.host.may_look.set()
+            bench.host.may_scan.set()
 
             assert [list(found) for found in await asyncio.gather(first, *later)][1:] == [
                 ["a"]
             ] * 10
-            assert bench.host.looks == [True, True, True]
+            assert bench.host.scans == [True, True, True]
 
     finish(scene())
 
 
-def test_a_look_for_prepare_serves_as_the_one_that_was_due(bench: Bench) -> None:
+def test_scan_for_prepare_replaces_the_periodic_scan(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
-            bench.host.may_look.clear()
-            asked = asyncio.create_task(bench.devices.devices(["a"]))
-            await bench.until(lambda: len(bench.host.looks) == 2)
+            bench.host.may_scan.clear()
+            lookup = asyncio.create_task(bench.devices.devices(["a"]))
+            await bench.until(lambda: len(bench.host.scans) == 2)
             bench.clock.pass_time(RESCAN_S)
             await bench.until(lambda: not bench.clock.asleep())
-            bench.host.may_look.set()
-            await asked
+            bench.host.may_scan.set()
+            await lookup
             await bench.clock.until_asleep(RESCAN_S)
 
-            assert bench.host.looks == [True, True]
+            assert bench.host.scans == [True, True]
 
     finish(scene())
 
 
-def test_who_asks_before_it_runs_waits_for_the_first_look(bench: Bench) -> None:
+def test_lookup_before_the_start_waits_for_the_first_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
 
     async def scene() -> None:
-        asked = asyncio.create_task(bench.devices.devices(["a"]))
+        lookup = asyncio.create_task(bench.devices.devices(["a"]))
         await asyncio.sleep(0)
         async with bench.running():
-            assert list(await asked) == ["a"]
+            assert list(await lookup) == ["a"]
 
     finish(scene())
 
@@ -306,7 +311,7 @@ def test_who_asks_before_it_runs_waits_for_the_first_look(bench: Bench) -> None:
 # --------------------------------------------------------------------------- health
 
 
-def test_health_is_said_at_once_and_again_only_when_it_is_another(bench: Bench) -> None:
+def test_health_is_reported_at_once_and_then_only_after_a_change(bench: Bench) -> None:
     bench.host.add_nic("eth1", PF)
 
     async def scene() -> None:
@@ -333,7 +338,7 @@ def test_health_is_said_at_once_and_again_only_when_it_is_another(bench: Bench) 
 
 
 @pytest.mark.parametrize("all_rdma", [True, False], ids=["shared", "exclusive"])
-def test_a_function_whose_rdma_device_is_gone_is_kept_from_pods_until_it_is_back(
+def test_function_with_missing_rdma_device_is_tainted_until_it_returns(
     bench: Bench, *, all_rdma: bool
 ) -> None:
     ports = (RdmaPortFacts(1, "ACTIVE", link_layer="Ethernet", netdevs=("eth1",)),)
@@ -344,26 +349,28 @@ def test_a_function_whose_rdma_device_is_gone_is_kept_from_pods_until_it_is_back
     async def scene() -> None:
         async with bench.running():
             assert (await bench.device(PCI)).rdma_devices == ("mlx5_0",)
-            assert bench.ailing() == {}
+            assert bench.taints() == {}
             bench.host.facts = replace(whole, rdma=())
             await bench.rest(RESCAN_S)
-            assert bench.ailing() == {PCI: NO_RDMA}
-            assert (await bench.device(PCI)).rdma_devices == ("mlx5_0",), "it is waited for"
+            assert bench.taints() == {PCI: NO_RDMA}
+            assert (await bench.device(PCI)).rdma_devices == ("mlx5_0",), (
+                "the device is expected back"
+            )
             bench.host.facts = replace(whole, rdma=(replace(rdma[0], name="mlx5_5"),))
             await bench.rest(RESCAN_S)
-            assert bench.ailing() == {}
+            assert bench.taints() == {}
             assert (await bench.device(PCI)).rdma_devices == ("mlx5_5",)
 
     finish(scene())
 
 
-def test_a_function_that_never_had_rdma_is_not_missing_any(bench: Bench) -> None:
+def test_function_without_rdma_is_not_tainted(bench: Bench) -> None:
     bench.host.facts = HostFacts((function(),), (nic("eth1"),))
 
     async def scene() -> None:
         async with bench.running():
             await bench.rest(RESCAN_S)
-            assert bench.ailing() == {}
+            assert bench.taints() == {}
             assert (await bench.device(PCI)).rdma_devices == ()
 
     finish(scene())

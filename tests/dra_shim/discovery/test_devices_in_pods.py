@@ -1,4 +1,4 @@
-"""Devices in pods stay as they were, whatever the node shows; what is nobody's goes with a word."""
+"""Devices in pods, which stay published with their last facts until they are released."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def bench(tmp_path: Path) -> Bench:
     return made
 
 
-def test_a_device_keeps_its_facts_while_a_pod_has_it(bench: Bench) -> None:
+def test_device_in_a_pod_keeps_its_facts(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             here = await bench.device(PCI)
@@ -44,12 +44,12 @@ def test_a_device_keeps_its_facts_while_a_pod_has_it(bench: Bench) -> None:
 
             assert await bench.device(PCI) == here
             assert await bench.health() == {"a": True, PCI: None}
-            assert bench.ailing() == {}
+            assert bench.taints() == {}
 
     finish(scene())
 
 
-def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Bench) -> None:
+def test_virtual_device_in_a_pod_is_published_until_its_record_is_removed(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
@@ -66,7 +66,7 @@ def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Be
     finish(scene())
 
 
-def test_who_only_looks_at_a_device_keeps_neither_it_nor_its_facts(bench: Bench) -> None:
+def test_admin_access_keeps_neither_the_device_nor_its_facts(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             here = [await bench.device(entry) for entry in ("a", PCI)]
@@ -84,7 +84,7 @@ def test_who_only_looks_at_a_device_keeps_neither_it_nor_its_facts(bench: Bench)
     finish(scene())
 
 
-def test_an_rdma_device_that_vanishes_from_its_pod_is_ill_without_an_interface_too(
+def test_vanished_rdma_device_without_an_interface_is_unhealthy(
     bench: Bench,
 ) -> None:
     async def scene() -> None:
@@ -95,13 +95,13 @@ def test_an_rdma_device_that_vanishes_from_its_pod_is_ill_without_an_interface_t
             bench.host.remove_function(PF)
             await bench.settle()
 
-            assert bench.ailing() == {PCI: VANISHED}
+            assert bench.taints() == {PCI: VANISHED}
             assert (await bench.health())[PCI] is False
 
     finish(scene())
 
 
-def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_again(
+def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again(
     bench: Bench,
 ) -> None:
     async def scene() -> None:
@@ -116,12 +116,12 @@ def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_ag
             bench.fail(here)
             await bench.settle()
             report = await bench.devices.health(None)
-            told = {
+            messages = {
                 device.device: device.message
                 for device in report.devices
                 if device.healthy is False
             }
-            assert told == {PCI: FAILURE.message}
+            assert messages == {PCI: FAILURE.message}
 
             bench.attach(here)
             await bench.settle()
@@ -139,7 +139,7 @@ def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_ag
         (Phase.DETACHING, "", False),
     ],
 )
-def test_a_failure_that_is_not_the_devices_makes_none_ill(
+def test_failure_of_a_share_or_other_phase_does_not_make_a_device_unhealthy(
     bench: Bench, phase: Phase, share_id: str, *, home: bool
 ) -> None:
     async def scene() -> None:
@@ -152,30 +152,30 @@ def test_a_failure_that_is_not_the_devices_makes_none_ill(
     finish(scene())
 
 
-def test_whom_the_plugins_own_records_make_ill(bench: Bench) -> None:
+def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench) -> None:
     node = Node()
-    wanted = claim(DATA, given(pci(1)), given(pci(2)))
-    (attached,) = node.attach((wanted,))
+    desired = claim(DATA, given(pci(1)), given(pci(2)))
+    (attached,) = node.attach((desired,))
     node.kernel.rdma.remove("mlx5_1")
-    assert node.executor.verify(attached, wanted) is None
+    assert node.executor.verify(attached, desired) is None
     with pytest.raises(RefusedError):
-        node.attach((wanted,))
+        node.attach((desired,))
     again = Node()
     again.kernel.rdma.remove("mlx5_1")
     with pytest.raises(RefusedError):
-        again.attach((wanted,))
+        again.attach((desired,))
 
     with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as held:
         store.put(again.journal.records[DATA])
         held.take_in()
-        assert held.failing() == {}, "the pod had none of it yet"
+        assert held.failing() == {}, "no device was attached yet"
 
         store.put(node.journal.records[DATA])
         held.take_in()
         assert held.failing() == {name: failure_of(node).message for name in ("nic-1", "nic-2")}
 
 
-def test_a_device_that_comes_home_is_offered_as_it_is_then(bench: Bench) -> None:
+def test_device_restored_on_the_host_is_published_with_current_facts(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             here = await bench.device(PCI)
@@ -193,7 +193,7 @@ def test_a_device_that_comes_home_is_offered_as_it_is_then(bench: Bench) -> None
     finish(scene())
 
 
-def test_what_the_plugin_has_not_brought_home_is_still_in_a_pod(bench: Bench) -> None:
+def test_device_not_yet_restored_on_the_host_counts_as_in_a_pod(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             here = await bench.device("a")
@@ -211,7 +211,7 @@ def test_what_the_plugin_has_not_brought_home_is_still_in_a_pod(bench: Bench) ->
     finish(scene())
 
 
-def test_hardware_that_vanishes_stays_for_its_pod_and_goes_with_it(bench: Bench) -> None:
+def test_vanished_hardware_is_published_until_its_claim_is_released(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.allocate(await bench.device(PCI))
@@ -219,7 +219,7 @@ def test_hardware_that_vanishes_stays_for_its_pod_and_goes_with_it(bench: Bench)
             await bench.settle()
             bench.host.remove_function(PF)
             await bench.settle()
-            assert bench.ailing() == {PCI: VANISHED}
+            assert bench.taints() == {PCI: VANISHED}
             assert bench.notices[-1] == DeviceUnhealthy(PCI, VANISHED)
             assert (await bench.health())[PCI] is False
 
@@ -230,17 +230,17 @@ def test_hardware_that_vanishes_stays_for_its_pod_and_goes_with_it(bench: Bench)
     finish(scene())
 
 
-def test_a_device_that_leaves_while_it_is_looked_for_is_not_lost(bench: Bench) -> None:
+def test_device_attached_during_a_scan_stays_published(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             here = await bench.device("a")
             bench.host.take_link("a")
             await bench.clock.until_asleep(QUIET_S)
-            bench.host.may_look.clear()
+            bench.host.may_scan.clear()
             bench.clock.pass_time(QUIET_S)
-            await bench.until(lambda: len(bench.host.looks) == 2)
+            await bench.until(lambda: len(bench.host.scans) == 2)
             bench.allocate(here)
-            bench.host.may_look.set()
+            bench.host.may_scan.set()
             await bench.until(lambda: len(bench.offers) == 2)
 
             assert bench.offers[-1] == ["a", PCI]
@@ -248,18 +248,18 @@ def test_a_device_that_leaves_while_it_is_looked_for_is_not_lost(bench: Bench) -
     finish(scene())
 
 
-def test_a_device_that_comes_home_while_it_is_looked_for_is_not_lost(bench: Bench) -> None:
+def test_device_restored_during_a_scan_stays_published(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
             bench.host.take_link("a")
             await bench.clock.until_asleep(QUIET_S)
-            bench.host.may_look.clear()
+            bench.host.may_scan.clear()
             bench.clock.pass_time(QUIET_S)
-            await bench.until(lambda: len(bench.host.looks) == 2)
+            await bench.until(lambda: len(bench.host.scans) == 2)
             bench.host.add_nic("a")
             bench.release()
-            bench.host.may_look.set()
+            bench.host.may_scan.set()
             await bench.until(lambda: len(bench.offers) == 2)
             assert bench.offers[-1] == ["a", PCI]
 
@@ -269,7 +269,7 @@ def test_a_device_that_comes_home_while_it_is_looked_for_is_not_lost(bench: Benc
     finish(scene())
 
 
-def test_records_that_cannot_be_read_withdraw_nothing(bench: Bench) -> None:
+def test_unreadable_record_withdraws_no_device(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
@@ -284,7 +284,7 @@ def test_records_that_cannot_be_read_withdraw_nothing(bench: Bench) -> None:
                 bench.clock.pass_time(QUIET_S)
                 await bench.clock.until_asleep(FIRST_PAUSE_S)
 
-            (failed,) = bench.said(ScanFailed)
+            (failed,) = bench.notices_of(ScanFailed)
             assert str(failed.error) == "c1.json: cannot be read: Too many open files"
             assert bench.offers[-1] == ["a", PCI]
 

@@ -1,4 +1,4 @@
-"""Sources of events on an event loop: what is heard, and what becomes of one that fails."""
+"""Event sources on an event loop, and sources that fail."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.process
 PF = "0000:8a:00.0"
 
 
-class Told:
-    """A source that a test tells what to tell."""
+class ScriptedSource:
+    """A source whose events a test gives."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -45,117 +45,121 @@ class Told:
         os.read(self._reading, 1)
         return self._next
 
-    def tell(self, told: tuple[Event, ...] | Exception) -> None:
-        self._next = told
+    def send(self, events: tuple[Event, ...] | Exception) -> None:
+        self._next = events
         os.write(self._writing, b".")
 
 
 @pytest.fixture
-def source() -> Iterator[Told]:
-    made = Told()
+def source() -> Iterator[ScriptedSource]:
+    made = ScriptedSource()
     yield made
     made.close()
 
 
 async def turns() -> None:
-    """Let the event loop look a few times at what is readable."""
+    """Let the event loop poll a few times."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 class Listener:
-    """What is heard of a made-up sysfs."""
+    """A scanner of a fake sysfs, with the scan requests and notices of its events."""
 
     def __init__(self, root: Path) -> None:
         self.host = FakeSysfs(root)
         self.scanner = Scanner(root)
         self.scanner.scan(whole=True)
-        self.stirs = 0
+        self.requests = 0
         self.notices: list[Notice] = []
-        self._stirred = asyncio.Event()
+        self._requested = asyncio.Event()
 
     def request_scan(self) -> None:
-        self.stirs += 1
-        self._stirred.set()
+        self.requests += 1
+        self._requested.set()
 
-    async def stirred(self) -> None:
-        await self._stirred.wait()
-        self._stirred.clear()
+    async def requested(self) -> None:
+        await self._requested.wait()
+        self._requested.clear()
 
     def functions(self) -> list[str]:
         return [function.address for function in self.scanner.scan(whole=False).functions]
 
 
-def test_what_matters_stirs_and_is_read_next(tmp_path: Path, source: Told) -> None:
+def test_relevant_event_requests_a_scan_of_the_changed_device(
+    tmp_path: Path, source: ScriptedSource
+) -> None:
     async def scene() -> None:
-        it = Listener(tmp_path)
+        listener = Listener(tmp_path)
         with ExitStack() as stack:
-            EventListener(stack, it.scanner, it.request_scan, it.notices.append).add(
-                "source", source
-            )
-            source.tell((DeviceEvent("add", "net", "eth0"),))
+            EventListener(
+                stack, listener.scanner, listener.request_scan, listener.notices.append
+            ).add("source", source)
+            source.send((DeviceEvent("add", "net", "eth0"),))
             await turns()
-            assert it.stirs == 0
+            assert listener.requests == 0
 
-            it.host.pci(PF)
-            source.tell((DeviceEvent("add", "pci", PF),))
-            await it.stirred()
-            assert it.functions() == [PF]
-            assert it.notices == []
+            listener.host.pci(PF)
+            source.send((DeviceEvent("add", "pci", PF),))
+            await listener.requested()
+            assert listener.functions() == [PF]
+            assert listener.notices == []
 
     finish(scene())
 
 
 @pytest.mark.parametrize("error", [KernelError("read", ENETDOWN), OSError(ENETDOWN, "down")])
-def test_a_source_that_fails_is_told_left_and_everything_read(
-    tmp_path: Path, source: Told, error: Exception
+def test_failed_source_is_reported_and_removed_and_a_full_scan_follows(
+    tmp_path: Path, source: ScriptedSource, error: Exception
 ) -> None:
     async def scene() -> None:
-        it = Listener(tmp_path)
+        listener = Listener(tmp_path)
         with ExitStack() as stack:
-            EventListener(stack, it.scanner, it.request_scan, it.notices.append).add(
-                "source", source
-            )
-            it.host.pci(PF)
-            source.tell(error)
-            await it.stirred()
+            EventListener(
+                stack, listener.scanner, listener.request_scan, listener.notices.append
+            ).add("source", source)
+            listener.host.pci(PF)
+            source.send(error)
+            await listener.requested()
             await turns()
 
-            assert (it.stirs, it.notices) == (1, [EventSourceLost("source", error)])
-            assert it.functions() == [PF]
+            assert (listener.requests, listener.notices) == (1, [EventSourceLost("source", error)])
+            assert listener.functions() == [PF]
 
     finish(scene())
 
 
-def test_nothing_is_heard_when_the_stack_is_unwound(tmp_path: Path, source: Told) -> None:
-    async def scene() -> None:
-        it = Listener(tmp_path)
-        with ExitStack() as stack:
-            EventListener(stack, it.scanner, it.request_scan, it.notices.append).add(
-                "source", source
-            )
-        source.tell((NetEvent(NetEventKind.LOST),))
-        await turns()
-
-        assert it.stirs == 0
-
-    finish(scene())
-
-
-def test_what_hangs_on_a_source_is_done_after_each_of_its_events(
-    tmp_path: Path, source: Told
+def test_events_are_ignored_after_the_stack_is_closed(
+    tmp_path: Path, source: ScriptedSource
 ) -> None:
     async def scene() -> None:
-        it = Listener(tmp_path)
+        listener = Listener(tmp_path)
+        with ExitStack() as stack:
+            EventListener(
+                stack, listener.scanner, listener.request_scan, listener.notices.append
+            ).add("source", source)
+        source.send((NetEvent(NetEventKind.LOST),))
+        await turns()
+
+        assert listener.requests == 0
+
+    finish(scene())
+
+
+def test_callback_of_a_source_runs_after_each_event(tmp_path: Path, source: ScriptedSource) -> None:
+    async def scene() -> None:
+        listener = Listener(tmp_path)
         done: list[int] = []
         with ExitStack() as stack:
-            listener = EventListener(stack, it.scanner, it.request_scan, it.notices.append)
-            listener.add("source", source, lambda: done.append(it.stirs))
+            events = EventListener(
+                stack, listener.scanner, listener.request_scan, listener.notices.append
+            )
+            events.add("source", source, lambda: done.append(listener.requests))
             for count in (1, 2):
-                source.tell((NetEvent(NetEventKind.LOST),))
-                await it.stirred()
+                source.send((NetEvent(NetEventKind.LOST),))
+                await listener.requested()
                 await turns()
-                assert it.stirs == count
+                assert listener.requests == count
         assert done == [1, 2]
 
     finish(scene())

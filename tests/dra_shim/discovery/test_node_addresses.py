@@ -1,4 +1,4 @@
-"""What has an address of the Node is the node's own; nothing is offered before that is known."""
+"""Links with an address of the Node object, which are reserved for the node."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def bench(tmp_path: Path) -> Bench:
     return made
 
 
-def test_the_link_with_the_nodes_address_is_neither_offered_nor_known_to_prepare(
+def test_link_with_the_nodes_address_is_neither_published_nor_prepared(
     bench: Bench,
 ) -> None:
     bench.addresses.known = frozenset({"10.0.0.5", "203.0.113.7"})
@@ -43,7 +43,7 @@ def test_the_link_with_the_nodes_address_is_neither_offered_nor_known_to_prepare
     finish(scene())
 
 
-def test_a_link_stays_the_nodes_own_while_the_address_is_nowhere(bench: Bench) -> None:
+def test_link_stays_reserved_while_no_link_has_the_nodes_address(bench: Bench) -> None:
     bench.addresses.known = frozenset({"10.0.0.5"})
 
     async def scene() -> None:
@@ -60,7 +60,7 @@ def test_a_link_stays_the_nodes_own_while_the_address_is_nowhere(bench: Bench) -
     finish(scene())
 
 
-def test_the_uplink_stays_one_while_no_default_route_exists(bench: Bench) -> None:
+def test_uplink_stays_reserved_while_no_default_route_exists(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             for name, offered in (("b", ["a"]), ("", ["a"]), ("a", ["b"])):
@@ -71,17 +71,17 @@ def test_the_uplink_stays_one_while_no_default_route_exists(bench: Bench) -> Non
     finish(scene())
 
 
-def test_nothing_is_offered_before_the_nodes_addresses_are_known(bench: Bench) -> None:
+def test_devices_are_published_after_the_nodes_addresses_are_known(bench: Bench) -> None:
     refused = ApiUnavailableError("get Node node-1: refused")
     bench.addresses.error = refused
 
     async def scene() -> None:
         async with bench.running(FIRST_PAUSE_S):
-            assert bench.said(ScanFailed)[0].error is refused
+            assert bench.notices_of(ScanFailed)[0].error is refused
             with pytest.raises(ApiUnavailableError, match="get Node node-1"):
                 await bench.devices.devices(["a"])
             assert bench.offers == []
-            assert bench.host.looks == []
+            assert bench.host.scans == []
 
             bench.addresses.error = None
             bench.addresses.known = frozenset({"10.0.0.5"})
@@ -90,7 +90,7 @@ def test_nothing_is_offered_before_the_nodes_addresses_are_known(bench: Bench) -
     finish(scene())
 
 
-def test_addresses_that_change_are_heard_of_with_a_later_look(bench: Bench) -> None:
+def test_changed_node_addresses_are_used_by_a_later_scan(bench: Bench) -> None:
     bench.addresses.known = frozenset({"192.0.2.1"})
 
     async def scene() -> None:
@@ -104,49 +104,49 @@ def test_addresses_that_change_are_heard_of_with_a_later_look(bench: Bench) -> N
     finish(scene())
 
 
-# --------------------------------------------------------------------------- when it is asked
+# --------------------------------------------------------------------------- times of requests
 
 
-def test_addresses_are_asked_for_again_now_and_then() -> None:
+def test_node_addresses_are_requested_again_after_the_interval() -> None:
     source, clock = FakeAddresses("10.0.0.5"), FakeClock()
-    reach = NodeAddresses(source, NODE, clock)
+    node_addresses = NodeAddresses(source, NODE, clock)
 
     async def scene() -> None:
         for wait_s, asked in ((0, 1), (AGAIN_S - 1, 1), (1, 2), (AGAIN_S - 1, 2)):
             clock.pass_time(wait_s)
-            assert await reach.addresses() == {"10.0.0.5"}
+            assert await node_addresses.addresses() == {"10.0.0.5"}
             assert len(source.asked) == asked
 
     finish(scene())
 
 
-def test_the_last_answer_counts_while_nobody_answers() -> None:
+def test_last_node_addresses_are_kept_while_requests_fail() -> None:
     source, clock = FakeAddresses("10.0.0.5"), FakeClock()
-    reach = NodeAddresses(source, NODE, clock)
+    node_addresses = NodeAddresses(source, NODE, clock)
 
     async def scene() -> None:
-        await reach.addresses()
+        await node_addresses.addresses()
         source.error = ApiUnavailableError("refused")
         source.known = frozenset({"10.0.0.6"})
         for wait_s, asked in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
             clock.pass_time(wait_s)
-            assert await reach.addresses() == {"10.0.0.5"}
+            assert await node_addresses.addresses() == {"10.0.0.5"}
             assert len(source.asked) == asked
         source.error = None
         clock.pass_time(RETRY_S)
-        assert await reach.addresses() == {"10.0.0.6"}
+        assert await node_addresses.addresses() == {"10.0.0.6"}
 
     finish(scene())
 
 
-def test_a_node_whose_addresses_a_cloud_has_not_told_is_asked_for_again_soon() -> None:
+def test_node_without_addresses_is_requested_again_after_the_retry_interval() -> None:
     source, clock = FakeAddresses(), FakeClock()
-    reach = NodeAddresses(source, NODE, clock)
+    node_addresses = NodeAddresses(source, NODE, clock)
 
     async def scene() -> None:
-        assert await reach.addresses() == frozenset()
+        assert await node_addresses.addresses() == frozenset()
         source.known = frozenset({"10.0.0.5"})
         clock.pass_time(RETRY_S)
-        assert await reach.addresses() == {"10.0.0.5"}
+        assert await node_addresses.addresses() == {"10.0.0.5"}
 
     finish(scene())

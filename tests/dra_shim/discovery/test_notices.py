@@ -1,4 +1,4 @@
-"""What is not offered: who hears of it, from which look on, and what is passed over in silence."""
+"""Notices of excluded devices: first report, changes, and devices that are only counted."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ NO_VIRTUAL = '"dra.net/pciAddress" in attributes'  # as the default filter drops
     ],
     ids=["exclude", "include", "filter"],
 )
-def test_hardware_that_a_flag_drops_is_named_with_the_first_look_and_once(
+def test_hardware_dropped_by_a_flag_is_reported_once_by_the_first_scan(
     tmp_path: Path, choice: DeviceSelection, reason: str
 ) -> None:
     bench = Bench(tmp_path, choice)
@@ -46,7 +46,7 @@ def test_hardware_that_a_flag_drops_is_named_with_the_first_look_and_once(
     finish(scene())
 
 
-def test_hardware_with_an_address_of_the_node_is_named(tmp_path: Path) -> None:
+def test_hardware_with_an_address_of_the_node_is_reported(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.host.add_nic("eth1", PF)
     bench.host.add_nic("eth2", OTHER_PF)
@@ -55,7 +55,7 @@ def test_hardware_with_an_address_of_the_node_is_named(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with bench.running():
-            assert bench.said(DevicesExcluded) == [
+            assert bench.notices_of(DevicesExcluded) == [
                 DevicesExcluded("eth1: it has the Node's address 10.0.0.5", (PCI,))
             ]
             assert bench.offers == [[OTHER]]
@@ -63,7 +63,7 @@ def test_hardware_with_an_address_of_the_node_is_named(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_another_reason_is_told(tmp_path: Path) -> None:
+def test_changed_reason_of_exclusion_is_reported(tmp_path: Path) -> None:
     bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth1",)))
     bench.host.add_nic("eth1", PF)
 
@@ -73,7 +73,7 @@ def test_another_reason_is_told(tmp_path: Path) -> None:
             await bench.settle()
 
             uplink = DevicesExcluded("eth1: the node's default route goes through it", (PCI,))
-            assert bench.said(DevicesExcluded) == [
+            assert bench.notices_of(DevicesExcluded) == [
                 DevicesExcluded("dropped by --exclude eth1", (PCI,)),
                 uplink,
             ]
@@ -81,7 +81,7 @@ def test_another_reason_is_told(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_hardware_that_comes_later_is_told(tmp_path: Path) -> None:
+def test_excluded_hardware_that_is_added_later_is_reported(tmp_path: Path) -> None:
     bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth*",)))
     bench.host.add_nic("eth1", PF)
 
@@ -91,7 +91,7 @@ def test_hardware_that_comes_later_is_told(tmp_path: Path) -> None:
             await bench.settle()
 
             why = "dropped by --exclude eth*"
-            assert bench.said(DevicesExcluded) == [
+            assert bench.notices_of(DevicesExcluded) == [
                 DevicesExcluded(why, (PCI,)),
                 DevicesExcluded(why, (OTHER,)),
             ]
@@ -99,7 +99,7 @@ def test_hardware_that_comes_later_is_told(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_what_is_withdrawn_is_told_as_that_alone(tmp_path: Path) -> None:
+def test_withdrawn_device_is_not_also_reported_as_excluded(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.host.add_nic("eth1", PF)
 
@@ -119,7 +119,7 @@ def test_what_is_withdrawn_is_told_as_that_alone(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_virtual_devices_of_pods_are_counted_once_and_never_told_again(tmp_path: Path) -> None:
+def test_excluded_virtual_devices_are_counted_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, DeviceSelection(filter=NO_VIRTUAL))
     for number in range(300):
         bench.host.add_nic(f"veth{number}")

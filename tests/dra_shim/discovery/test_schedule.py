@@ -1,4 +1,4 @@
-"""When the node is looked at: soon after news, now and then without, later after trouble."""
+"""Times of scans: soon after events, periodically without events, with back-off after failures."""
 
 import pytest
 from hypothesis import given
@@ -17,26 +17,26 @@ RESCAN_S = 60.0
 
 @pytest.fixture
 def schedule() -> ScanSchedule:
-    """Return one that has just looked at everything."""
+    """Return a schedule that has just finished a full scan."""
     made = ScanSchedule(RESCAN_S)
     assert made.begin(100.0)
     made.ended(100.0, full=True)
     return made
 
 
-def test_the_first_look_is_due_at_once_and_at_everything() -> None:
+def test_first_scan_is_full_and_due_at_once() -> None:
     made = ScanSchedule(RESCAN_S)
 
     assert made.due < 0
     assert made.begin(0.0)
 
 
-def test_everything_is_looked_at_again_without_news(schedule: ScanSchedule) -> None:
+def test_full_scan_is_due_after_the_interval_without_events(schedule: ScanSchedule) -> None:
     assert schedule.due == 100.0 + RESCAN_S
     assert schedule.begin(100.0 + RESCAN_S)
 
 
-def test_news_wait_for_a_moment_without_any(schedule: ScanSchedule) -> None:
+def test_scan_is_due_after_a_quiet_period(schedule: ScanSchedule) -> None:
     schedule.request(101.0)
     schedule.request(101.1)
 
@@ -44,14 +44,14 @@ def test_news_wait_for_a_moment_without_any(schedule: ScanSchedule) -> None:
     assert not schedule.begin(101.1 + QUIET_S)
 
 
-def test_news_that_never_end_do_not_wait_for_long(schedule: ScanSchedule) -> None:
+def test_continuous_events_delay_the_scan_up_to_the_limit(schedule: ScanSchedule) -> None:
     for step in range(100):
         schedule.request(101.0 + step * QUIET_S / 2)
 
     assert schedule.due == 101.0 + LONGEST_S
 
 
-def test_a_look_takes_in_what_was_heard_before_it_and_nothing_after(schedule: ScanSchedule) -> None:
+def test_scan_covers_only_requests_made_before_it_began(schedule: ScanSchedule) -> None:
     schedule.request(101.0)
     schedule.begin(101.2)
     schedule.request(101.3)
@@ -60,7 +60,7 @@ def test_a_look_takes_in_what_was_heard_before_it_and_nothing_after(schedule: Sc
     assert schedule.due == 101.3 + QUIET_S
 
 
-def test_news_do_not_put_off_the_look_at_everything(schedule: ScanSchedule) -> None:
+def test_events_do_not_delay_the_full_scan(schedule: ScanSchedule) -> None:
     for number in range(50):
         schedule.request(101.0 + number)
         schedule.begin(101.5 + number)
@@ -69,7 +69,9 @@ def test_news_do_not_put_off_the_look_at_everything(schedule: ScanSchedule) -> N
     assert schedule.due == 100.0 + RESCAN_S
 
 
-def test_trouble_is_tried_again_ever_more_rarely_and_at_everything(schedule: ScanSchedule) -> None:
+def test_failed_scan_is_retried_as_a_full_scan_with_exponential_back_off(
+    schedule: ScanSchedule,
+) -> None:
     pauses = []
     now = 101.0
     for _ in range(30):
@@ -85,7 +87,7 @@ def test_trouble_is_tried_again_ever_more_rarely_and_at_everything(schedule: Sca
     assert schedule.begin(now)
 
 
-def test_what_was_heard_in_trouble_is_not_forgotten_when_somebody_else_looks(
+def test_request_made_during_back_off_is_kept_after_another_scan(
     schedule: ScanSchedule,
 ) -> None:
     schedule.begin(101.0)
@@ -99,7 +101,7 @@ def test_what_was_heard_in_trouble_is_not_forgotten_when_somebody_else_looks(
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
-def test_no_news_wait_longer_than_they_may(steps: list[float]) -> None:
+def test_no_request_waits_longer_than_the_limit(steps: list[float]) -> None:
     schedule = ScanSchedule(RESCAN_S)
     schedule.begin(0.0)
     schedule.ended(0.0, full=True)

@@ -1,4 +1,4 @@
-"""What is offered: what is there or in a pod, less what is unsafe, less what nobody wants."""
+"""Snapshots: devices on the host or in pods, without unsafe and unselected ones."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ HELD = Device(
 )
 
 
-def test_what_is_there_is_offered_by_name() -> None:
+def test_present_devices_are_published_sorted_by_name() -> None:
     found = view(virtual("b", "a"))
 
     assert list(found.devices) == ["a", "b"]
@@ -59,7 +59,7 @@ def test_what_is_there_is_offered_by_name() -> None:
     assert found.unhealthy == {}
 
 
-def test_nothing_is_a_view_too() -> None:
+def test_empty_node_gives_an_empty_snapshot() -> None:
     assert view(HostFacts()) == NodeSnapshot()
 
 
@@ -73,7 +73,7 @@ def test_rdma_devices_are_counted() -> None:
 # --------------------------------------------------------------------------- in pods
 
 
-def test_a_device_in_a_pod_keeps_its_last_facts_and_nobody_knows_how_it_is() -> None:
+def test_device_in_a_pod_keeps_its_last_facts_and_has_unknown_health() -> None:
     found = view(HostFacts((function(),)), HELD)
 
     assert found.devices[PCI].attribute("dra.net/mtu") == 9000
@@ -82,7 +82,7 @@ def test_a_device_in_a_pod_keeps_its_last_facts_and_nobody_knows_how_it_is() -> 
     assert found.resources.offers[0].taints == ()
 
 
-def test_a_virtual_device_in_a_pod_is_offered_though_nothing_of_it_is_here() -> None:
+def test_virtual_device_in_a_pod_is_published_from_its_record() -> None:
     held = Device("mv0", DeviceKey("", "", "mv0"), (("dra.net/ifName", "mv0"),))
 
     found = view(HostFacts(), held)
@@ -91,14 +91,14 @@ def test_a_virtual_device_in_a_pod_is_offered_though_nothing_of_it_is_here() -> 
     assert found.health[0].healthy is None
 
 
-def test_a_device_that_is_recorded_and_still_here_is_as_it_is_here() -> None:
+def test_recorded_device_on_the_host_has_its_current_facts() -> None:
     found = view(HostFacts((function(),), (nic("eth1"),)), HELD)
 
     assert found.devices[PCI].attribute("dra.net/mtu") == 1500
     assert found.health == (DeviceHealth(NODE, PCI, healthy=True),)
 
 
-def test_an_rdma_device_that_stays_on_the_host_tells_how_it_is() -> None:
+def test_rdma_device_on_the_host_gives_the_health_of_its_device() -> None:
     held = Device(PCI, DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
     facts = HostFacts((function(),), (), (hca("mlx5_0", "DOWN"),))
 
@@ -106,29 +106,29 @@ def test_an_rdma_device_that_stays_on_the_host_tells_how_it_is() -> None:
     assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), held).health[0].healthy is True
 
 
-def test_only_functions_are_remembered_with_the_rdma_device_that_they_had() -> None:
+def test_former_rdma_device_is_kept_for_functions_only() -> None:
     software = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("rxe0",))
     facts = HostFacts((function(),), (nic("eth1"),))
-    had = replace(view(facts).allocatable[PCI], rdma_devices=("mlx5_0",))
+    former = replace(view(facts).allocatable[PCI], rdma_devices=("mlx5_0",))
 
-    assert with_rdma((had, HELD, software)) == {PCI: had}
-    found = snapshot_of(NODE, facts, (), ALL, had_rdma=with_rdma((had,)))
-    assert found.allocatable == {PCI: had}
+    assert with_rdma((former, HELD, software)) == {PCI: former}
+    found = snapshot_of(NODE, facts, (), ALL, had_rdma=with_rdma((former,)))
+    assert found.allocatable == {PCI: former}
     assert found.unhealthy == {PCI: NO_RDMA}
-    renamed = replace(had, key=replace(had.key, name="eth7"))
+    renamed = replace(former, key=replace(former.key, name="eth7"))
     assert snapshot_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).unhealthy == {}
 
 
-@pytest.mark.parametrize(("port", "ill"), [(0, {}), (1, {PCI: PORT_DOWN})])
-def test_of_two_infiniband_ports_each_has_its_own_state(port: int, ill: dict[str, str]) -> None:
+@pytest.mark.parametrize(("port", "unhealthy"), [(0, {}), (1, {PCI: PORT_DOWN})])
+def test_each_infiniband_port_has_its_own_health(port: int, unhealthy: dict[str, str]) -> None:
     held = Device(PCI, DeviceKey("pci", PF, "ib0", PF, port=port), (), ("mlx5_0",))
     up, down = (hca("mlx5_0", entry).ports[0] for entry in ("ACTIVE", "DOWN"))
     both = replace(hca("mlx5_0"), ports=(up, replace(down, number=2)))
 
-    assert view(HostFacts((function(),), (), (both,)), held).unhealthy == ill
+    assert view(HostFacts((function(),), (), (both,)), held).unhealthy == unhealthy
 
 
-def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
+def test_vanished_hardware_of_a_pod_is_published_and_tainted() -> None:
     found = view(HostFacts(), HELD)
 
     assert [(device.name, device.taints[0].value) for device in found.resources.offers] == [
@@ -139,7 +139,7 @@ def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
 
 
 @pytest.mark.parametrize("driver", ["", "vfio-pci"])
-def test_hardware_whose_driver_is_gone_from_under_a_pod_stays_and_is_tainted(driver: str) -> None:
+def test_hardware_of_a_pod_without_a_driver_is_published_and_tainted(driver: str) -> None:
     bare = HostFacts((replace(function(), driver=driver),))
 
     found = view(bare, HELD)
@@ -151,10 +151,10 @@ def test_hardware_whose_driver_is_gone_from_under_a_pod_stays_and_is_tainted(dri
     assert found.health[0].healthy is False
     assert found.health[0].message == f"NoDriver: {WORDS[NO_DRIVER]}"
     assert found.excluded == ()
-    assert view(bare).devices == {}, "nobody's is offered no longer"
+    assert view(bare).devices == {}, "withdrawn without a record"
 
 
-def test_an_rdma_device_that_is_gone_from_under_a_pod_is_told() -> None:
+def test_missing_rdma_device_of_a_pod_is_reported_as_unhealthy() -> None:
     held = Device(PCI, DeviceKey("pci", PF, "", PF), (("dra.net/rdma", True),), ("mlx5_0",))
 
     found = view(HostFacts((function(),), all_rdma=True), held)
@@ -165,7 +165,7 @@ def test_an_rdma_device_that_is_gone_from_under_a_pod_is_told() -> None:
     )
 
 
-def test_what_the_plugin_cannot_bring_into_its_pod_is_told_in_its_words_and_not_tainted() -> None:
+def test_failed_attachment_is_unhealthy_with_the_plugins_message_and_no_taint() -> None:
     choice, failing = (
         DeviceSelection(filter=""),
         {PCI: "device pci-0000-8a-00-0: its RDMA device is gone"},
@@ -177,10 +177,12 @@ def test_what_the_plugin_cannot_bring_into_its_pod_is_told_in_its_words_and_not_
 
     assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
     assert found.resources.offers[0].taints == ()
-    assert gone.health[0].message == f"Vanished: {WORDS[VANISHED]}", "what is seen counts first"
+    assert gone.health[0].message == f"Vanished: {WORDS[VANISHED]}", (
+        "an observed fault takes precedence"
+    )
 
 
-def test_hardware_that_vanished_and_is_nobodys_is_offered_no_longer() -> None:
+def test_vanished_hardware_without_a_record_is_withdrawn() -> None:
     assert view(HostFacts()).devices == {}
 
 
@@ -194,7 +196,7 @@ def test_a_nic_without_a_carrier_is_tainted() -> None:
     )
 
 
-def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
+def test_pf_and_its_vf_share_one_counter() -> None:
     facts = HostFacts((function(), function(VF, PF)), (nic("eth1"), nic("eth1v0", VF)))
 
     found = view(facts)
@@ -204,10 +206,10 @@ def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
     assert found.conflicts == {pf: frozenset({vf}), vf: frozenset({pf})}
 
 
-# --------------------------------------------------------------------------- what is wanted
+# --------------------------------------------------------------------------- selection
 
 
-def test_the_filter_is_held_against_devices_in_pods_too() -> None:
+def test_filter_applies_to_devices_in_pods() -> None:
     choice = DeviceSelection(filter='attributes["dra.net/mtu"].IntValue < 9000')
 
     found = view(HostFacts((function(),)), HELD, choice=choice)
@@ -225,14 +227,14 @@ def test_the_filter_is_held_against_devices_in_pods_too() -> None:
     ],
     ids=["filter", "include", "exclude"],
 )
-def test_what_is_not_offered_can_be_prepared_all_the_same(choice: DeviceSelection) -> None:
+def test_device_dropped_by_a_flag_can_be_prepared(choice: DeviceSelection) -> None:
     found = view(HostFacts((function(),), (nic("eth1"),)), choice=choice)
 
     assert found.devices == {}
     assert found.allocatable[PCI].key.name == "eth1"
 
 
-def test_what_is_unsafe_cannot_be_prepared_either() -> None:
+def test_unsafe_device_cannot_be_prepared() -> None:
     uplink = virtual("a", "b")
     index = uplink.netdevs[0].link.index
     facts = replace(uplink, default_routes=(DefaultRoute(4, 0, (index,)),))
@@ -242,18 +244,18 @@ def test_what_is_unsafe_cannot_be_prepared_either() -> None:
     assert view(unbound).allocatable == {}
 
 
-def test_what_a_pod_holds_is_there() -> None:
+def test_device_held_by_a_pod_can_be_prepared() -> None:
     assert view(HostFacts((function(),)), HELD).allocatable[PCI].key.name == "eth1"
 
 
-def test_veths_are_not_offered_unless_they_are_asked_for() -> None:
+def test_veths_are_dropped_by_the_default_filter() -> None:
     facts = HostFacts(netdevs=(NetDevice(Link(9, "eth9", kind="veth"), virtual=True),))
 
     assert view(facts, choice=DeviceSelection()).devices == {}
     assert list(view(facts).devices) == ["eth9"]
 
 
-def test_shared_devices_are_offered_to_several() -> None:
+def test_shared_expression_marks_devices_as_shared() -> None:
     choice = DeviceSelection(filter="", shared='attributes["dra.net/ifName"].StringValue == "a"')
 
     found = view(virtual("a", "b"), choice=choice)
@@ -275,7 +277,7 @@ def test_shared_devices_are_offered_to_several() -> None:
         ("", []),
     ],
 )
-def test_a_device_is_included_by_any_of_its_names(pattern: str, kept: list[str]) -> None:
+def test_device_is_included_by_any_of_its_names(pattern: str, kept: list[str]) -> None:
     facts = HostFacts((function(),), (nic("eth1"), *virtual("a").netdevs), (hca("mlx5_0"),))
 
     found = view(facts, choice=DeviceSelection(filter="", include=("zzz", pattern)))
@@ -284,7 +286,7 @@ def test_a_device_is_included_by_any_of_its_names(pattern: str, kept: list[str])
     assert ("a", "dropped by --include") in found.excluded
 
 
-def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
+def test_exclude_takes_precedence_over_include() -> None:
     choice = DeviceSelection(filter="", include=("*",), exclude=("x", "b*"))
 
     found = view(virtual("a", "b1"), choice=choice)
@@ -295,13 +297,13 @@ def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
     assert found.excluded == (("b1", "dropped by --exclude b*"),)
 
 
-def test_patterns_tell_upper_from_lower_case() -> None:
+def test_patterns_are_case_sensitive() -> None:
     assert list(view(virtual("a"), choice=DeviceSelection(filter="", exclude=("A",))).devices) == [
         "a"
     ]
 
 
-def test_what_is_unsafe_cannot_be_included() -> None:
+def test_unsafe_device_cannot_be_included() -> None:
     facts = virtual("a", "b")
     uplink = facts.netdevs[0].link.index
     facts = HostFacts(facts.functions, facts.netdevs, (), (DefaultRoute(4, 0, (uplink,)),))
@@ -322,7 +324,7 @@ def test_what_is_unsafe_cannot_be_included() -> None:
     ],
     ids=["port", "subfunction", "synthetic", "rdma-alone"],
 )
-def test_hardware_is_told_from_what_comes_and_goes_with_pods(
+def test_hardware_is_distinguished_from_virtual_devices_of_pods(
     name: str, device: NetDevice | RdmaDeviceFacts
 ) -> None:
     veth = NetDevice(Link(9, "eth9", kind="veth"), virtual=True)
@@ -338,7 +340,7 @@ def test_hardware_is_told_from_what_comes_and_goes_with_pods(
     assert found.dropped == {"dropped by --filter": 1}
 
 
-def test_a_virtual_device_with_rdma_is_named_like_hardware() -> None:
+def test_virtual_device_with_rdma_counts_as_hardware() -> None:
     held = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("siw0",))
 
     found = view(HostFacts(), held, choice=DeviceSelection(filter="", exclude=("dummy*",)))
@@ -347,7 +349,7 @@ def test_a_virtual_device_with_rdma_is_named_like_hardware() -> None:
     assert not found.dropped
 
 
-def test_what_no_flag_dropped_is_not_counted_among_the_dropped() -> None:
+def test_only_devices_dropped_by_a_flag_are_counted_as_dropped() -> None:
     facts = virtual("cni0", "a", "b", "c")
 
     found = view(facts, choice=DeviceSelection(filter="", exclude=("a",), include=("b",)))
@@ -359,19 +361,21 @@ def test_what_no_flag_dropped_is_not_counted_among_the_dropped() -> None:
 @pytest.mark.parametrize(
     "choice", [DeviceSelection(filter="("), DeviceSelection(shared="device.x(")]
 )
-def test_an_expression_that_is_none_is_refused_before_anything_is_seen(
+def test_invalid_expression_is_refused_by_the_check(
     choice: DeviceSelection,
 ) -> None:
     with pytest.raises(SelectorError):
         choice.check()
 
 
-def test_good_expressions_pass() -> None:
+def test_valid_expression_is_accepted_by_the_check() -> None:
     DeviceSelection(shared="true").check()
 
 
 @pytest.mark.parametrize(("lists", "published"), [(True, (1, 0)), (False, 1)])
-def test_a_numa_node_is_a_list_where_lists_are_wanted(lists: bool, published: object) -> None:  # noqa: FBT001
+def test_numa_node_is_published_as_a_list_if_lists_are_enabled(
+    *, lists: bool, published: object
+) -> None:
     placed = replace(function(), numa_node=1)
     facts = HostFacts((placed,), (nic("eth1"),), numa_nodes=2, numa_near=((0, 1), (1, 0)))
 
@@ -382,7 +386,7 @@ def test_a_numa_node_is_a_list_where_lists_are_wanted(lists: bool, published: ob
     assert found.devices[PCI].attribute(NUMA_NODE) == 1
 
 
-def test_an_ipoib_interface_that_stays_leaves_its_device_to_rdma() -> None:
+def test_ipoib_interface_that_is_not_moved_leaves_an_rdma_only_device() -> None:
     parent, child = nic("ib0"), NetDevice(Link(9, "ib0.8001", "ipoib", ARPHRD_INFINIBAND))
     parent = replace(parent, link=replace(parent.link, arphrd=ARPHRD_INFINIBAND))
     facts = HostFacts((function(),), (parent, child), (hca("mlx5_0"),))

@@ -1,4 +1,4 @@
-"""Snapshots of a node that changes, made with what the last one kept and made anew."""
+"""Snapshots of a changing node, with a memo and without."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ SELECTIONS = (
 
 @dataclass(frozen=True)
 class Node:
-    """What a snapshot is made of."""
+    """The inputs of a snapshot."""
 
     facts: HostFacts
     known: tuple[Device, ...] = ()
@@ -185,7 +185,7 @@ def snapshot(node: Node, choice: DeviceSelection, uplinks: Uplinks, memo: Memo) 
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(SELECTIONS), st.lists(changes, min_size=1, max_size=8))
-def test_a_snapshot_with_a_memo_is_that_without(
+def test_snapshot_with_a_memo_equals_the_snapshot_without(
     choice: DeviceSelection, steps: list[Change]
 ) -> None:
     node, memo = start(), Memo()
@@ -199,7 +199,7 @@ def test_a_snapshot_with_a_memo_is_that_without(
         assert snapshot(node, choice, uplinks, memo) == snapshot(node, choice, uplinks, Memo())
 
 
-def test_devices_whose_facts_are_the_same_are_the_same_objects() -> None:
+def test_devices_with_unchanged_facts_are_the_same_objects() -> None:
     memo, node = Memo(), start()
     first = snapshot(node, SELECTIONS[1], Uplinks(), memo)
     changed = link_changed(3, link_field(mtu=9000))(node)
@@ -214,7 +214,7 @@ def test_devices_whose_facts_are_the_same_are_the_same_objects() -> None:
     ]
 
 
-def test_a_device_in_a_pod_is_published_with_its_new_health() -> None:
+def test_device_in_a_pod_is_published_with_its_changed_health() -> None:
     memo, vf = Memo(), ADDRESSES[-1]
     unbound = Node(HostFacts((function(vf, driver=""),)), (held(vf),))
     vanished = replace(unbound, facts=HostFacts())
@@ -227,19 +227,19 @@ def test_a_device_in_a_pod_is_published_with_its_new_health() -> None:
     assert unhealthy == [[NO_DRIVER], [VANISHED]]
 
 
-def test_a_memo_forgets_what_a_pass_did_not_use() -> None:
+def test_memo_drops_entries_unused_in_a_pass() -> None:
     memo, value = Memo(), object()
     computed: list[str] = []
 
-    def ask(name: str) -> None:
+    def look_up(name: str) -> None:
         memo.kept(name, (value,), lambda: computed.append(name))
 
     memo.begin()
-    ask("a")
+    look_up("a")
     memo.begin()
-    ask("a")
+    look_up("a")
     memo.begin()
     memo.begin()
-    ask("a")
+    look_up("a")
 
     assert computed == ["a", "a"]

@@ -1,4 +1,4 @@
-"""A node that cannot be looked at, for a while or for long, and looks that end and begin again."""
+"""Failed and hanging scans of a node, and restarts of the discovery."""
 
 import asyncio
 from errno import EINTR
@@ -24,7 +24,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_nothing_is_withdrawn_because_a_look_failed(bench: Bench) -> None:
+def test_failed_scan_withdraws_no_device(bench: Bench) -> None:
     bench.host.add_nic("a")
 
     async def scene() -> None:
@@ -34,7 +34,7 @@ def test_nothing_is_withdrawn_because_a_look_failed(bench: Bench) -> None:
             await bench.settle()
 
             assert bench.offers == [["a"]]
-            assert bench.said(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
+            assert bench.notices_of(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
             assert (await bench.device("a")).name == "a"
             assert await bench.health() == {"a": True}
 
@@ -42,12 +42,12 @@ def test_nothing_is_withdrawn_because_a_look_failed(bench: Bench) -> None:
             await bench.rest(FIRST_PAUSE_S)
 
             assert bench.offers == [["a"], []]
-            assert bench.host.looks == [True, False, True]
+            assert bench.host.scans == [True, False, True]
 
     finish(scene())
 
 
-def test_after_long_trouble_nobody_knows_how_devices_are(bench: Bench) -> None:
+def test_health_is_unknown_after_scans_fail_for_a_long_time(bench: Bench) -> None:
     bench.host.add_nic("a")
 
     async def scene() -> None:
@@ -76,7 +76,7 @@ def test_after_long_trouble_nobody_knows_how_devices_are(bench: Bench) -> None:
     finish(scene())
 
 
-def test_trouble_at_the_start_offers_nothing_until_the_node_was_seen(bench: Bench) -> None:
+def test_devices_are_published_after_the_first_successful_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.error = OSError(24, "Too many open files")
 
@@ -95,35 +95,35 @@ def test_trouble_at_the_start_offers_nothing_until_the_node_was_seen(bench: Benc
     finish(scene())
 
 
-def test_a_look_that_hangs_is_told_and_the_loop_goes_on(tmp_path: Path) -> None:
+def test_hanging_scan_is_reported_and_lookups_continue(tmp_path: Path) -> None:
     bench = Bench(tmp_path, hang_timeout_s=0.01)
     bench.host.add_nic("a")
 
     async def scene() -> None:
         async with bench.running():
-            bench.host.may_look.clear()
+            bench.host.may_scan.clear()
             bench.host.announce()
             await bench.clock.until_asleep(QUIET_S)
             bench.clock.pass_time(QUIET_S)
-            await bench.until(lambda: bool(bench.said(ScanHung)))
+            await bench.until(lambda: bool(bench.notices_of(ScanHung)))
 
-            assert bench.said(ScanHung)[0].seconds == 0.01
+            assert bench.notices_of(ScanHung)[0].seconds == 0.01
             assert (await bench.device("a")).name == "a"
 
     finish(scene())
 
 
-def test_run_again_it_looks_at_everything_and_answers_who_asked_meanwhile(bench: Bench) -> None:
+def test_restart_scans_everything_and_answers_pending_lookups(bench: Bench) -> None:
     bench.host.add_nic("a")
 
     async def scene() -> None:
         async with bench.running():
             pass
-        asked = asyncio.create_task(bench.devices.devices(["b"]))
+        lookup = asyncio.create_task(bench.devices.devices(["b"]))
         bench.host.add_nic("b")
         await asyncio.sleep(0)
         async with bench.running():
-            assert list(await asked) == ["b"]
+            assert list(await lookup) == ["b"]
             assert bench.offers[-1] == ["a", "b"]
             bench.host.add_nic("c")
             await bench.settle()
@@ -133,26 +133,26 @@ def test_run_again_it_looks_at_everything_and_answers_who_asked_meanwhile(bench:
     finish(scene())
 
 
-def test_what_happened_while_it_did_not_run_is_seen_when_it_does(bench: Bench) -> None:
+def test_change_while_stopped_is_found_after_a_restart(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             pass
         bench.host.add_nic("a")
         async with bench.running():
             assert bench.offers == [[], ["a"]]
-            assert bench.host.looks == [True, True]
+            assert bench.host.scans == [True, True]
 
     finish(scene())
 
 
-def test_a_node_that_cannot_be_looked_at_is_an_answer_too(bench: Bench) -> None:
+def test_lookup_fails_with_the_scan_error(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             bench.host.error = TROUBLE
             with pytest.raises(KernelError, match="changed under the reader"):
                 await bench.devices.devices(["a"])
 
-            assert bench.said(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
+            assert bench.notices_of(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
             bench.host.error = None
             bench.host.facts = facts_with("a")
             await bench.rest(FIRST_PAUSE_S)

@@ -1,4 +1,4 @@
-"""A client and the server it talks to, for one test."""
+"""A client and its server, for one test."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -16,17 +16,17 @@ Document = dict[str, Any]
 
 
 class Subject(Protocol):
-    """A server that a contract is held against."""
+    """A server whose contract is tested."""
 
     def client(self) -> AbstractAsyncContextManager[ApiClient]:
         """Return a client of the server, which runs meanwhile, with all rights."""
 
     def collect_garbage(self) -> None:
-        """Have what nobody owns any more be removed."""
+        """Remove the objects without an owner."""
 
 
 class FakeSubject:
-    """The server in memory; what it has stays from client to client."""
+    """The in-memory server; its objects are kept between clients."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -34,12 +34,12 @@ class FakeSubject:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ApiClient]:
-        """Run it."""
+        """Run the server."""
         async with talking(self._server) as (_, api):
             yield api
 
     def collect_garbage(self) -> None:
-        """Do it at once."""
+        """Remove them at once."""
         self._server.collect_garbage()
 
 

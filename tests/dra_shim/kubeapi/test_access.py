@@ -1,4 +1,4 @@
-"""Who we are and where the server is: a pod's service account, a kubeconfig."""
+"""Credentials and URL of the server, from a service account or a kubeconfig."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def account(tmp_path: Path) -> Path:
 
 
 def kubeconfig(tmp_path: Path, url: str = "https://10.0.0.1", user: str = ", user: me") -> Path:
-    """Write one."""
+    """Write a kubeconfig."""
     path = tmp_path / "config"
     path.write_text(KUBECONFIG.format(url=url, user=user))
     return path
@@ -54,25 +54,29 @@ def kubeconfig(tmp_path: Path, url: str = "https://10.0.0.1", user: str = ", use
     ("host", "url"),
     [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")],
 )
-def test_a_pod_finds_its_server_and_its_account(account: Path, host: str, url: str) -> None:
+def test_in_cluster_configuration_has_the_url_of_the_server(
+    account: Path, host: str, url: str
+) -> None:
     assert in_cluster({**POD, "KUBERNETES_SERVICE_HOST": host}, account).server == url
 
 
 @pytest.mark.parametrize("missing", list(POD))
-def test_who_is_no_pod_is_told_to_give_a_kubeconfig(account: Path, missing: str) -> None:
+def test_missing_pod_environment_is_refused_with_the_kubeconfig_remedy(
+    account: Path, missing: str
+) -> None:
     environ = {name: value for name, value in POD.items() if name != missing}
 
     with pytest.raises(InvalidValueError, match="no pod; give --kubeconfig"):
         in_cluster(environ, account)
 
 
-def test_a_pod_without_a_token_is_told_to_mount_one(tmp_path: Path) -> None:
+def test_missing_service_account_token_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="token: no such file; mount a service account"):
         in_cluster(POD, tmp_path)
 
 
 @pytest.mark.parametrize("text", [None, "", "no certificate"])
-def test_a_ca_that_is_none_is_refused_at_once(account: Path, text: str | None) -> None:
+def test_invalid_ca_file_is_refused(account: Path, text: str | None) -> None:
     (account / "ca.crt").unlink()
     if text is not None:
         (account / "ca.crt").write_text(text)
@@ -82,7 +86,7 @@ def test_a_ca_that_is_none_is_refused_at_once(account: Path, text: str | None) -
 
 
 @pytest.mark.parametrize("url", ["https://", "http://a:b", "10.0.0.1:6443", "ftp://a"])
-def test_a_server_that_is_no_url_is_refused_at_once(tmp_path: Path, url: str) -> None:
+def test_invalid_server_url_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidValueError, match=r"not the URL of|must be an http\(s\):// URL"):
         connect(from_kubeconfig(kubeconfig(tmp_path, url)))
 
@@ -90,7 +94,9 @@ def test_a_server_that_is_no_url_is_refused_at_once(tmp_path: Path, url: str) ->
 @pytest.mark.parametrize(
     ("user", "sent"), [(", user: me", "Bearer secret"), ("", None)], ids=["a user", "nobody"]
 )
-def test_a_kubeconfig_says_who_we_are(tmp_path: Path, user: str, sent: str | None) -> None:
+def test_request_has_the_credentials_of_the_kubeconfig(
+    tmp_path: Path, user: str, sent: str | None
+) -> None:
     server = FakeApiServer()
 
     async def scene() -> None:
@@ -103,9 +109,12 @@ def test_a_kubeconfig_says_who_we_are(tmp_path: Path, user: str, sent: str | Non
 
     finish(scene())
 
-    (asked,) = server.asked
-    assert asked.path == "/behind/a/path/api/v1/nodes"
-    assert (asked.headers.get("authorization"), asked.headers["user-agent"]) == (sent, "dra-shim")
+    (request,) = server.asked
+    assert request.path == "/behind/a/path/api/v1/nodes"
+    assert (request.headers.get("authorization"), request.headers["user-agent"]) == (
+        sent,
+        "dra-shim",
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +129,7 @@ def test_a_kubeconfig_says_who_we_are(tmp_path: Path, user: str, sent: str | Non
         ("clusters: []\ncontexts: []\ncurrent-context: x", "Context 'x' not found"),
     ],
 )
-def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_kubeconfig_is_refused(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
 
@@ -128,7 +137,7 @@ def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str, why: str) -
         from_kubeconfig(path)
 
 
-def test_a_context_whose_cluster_is_missing_is_refused(tmp_path: Path) -> None:
+def test_context_with_a_missing_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="not a kubeconfig"):
         from_kubeconfig(kubeconfig(tmp_path), "other")
 
@@ -137,9 +146,7 @@ def test_a_context_whose_cluster_is_missing_is_refused(tmp_path: Path) -> None:
     ("cluster", "user"),
     [("certificate-authority: gone.crt", "token: t"), ("server: x", "client-certificate: gone")],
 )
-def test_files_that_a_kubeconfig_names_must_be_there(
-    tmp_path: Path, cluster: str, user: str
-) -> None:
+def test_missing_file_of_a_kubeconfig_is_refused(tmp_path: Path, cluster: str, user: str) -> None:
     path = kubeconfig(tmp_path)
     text = path.read_text().replace("cluster: {server", f"cluster: {{{cluster}, server")
     path.write_text(text.replace("token: secret", user))
@@ -148,13 +155,13 @@ def test_files_that_a_kubeconfig_names_must_be_there(
         from_kubeconfig(path)
 
 
-def test_the_file_of_a_token_is_found_beside_the_kubeconfig(tmp_path: Path) -> None:
+def test_token_file_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "me.token").write_text("mine")
 
     assert sent_by(tmp_path, "tokenFile: me.token") == ["Bearer mine"]
 
 
-def test_a_credential_plugin_is_run_once(tmp_path: Path) -> None:
+def test_credential_plugin_runs_once(tmp_path: Path) -> None:
     answer = json.dumps({"status": {"token": "printed"}})
     runs = tmp_path / "runs"
 
@@ -173,7 +180,7 @@ def test_a_credential_plugin_is_run_once(tmp_path: Path) -> None:
         ("", "FileNotFoundError"),
     ],
 )
-def test_a_credential_plugin_that_gives_no_token_may_do_so_later(
+def test_failed_credential_plugin_is_a_retryable_error(
     tmp_path: Path, script: str, why: str
 ) -> None:
     user = plugin(tmp_path, script)
@@ -185,7 +192,7 @@ def test_a_credential_plugin_that_gives_no_token_may_do_so_later(
 
 
 def plugin(tmp_path: Path, script: str) -> str:
-    """Write a credential plugin; return what a kubeconfig's user says of it."""
+    """Write a credential plugin; return its entry in a kubeconfig's user."""
     program = tmp_path / "plugin"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -194,7 +201,7 @@ def plugin(tmp_path: Path, script: str) -> str:
 
 
 def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
-    """Ask a server as the user of a kubeconfig; return the Authorization of each request."""
+    """Send requests as the user of a kubeconfig; return the Authorization of each request."""
     server = FakeApiServer()
 
     async def scene() -> None:
@@ -207,17 +214,19 @@ def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
                     await api.list(NODE)
 
     finish(scene())
-    return [asked.headers.get("authorization") for asked in server.asked]
+    return [request.headers.get("authorization") for request in server.asked]
 
 
-def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="config not found"):
         from_kubeconfig(tmp_path / "config")
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "other.crt"])
-def test_only_a_server_that_the_ca_vouches_for_gets_the_token(account: Path, name: str) -> None:
-    known = name == "ca.crt"
+def test_token_is_sent_only_to_a_server_with_a_certificate_of_the_ca(
+    account: Path, name: str
+) -> None:
+    trusted = name == "ca.crt"
     certificate, key = self_signed(account, name)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
@@ -234,16 +243,16 @@ def test_only_a_server_that_the_ca_vouches_for_gets_the_token(account: Path, nam
             finally:
                 await api.close()
 
-    if known:
+    if trusted:
         finish(scene())
     else:
         with pytest.raises(UnavailableError, match="certificate verify failed"):
             finish(scene())
-    assert len(server.asked) == int(known)
+    assert len(server.asked) == int(trusted)
 
 
 def self_signed(directory: Path, name: str) -> tuple[Path, Path]:
-    """Make a certificate for 127.0.0.1 that vouches for itself, and its key."""
+    """Create a self-signed certificate for 127.0.0.1, and its key."""
     openssl = shutil.which("openssl") or lacking("openssl", "install it")
     certificate, key = directory / name, directory / f"{name}.key"
     subprocess.run(

@@ -1,4 +1,4 @@
-"""The client on a real socket: tokens, versions, trouble of server and connection, and limits."""
+"""The client on a real socket: tokens, versions, failures of server and connection, limits."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.process
 NODE_1 = {"metadata": {"name": "node-1"}}
 
 
-def test_a_token_that_was_rotated_is_presented_at_once(tmp_path: Path) -> None:
+def test_rotated_token_is_used_by_the_next_request(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first\n")
 
@@ -44,13 +44,13 @@ def test_a_token_that_was_rotated_is_presented_at_once(tmp_path: Path) -> None:
 
             await api.get(NODE, "node-1")
 
-            sent = [asked.headers["authorization"] for asked in server.asked]
+            sent = [request.headers["authorization"] for request in server.asked]
             assert sent == ["Bearer first", "Bearer second"]
 
     finish(scene())
 
 
-def test_a_body_is_sent_again_with_the_new_token(tmp_path: Path) -> None:
+def test_body_is_sent_again_with_the_new_token(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first")
 
@@ -71,7 +71,7 @@ def test_a_body_is_sent_again_with_the_new_token(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
+def test_unknown_token_is_reported(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("stale")
 
@@ -84,7 +84,7 @@ def test_who_is_not_known_is_told_so(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_a_token_that_cannot_be_read_may_be_there_later(tmp_path: Path) -> None:
+def test_unreadable_token_file_is_a_retryable_error(tmp_path: Path) -> None:
     async def scene() -> None:
         async with talking(token_file=str(tmp_path / "gone")) as (_, api):
             with pytest.raises(UnavailableError, match="gone: no token: "):
@@ -93,7 +93,7 @@ def test_a_token_that_cannot_be_read_may_be_there_later(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_the_version_is_asked_once_and_again_when_it_is_gone() -> None:
+def test_api_version_is_discovered_once_and_again_when_it_is_not_served() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.versions = ("v1beta1", "v1beta2")
@@ -115,7 +115,7 @@ def test_the_version_is_asked_once_and_again_when_it_is_gone() -> None:
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
-def test_the_version_is_asked_again_after_a_list_or_watch_of_the_old_one(verb: str) -> None:
+def test_api_version_is_discovered_again_after_a_failed_list_or_watch(verb: str) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             await api.version(SLICE)
@@ -127,7 +127,7 @@ def test_the_version_is_asked_again_after_a_list_or_watch_of_the_old_one(verb: s
     finish(scene())
 
 
-def test_a_busy_server_says_when_to_come_back() -> None:
+def test_retry_after_of_a_busy_server_is_returned() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Told(429, b"too many requests", {"Retry-After": "4"}))
@@ -138,7 +138,7 @@ def test_a_busy_server_says_when_to_come_back() -> None:
     finish(scene())
 
 
-def test_a_connection_that_breaks_is_trouble_that_passes() -> None:
+def test_broken_connection_is_a_retryable_error() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             await api.create(NODE, NODE_1)
@@ -150,7 +150,7 @@ def test_a_connection_that_breaks_is_trouble_that_passes() -> None:
     finish(scene())
 
 
-def test_a_server_that_is_down_is_trouble_that_passes() -> None:
+def test_unreachable_server_is_a_retryable_error() -> None:
     async def scene() -> None:
         async with served(FakeApiServer()) as url:
             pass
@@ -161,7 +161,7 @@ def test_a_server_that_is_down_is_trouble_that_passes() -> None:
     finish(scene())
 
 
-def test_a_server_that_says_nothing_is_not_waited_for() -> None:
+def test_request_without_an_answer_times_out() -> None:
     async def scene() -> None:
         server = FakeApiServer()
         server.fail(Silence())
@@ -175,7 +175,7 @@ def test_a_server_that_says_nothing_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     "body", [b"<html>log in here</html>", b"", b"[]"], ids=["a page", "nothing", "an array"]
 )
-def test_what_answers_and_is_no_api_server_may_be_one_later(body: bytes) -> None:
+def test_answer_that_is_no_kubernetes_object_is_a_retryable_error(body: bytes) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Told(200, body))
@@ -185,7 +185,7 @@ def test_what_answers_and_is_no_api_server_may_be_one_later(body: bytes) -> None
     finish(scene())
 
 
-def test_an_answer_without_end_is_not_read_to_it() -> None:
+def test_size_of_an_answer_is_limited() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Told(200, b" " * (MAX_REPLY + 1)))
@@ -202,19 +202,19 @@ async def watched(
     api: ApiClient, server: FakeApiServer, act: Callable[[], None]
 ) -> list[WatchEventType]:
     """Watch; act when the watch is open; return the changes until it ends."""
-    seen: list[WatchEventType] = []
+    changes: list[WatchEventType] = []
     since = (await api.list(SLICE)).version
     async with aclosing(api.watch(SLICE, {}, since, 60)) as events:
         first = asyncio.ensure_future(anext(events))
         await server.until(lambda: server.watching == 1)
         act()
         with suppress(StopAsyncIteration):
-            seen.append((await first).change)
-        seen.extend([event.change async for event in events])
-    return seen
+            changes.append((await first).change)
+        changes.extend([event.change async for event in events])
+    return changes
 
 
-def test_a_watch_that_the_server_ends_just_ends() -> None:
+def test_watch_closed_by_the_server_ends_without_an_error() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             assert await watched(api, server, server.end_watches) == []
@@ -222,7 +222,7 @@ def test_a_watch_that_the_server_ends_just_ends() -> None:
     finish(scene())
 
 
-def test_a_bookmark_is_told_like_an_event() -> None:
+def test_bookmark_is_returned_as_an_event() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
 
@@ -235,7 +235,7 @@ def test_a_bookmark_is_told_like_an_event() -> None:
     finish(scene())
 
 
-def test_a_state_long_forgotten_is_said_to_be() -> None:
+def test_watch_from_an_expired_resource_version_raises_expired() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             since = (await api.list(SLICE)).version
@@ -248,7 +248,7 @@ def test_a_state_long_forgotten_is_said_to_be() -> None:
     finish(scene())
 
 
-def test_a_server_that_cannot_go_on_with_a_watch_says_so_in_it() -> None:
+def test_error_event_in_a_watch_raises_expired() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             with pytest.raises(ExpiredError):
@@ -257,7 +257,7 @@ def test_a_server_that_cannot_go_on_with_a_watch_says_so_in_it() -> None:
     finish(scene())
 
 
-def test_half_an_event_is_none() -> None:
+def test_incomplete_event_is_ignored() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
 
@@ -270,7 +270,7 @@ def test_half_an_event_is_none() -> None:
     finish(scene())
 
 
-def test_events_may_come_in_pieces_and_several_at_once() -> None:
+def test_events_are_parsed_across_chunk_boundaries() -> None:
     line = b'{"type": "MODIFIED", "object": {"metadata": {}}}\n'
 
     def act(server: FakeApiServer) -> None:
@@ -286,7 +286,7 @@ def test_events_may_come_in_pieces_and_several_at_once() -> None:
     finish(scene())
 
 
-def test_a_line_without_end_is_not_read_to_it() -> None:
+def test_size_of_an_event_is_limited() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             with pytest.raises(UnavailableError, match="an event is larger than 8 MiB"):
@@ -295,7 +295,7 @@ def test_a_line_without_end_is_not_read_to_it() -> None:
     finish(scene())
 
 
-def test_a_watch_that_breaks_is_trouble_that_passes() -> None:
+def test_broken_watch_is_a_retryable_error() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             with pytest.raises(UnavailableError, match="watch ResourceSlice: no connection"):
@@ -304,7 +304,7 @@ def test_a_watch_that_breaks_is_trouble_that_passes() -> None:
     finish(scene())
 
 
-def test_a_watch_that_falls_silent_is_given_up() -> None:
+def test_silent_watch_times_out() -> None:
     async def scene() -> None:
         server = FakeApiServer()
         async with served(server) as url, client_of(url, margin_s=-0.95) as api:
@@ -316,7 +316,7 @@ def test_a_watch_that_falls_silent_is_given_up() -> None:
     finish(scene())
 
 
-def test_a_refused_watch_says_why() -> None:
+def test_refused_watch_is_reported_with_the_missing_right() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             since = (await api.list(SLICE)).version
@@ -327,7 +327,7 @@ def test_a_refused_watch_says_why() -> None:
     finish(scene())
 
 
-def test_who_leaves_a_watch_early_leaves_no_connection() -> None:
+def test_connection_of_an_abandoned_watch_is_closed() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             made = await api.create(SLICE, slice_document("s"))

@@ -1,7 +1,7 @@
-"""What our client and every API server owe each other, held here against the one in memory.
+"""The contract between our client and an API server, tested against the in-memory server.
 
-tests/system/cluster/test_api_contract.py holds the same against a real server. Names are unique to
-each test, for a real one is not made anew.
+tests/system/cluster/test_api_contract.py runs the same tests against a real server. Names are
+unique to each test, because a real server is not created anew.
 """
 
 from contextlib import aclosing
@@ -36,7 +36,7 @@ LONG = "x" * 65  # one byte more than an attribute may have
 
 @pytest.fixture
 def subject() -> Subject:
-    """Return the server in memory."""
+    """Return the in-memory server."""
     return FakeSubject()
 
 
@@ -45,7 +45,7 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid4().hex[:12]}"
 
 
-def test_the_best_version_that_both_know_is_spoken(subject: Subject) -> None:
+def test_newest_common_api_version_is_used(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             assert await api.version(SLICE) == "v1"
@@ -54,7 +54,7 @@ def test_the_best_version_that_both_know_is_spoken(subject: Subject) -> None:
     finish(scene())
 
 
-def test_what_is_created_can_be_read(subject: Subject) -> None:
+def test_created_object_can_be_read(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             name = unique("slice")
@@ -68,7 +68,7 @@ def test_what_is_created_can_be_read(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_name_is_given_once(subject: Subject) -> None:
+def test_create_with_an_existing_name_is_a_conflict(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             document = slice_document(unique("slice"))
@@ -80,7 +80,7 @@ def test_a_name_is_given_once(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_dry_run_shows_what_would_be_and_creates_nothing(subject: Subject) -> None:
+def test_dry_run_returns_the_object_and_creates_nothing(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             document = slice_document(unique("slice"))
@@ -93,7 +93,7 @@ def test_a_dry_run_shows_what_would_be_and_creates_nothing(subject: Subject) -> 
     finish(scene())
 
 
-def test_nobody_replaces_what_somebody_else_changed(subject: Subject) -> None:
+def test_replace_of_a_changed_object_is_a_conflict(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             first = await api.create(SLICE, slice_document(unique("slice")))
@@ -108,7 +108,7 @@ def test_nobody_replaces_what_somebody_else_changed(subject: Subject) -> None:
     finish(scene())
 
 
-def test_replacing_with_the_same_is_no_change(subject: Subject) -> None:
+def test_replace_without_a_change_keeps_the_resource_version(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             made = await api.create(SLICE, slice_document(unique("slice")))
@@ -120,7 +120,7 @@ def test_replacing_with_the_same_is_no_change(subject: Subject) -> None:
     finish(scene())
 
 
-def test_what_is_gone_is_not_replaced(subject: Subject) -> None:
+def test_replace_of_a_deleted_object_fails(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             made = await api.create(SLICE, slice_document(unique("slice")))
@@ -132,7 +132,7 @@ def test_what_is_gone_is_not_replaced(subject: Subject) -> None:
     finish(scene())
 
 
-def test_only_the_object_that_was_meant_is_deleted(subject: Subject) -> None:
+def test_delete_requires_the_uid_and_resource_version(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             made = await api.create(SLICE, slice_document(unique("slice")))
@@ -150,7 +150,7 @@ def test_only_the_object_that_was_meant_is_deleted(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_list_has_the_objects_of_its_selector_and_no_others(subject: Subject) -> None:
+def test_list_has_only_the_objects_of_its_selector(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             node = unique("node")
@@ -168,7 +168,7 @@ def test_a_list_has_the_objects_of_its_selector_and_no_others(subject: Subject) 
     finish(scene())
 
 
-def test_a_watch_tells_what_happens_after_a_list(subject: Subject) -> None:
+def test_watch_returns_the_changes_after_a_list(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             node, name = unique("node"), unique("slice")
@@ -179,50 +179,50 @@ def test_a_watch_tells_what_happens_after_a_list(subject: Subject) -> None:
             changed = await api.replace(SLICE, with_devices(made, "nic-7"))
             await api.delete(SLICE, name, uid_of(made))
 
-            seen = await watched(api, node, since, 3)
-            assert [change for change, _ in seen] == [
+            changes = await watched(api, node, since, 3)
+            assert [change for change, _ in changes] == [
                 WatchEventType.ADDED,
                 WatchEventType.MODIFIED,
                 WatchEventType.DELETED,
             ]
-            assert seen[0][1] == made
-            assert seen[1][1] == changed
-            assert devices_of(seen[2][1]) == ["nic-7"]
+            assert changes[0][1] == made
+            assert changes[1][1] == changed
+            assert devices_of(changes[2][1]) == ["nic-7"]
 
     finish(scene())
 
 
-def test_a_watch_goes_on_from_any_event(subject: Subject) -> None:
+def test_watch_continues_from_the_resource_version_of_an_event(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             node, name = unique("node"), unique("slice")
             made = await api.create(SLICE, slice_document(name, node))
             await api.replace(SLICE, with_devices(made, "nic-7"))
 
-            seen = await watched(api, node, version_of(made), 1)
+            changes = await watched(api, node, version_of(made), 1)
 
-            assert [(change, devices_of(event)) for change, event in seen] == [
+            assert [(change, devices_of(event)) for change, event in changes] == [
                 (WatchEventType.MODIFIED, ["nic-7"])
             ]
 
     finish(scene())
 
 
-def test_a_watch_ends_when_its_time_is_over(subject: Subject) -> None:
+def test_watch_ends_after_its_timeout(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             node = unique("node")
             since = (await api.list(SLICE, ours(node))).version
 
             async with aclosing(api.watch(SLICE, ours(node), since, 1)) as events:
-                seen = [event async for event in events]
+                changes = [event async for event in events]
 
-            assert {event.change for event in seen} <= {WatchEventType.BOOKMARK}
+            assert {event.change for event in changes} <= {WatchEventType.BOOKMARK}
 
     finish(scene())
 
 
-def test_a_device_that_the_server_does_not_take_is_named_by_its_place(subject: Subject) -> None:
+def test_invalid_device_is_named_by_its_field_path(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             bad = {"name": "nic-1", "attributes": {"dra.net/alias": {"string": LONG}}}
@@ -238,7 +238,7 @@ def test_a_device_that_the_server_does_not_take_is_named_by_its_place(subject: S
     finish(scene())
 
 
-def test_each_manager_keeps_what_it_applied_and_takes_away_what_it_leaves_out(
+def test_apply_changes_only_the_fields_of_its_field_manager(
     subject: Subject,
 ) -> None:
     async def scene() -> None:
@@ -257,7 +257,7 @@ def test_each_manager_keeps_what_it_applied_and_takes_away_what_it_leaves_out(
     finish(scene())
 
 
-def test_a_status_is_not_applied_to_a_namesake(subject: Subject) -> None:
+def test_status_is_not_applied_to_an_object_with_another_uid(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0")
@@ -270,7 +270,7 @@ def test_a_status_is_not_applied_to_a_namesake(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_status_is_not_applied_to_a_claim_that_has_changed(subject: Subject) -> None:
+def test_status_is_not_applied_to_a_changed_claim(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0")
@@ -287,7 +287,7 @@ def test_a_status_is_not_applied_to_a_claim_that_has_changed(subject: Subject) -
     finish(scene())
 
 
-def test_a_kind_that_the_server_does_not_have_is_said_to_be(subject: Subject) -> None:
+def test_unknown_kind_is_reported_as_not_served(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             with pytest.raises(NotServedError):
@@ -319,14 +319,14 @@ async def watched(
     api: ApiClient, node: str, since: str, count: int
 ) -> list[tuple[WatchEventType, Any]]:
     """Return the first changes to our slices of a node."""
-    seen: list[tuple[WatchEventType, Any]] = []
+    changes: list[tuple[WatchEventType, Any]] = []
     async with aclosing(api.watch(SLICE, ours(node), since, 60)) as events:
         async for event in events:
             if event.change is not WatchEventType.BOOKMARK:
-                seen.append((event.change, event.object))
-            if len(seen) == count:
+                changes.append((event.change, event.object))
+            if len(changes) == count:
                 break
-    return seen
+    return changes
 
 
 async def allocated_claim(api: ApiClient, *devices: str) -> dict[str, Any]:
@@ -367,5 +367,5 @@ async def apply_status(
 
 
 def devices_in_status(claim: dict[str, Any]) -> list[str]:
-    """Return the names of the devices that a claim's status tells of."""
+    """Return the names of the devices in a claim's status."""
     return [device["device"] for device in claim["status"]["devices"]]

@@ -1,4 +1,4 @@
-"""A copy of what a server has: it follows every change, and comes through what a server does."""
+"""The informer: its copy of the server's objects, across watches, failures and restores."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,39 +21,39 @@ pytestmark = pytest.mark.process
 
 @dataclass
 class Bench:
-    """A mirror of the nodes, its server and its clock."""
+    """An informer of nodes, its server and its clock."""
 
     server: FakeApiServer
     api: ApiClient
     random: float = 1.0
     clock: FakeClock = field(default_factory=FakeClock)
-    troubles: list[tuple[ApiError, float]] = field(default_factory=list)
-    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    failures: list[tuple[ApiError, float]] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Make the mirror; start it later."""
-        self.mirror = Informer(
+        """Create the informer; it is started later."""
+        self.informer = Informer(
             self.api,
             NODE,
             {},
-            self.stirred.set,
-            lambda error, pause_s: self.troubles.append((error, pause_s)),
+            self.changed.set,
+            lambda error, pause_s: self.failures.append((error, pause_s)),
             LoopClock(self.clock, self.clock.sleep, lambda: self.random),
         )
 
     @property
     def names(self) -> list[str]:
-        """Return the names of what the mirror has."""
-        return sorted(self.mirror.objects)
+        """Return the names of the informer's objects."""
+        return sorted(self.informer.objects)
 
     async def until(self, names: list[str]) -> None:
-        """Wait until the mirror has exactly these."""
-        while self.names != names or not self.mirror.complete:
-            self.stirred.clear()
-            await self.stirred.wait()
+        """Wait until the informer has exactly these objects."""
+        while self.names != names or not self.informer.complete:
+            self.changed.clear()
+            await self.changed.wait()
 
     async def rest(self, pause_s: float) -> None:
-        """Wait until the mirror rests that long, and let the time pass."""
+        """Wait until the informer pauses for this time, and let the time pass."""
         await self.clock.until_asleep(pause_s)
         self.clock.pass_time(pause_s)
 
@@ -64,12 +64,12 @@ class Bench:
 
 @asynccontextmanager
 async def bench() -> AsyncIterator[Bench]:
-    """Run a mirror of a server that has node "a"."""
+    """Run an informer of a server that has node "a"."""
     async with talking() as (server, api):
         scene = Bench(server, api)
         await scene.add("a")
         server.asked.clear()
-        task = asyncio.create_task(scene.mirror.run())
+        task = asyncio.create_task(scene.informer.run())
         try:
             yield scene
         finally:
@@ -77,216 +77,218 @@ async def bench() -> AsyncIterator[Bench]:
             await asyncio.wait({task})
 
 
-def asked(server: FakeApiServer, *fields: str) -> list[tuple[str | None, ...]]:
-    """Return what was asked of the lists and watches that came."""
+def queries(server: FakeApiServer, *fields: str) -> list[tuple[str | None, ...]]:
+    """Return query fields of the lists and watches that the server received."""
     reads = [request for request in server.asked if request.method == "GET"]
     return [tuple(read.query.get(name) for name in fields) for read in reads]
 
 
-def test_it_has_what_is_there_and_what_comes_and_goes() -> None:
+def test_informer_has_current_objects_after_create_replace_and_delete() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            await it.until(["a"])
-            node = await it.add("b")
-            await it.until(["a", "b"])
-            await it.api.replace(NODE, {**node, "spec": {"x": 1}})
-            await it.server.until(lambda: len(it.server.writes) == 3)
-            await it.api.delete(NODE, "a", uid_of(it.mirror.objects["a"]))
-            await it.until(["b"])
+        async with bench() as env:
+            await env.until(["a"])
+            node = await env.add("b")
+            await env.until(["a", "b"])
+            await env.api.replace(NODE, {**node, "spec": {"x": 1}})
+            await env.server.until(lambda: len(env.server.writes) == 3)
+            await env.api.delete(NODE, "a", uid_of(env.informer.objects["a"]))
+            await env.until(["b"])
 
-            assert it.mirror.objects["b"]["spec"] == {"x": 1}
-            assert it.troubles == []
+            assert env.informer.objects["b"]["spec"] == {"x": 1}
+            assert env.failures == []
 
     finish(scene())
 
 
-def test_it_lists_once_from_whatever_state_and_watches_from_there() -> None:
+def test_informer_lists_once_from_the_cache_and_watches_from_there() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            it.random = 0.5
-            await it.server.until(lambda: it.server.watching == 1)
+        async with bench() as env:
+            env.random = 0.5
+            await env.server.until(lambda: env.server.watching == 1)
 
-            assert asked(it.server, "watch", "resourceVersion") == [(None, "0"), ("true", "101")]
-            assert it.server.asked[1].query["timeoutSeconds"] == "450"
+            assert queries(env.server, "watch", "resourceVersion") == [(None, "0"), ("true", "101")]
+            assert env.server.asked[1].query["timeoutSeconds"] == "450"
 
     finish(scene())
 
 
-def test_a_watch_that_ends_goes_on_where_it_was() -> None:
+def test_informer_resumes_a_closed_watch_at_the_last_resource_version() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            await it.server.until(lambda: it.server.watching == 1)
-            it.server.bookmark()
-            await it.add("b")
-            await it.until(["a", "b"])
-            it.server.end_watches()
-            await it.server.until(lambda: len(it.server.asked) == 4)
+        async with bench() as env:
+            await env.server.until(lambda: env.server.watching == 1)
+            env.server.bookmark()
+            await env.add("b")
+            await env.until(["a", "b"])
+            env.server.end_watches()
+            await env.server.until(lambda: len(env.server.asked) == 4)
 
-            assert asked(it.server, "watch", "resourceVersion")[2] == ("true", "102")
-            assert it.troubles == []
+            assert queries(env.server, "watch", "resourceVersion")[2] == ("true", "102")
+            assert env.failures == []
 
     finish(scene())
 
 
-def test_a_bookmark_is_where_the_next_watch_begins() -> None:
+def test_next_watch_begins_at_the_last_bookmark() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            await it.server.until(lambda: it.server.watching == 1)
-            await it.api.create(POD, {"metadata": {"name": "p"}}, "default")
-            it.server.bookmark()
-            it.server.end_watches()
-            await it.server.until(lambda: len(asked(it.server)) == 3)
+        async with bench() as env:
+            await env.server.until(lambda: env.server.watching == 1)
+            await env.api.create(POD, {"metadata": {"name": "p"}}, "default")
+            env.server.bookmark()
+            env.server.end_watches()
+            await env.server.until(lambda: len(queries(env.server)) == 3)
 
-            assert asked(it.server, "resourceVersion")[2] == ("102",)
-            assert it.names == ["a"]
+            assert queries(env.server, "resourceVersion")[2] == ("102",)
+            assert env.names == ["a"]
 
     finish(scene())
 
 
-@pytest.mark.parametrize("how", ["in the watch", "when it begins"])
-def test_what_was_forgotten_is_listed_anew_in_the_newest_state(how: str) -> None:
+@pytest.mark.parametrize("case", ["in the watch", "when it begins"])
+def test_expired_watch_is_followed_by_a_list_of_the_newest_state(case: str) -> None:
     async def scene() -> None:
-        async with bench() as it:
-            await it.server.until(lambda: it.server.watching == 1)
-            if how == "in the watch":
-                it.server.fail_watches(410)
+        async with bench() as env:
+            await env.server.until(lambda: env.server.watching == 1)
+            if case == "in the watch":
+                env.server.fail_watches(410)
             else:
-                it.server.bookmark()
-                it.server.end_watches()
-                it.server.fail(Told(410, b""), lambda asked: "watch" in asked.query)
-            await it.clock.until_asleep(0.5)
-            await it.api.delete(NODE, "a", uid_of(it.mirror.objects["a"]))
-            await it.add("b")
-            it.clock.pass_time(0.5)
-            await it.until(["b"])
+                env.server.bookmark()
+                env.server.end_watches()
+                env.server.fail(Told(410, b""), lambda queries: "watch" in queries.query)
+            await env.clock.until_asleep(0.5)
+            await env.api.delete(NODE, "a", uid_of(env.informer.objects["a"]))
+            await env.add("b")
+            env.clock.pass_time(0.5)
+            await env.until(["b"])
 
-            assert asked(it.server, "watch", "resourceVersion")[-1] == (None, None)
-            assert it.troubles == []
+            assert queries(env.server, "watch", "resourceVersion")[-1] == (None, None)
+            assert env.failures == []
 
     finish(scene())
 
 
-@pytest.mark.parametrize("how", ["the watch breaks", "the next is refused", "the next is silent"])
-def test_what_a_server_lost_by_a_restore_is_lost_here(how: str) -> None:
+@pytest.mark.parametrize("case", ["the watch breaks", "the next is refused", "the next is silent"])
+def test_object_lost_by_a_restore_of_the_server_is_removed(case: str) -> None:
     async def scene() -> None:
-        async with bench() as it:
-            await it.server.until(lambda: it.server.watching == 1)
-            backup = it.server.backup()
-            await it.add("b")
-            await it.until(["a", "b"])
-            if how == "the next is refused":
-                it.server.fail(None, lambda asked: "watch" in asked.query)
-            it.server.restore(backup, End.BROKEN if how == "the watch breaks" else End.PROPER)
-            if how == "the next is silent":
-                await it.server.until(lambda: it.server.watching == 1)
-                it.server.end_watches()
-            await it.rest(0.5)
-            await it.until(["a"])
-            await it.server.until(lambda: it.server.watching == 1)
+        async with bench() as env:
+            await env.server.until(lambda: env.server.watching == 1)
+            backup = env.server.backup()
+            await env.add("b")
+            await env.until(["a", "b"])
+            if case == "the next is refused":
+                env.server.fail(None, lambda queries: "watch" in queries.query)
+            env.server.restore(backup, End.BROKEN if case == "the watch breaks" else End.PROPER)
+            if case == "the next is silent":
+                await env.server.until(lambda: env.server.watching == 1)
+                env.server.end_watches()
+            await env.rest(0.5)
+            await env.until(["a"])
+            await env.server.until(lambda: env.server.watching == 1)
 
-            assert asked(it.server, "watch", "resourceVersion")[-2:] == [
+            assert queries(env.server, "watch", "resourceVersion")[-2:] == [
                 (None, "0"),
                 ("true", "101"),
             ]
-            assert len(it.troubles) == (how != "the next is silent")
+            assert len(env.failures) == (case != "the next is silent")
 
     finish(scene())
 
 
-def test_a_list_after_trouble_need_not_be_the_newest_again() -> None:
+def test_list_after_a_later_failure_uses_the_cache_again() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            await it.server.until(lambda: it.server.watching == 1)
-            it.server.fail_watches(410)
-            await it.rest(0.5)
-            await it.server.until(lambda: it.server.watching == 1)
-            it.server.end_watches(End.BROKEN)
-            await it.rest(1.0)
-            await it.server.until(lambda: it.server.watching == 1)
+        async with bench() as env:
+            await env.server.until(lambda: env.server.watching == 1)
+            env.server.fail_watches(410)
+            await env.rest(0.5)
+            await env.server.until(lambda: env.server.watching == 1)
+            env.server.end_watches(End.BROKEN)
+            await env.rest(1.0)
+            await env.server.until(lambda: env.server.watching == 1)
 
             lists = [
-                state for watch, state in asked(it.server, "watch", "resourceVersion") if not watch
+                state
+                for watch, state in queries(env.server, "watch", "resourceVersion")
+                if not watch
             ]
             assert lists == ["0", None, "0"]
 
     finish(scene())
 
 
-def test_trouble_is_told_and_tried_again_ever_more_rarely() -> None:
+def test_failure_is_reported_and_retried_with_exponential_back_off() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            it.server.fail(Told(503, b""), times=9)
+        async with bench() as env:
+            env.server.fail(Told(503, b""), times=9)
             for pause_s in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0):
-                await it.rest(pause_s)
-            await it.until(["a"])
+                await env.rest(pause_s)
+            await env.until(["a"])
 
-            assert [pause_s for _, pause_s in it.troubles[-2:]] == [60.0, 60.0]
-            assert {str(error) for error, _ in it.troubles} == {"list Node: HTTP status 503"}
-
-    finish(scene())
-
-
-def test_chance_keeps_many_nodes_from_coming_back_together() -> None:
-    async def scene() -> None:
-        async with bench() as it:
-            it.random = 0.2
-            it.server.fail(Told(503, b""))
-            await it.rest(0.5 * 0.6)
-            await it.until(["a"])
+            assert [pause_s for _, pause_s in env.failures[-2:]] == [60.0, 60.0]
+            assert {str(error) for error, _ in env.failures} == {"list Node: HTTP status 503"}
 
     finish(scene())
 
 
-def test_a_server_that_asks_for_peace_gets_it() -> None:
+def test_back_off_has_random_jitter() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            it.server.fail(Told(429, b"", {"Retry-After": "17"}))
-            await it.rest(17.0)
-            await it.until(["a"])
-
-            assert it.troubles[0][1] == 17.0
+        async with bench() as env:
+            env.random = 0.2
+            env.server.fail(Told(503, b""))
+            await env.rest(0.5 * 0.6)
+            await env.until(["a"])
 
     finish(scene())
 
 
-def test_what_was_heard_ends_the_trouble() -> None:
+def test_retry_after_of_the_server_is_respected() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            it.server.fail(Told(503, b""), times=3)
+        async with bench() as env:
+            env.server.fail(Told(429, b"", {"Retry-After": "17"}))
+            await env.rest(17.0)
+            await env.until(["a"])
+
+            assert env.failures[0][1] == 17.0
+
+    finish(scene())
+
+
+def test_successful_watch_resets_the_back_off() -> None:
+    async def scene() -> None:
+        async with bench() as env:
+            env.server.fail(Told(503, b""), times=3)
             for pause_s in (0.5, 1.0, 2.0):
-                await it.rest(pause_s)
-            await it.server.until(lambda: it.server.watching == 1)
-            await it.add("b")
-            await it.until(["a", "b"])
-            it.server.end_watches(End.BROKEN)
-            await it.rest(0.5)
-            await it.server.until(lambda: it.server.watching == 1)
+                await env.rest(pause_s)
+            await env.server.until(lambda: env.server.watching == 1)
+            await env.add("b")
+            await env.until(["a", "b"])
+            env.server.end_watches(End.BROKEN)
+            await env.rest(0.5)
+            await env.server.until(lambda: env.server.watching == 1)
 
-            assert asked(it.server, "watch", "resourceVersion")[-1] == ("true", "102")
+            assert queries(env.server, "watch", "resourceVersion")[-1] == ("true", "102")
 
     finish(scene())
 
 
-def test_a_server_that_ends_each_watch_at_once_is_not_asked_all_the_time() -> None:
+def test_watches_that_end_at_once_are_retried_with_back_off() -> None:
     async def scene() -> None:
-        async with bench() as it:
+        async with bench() as env:
             for pause_s in (0.5, 1.0, 2.0):
-                await it.server.until(lambda: it.server.watching == 1)
-                it.server.end_watches()
-                await it.rest(pause_s)
+                await env.server.until(lambda: env.server.watching == 1)
+                env.server.end_watches()
+                await env.rest(pause_s)
 
-            assert it.troubles == []
+            assert env.failures == []
 
     finish(scene())
 
 
-def test_what_is_refused_is_told_and_tried_again() -> None:
+def test_forbidden_list_is_reported_and_retried() -> None:
     async def scene() -> None:
-        async with bench() as it:
-            it.server.fail(Told(403, b""))
-            await it.rest(0.5)
-            await it.until(["a"])
+        async with bench() as env:
+            env.server.fail(Told(403, b""))
+            await env.rest(0.5)
+            await env.until(["a"])
 
-            assert "grant list on nodes" in str(it.troubles[0][0])
+            assert "grant list on nodes" in str(env.failures[0][0])
 
     finish(scene())

@@ -1,6 +1,6 @@
-"""Lists in pages: what client and server owe each other, held here against the one in memory.
+"""The contract of lists in pages, tested against the in-memory server.
 
-tests/system/cluster/test_api_contract.py holds the same against a real server.
+tests/system/cluster/test_api_contract.py runs the same tests against a real server.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def subject() -> Subject:
-    """Return the server in memory."""
+    """Return the in-memory server."""
     return FakeSubject()
 
 
@@ -46,7 +46,7 @@ async def add_slices(api: ApiClient, *names: str) -> None:
         await api.create(SLICE, slice_document(name, node))
 
 
-def test_a_list_comes_in_pages_as_it_was_at_the_first(subject: Subject) -> None:
+def test_all_pages_of_a_list_are_of_the_state_of_the_first_page(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             mine = [unique(f"{letter}-slice") for letter in "azbyc"]
@@ -71,7 +71,7 @@ def test_a_list_comes_in_pages_as_it_was_at_the_first(subject: Subject) -> None:
     finish(scene())
 
 
-def test_a_limit_counts_for_the_newest_state_only(subject: Subject) -> None:
+def test_limit_applies_only_to_a_list_of_the_newest_state(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             await add_slices(api, unique("slice"), unique("slice"))
@@ -79,7 +79,7 @@ def test_a_limit_counts_for_the_newest_state_only(subject: Subject) -> None:
             any_state = replace(newest, query={**newest.query, "resourceVersion": "0"})
 
             first, whole = [
-                read_listing(asked, await api._reply(asked)) for asked in (newest, any_state)
+                read_listing(request, await api._reply(request)) for request in (newest, any_state)
             ]
 
             assert (len(first.items), bool(first.rest)) == (1, True)
@@ -88,18 +88,18 @@ def test_a_limit_counts_for_the_newest_state_only(subject: Subject) -> None:
     finish(scene())
 
 
-def test_nothing_goes_on_from_a_place_that_no_page_named(subject: Subject) -> None:
+def test_unknown_continue_token_is_refused(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
-            asked = requests.paging(ObjectPath(SLICE, "v1"), 1, "nowhere")
+            request = requests.paging(ObjectPath(SLICE, "v1"), 1, "nowhere")
 
             with pytest.raises(InvalidError, match="continue token"):
-                read_listing(asked, await api._reply(asked))
+                read_listing(request, await api._reply(request))
 
     finish(scene())
 
 
-def test_a_list_that_the_server_forgot_is_told_from_other_trouble() -> None:
+def test_expired_continue_token_raises_expired() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             await add_slices(api, "a", "b")
@@ -113,19 +113,23 @@ def test_a_list_that_the_server_forgot_is_told_from_other_trouble() -> None:
     finish(scene())
 
 
-def test_pages_that_are_too_large_come_in_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_size_is_reduced_if_a_page_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> list[list[str]]:
         async with talking() as (_, api):
             await add_slices(api, *"abcdefg")
             (whole,) = [page async for page in api.pages(SLICE, 100)]
             length = len(json.dumps(whole.items[0]))
-            monkeypatch.setattr(client, "MAX_REPLY", 4 * length)  # of three and what is around them
+            monkeypatch.setattr(
+                client, "MAX_REPLY", 4 * length
+            )  # three objects and the list around them
             return [list(map(name_of, page.items)) async for page in api.pages(SLICE, 100)]
 
     assert asyncio.run(scene()) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
 
 
-def test_an_object_that_is_too_large_ends_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_with_one_object_that_is_too_large_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             await add_slices(api, "a")
@@ -137,7 +141,7 @@ def test_an_object_that_is_too_large_ends_the_pages(monkeypatch: pytest.MonkeyPa
     finish(scene())
 
 
-def test_the_largest_answer_that_is_read_takes_bounded_memory() -> None:
+def test_memory_for_the_largest_answer_is_bounded() -> None:
     item = slice_document("slice", "node")
     item["spec"]["devices"] = [
         {"name": f"nic-{number}", "attributes": {f"dra.net/{key}": {"bool": True} for key in "abc"}}

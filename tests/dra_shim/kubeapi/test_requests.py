@@ -1,4 +1,4 @@
-"""Requests as values: where they go, what they ask, what they carry."""
+"""Requests as values: path, query and body."""
 
 import json
 
@@ -13,7 +13,7 @@ STATUS = ObjectPath(CLAIM, "v1", "ai", "fast", "status")
 
 
 @pytest.mark.parametrize(
-    ("place", "path", "title"),
+    ("object_path", "path", "title"),
     [
         (SLICES, "apis/resource.k8s.io/v1/resourceslices", "ResourceSlice"),
         (
@@ -31,25 +31,32 @@ STATUS = ObjectPath(CLAIM, "v1", "ai", "fast", "status")
     ],
     ids=["a kind", "an object", "a part of an object", "the core group", "a hostile name"],
 )
-def test_a_place_has_a_path_and_a_title(place: ObjectPath, path: str, title: str) -> None:
-    assert (place.path, str(place)) == (path, title)
+def test_object_path_has_an_url_path_and_a_title(
+    object_path: ObjectPath, path: str, title: str
+) -> None:
+    assert (object_path.path, str(object_path)) == (path, title)
 
 
-def test_discovery_asks_for_a_group() -> None:
-    asked = requests.discovery("resource.k8s.io")
+def test_discovery_requests_the_api_group() -> None:
+    request = requests.discovery("resource.k8s.io")
 
-    assert (asked.method, asked.path) == ("GET", "apis/resource.k8s.io")
-    assert str(asked) == "get API group resource.k8s.io"
-
-
-def test_getting_asks_for_nothing_but_the_object() -> None:
-    asked = requests.getting(ONE)
-
-    assert (asked.method, asked.path, asked.query, asked.body) == ("GET", ONE.path, {}, None)
-    assert (asked.verb, asked.resource) == ("get", "resourceslices")
+    assert (request.method, request.path) == ("GET", "apis/resource.k8s.io")
+    assert str(request) == "get API group resource.k8s.io"
 
 
-def test_a_list_has_a_selector_and_may_be_of_any_state() -> None:
+def test_get_request_has_no_query_and_no_body() -> None:
+    request = requests.getting(ONE)
+
+    assert (request.method, request.path, request.query, request.body) == (
+        "GET",
+        ONE.path,
+        {},
+        None,
+    )
+    assert (request.verb, request.resource) == ("get", "resourceslices")
+
+
+def test_list_request_has_a_field_selector_and_a_resource_version() -> None:
     fields = {"spec.nodeName": "node-1", "spec.driver": "dra.net"}
 
     assert requests.listing(SLICES, fields, "0").query == {
@@ -59,78 +66,78 @@ def test_a_list_has_a_selector_and_may_be_of_any_state() -> None:
     assert requests.listing(SLICES, {}).query == {}
 
 
-def test_a_page_is_of_the_newest_state_and_goes_on_where_the_last_one_ended() -> None:
-    asked = requests.paging(SLICES, 100)
+def test_page_request_has_a_limit_and_a_continue_token() -> None:
+    request = requests.paging(SLICES, 100)
 
-    assert (asked.verb, asked.method, asked.path) == ("list", "GET", SLICES.path)
-    assert asked.query == {"limit": "100"}
+    assert (request.verb, request.method, request.path) == ("list", "GET", SLICES.path)
+    assert request.query == {"limit": "100"}
     assert requests.paging(SLICES, 100, "x+/=").query == {"limit": "100", "continue": "x+/="}
 
 
-def test_a_watch_asks_for_bookmarks_and_has_an_end() -> None:
-    asked = requests.watching(SLICES, {"spec.driver": "dra.net"}, "7", 300)
+def test_watch_request_has_bookmarks_and_a_timeout() -> None:
+    request = requests.watching(SLICES, {"spec.driver": "dra.net"}, "7", 300)
 
-    assert asked.query == {
+    assert request.query == {
         "watch": "true",
         "allowWatchBookmarks": "true",
         "fieldSelector": "spec.driver=dra.net",
         "resourceVersion": "7",
         "timeoutSeconds": "300",
     }
-    assert (asked.verb, asked.method) == ("watch", "GET")
+    assert (request.verb, request.method) == ("watch", "GET")
 
 
-def test_a_document_is_sent_under_its_kind_and_keeps_what_we_do_not_know() -> None:
+def test_create_request_sets_the_kind_and_keeps_unknown_fields() -> None:
     document = {"metadata": {"name": "s"}, "spec": {"ofANewerServer": 1}}
 
-    asked = requests.creating(SLICES, document)
+    request = requests.creating(SLICES, document)
 
-    assert json.loads(asked.body or b"") == {
+    assert json.loads(request.body or b"") == {
         **document,
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
     }
-    assert (asked.method, asked.query, asked.content_type) == ("POST", {}, "application/json")
+    assert (request.method, request.query, request.content_type) == ("POST", {}, "application/json")
 
 
-def test_a_dry_run_says_so() -> None:
+def test_dry_run_request_has_the_dry_run_parameter() -> None:
     assert requests.creating(SLICES, {}, dry_run=True).query == {"dryRun": "All"}
 
 
-def test_replacing_puts_the_document_in_its_place() -> None:
-    asked = requests.replacing(ONE, {"kind": "Wrong", "spec": {}})
+def test_replace_request_puts_the_document_at_its_path() -> None:
+    request = requests.replacing(ONE, {"kind": "Wrong", "spec": {}})
 
-    assert (asked.method, asked.path, asked.verb) == ("PUT", ONE.path, "update")
-    assert json.loads(asked.body or b"")["kind"] == "ResourceSlice"
-
-
-@pytest.mark.parametrize("version", ["", "41"], ids=["whatever its state", "in one state"])
-def test_deleting_means_one_object(version: str) -> None:
-    asked = requests.deleting(ONE, "u1", version)
-
-    wanted = {"uid": "u1", "resourceVersion": "41"} if version else {"uid": "u1"}
-    assert json.loads(asked.body or b"")["preconditions"] == wanted
-    assert asked.method == "DELETE"
+    assert (request.method, request.path, request.verb) == ("PUT", ONE.path, "update")
+    assert json.loads(request.body or b"")["kind"] == "ResourceSlice"
 
 
-def test_applying_names_the_manager_and_the_part() -> None:
-    asked = requests.applying(STATUS, {"status": {}}, "dra.net")
+@pytest.mark.parametrize("version", ["", "41"], ids=["any state", "one state"])
+def test_delete_request_has_the_uid_as_a_precondition(version: str) -> None:
+    request = requests.deleting(ONE, "u1", version)
 
-    assert asked.query == {"fieldManager": "dra.net", "force": "true"}
-    assert asked.content_type == "application/apply-patch+yaml"
-    assert (asked.method, asked.verb, asked.resource) == (
+    preconditions = {"uid": "u1", "resourceVersion": "41"} if version else {"uid": "u1"}
+    assert json.loads(request.body or b"")["preconditions"] == preconditions
+    assert request.method == "DELETE"
+
+
+def test_apply_request_has_the_field_manager_and_the_subresource() -> None:
+    request = requests.applying(STATUS, {"status": {}}, "dra.net")
+
+    assert request.query == {"fieldManager": "dra.net", "force": "true"}
+    assert request.content_type == "application/apply-patch+yaml"
+    assert (request.method, request.verb, request.resource) == (
         "PATCH",
         "patch",
         "resourceclaims/status",
     )
 
 
-def test_a_body_is_json_and_yaml_at_once() -> None:
+def test_apply_body_is_valid_json_and_valid_yaml() -> None:
     """An apply is read as YAML, which knows no pairs of escapes and no odd characters raw."""
     text = "\x7f\x85ä\u2028\ufeff\U0001f50c"
 
-    asked = requests.applying(STATUS, {"status": text}, "dra.net")
+    request = requests.applying(STATUS, {"status": text}, "dra.net")
 
-    assert asked.body is not None
-    assert json.loads(asked.body)["status"] == text
-    assert rb'"\u007f\u0085\u00e4\u2028\ufeff' + "\U0001f50c".encode() + b'"' in asked.body
+    assert request.body is not None
+    assert json.loads(request.body)["status"] == text
+    assert rb'"\u007f\u0085\u00e4\u2028\ufeff' + "\U0001f50c".encode() + b'"' in request.body

@@ -1,4 +1,4 @@
-"""Replies become values or our errors, whatever they are."""
+"""Responses as values or API errors."""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from dra_shim.kubeapi.responses import (
     version_of,
 )
 
-ASKED = requests.replacing(ObjectPath(SLICE, "v1", name="s-0"), {})
+REQUEST = requests.replacing(ObjectPath(SLICE, "v1", name="s-0"), {})
 GROUP = "resource.k8s.io"
 ENDING = {"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "ml is being"}
 DISCOVERY = requests.discovery(GROUP)
@@ -46,7 +46,9 @@ def reply(body: object, status: int = 200, headers: Mapping[str, str] | None = N
     return ApiResponse(status, text, headers or {})
 
 
-def said(code: int, reason: str = "", message: str = "no", **details: Any) -> dict[str, Any]:
+def status_document(
+    code: int, reason: str = "", message: str = "no", **details: Any
+) -> dict[str, Any]:
     return {
         "kind": "Status",
         "code": code,
@@ -56,29 +58,29 @@ def said(code: int, reason: str = "", message: str = "no", **details: Any) -> di
     }
 
 
-def test_an_object_keeps_every_field() -> None:
+def test_object_keeps_every_field() -> None:
     document = {"metadata": {"name": "a"}, "ofANewerServer": [1, {"x": None}]}
 
-    assert read_object(ASKED, reply(document, 201)) == document
+    assert read_object(REQUEST, reply(document, 201)) == document
 
 
-def test_a_list_has_items_and_a_state() -> None:
+def test_list_has_items_and_a_resource_version() -> None:
     listing = read_listing(
-        ASKED, reply({"metadata": {"resourceVersion": "9"}, "items": [{"a": 1}, 7]})
+        REQUEST, reply({"metadata": {"resourceVersion": "9"}, "items": [{"a": 1}, 7]})
     )
 
     assert (listing.items, listing.version, listing.rest) == (({"a": 1},), "9", "")
 
 
-def test_a_page_says_where_to_go_on() -> None:
+def test_page_has_a_continue_token() -> None:
     metadata = {"resourceVersion": "9", "continue": "x"}
 
-    assert read_listing(ASKED, reply({"metadata": metadata, "items": []})).rest == "x"
+    assert read_listing(REQUEST, reply({"metadata": metadata, "items": []})).rest == "x"
 
 
 def test_an_empty_list_may_be_null() -> None:
     assert not read_listing(
-        ASKED, reply({"metadata": {"resourceVersion": "9"}, "items": None})
+        REQUEST, reply({"metadata": {"resourceVersion": "9"}, "items": None})
     ).items
 
 
@@ -88,45 +90,51 @@ def test_an_empty_list_may_be_null() -> None:
      {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}}],
     ids=["a page", "an array", "nothing", "deep", "not text", "no state", "metadata", "items"],
 )  # fmt: skip
-def test_what_is_no_list_may_be_one_later(body: object) -> None:
+def test_invalid_list_is_a_retryable_error(body: object) -> None:
     with pytest.raises(UnavailableError, match="update ResourceSlice s-0: the answer is not Kube"):
-        read_listing(ASKED, reply(body))
+        read_listing(REQUEST, reply(body))
 
 
 @pytest.mark.parametrize(
     ("status", "document", "kind"),
     [
-        (401, said(401), RejectedError),
-        (403, said(403), RejectedError),
-        (403, said(403, "Forbidden", causes=[ENDING]), NotFoundError),
-        (403, said(403, "Forbidden", causes=[{"reason": "FieldValueInvalid"}, 7]), RejectedError),
-        (404, said(404, "NotFound", name="s-0"), NotFoundError),
+        (401, status_document(401), RejectedError),
+        (403, status_document(403), RejectedError),
+        (403, status_document(403, "Forbidden", causes=[ENDING]), NotFoundError),
+        (
+            403,
+            status_document(403, "Forbidden", causes=[{"reason": "FieldValueInvalid"}, 7]),
+            RejectedError,
+        ),
+        (404, status_document(404, "NotFound", name="s-0"), NotFoundError),
         (404, b"404 page not found\n", NotServedError),
-        (404, said(404, "NotFound"), NotServedError),
-        (409, said(409, "AlreadyExists"), ConflictError),
-        (410, said(410, "Expired"), ExpiredError),
-        (422, said(422, "Invalid"), InvalidError),
-        (422, said(422, "Invalid", causes=[{"field": "metadata.uid"}]), ConflictError),
-        (400, said(400, "BadRequest"), InvalidError),
+        (404, status_document(404, "NotFound"), NotServedError),
+        (409, status_document(409, "AlreadyExists"), ConflictError),
+        (410, status_document(410, "Expired"), ExpiredError),
+        (422, status_document(422, "Invalid"), InvalidError),
+        (422, status_document(422, "Invalid", causes=[{"field": "metadata.uid"}]), ConflictError),
+        (400, status_document(400, "BadRequest"), InvalidError),
         (302, b"", InvalidError),
         (408, b"timeout", UnavailableError),
         (413, b"too large", InvalidError),
-        (429, said(429), UnavailableError),
-        (500, said(500), UnavailableError),
+        (429, status_document(429), UnavailableError),
+        (500, status_document(500), UnavailableError),
         (503, b"", UnavailableError),
     ],
 )
-def test_a_status_has_its_error(status: int, document: object, kind: type[ApiError]) -> None:
+def test_http_status_is_mapped_to_its_error(
+    status: int, document: object, kind: type[ApiError]
+) -> None:
     with pytest.raises(ApiError) as caught:
-        read_object(ASKED, reply(document, status))
+        read_object(REQUEST, reply(document, status))
 
     assert type(caught.value) is kind
     assert caught.value.subject == "update ResourceSlice s-0"
 
 
-def test_an_error_is_one_line_of_subject_reason_and_remedy() -> None:
+def test_error_is_one_line_with_subject_reason_and_remedy() -> None:
     with pytest.raises(RejectedError) as caught:
-        read_object(ASKED, reply(said(403, "Forbidden", "not yours"), 403))
+        read_object(REQUEST, reply(status_document(403, "Forbidden", "not yours"), 403))
 
     assert str(caught.value) == (
         "update ResourceSlice s-0: not yours; a policy, webhook or quota refused it; if none did,"
@@ -135,10 +143,10 @@ def test_an_error_is_one_line_of_subject_reason_and_remedy() -> None:
     assert (caught.value.reason, caught.value.remedy[:8]) == ("not yours", "a policy")
 
 
-def test_a_missing_right_is_told_from_a_policy() -> None:
+def test_missing_right_is_distinguished_from_a_policy() -> None:
     missing = 'User "sa" cannot update resource "resourceslices" in API group "resource.k8s.io"'
     with pytest.raises(RejectedError) as caught:
-        read_object(ASKED, reply(said(403, "Forbidden", missing), 403))
+        read_object(REQUEST, reply(status_document(403, "Forbidden", missing), 403))
 
     assert caught.value.remedy == "grant update on resourceslices to the service account"
 
@@ -147,16 +155,16 @@ def test_a_missing_right_is_told_from_a_policy() -> None:
     ("body", "reason"),
     [(b"upstream\n is away\n", "upstream is away"), (b"", "HTTP status 503"), (b"[1]", "[1]")],
 )
-def test_words_that_are_no_status_are_told_as_they_are(body: bytes, reason: str) -> None:
+def test_body_that_is_no_status_is_the_reason(body: bytes, reason: str) -> None:
     with pytest.raises(UnavailableError) as caught:
-        read_object(ASKED, reply(body, 503))
+        read_object(REQUEST, reply(body, 503))
 
     assert caught.value.reason == reason
 
 
-def test_a_page_of_words_is_cut() -> None:
+def test_long_message_is_truncated() -> None:
     with pytest.raises(UnavailableError) as caught:
-        read_object(ASKED, reply(said(500, message="x" * 5000), 500))
+        read_object(REQUEST, reply(status_document(500, message="x" * 5000), 500))
 
     assert caught.value.reason == "x" * 300
 
@@ -174,30 +182,30 @@ def test_a_page_of_words_is_cut() -> None:
         ({}, {}, 0.0),
     ],
 )
-def test_how_long_to_wait_is_taken_from_where_it_is_said(
+def test_retry_delay_is_read_from_the_header_or_the_status(
     headers: dict[str, str], details: dict[str, Any], seconds: float
 ) -> None:
     with pytest.raises(UnavailableError) as caught:
-        read_object(ASKED, reply(said(429, **details), 429, headers))
+        read_object(REQUEST, reply(status_document(429, **details), 429, headers))
 
     assert caught.value.after_s == seconds
 
 
-def test_fields_that_are_not_taken_are_named() -> None:
+def test_invalid_fields_are_the_causes_of_the_error() -> None:
     causes = [{"field": "spec.devices[3].name", "message": "bad", "reason": "x"}, 7, {}]
 
     with pytest.raises(InvalidError) as caught:
-        read_object(ASKED, reply(said(422, "Invalid", causes=causes), 422))
+        read_object(REQUEST, reply(status_document(422, "Invalid", causes=causes), 422))
 
     assert caught.value.causes == (Cause("spec.devices[3].name", "bad"), Cause("", ""))
 
 
 @pytest.mark.parametrize("details", [None, [], {"causes": "odd"}, {"causes": None}])
-def test_details_that_are_odd_are_none(details: object) -> None:
-    document = {**said(422, "Invalid"), "details": details}
+def test_malformed_details_give_no_causes(details: object) -> None:
+    document = {**status_document(422, "Invalid"), "details": details}
 
     with pytest.raises(InvalidError) as caught:
-        read_object(ASKED, reply(document, 422))
+        read_object(REQUEST, reply(document, 422))
 
     assert caught.value.causes == ()
 
@@ -213,7 +221,7 @@ def test_details_that_are_odd_are_none(details: object) -> None:
         (["v1alpha3", "v1beta1"], "v1beta1"),
     ],
 )
-def test_the_best_version_is_chosen(served: list[str], best: str) -> None:
+def test_newest_known_version_is_chosen(served: list[str], best: str) -> None:
     entries: list[object] = [{"version": version} for version in served]
 
     assert read_versions(DISCOVERY, reply({"versions": [*entries, "odd"]}), GROUP) == best
@@ -223,18 +231,18 @@ def test_the_best_version_is_chosen(served: list[str], best: str) -> None:
     ("answer", "found"),
     [
         (reply(b"404 page not found", 404), "none of its versions"),
-        (reply(said(404, "NotFound", name="x"), 404), "none of its versions"),
+        (reply(status_document(404, "NotFound", name="x"), 404), "none of its versions"),
         (reply({"versions": [{"version": "v1alpha3"}, {"version": "v3"}]}), "only v1alpha3, v3"),
         (reply({}), "only nothing"),
     ],
     ids=["no group", "no such object", "others", "an empty group"],
 )
-def test_a_server_without_the_group_is_told_what_to_do(answer: ApiResponse, found: str) -> None:
+def test_missing_api_group_is_reported_with_the_remedy(answer: ApiResponse, found: str) -> None:
     with pytest.raises(NotServedError, match=f"{found}.*enable DynamicResourceAllocation"):
         read_versions(DISCOVERY, answer, GROUP)
 
 
-def test_a_server_that_cannot_say_is_asked_again() -> None:
+def test_failed_discovery_is_a_retryable_error() -> None:
     with pytest.raises(UnavailableError):
         read_versions(DISCOVERY, reply(b"", 503), GROUP)
 
@@ -243,23 +251,23 @@ def test_a_server_that_cannot_say_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("change", list(WatchEventType))
-def test_an_event_is_a_change_and_an_object(change: WatchEventType) -> None:
+def test_event_has_a_change_and_an_object(change: WatchEventType) -> None:
     line = json.dumps({"type": change, "object": {"metadata": {"name": "a"}}}).encode()
 
-    assert read_event(ASKED, line) == WatchEvent(change, {"metadata": {"name": "a"}})
+    assert read_event(REQUEST, line) == WatchEvent(change, {"metadata": {"name": "a"}})
 
 
 @pytest.mark.parametrize(
     ("inner", "kind"),
     [
-        (said(410, "Expired"), ExpiredError),
-        (said(429), UnavailableError),
+        (status_document(410, "Expired"), ExpiredError),
+        (status_document(429), UnavailableError),
         ({"message": "cannot decode"}, UnavailableError),
     ],
 )
-def test_an_event_may_be_an_error(inner: dict[str, Any], kind: type[ApiError]) -> None:
+def test_error_event_is_mapped_to_its_error(inner: dict[str, Any], kind: type[ApiError]) -> None:
     with pytest.raises(kind):
-        read_event(ASKED, json.dumps({"type": "ERROR", "object": inner}).encode())
+        read_event(REQUEST, json.dumps({"type": "ERROR", "object": inner}).encode())
 
 
 @pytest.mark.parametrize(
@@ -267,18 +275,18 @@ def test_an_event_may_be_an_error(inner: dict[str, Any], kind: type[ApiError]) -
     [b'{"type": "ADDED"', b'{"type": "ADDED", "object": 7}', b'{"type": "SHRUNK", "object": {}}'],
     ids=["half", "no object", "an unknown change"],
 )
-def test_what_is_no_event_ends_the_watch(line: bytes) -> None:
+def test_malformed_event_is_a_retryable_error(line: bytes) -> None:
     with pytest.raises(UnavailableError):
-        read_event(ASKED, line)
+        read_event(REQUEST, line)
 
 
 @given(st.binary(), st.integers(100, 599))
-def test_garbage_is_an_error_of_ours(body: bytes, status: int) -> None:
+def test_any_bytes_raise_only_api_errors(body: bytes, status: int) -> None:
     for read in (read_object, read_listing):
         with suppress(ApiError):
-            read(ASKED, ApiResponse(status, body, {"retry-after": body.decode(errors="replace")}))
+            read(REQUEST, ApiResponse(status, body, {"retry-after": body.decode(errors="replace")}))
     with suppress(ApiError):
-        read_event(ASKED, body)
+        read_event(REQUEST, body)
     with suppress(ApiError):
         read_versions(DISCOVERY, ApiResponse(status, body, {}), GROUP)
 
@@ -298,13 +306,15 @@ WORDS = st.sampled_from(
     st.dictionaries(WORDS, st.dictionaries(WORDS, JSON, max_size=6) | WORDS | JSON, max_size=6),
     st.integers(100, 599),
 )
-def test_odd_documents_are_values_or_errors_of_ours(document: dict[str, Any], status: int) -> None:
+def test_any_document_is_a_value_or_raises_an_api_error(
+    document: dict[str, Any], status: int
+) -> None:
     answer = reply(document, status)
     for read in (read_object, read_listing):
         with suppress(ApiError):
-            read(ASKED, answer)
+            read(REQUEST, answer)
     with suppress(ApiError):
         read_versions(DISCOVERY, answer, GROUP)
     with suppress(ApiError):
-        read_event(ASKED, answer.body)
+        read_event(REQUEST, answer.body)
     assert isinstance(name_of(document) + uid_of(document) + version_of(document), str)

@@ -1,4 +1,4 @@
-"""Tokens from a file: when it is read, and which one a request presents."""
+"""Tokens from a file: reads of the file, and the token of a request."""
 
 from pathlib import Path, PosixPath
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.process
 
 
 class CountingPath(PosixPath):
-    """A path that knows how often its file was read."""
+    """A path that counts the reads of its file."""
 
     reads = 0
 
     def read_text(self, encoding: str | None = None, errors: str | None = None) -> str:
-        """Read it."""
+        """Read the file and count."""
         type(self).reads += 1
         return super().read_text(encoding, errors)
 
@@ -31,33 +31,33 @@ def path(tmp_path: Path) -> Path:
 
 
 def rotate(path: Path, token: str) -> None:
-    """Put another token in the file's place."""
+    """Replace the token file."""
     (path.parent / token).write_text(f"{token}\n")
     (path.parent / "new").symlink_to(token)
     (path.parent / "new").rename(path)
 
 
 def presented(auth: TokenFile, *taken: str) -> list[str]:
-    """Return the tokens that a server sees, which takes those given, until it takes one."""
+    """Return the tokens that a server receives until it accepts one of those taken."""
     flow = auth.auth_flow(httpx2.Request("GET", "https://server/"))
-    seen = [next(flow).headers["Authorization"].removeprefix("Bearer ")]
+    tokens = [next(flow).headers["Authorization"].removeprefix("Bearer ")]
     while True:
-        status = 200 if seen[-1] in taken else 401
+        status = 200 if tokens[-1] in taken else 401
         try:
             again = flow.send(httpx2.Response(status))
         except StopIteration:
-            return seen
-        seen.append(again.headers["Authorization"].removeprefix("Bearer "))
+            return tokens
+        tokens.append(again.headers["Authorization"].removeprefix("Bearer "))
 
 
-def test_a_token_that_stays_is_read_once(path: Path) -> None:
+def test_unchanged_token_file_is_read_once(path: Path) -> None:
     auth = TokenFile(path)
 
     assert [presented(auth, "first") for _ in range(3)] == [["first"]] * 3
     assert CountingPath.reads == 1
 
 
-def test_a_rotated_token_costs_no_refusal(path: Path) -> None:
+def test_rotated_token_is_used_without_a_refused_request(path: Path) -> None:
     auth = TokenFile(path)
     presented(auth, "first")
     rotate(path, "second")
@@ -65,14 +65,14 @@ def test_a_rotated_token_costs_no_refusal(path: Path) -> None:
     assert presented(auth, "second") == ["second"]
 
 
-def test_a_refused_token_is_read_again_and_not_sent_twice(path: Path) -> None:
+def test_refused_token_is_read_again_and_not_sent_twice(path: Path) -> None:
     auth = TokenFile(path)
 
     assert presented(auth) == ["first"]
     assert CountingPath.reads == 2
 
 
-def test_a_token_rotated_while_the_server_answers_is_presented_to_it(path: Path) -> None:
+def test_token_rotated_during_a_request_is_sent_after_the_refusal(path: Path) -> None:
     flow = TokenFile(path).auth_flow(httpx2.Request("GET", "https://server/"))
     next(flow)
     rotate(path, "second")
@@ -83,7 +83,7 @@ def test_a_token_rotated_while_the_server_answers_is_presented_to_it(path: Path)
 
 
 @pytest.mark.parametrize("text", [None, "", "\n", "\u00e9"], ids=["gone", "empty", "blank", "text"])
-def test_what_is_no_token_leaves_the_one_we_have(path: Path, text: str | None) -> None:
+def test_invalid_token_file_keeps_the_last_token(path: Path, text: str | None) -> None:
     auth = TokenFile(path)
     presented(auth, "first")
     path.unlink()
@@ -101,7 +101,7 @@ def test_what_is_no_token_leaves_the_one_we_have(path: Path, text: str | None) -
 
 
 @pytest.mark.parametrize("text", [None, "", "\u00e9"], ids=["gone", "empty", "text"])
-def test_without_any_token_nothing_is_asked(path: Path, text: str | None) -> None:
+def test_request_is_not_sent_without_a_token(path: Path, text: str | None) -> None:
     path.unlink()
     if text is not None:
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""`kubectl dranet` on saved files, as people run it, and its pictures."""
+"""`kubectl dranet` on saved files from the command line, and its SVG images."""
 
 import json
 import tarfile
@@ -64,20 +64,20 @@ def saved(tmp_path: Path) -> Path:
     return directory
 
 
-def asked(saved: Path, *words: str) -> Ended:
+def run(saved: Path, *arguments: str) -> Ended:
     """Run a subcommand on the saved files."""
-    return called(main, *words, "--from", str(saved), home=saved.parent)
+    return called(main, *arguments, "--from", str(saved), home=saved.parent)
 
 
 def change(path: Path, old: str, new: str) -> None:
-    """Replace a text in a file, which has it."""
+    """Replace a text in a file that contains it."""
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
 
 
-def test_status_has_nodes_version_and_holder(saved: Path) -> None:
-    ended = asked(saved, "status")
+def test_status_shows_nodes_version_and_holder(saved: Path) -> None:
+    ended = run(saved, "status")
 
     lines = [line.split() for line in ended.stdout.splitlines()]
     row = "dgx-h100 0.1.0 yes 10 9 1 0 7 of 8 free"
@@ -87,17 +87,17 @@ def test_status_has_nodes_version_and_holder(saved: Path) -> None:
     assert ended.returncode == 0
 
 
-def test_status_is_1_where_a_driver_is_not_ready(saved: Path) -> None:
+def test_status_exits_with_1_if_a_driver_is_not_ready(saved: Path) -> None:
     (saved / "pods.json").write_text(json.dumps(driver_pod("gb200", ready=False)))
 
-    assert asked(saved, "status").returncode == 1
+    assert run(saved, "status").returncode == 1
 
 
 def test_status_shows_the_taint_of_an_unhealthy_device(saved: Path) -> None:
     taint = '"taints": [{"key": "dra.net/unhealthy", "value": "port", "effect": "NoSchedule"}], '
     change(saved / "gb200.json", '"name": "pci-0000-03', taint + '"name": "pci-0000-03')
 
-    ended = asked(saved, "status")
+    ended = run(saved, "status")
 
     assert "unhealthy  dra.net/unhealthy=port:NoSchedule" in ended.stdout
     assert ended.returncode == 1
@@ -114,20 +114,20 @@ def test_status_shows_the_taint_of_an_unhealthy_device(saved: Path) -> None:
     ],
 )
 def test_free_counts_pairs(saved: Path, node: str, line: str, near: str) -> None:
-    assert asked(saved, "free", node).stdout == f"{line}\n"
-    document = json.loads(asked(saved, "free", node, "--output", "json").stdout)
+    assert run(saved, "free", node).stdout == f"{line}\n"
+    document = json.loads(run(saved, "free", node, "--output", "json").stdout)
     assert document["nodes"][0]["near"] == near
 
 
-def test_free_does_not_pair_a_gpu_with_a_nic_of_another_root(saved: Path) -> None:
+def test_free_pairs_a_gpu_only_with_a_nic_of_the_same_root(saved: Path) -> None:
     held = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-28-00-0"))]
     (saved / "claims.json").write_text(json.dumps({"items": held}))
 
-    assert asked(saved, "free", "dgx-h100").stdout.startswith("6 of 8 GPU+NIC pairs")
+    assert run(saved, "free", "dgx-h100").stdout.startswith("6 of 8 GPU+NIC pairs")
 
 
-def test_topology_has_the_matrix_and_the_pod(saved: Path) -> None:
-    ended = asked(saved, "topology", "dgx-h100")
+def test_topology_shows_the_matrix_and_the_holder(saved: Path) -> None:
+    ended = run(saved, "topology", "dgx-h100")
 
     rows = {line.split()[0]: line.split() for line in ended.stdout.splitlines()[1:] if line}
     matrix = ended.stdout.splitlines()[1].split()
@@ -135,20 +135,20 @@ def test_topology_has_the_matrix_and_the_pod(saved: Path) -> None:
     # Storage NICs are at roots of their own, and sorted among the others.
     assert matrix[9:].count("ROOT") == 1
     assert rows["NIC0"][-2:] == ["held", "ml/train-0"]
-    relations = json.loads(asked(saved, "topology", "dgx-h100", "-o", "json").stdout)["relations"]
+    relations = json.loads(run(saved, "topology", "dgx-h100", "-o", "json").stdout)["relations"]
     assert {relations["GPU0"][f"NIC{index}"] for index in range(10)} == {"ROOT", "NODE", "SYS"}
 
 
-def test_topology_of_an_unknown_node_names_the_like(saved: Path) -> None:
-    ended = asked(saved, "topology", "gb20")
+def test_topology_of_an_unknown_node_suggests_a_similar_name(saved: Path) -> None:
+    ended = run(saved, "topology", "gb20")
 
     assert ended.returncode == 1
     assert "gb200" in ended.stderr
 
 
 @pytest.mark.parametrize("node", sorted(nodes()))
-def test_the_picture_is_the_golden_one(saved: Path, node: str) -> None:
-    asked(saved, "topology", node, "--svg", "picture.svg")
+def test_svg_equals_the_golden_file(saved: Path, node: str) -> None:
+    run(saved, "topology", node, "--svg", "picture.svg")
 
     picture = (saved.parent / "picture.svg").read_text()
     ElementTree.fromstring(picture)
@@ -158,7 +158,7 @@ def test_the_picture_is_the_golden_one(saved: Path, node: str) -> None:
 def test_explain_finds_the_node_for_a_file(saved: Path) -> None:
     (saved.parent / "job.yaml").write_text(JOB)
 
-    ended = asked(saved, "explain", "job.yaml")
+    ended = run(saved, "explain", "job.yaml")
 
     first, second, *_ = ended.stdout.splitlines()
     # GB200 and ND H100 v5 have no root with both.
@@ -167,24 +167,24 @@ def test_explain_finds_the_node_for_a_file(saved: Path) -> None:
     assert ended.returncode == 0
 
 
-def test_explain_takes_a_job_by_its_name(saved: Path) -> None:
+def test_explain_accepts_the_name_of_a_job(saved: Path) -> None:
     (saved / "job.yaml").write_text(JOB)
 
-    ended = asked(saved, "explain", "job/train", "-n", "ml", "--node", "gb200")
+    ended = run(saved, "explain", "job/train", "-n", "ml", "--node", "gb200")
 
     assert ended.stdout.startswith("decision: Job ml/train: the claims cannot be met")
     assert ended.returncode == 1
 
 
-def test_explain_of_what_is_not_there_names_the_remedy(saved: Path) -> None:
-    ended = asked(saved, "explain", "job/other", "-n", "ml")
+def test_explain_of_a_missing_job_is_refused_with_the_remedy(saved: Path) -> None:
+    ended = run(saved, "explain", "job/other", "-n", "ml")
 
     assert ended.returncode == 1
     assert "no Job ml/other; correct the name, or give its --namespace" in ended.stderr
 
 
-def test_bundle_has_no_secrets_and_serves_as_saved_files(saved: Path) -> None:
-    ended = asked(saved, "bundle", "--file", "b.tar.gz")
+def test_bundle_has_no_secrets_and_can_be_read_as_saved_files(saved: Path) -> None:
+    ended = run(saved, "bundle", "--file", "b.tar.gz")
 
     assert ended.returncode == 0
     with tarfile.open(saved.parent / "b.tar.gz") as archive:
@@ -192,14 +192,14 @@ def test_bundle_has_no_secrets_and_serves_as_saved_files(saved: Path) -> None:
     texts = [path.read_text() for path in (saved.parent / "unpacked").rglob("*.json")]
     assert texts
     assert not any("s3cret" in text for text in texts)
-    again = asked(saved.parent / "unpacked", "status")
-    assert again.stdout == asked(saved, "status").stdout
+    again = run(saved.parent / "unpacked", "status")
+    assert again.stdout == run(saved, "status").stdout
 
 
-def test_bundle_overwrites_nothing(saved: Path) -> None:
+def test_bundle_does_not_overwrite_a_file(saved: Path) -> None:
     (saved.parent / "b.tar.gz").write_text("mine")
 
-    ended = asked(saved, "bundle", "--file", "b.tar.gz")
+    ended = run(saved, "bundle", "--file", "b.tar.gz")
 
     assert ended.returncode == 1
     assert (saved.parent / "b.tar.gz").read_text() == "mine"
@@ -212,7 +212,7 @@ def test_each_command_has_examples(tmp_path: Path, command: str) -> None:
     assert f"kubectl dranet {command}" in ended.stdout.partition("examples:")[2]
 
 
-def test_logs_lose_tokens_and_passwords() -> None:
+def test_tokens_and_passwords_are_removed_from_logs() -> None:
     from dra_shim.kubectl.redaction import redacted_text
 
     text = "Authorization: Bearer abc.def eyJh.eyJz.c2ln https://me:pw@host/"

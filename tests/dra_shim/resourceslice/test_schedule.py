@@ -114,7 +114,7 @@ def test_news_do_not_hurry_what_fails(pace: SyncSchedule) -> None:
     assert pace.due == 105.0
 
 
-def test_a_server_that_asks_for_peace_gets_it(pace: SyncSchedule) -> None:
+def test_retry_after_of_the_server_is_respected(pace: SyncSchedule) -> None:
     assert pace.failed(100.0, 0, lasting=False, after_s=17.0) == 17.0
 
 
@@ -133,7 +133,7 @@ def test_success_forgets_the_trouble(pace: SyncSchedule) -> None:
     assert pace.failed(201.0, 0, lasting=False) == 0.5
 
 
-def test_chance_keeps_many_nodes_from_coming_back_together() -> None:
+def test_back_off_has_random_jitter() -> None:
     assert SyncSchedule(lambda: 0.0).failed(0.0, 0, lasting=False) == 0.25
 
 

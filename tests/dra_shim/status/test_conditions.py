@@ -17,6 +17,7 @@ from dra_shim.status.conditions import (
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
     GATE_CLOSED,
+    Addressing,
     AllocatedDevice,
     Allocation,
     Attachment,
@@ -39,6 +40,7 @@ from tests.dra_shim.status.records import (
     one,
 )
 
+SLAAC = NetworkConfig(InterfaceConfig(addressing=Addressing.SLAAC))
 IPOIB = NetworkConfig(InterfaceConfig(ipoib=IpoibConfig()))
 
 
@@ -64,6 +66,17 @@ def test_a_nic_in_its_pod_is_ready() -> None:
         ),
         NetworkData("net1", "02:00:00:00:00:05", ("10.1.0.5/24",)),
     )
+
+
+def test_advertised_addresses_have_dranets_condition() -> None:
+    allocation = given(*(replace(device, config=SLAAC) for device in given().devices))
+
+    conditions = status_of(allocation, attachment()).conditions
+    waiting = said(status_of(allocation, None))
+
+    slaac = Condition("SLAACReady", true=True, reason="SLAACReady", message="10.1.0.5/24")
+    assert slaac in conditions
+    assert waiting["SLAACReady"] == (False, "NetworkDeviceAttachPending")
 
 
 def test_a_nic_in_its_pod_whose_gate_is_shut_is_not_ready_for_that_reason() -> None:

@@ -49,7 +49,9 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 """
-PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+# A probe of the plugin starts a Python. The tests of probes are in tests/system/cluster.
+PERIOD = ("periodSeconds",)
+PROBES = {"startupProbe": (), "livenessProbe": PERIOD, "readinessProbe": PERIOD}
 
 
 @pytest.fixture(scope="session")
@@ -120,8 +122,8 @@ def _with_patience() -> dict[str, object]:
             "value": 90,
         }
         for number in (0, 1)
-        for probe in PROBES
-        for name in ("timeoutSeconds", "failureThreshold")
+        for probe, names in PROBES.items()
+        for name in ("timeoutSeconds", "failureThreshold", *names)
     ]
     target = {"kind": "DaemonSet", "name": "dranet"}
     return {"resources": ["base"], "patches": [{"target": target, "patch": json.dumps(patch)}]}
