@@ -8,9 +8,10 @@ Rules:
 import os
 import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from errno import EINVAL, EROFS
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from socket import AF_INET, AF_INET6
@@ -197,13 +198,13 @@ class SysctlDefaults:
             self._keep(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
-        found = [
-            Sysctl(family, key, _value(f"{family} {key}", fd))
-            for family, opened in files
-            for key, fd in opened
-        ]
-        # In the order of a link's state: those in arrays first.
-        return tuple(sorted(found, key=lambda one: one.key not in RESET_BY_A_MOVE[one.family]))
+        return _in_order(
+            tuple(
+                (family, key, value)
+                for family, opened in files
+                for key, value in _values(family, opened)
+            )
+        )
 
     def _open(self) -> dict[str, "_Files"]:
         found: dict[str, _Files] = {}
@@ -233,16 +234,25 @@ class SysctlDefaults:
 _Files = tuple[tuple[str, int], ...]  # key and descriptor of each
 
 
-def _value(what: str, fd: int) -> str:
-    """Return the value in an open file.
+def _values(family: str, opened: _Files) -> Iterator[tuple[str, bytes]]:
+    """Yield keys and content of open files.
 
     Raises:
-        KernelError: it cannot be read.
+        KernelError: one cannot be read.
     """
-    try:
-        return os.pread(fd, VALUE_LEN, 0).decode().strip()
-    except OSError as error:
-        raise KernelError(f"read the default of {what}", error.errno or EINVAL) from error
+    for key, fd in opened:
+        try:
+            yield key, os.pread(fd, VALUE_LEN, 0)
+        except OSError as error:
+            what = f"read the default of {family} {key}"
+            raise KernelError(what, error.errno or EINVAL) from error
+
+
+@lru_cache(maxsize=1)  # a host seldom changes its defaults
+def _in_order(values: tuple[tuple[str, str, bytes], ...]) -> tuple[Sysctl, ...]:
+    """Return the sysctls in the order of a link's state: those in arrays first."""
+    found = (Sysctl(family, key, value.decode().strip()) for family, key, value in values)
+    return tuple(sorted(found, key=lambda one: one.key not in RESET_BY_A_MOVE[one.family]))
 
 
 def _close(files: dict[str, _Files]) -> None:
@@ -275,16 +285,19 @@ def reset_by_move(af_spec: bytes) -> tuple[Sysctl, ...]:
     """
     families = attributes(af_spec)
     found: list[Sysctl] = []
-    for label, keys in RESET_BY_A_MOVE.items():
-        family, array = ARRAYS[label]
-        data = attributes(families.get(family, b"")).get(array, b"")
-        values = struct.unpack_from(f"={len(data) // 4}i", data)
-        found += (
-            Sysctl(label, key, _as_in_file(key, values[number]))
-            for key, number in keys.items()
-            if number < len(values)
-        )
+    for label, (family, array) in ARRAYS.items():
+        found += _in_array(label, attributes(families.get(family, b"")).get(array, b""))
     return tuple(found)
+
+
+@lru_cache(maxsize=64)  # most links have the same values
+def _in_array(label: str, data: bytes) -> tuple[Sysctl, ...]:
+    values = struct.unpack_from(f"={len(data) // 4}i", data)
+    return tuple(
+        Sysctl(label, key, _as_in_file(key, values[number]))
+        for key, number in RESET_BY_A_MOVE[label].items()
+        if number < len(values)
+    )
 
 
 def _as_in_file(key: str, value: int) -> str:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import EBADMSG, EMSGSIZE, ENOBUFS, ENODEV
+from functools import lru_cache
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
@@ -106,6 +107,10 @@ _LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
 TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel sends no message of that size
 UNREADABLE: Final = TOO_LARGE | {EBADMSG}
 _MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
+# Decoded links that are cached, and the longest message of one: a plain link takes 1.5 KiB, and a
+# pod can make the messages of its links longer.
+CACHED: Final = 512
+CACHED_LEN: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +137,21 @@ class DumpedLink:
 
 
 def dumped_link(body: bytes) -> DumpedLink:
-    """Return the link of a message."""
+    """Return the link of a message.
+
+    Links are cached by their messages: each attach and detach dumps all links of the node several
+    times, and few of them change.
+    """
+    return _cached(body) if len(body) <= CACHED_LEN else _decoded(body)
+
+
+def _decoded(body: bytes) -> DumpedLink:
     _, arphrd, index, flags, _ = fixed(INFO, body)
     attrs = _attributes(body)
     return DumpedLink(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
+
+
+_cached: Final = lru_cache(CACHED)(_decoded)
 
 
 def _attributes(body: bytes) -> dict[int, bytes]:
