@@ -132,6 +132,11 @@ def records(daemons: Daemons) -> str:
     return checked(daemons.node, "ls", "/var/lib/dranet-nri/allocations")
 
 
+def attachments(daemons: Daemons) -> str:
+    """Return the names of the attachment records; the plugin drops one after the restore."""
+    return checked(daemons.node, "ls", "/run/dranet-nri/attachments")
+
+
 def set_affinity(cluster: ControlPlane, affinity: Any) -> None:
     """Set the affinity of the DaemonSet's pods."""
     patch = {"spec": {"template": {"spec": {"affinity": affinity}}}}

@@ -50,6 +50,7 @@ from tests.system.cluster_vm import dranet_nics, webhook
 from tests.system.cluster_vm.dranet_pods import (
     SOCKETS,
     Cases,
+    attachments,
     leases,
     published,
     records,
@@ -101,6 +102,8 @@ def cases(cluster: ControlPlane, daemons: Daemons, installed: Machine) -> Iterat
         deployments = f"/apis/apps/v1/namespaces/{pods.namespace}/deployments"
         pods.api.delete(deployments)
         pods.remove()
+        # The plugin may have restarted a moment ago, and restores NICs after their pods are gone.
+        wait_until("the restore of the cases' NICs", lambda: not attachments(daemons))
         checked(node, "sh", "-c", dranet_nics.DELETE)
         checked(node, "sh", "-c", 'kill "$0"', process)
         daemons.set_arguments(before)
