@@ -50,7 +50,7 @@ def unknown_attributes(expression: str) -> Iterator[str]:
 def wrong_types(expression: str) -> Iterator[str]:
     """Yield an error for each comparison of an attribute with a value of another type.
 
-    In CEL, values of different types are never equal.
+    In CEL, values of different types are never equal, and to order them is an error.
     """
     for name, literal in comparisons_in(expression):
         meaning = ATTRIBUTES.get(name)
@@ -58,7 +58,8 @@ def wrong_types(expression: str) -> Iterator[str]:
         if meaning is not None and meaning.type is not given:
             yield (
                 f"{name} is of type {_CEL_TYPES[meaning.type]}, and {literal} of type "
-                f"{_CEL_TYPES[given]}: they are never equal; {_corrected(literal, meaning.type)}"
+                f"{_CEL_TYPES[given]}: such a comparison never holds; "
+                f"{_corrected(literal, meaning.type)}"
             )
 
 

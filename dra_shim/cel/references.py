@@ -16,7 +16,7 @@ _LOOKUP: Final = re.compile(
 
 
 _LITERAL: Final = r"""true\b|false\b|-?\d+\b(?!\.)|"[^"\\]*"|'[^'\\]*'"""
-_COMPARED: Final = re.compile(rf"\s*[=!]=\s*({_LITERAL})(?!\s*[.+*/%-])")
+_COMPARED: Final = re.compile(rf"\s*(?:[=!<>]=|<|>)\s*({_LITERAL})(?!\s*[.+*/%-])")
 
 
 def names_in(expression: str) -> tuple[tuple[str, str], ...]:
@@ -28,7 +28,7 @@ def names_in(expression: str) -> tuple[tuple[str, str], ...]:
 
 
 def comparisons_in(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield (qualified name, literal) of each comparison of an attribute by == or !=."""
+    """Yield (qualified name, literal) of each comparison of an attribute with a literal."""
     for match in _LOOKUP.finditer(expression):
         table, name = _name(match)
         if table == "attributes" and (found := _COMPARED.match(expression, match.end())):

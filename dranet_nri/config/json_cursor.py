@@ -21,6 +21,7 @@ MAX_SHOWN: Final = 60  # characters of a value in a message; a line stays readab
 # YAML may hold longer numbers in hexadecimal, which Python may refuse to write in decimal
 # (str_digits_check_threshold of sys.int_info).
 _MOST_BITS: Final = 2048
+_NO_NAMES: Final[Mapping[str, int]] = {}
 INT32: Final = (-(2**31), 2**31 - 1)
 
 
@@ -181,8 +182,19 @@ class Node:
         self.report("must be true or false, without quotes")
         return None
 
-    def integer(self, low: int, high: int, rule: str = "") -> int | None:
-        """Return an integer of low..high; report other values (with `rule`) and return None."""
+    def integer(
+        self, low: int, high: int, rule: str = "", names: Mapping[str, int] = _NO_NAMES
+    ) -> int | None:
+        """Return an integer of low..high; report other values (with `rule`) and return None.
+
+        Args:
+            low, high: limits.
+            rule: text for a value beyond them.
+            names: numbers that users may know by name, as in iproute2; a name is not accepted.
+        """
+        if isinstance(self.value, str) and self.value in names:
+            self.report(f"must be a number; write {names[self.value]}")
+            return None
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self.report("must be a whole number, without quotes or a fraction")
             return None

@@ -61,7 +61,9 @@ _MIN_MTU: Final = 68  # IPv4, RFC 791
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel disables IPv6 on the interface
 _SCOPE_UNIVERSE: Final = 0  # RT_SCOPE_*, linux/rtnetlink.h
 _SCOPE_LINK: Final = 253
+_SCOPE_NAMES: Final = {"global": _SCOPE_UNIVERSE, "link": _SCOPE_LINK}  # as in ip-route(8)
 _MAX_TABLE: Final = 2**32 - 1  # RTA_TABLE and FRA_TABLE are 32 bits wide
+_TABLE_NAMES: Final = {"default": 253, "main": 254, "local": 255}  # RT_TABLE_*
 _MAX_PRIORITY: Final = 32767  # that of the rule for table "default", net/ipv4/fib_rules.c
 _ARP_IGNORE: Final = (0, 1, 2, 3, 8)  # Documentation/networking/ip-sysctl.rst
 _ARP_ANNOUNCE: Final = (0, 1, 2)
@@ -96,7 +98,7 @@ def _items(fields: Fields, name: str, read: Callable[[Node], T]) -> tuple[T, ...
 
 def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
     rule = f"must be one of {', '.join(map(str, allowed))}"
-    value = node.integer(allowed[0], allowed[-1], rule)
+    value = node.integer(allowed[0], allowed[-1], rule, _SCOPE_NAMES)
     if value is None or value in allowed:
         return value
     node.report(rule)
@@ -301,7 +303,7 @@ def _network_of(fields: Fields, name: str) -> IpNetwork | None:
 
 
 def _table(node: Node) -> int | None:
-    return node.integer(0, _MAX_TABLE)
+    return node.integer(0, _MAX_TABLE, names=_TABLE_NAMES)
 
 
 def _text(value: object | None) -> str:

@@ -22,6 +22,7 @@ IpNetwork = IPv4Network | IPv6Network
 
 _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
 _PADDED: Final = re.compile(r"/0+(?=[0-9])")
+_ALL_ADDRESSES: Final = frozenset({"default", "any", "all"})  # as in ip-route(8)
 # Directories of net.ipv4.conf, which the kernel refuses as names (net/ipv4/devinet.c), and the
 # loopback interface of every pod.
 _TAKEN_NAMES: Final = frozenset({"all", "default", "lo"})
@@ -144,6 +145,8 @@ def parse_network(text: str) -> IpNetwork:
     Raises:
         InvalidValueError: text is not in CIDR notation.
     """
+    if text in _ALL_ADDRESSES:
+        raise InvalidValueError('must be in CIDR notation; write "0.0.0.0/0" or "::/0"')
     address, length = parse_prefix(_PADDED.sub("/", text))
     return ip_network((address, length), strict=False)
 
