@@ -58,8 +58,8 @@ def wrong_types(expression: str) -> Iterator[str]:
         if meaning is not None and meaning.type is not given:
             yield (
                 f"{name} is of type {_CEL_TYPES[meaning.type]}, and {literal} of type "
-                f"{_CEL_TYPES[given]}: such a comparison never holds; "
-                f"{_corrected(literal, meaning.type)}"
+                f"{_CEL_TYPES[given]}: unlike types are never equal, "
+                f"and ordering them is an error; {_corrected(literal, meaning.type)}"
             )
 
 

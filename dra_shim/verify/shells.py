@@ -23,7 +23,7 @@ from dra_shim.verify.types import CommandResult
 Process = subprocess.Popen[bytes]
 CHUNK: Final = 65536
 EXIT_S: Final = 5.0  # for kubectl to end after its output
-# Prints a line on both outputs after the command, which inherits neither the shell's input.
+# Prints a line on both outputs after the command. The command does not read the shell's input.
 FRAMED: Final = "{command} </dev/null; printf '\\n{mark} %s\\n' $?; printf '\\n{mark} 0\\n' >&2\n"
 
 

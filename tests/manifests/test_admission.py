@@ -144,7 +144,7 @@ def test_policies_admit_status_of_own_devices(before: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "after", [(), ("gpu.example.com", "tpu.example.com")], ids=["dropped", "made up"]
 )
-def test_status_of_another_driver_is_kept(after: tuple[str, ...]) -> None:
+def test_change_of_another_drivers_status_is_refused(after: tuple[str, ...]) -> None:
     (told,) = denied(
         CLAIMS, asked("UPDATE", "node-1", claim_of(*after), claim_of("gpu.example.com"))
     )

@@ -75,13 +75,13 @@ def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> No
 @pytest.mark.parametrize(
     ("expression", "line"),
     [
-        ('device.attributes["dra.net"].rdma == "true"', 'dra.net/rdma is of type bool, and "true" of type string: such a comparison never holds; write true'),
-        ("device.attributes['dra.net'].rdma != 'yes'", "and 'yes' of type string: such a comparison never holds; correct the value"),
-        ('has(device.attributes["dra.net"].mtu) && device.attributes["dra.net"].mtu == "9000"', "dra.net/mtu is of type int, and \"9000\" of type string: such a comparison never holds; write 9000"),
-        ('device.attributes["dra.net"].mtu == true', "and true of type bool: such a comparison never holds; correct the value"),
+        ('device.attributes["dra.net"].rdma == "true"', 'dra.net/rdma is of type bool, and "true" of type string: unlike types are never equal, and ordering them is an error; write true'),
+        ("device.attributes['dra.net'].rdma != 'yes'", "and 'yes' of type string: unlike types are never equal, and ordering them is an error; correct the value"),
+        ('has(device.attributes["dra.net"].mtu) && device.attributes["dra.net"].mtu == "9000"', "dra.net/mtu is of type int, and \"9000\" of type string: unlike types are never equal, and ordering them is an error; write 9000"),
+        ('device.attributes["dra.net"].mtu == true', "and true of type bool: unlike types are never equal, and ordering them is an error; correct the value"),
         ('device.attributes["dra.net"]["sriovVfs"] == "-1"', "write -1"),
         ('device.attributes["resource.kubernetes.io"].?numaNode == "0"', "write 0"),
-        ('device.attributes["dra.net"].ibRate == 400', 'dra.net/ibRate is of type string, and 400 of type int: such a comparison never holds; write "400"'),
+        ('device.attributes["dra.net"].ibRate == 400', 'dra.net/ibRate is of type string, and 400 of type int: unlike types are never equal, and ordering them is an error; write "400"'),
         ('device.attributes["dra.net"].ifName == false', 'write "false"'),
         ('device.attributes["dra.net"].mtu >= "9000"', "write 9000"),
         ('device.attributes["dra.net"].mtu < "9000"', "write 9000"),

@@ -168,7 +168,7 @@ def test_virtual_device_is_recorded_with_its_host_name(claim: dict[str, Any], na
         pytest.param(in_use(network={"interfaceName": 5, "hardwareAddress": ""}), id="odd words"),
     ],
 )
-def test_claims_without_device_status_are_adopted(claim: dict[str, Any]) -> None:
+def test_unusable_device_status_leaves_only_the_device_name(claim: dict[str, Any]) -> None:
     assert known(claim) == published_device(NIC.name, {})
 
 

@@ -42,12 +42,12 @@ def test_health_of_ethernet_is_the_carrier_if_the_link_is_up(netdev: NetDevice, 
     assert unhealthy(ETH1, netdev) == ill
 
 
-def test_health_of_a_nic_in_a_pod_is_unknown() -> None:
+def test_health_of_a_nic_in_a_pod_is_not_checked() -> None:
     assert unhealthy(ETH1) == ""
     assert unhealthy(ETH1, nic("eth9", carrier=False)) == ""
 
 
-def test_device_without_an_interface_has_no_health() -> None:
+def test_device_without_an_interface_is_unhealthy() -> None:
     assert unhealthy(device("eth", PF), nic("eth9")) == NO_INTERFACE
 
 

@@ -56,5 +56,5 @@ def test_missing_rdma_device_is_the_reason_before_a_missing_carrier() -> None:
     assert ill(replace(facts, all_rdma=False), IB0) == NO_CARRIER
 
 
-def test_virtual_device_has_only_its_name() -> None:
+def test_renamed_software_rdma_device_counts_as_missing() -> None:
     assert ill(replace(THERE, rdma=(hca("siw1", "ACTIVE"),)), SOFT) == NO_RDMA

@@ -346,7 +346,7 @@ def test_claim_is_gated_if_each_request_is_listed(listed: list[str], gated: bool
     assert is_gated(record) is gated
 
 
-def test_admin_access_claim_is_not_delayed() -> None:
+def test_admin_access_claim_counts_as_gated() -> None:
     record = replace(recorded(claim(result("a", adminAccess=True))), containers=())
 
     assert is_gated(record)

@@ -81,7 +81,7 @@ def test_terminating_pod_keeps_its_devices(bench: Bench) -> None:
     assert bench.record(claim) is not None
 
 
-def test_foreign_devices_do_not_change_the_order(bench: Bench) -> None:
+def test_claim_unprepared_during_its_adoption_gets_no_record(bench: Bench) -> None:
     class Elsewhere:
         def __init__(self) -> None:
             self.asked, self.go_on = asyncio.Event(), asyncio.Event()

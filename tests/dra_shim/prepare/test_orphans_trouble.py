@@ -46,7 +46,7 @@ def test_failed_sweep_is_reported_and_repeated(bench: SweepBench) -> None:
     assert bench.notices == [OrphanSearchFailed(REFUSAL), OrphanRemoved(bench.claim, POD, REASON)]
 
 
-def test_cancelled_sweep_has_no_result(bench: SweepBench) -> None:
+def test_sweep_that_fails_midway_proves_no_orphan(bench: SweepBench) -> None:
     other = bench.cluster.add("another", "u2", "b")
     bench.prepare(other)
     bench.lose()

@@ -301,7 +301,7 @@ def test_unusable_record_is_named(bench: Bench) -> None:
     assert "$.version: 99, this program reads up to" in bench.error(claim)
 
 
-def test_full_disk_is_reported(bench: Bench) -> None:
+def test_unwritable_state_directory_is_reported(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.state.directory.write_text("")
 

@@ -161,6 +161,6 @@ def test_pod_is_over_when_ended_or_terminating(document: Document | None, over: 
     assert is_over(document, "p1") is over
 
 
-def test_malformed_pod_is_not_over() -> None:
+def test_malformed_pod_is_refused() -> None:
     with pytest.raises(ConfigError):
         is_over({"metadata": "p1"}, "p1")

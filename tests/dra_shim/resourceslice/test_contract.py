@@ -79,7 +79,7 @@ async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_scheduler_sees_the_devices_of_the_node(subject: Subject, version: str) -> None:
+def test_slices_contain_the_devices_of_the_node(subject: Subject, version: str) -> None:
     async def scene() -> None:
         async with publisher(subject, version=version) as (_, it):
             resources = rich(it.node)

@@ -87,7 +87,7 @@ def test_lists_are_written_as_they_are_read(
 @pytest.mark.parametrize(
     "field", ["spec.devices[0].attributes[a/b]", "spec.devices[0].basic.attributes[a/b]"]
 )
-def test_server_that_drops_a_list_refuses_the_rest(field: str) -> None:
+def test_refusal_of_a_dropped_list_marks_lists_missing(field: str) -> None:
     error = InvalidError("probe", "no", causes=[Cause(field, "exactly one value")])
 
     assert missing_by(error) == {Feature.LISTS}

@@ -203,7 +203,7 @@ def test_device_without_its_interface_is_not_allocated() -> None:
         allocate([wanted(request())], CLASSES, NodeInventory((bare,)), "n")
 
 
-def test_share_is_allocated_beside_other_shares() -> None:
+def test_share_that_gives_a_pod_nothing_is_refused() -> None:
     stock = NodeInventory((nic("a"),), shared=frozenset({"a"}))
 
     with pytest.raises(ConfigError, match="device a: a share of it gives a pod nothing"):

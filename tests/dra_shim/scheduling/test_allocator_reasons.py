@@ -135,7 +135,7 @@ def test_too_long_search_is_aborted_with_a_remedy() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_unsupported_field_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
+def test_spec_that_no_search_can_satisfy_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
     (line,) = refused([NamedClaim("default/nics", spec)], NodeInventory((nic("a"),)))
 
     assert line.startswith(f"claim default/nics: {reason}")

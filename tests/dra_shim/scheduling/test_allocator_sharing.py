@@ -58,7 +58,7 @@ def test_admin_access_is_recorded_without_configuration() -> None:
     assert (device.admin_access, device.config, device.share_id) == (True, NetworkConfig(), "")
 
 
-def test_admin_access_gets_a_device_once_per_claim() -> None:
+def test_admin_access_is_allocated_once_per_claim_and_after_other_claims() -> None:
     stock = supply(offer("a"))
     looks = exactly("look", admin_access=True)
 

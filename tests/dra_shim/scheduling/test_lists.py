@@ -85,7 +85,7 @@ OWN = 'device.attributes["x.y"]'
         ('"model-a".includes("model-a")', True),
     ],
 )
-def test_selectors_see_lists(expression: str, result: bool) -> None:  # noqa: FBT001
+def test_selectors_can_read_lists(expression: str, result: bool) -> None:  # noqa: FBT001
     assert compile_selector(expression).matches(LISTED) is result
 
 
@@ -109,7 +109,7 @@ INTS = f'attributes["{NUMA_NODE}"].IntValues'
     ],
     ids=["list", "off", "nobody knows what is near", "the node all the same"],
 )
-def test_filter_sees_the_published_attributes(
+def test_filter_reads_the_published_attributes(
     expression: str,
     near: dict[int, tuple[int, ...]] | None,
     kept: bool,  # noqa: FBT001

@@ -68,7 +68,7 @@ def test_overdue_transient_state_is_reported(record: Attachment | None, reasons:
     assert found.again_s == inf
 
 
-def test_ended_pod_is_usually_followed_by_its_claim() -> None:
+def test_status_of_an_ended_pod_waits_for_the_deletion_of_its_claim() -> None:
     record = attachment(phase=Phase.HOME)
 
     found = status_update(ClaimRecords(given(), record), 0.0, NOW)

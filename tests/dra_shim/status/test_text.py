@@ -26,7 +26,7 @@ def test_long_text_is_truncated_between_characters(text: str, limit: int, line: 
 
 
 @given(st.text(), st.integers(3, 40))
-def test_lines_have_the_maximum_length(text: str, limit: int) -> None:
+def test_line_does_not_exceed_the_limit(text: str, limit: int) -> None:
     line = one_line(text, limit)
 
     assert len(line.encode()) <= limit

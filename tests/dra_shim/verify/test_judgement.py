@@ -128,7 +128,7 @@ def test_infiniband_device_without_an_interface_passes() -> None:
     assert speed_of(NIC, facts_of(link=replace(LINK, speed_gbit=0))) == 0
 
 
-def test_each_cause_has_one_remedy() -> None:
+def test_causes_have_distinct_meanings() -> None:
     assert len({meaning for meaning, _ in CAUSES.values()}) == len(CAUSES)
 
 

@@ -91,7 +91,7 @@ def test_gid_of_a_nic_is_found(gids: dict[int, tuple[str, str]], address: str, i
         pytest.param(set(), {0xFFFF}, False, id="none"),
     ],
 )
-def test_partitions_are_parsed(one: set[int], other: set[int], *, shared: bool) -> None:
+def test_common_partition_is_detected(one: set[int], other: set[int], *, shared: bool) -> None:
     assert bool(outputs.share_partition(frozenset(one), frozenset(other))) is shared
 
 

@@ -203,7 +203,7 @@ def test_shim_can_create_events(ours: Shim, nodes: tuple[Workload, Workload]) ->
 
 
 @pytest.mark.parametrize("field", ["nodeName", "driver"])
-def test_slice_of_another_driver_is_refused(
+def test_slice_of_another_node_or_driver_is_refused(
     ours: Shim, nodes: tuple[Workload, Workload], field: str
 ) -> None:
     document = fresh(nodes[0].name)

@@ -277,17 +277,17 @@ def test_nic_renamed_on_the_host_is_refused_until_it_has_its_name(
 def test_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_appears(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
-    pod, _ = start_pod(cri, "bereft", [spare])
-    spec = ContainerSpec(cdi_devices=cdi_of("bereft"))
+    pod, _ = start_pod(cri, "nicless", [spare])
+    spec = ContainerSpec(cdi_devices=cdi_of("nicless"))
 
     ip("-n", netns_of(cri, pod), "link", "del", spare.name)
 
-    until_phase("bereft", "failed")
-    assert "neither on the host nor in the pod" in reported().reasons["bereft"]
+    until_phase("nicless", "failed")
+    assert "neither on the host nor in the pod" in reported().reasons["nicless"]
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, "again", spec)
     plug(plugin)
-    wait_until("the gate to open", lambda: is_open("bereft"))
+    wait_until("the gate to open", lambda: is_open("nicless"))
     again = cri.run_container(pod, "again", spec)
     assert spare.cidr in links_in(cri, again)[spare.name]
     remove(cri, pod)
