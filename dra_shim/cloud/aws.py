@@ -47,7 +47,7 @@ _BY_TYPE: Final[Mapping[str, str]] = {
     "trn1.32xlarge": _TRN1,
     "trn1n.32xlarge": _TRN1N,
     **dict.fromkeys(("trn2.48xlarge", "trn2e.48xlarge", "trn2u.48xlarge"), _TRN2),
-    **dict.fromkeys(("trn3.48xlarge", "trn3p.48xlarge", "trn3s.48xlarge"), _TRN3),
+    **{f"trn3{variant}.48xlarge": _TRN3 for variant in ("", "p", "pd98", "s")},
 }
 
 

@@ -1,14 +1,15 @@
 """Azure: VM size, placement, and source-based routing for each NIC.
 
-dranet also searches an IPv6 gateway by interface name. The kernel in the pod gets this gateway from
-router advertisements, so no IPv6 route is added here.
+The IPv6 gateway is the same in all networks of Azure. dranet searches it in the routes of the host,
+by the name of the device, and so finds none for a PCI device.
 
 Origin: learn.microsoft.com/azure/virtual-machines/instance-metadata-service (the server),
-kubernetes-sigs/dranet (attributes, table numbers).
+kubernetes-sigs/dranet (attributes, table numbers), Azure/azure-container-networking (IPv6 gateway).
 """
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network
+from contextlib import suppress
+from ipaddress import IPv4Network, IPv6Address
 from typing import Final
 
 from dra_shim.cloud import names
@@ -29,6 +30,9 @@ from dra_shim.cloud.provider import (
 _HEADERS: Final = (("Metadata", "true"),)
 _QUERY: Final = "?api-version=2025-11-11&format=json"
 _FIRST_TABLE: Final = 100  # routing table of the first NIC
+_GATEWAY_V6: Final = "fe80::1234:5678:9abc"
+
+Routing = tuple[tuple[str, str, str], ...]  # (source of the rule, destination, gateway)
 
 
 async def _load(ask: Ask) -> Describe:
@@ -55,19 +59,38 @@ async def _load(ask: Ask) -> Describe:
 def _of_nic(node: DeviceFacts, nic: object, table: int) -> DeviceFacts:
     subnet = member(nic, "ipv4", "subnet", 0)
     text = f"{text_at(subnet, 'address')}/{text_at(subnet, 'prefix')}"
-    try:
+    attributes, routing = node.attributes, _routing_v6(nic)
+    with suppress(ValueError):  # an InfiniBand NIC has no subnet
         network = IPv4Network(text)
-    except ValueError:  # an InfiniBand NIC has no subnet
-        return node
-    attributes = (*node.attributes, ("azure.dra.net/subnet", text))
-    return DeviceFacts(attributes, _routing(network, table) if network.prefixlen < 32 else {})
+        attributes = (*attributes, ("azure.dra.net/subnet", text))
+        routing = (*_routing_v4(network), *routing)
+    return DeviceFacts(attributes, _parameters(routing, table))
 
 
-def _routing(network: IPv4Network, table: int) -> Mapping[str, object]:
+def _routing_v4(network: IPv4Network) -> Routing:
+    if network.prefixlen == network.max_prefixlen:
+        return ()
     gateway = str(network.network_address + 1)  # Azure reserves this address for the router
+    return ((str(network), "0.0.0.0/0", gateway),)
+
+
+def _routing_v6(nic: object) -> Routing:
+    try:
+        address = IPv6Address(text_at(nic, "ipv6", "ipAddress", 0, "privateIpAddress"))
+    except ValueError:
+        return ()
+    return () if address.is_link_local else ((f"{address}/128", "::/0", _GATEWAY_V6),)
+
+
+def _parameters(routing: Routing, table: int) -> Mapping[str, object]:
+    if not routing:
+        return {}
     return {
-        "rules": [{"source": str(network), "table": table}],
-        "routes": [{"destination": "0.0.0.0/0", "gateway": gateway, "table": table}],
+        "rules": [{"source": source, "table": table} for source, _, _ in routing],
+        "routes": [
+            {"destination": destination, "gateway": gateway, "table": table}
+            for _, destination, gateway in routing
+        ],
     }
 
 

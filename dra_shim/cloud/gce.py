@@ -5,6 +5,7 @@ Origin: cloud.google.com/compute/docs/metadata (the server), kubernetes-sigs/dra
 
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Final
 
 from dra_shim.cloud import names
@@ -21,6 +22,7 @@ from dra_shim.cloud.provider import (
     text_at,
     texts,
 )
+from dranet_nri.inventory.attributes import MAX_STRING_BYTES
 from dranet_nri.model import AttributeValue
 
 _HEADERS: Final = (("Metadata-Flavor", "Google"),)
@@ -72,8 +74,17 @@ def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> Device
             *node,
             ("gce.dra.net/networkName", network[2]),
             ("gce.dra.net/networkProjectNumber", int(network[1])),
-            *texts({"gce.dra.net/ipAliases": ",".join(listed)}),
+            *texts({"gce.dra.net/ipAliases": _whole(listed)}),
         )
+    )
+
+
+def _whole(ranges: list[str]) -> str:
+    """Return the ranges in their order, as many whole ones as an attribute can contain."""
+    return max(
+        (text for text in accumulate(ranges, "{},{}".format) if len(text) <= MAX_STRING_BYTES),
+        key=len,
+        default="",
     )
 
 

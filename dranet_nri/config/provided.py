@@ -5,7 +5,9 @@ Rules:
    explicit false, 0 or empty list is a value.
 2. Lists are joined, as in dranet. Of equal addresses, routes with one destination and table, and
    neighbors with one destination, the one with higher precedence stays.
-3. The parameters of each provider are checked alone, so that a violation has its origin, and then
+3. Rules of a provider do not apply with a VRF, and its IPv6 routes and rules do not apply with
+   `disableIPv6`, because their claim would always be refused in such a cloud.
+4. The parameters of each provider are checked alone, so that a violation has its origin, and then
    the result.
 """
 
@@ -16,7 +18,7 @@ from typing import Final
 from dranet_nri.config.encode import network_config_to_object
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import NetworkConfig
+from dranet_nri.model import InterfaceConfig, NetworkConfig
 
 JsonMap = Mapping[str, object]
 
@@ -58,9 +60,26 @@ def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkCo
             merged = _over(merged, network_config_to_object(checked))
     if violations:
         raise ConfigError(violations)
-    merged = _over(merged, network_config_to_object(own))
+    merged = _over(_applicable(merged, own.interface), network_config_to_object(own))
     origins = ", ".join(layer.origin for layer in given)
     return parse_network_config(merged, f"parameters with those of {origins}")
+
+
+def _applicable(provided: JsonMap, interface: InterfaceConfig) -> JsonMap:
+    """Return provided parameters without routes and rules that the claim's interface excludes."""
+    kept = dict(provided)
+    if interface.vrf is not None:
+        kept.pop("rules", None)
+    if interface.disable_ipv6:
+        for name in kept.keys() & {"routes", "rules"}:
+            entries = kept[name]
+            assert isinstance(entries, list), "encoded by network_config_to_object"
+            kept[name] = [
+                entry
+                for entry in entries
+                if ":" not in "".join(_field(entry, "source", "destination"))
+            ]
+    return kept
 
 
 def _over(below: JsonMap, above: JsonMap) -> dict[str, object]:

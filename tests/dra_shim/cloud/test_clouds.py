@@ -21,6 +21,7 @@ from dra_shim.cloud.provider import (
     enriched,
     identity_of,
 )
+from dranet_nri.config import parse_network_config
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 MAC = "02:00:00:00:00:01"
@@ -112,6 +113,15 @@ def test_invalid_json_in_metadata_is_an_error() -> None:
         facts(GCE, answers, NIC)
 
 
+def test_gce_aliases_are_cut_at_a_whole_range() -> None:
+    ranges = [f"10.{number}.16.0/24" for number in range(9)]
+    listed = [{"mac": MAC, "network": "projects/1/networks/n", "ipAliases": ranges}]
+
+    given = attributes(GCE, GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}, NIC)
+
+    assert given["gce.dra.net/ipAliases"] == ",".join(ranges[:5])
+
+
 # --------------------------------------------------------------------------- AWS
 
 _DOCUMENT = "/latest/dynamic/instance-identity/document"
@@ -131,6 +141,21 @@ def test_efa_devices_of_one_group_have_one_identifier() -> None:
     assert first["resource.aws.com/devicegroup4_id"] == second["resource.aws.com/devicegroup4_id"]
     assert first["resource.aws.com/devicegroup4_id"] != far["resource.aws.com/devicegroup4_id"]
     assert first["resource.aws.com/devicegroup8_id"] == far["resource.aws.com/devicegroup8_id"]
+
+
+def test_device_groups_are_those_of_a_recorded_machine() -> None:
+    # ResourceSlice of a trn1.32xlarge, in dranet's example for EKS
+    assert list(aws("trn1.32xlarge", "0000:10:19.0").values()) == [
+        "0000:10:19.0",
+        "178a9e264a26793e",
+        "aa86c05423d6e8cd",
+        "fb838249c99a6341",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["trn3", "trn3p", "trn3pd98", "trn3s"])
+def test_variants_of_trn3_have_one_layout(kind: str) -> None:
+    assert aws(f"{kind}.48xlarge", "0000:be:00.0") == aws("trn3.48xlarge", "0000:be:00.0") != {}
 
 
 @pytest.mark.parametrize(
@@ -191,6 +216,47 @@ def test_azure_gives_other_devices_the_attributes_of_the_machine(mac: str) -> No
         "azure.dra.net/placementGroupId",
     ]
     assert found.parameters == {}
+
+
+def dual_stack(ipv4: object, address: str) -> Answers:
+    nic = {
+        "macAddress": "020000000001",
+        "ipv4": ipv4,
+        "ipv6": {"ipAddress": [{"privateIpAddress": address}]},
+    }
+    return AZURE_ANSWERS | {f"{_AZURE}/network": {"interface": [nic]}}
+
+
+def test_azure_nic_has_a_rule_and_a_route_for_its_ipv6_address() -> None:
+    ipv4 = {"subnet": [{"address": "10.144.133.128", "prefix": "26"}]}
+
+    found = facts(AZURE, dual_stack(ipv4, "fda0:ad0a:cdcb:2000::5"), NIC)
+
+    assert found.parameters == {
+        "rules": [
+            {"source": "10.144.133.128/26", "table": 100},
+            {"source": "fda0:ad0a:cdcb:2000::5/128", "table": 100},
+        ],
+        "routes": [
+            {"destination": "0.0.0.0/0", "gateway": "10.144.133.129", "table": 100},
+            {"destination": "::/0", "gateway": "fe80::1234:5678:9abc", "table": 100},
+        ],
+    }
+    parse_network_config(found.parameters)
+
+
+@pytest.mark.parametrize(
+    ("ipv4", "address", "rules"),
+    [
+        pytest.param({"subnet": []}, "fda0::5", 1, id="IPv6 only"),
+        pytest.param({"subnet": [{"address": "10.0.0.5", "prefix": "24"}]}, "", 0, id="no base"),
+        pytest.param({"subnet": []}, "fe80::1", 0, id="link-local"),
+    ],
+)
+def test_azure_routes_only_usable_addresses(ipv4: object, address: str, rules: int) -> None:
+    found = facts(AZURE, dual_stack(ipv4, address), NIC)
+
+    assert len(found.parameters.get("rules", ())) == rules  # type: ignore[arg-type]
 
 
 def test_azure_subnet_of_one_address_has_no_gateway() -> None:

@@ -93,6 +93,36 @@ def test_violation_of_a_provider_names_the_provider() -> None:
     ]
 
 
+AZURE: dict[str, object] = {
+    "rules": [{"source": "10.0.0.0/24", "table": 101}, {"source": "fd00::5/128", "table": 101}],
+    "routes": [
+        {"destination": "0.0.0.0/0", "gateway": "10.0.0.1", "table": 101},
+        {"destination": "::/0", "gateway": "fe80::1234:5678:9abc", "table": 101},
+    ],
+}
+
+
+def test_rules_of_a_provider_do_not_apply_with_a_vrf() -> None:
+    given = merged({"interface": {"vrf": {"name": "blue"}}}, (CLOUD, AZURE))
+
+    assert "rules" not in given
+    assert len(given["routes"]) == 2  # type: ignore[arg-type]
+
+
+def test_rules_of_a_claim_with_a_vrf_are_a_violation() -> None:
+    own = {"rules": [{"source": "10.0.0.0/24", "table": 7}]}
+
+    with pytest.raises(ConfigError, match="rules together with vrf"):
+        merged(own, (PROFILE, {"interface": {"vrf": {"name": "blue"}}}))
+
+
+def test_ipv6_of_a_provider_does_not_apply_without_ipv6() -> None:
+    given = merged({"interface": {"disableIPv6": True}}, (CLOUD, AZURE))
+
+    assert [rule["source"] for rule in given["rules"]] == ["10.0.0.0/24"]  # type: ignore[attr-defined]
+    assert [route["destination"] for route in given["routes"]] == ["0.0.0.0/0"]  # type: ignore[attr-defined]
+
+
 def test_joined_parameters_are_validated() -> None:
     own = {"interface": {"mtu": 1000}}
 
