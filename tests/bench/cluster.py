@@ -64,7 +64,7 @@ class Fleet:
             self._tasks.add(asyncio.create_task(self._publishers[name].run()))
 
         await asyncio.gather(*map(one, self.names))
-        while self.said(SlicesPublished) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
+        while self.notices_of(SlicesPublished) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
             await asyncio.sleep(0.2)
 
     async def storm(self, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Fleet:
             task.cancel()
         await asyncio.wait(self._tasks)
 
-    def said(self, kind: type[Notice]) -> int:
+    def notices_of(self, kind: type[Notice]) -> int:
         """Return how many notices of a kind there were."""
         return sum(isinstance(notice, kind) for notice in self.notices)
 
@@ -145,7 +145,7 @@ async def measure(plane: ControlPlane, count: int) -> list[Row]:
             budget=f"{BOUND:.0f}",
             met=flapping <= BOUND,
         ),
-        Row("troubles told", str(fleet.said(SliceSyncFailed))),
+        Row("troubles told", str(fleet.notices_of(SliceSyncFailed))),
     ]
 
 

@@ -129,7 +129,7 @@ class FakeLink:
 
     def ethtool(self, groups: Collection[str] = ()) -> EthtoolState:
         """Return features, private flags and driver settings."""
-        on = {name for name, asked in self.features.items() if asked}
+        on = {name for name, requested in self.features.items() if requested}
         active = tuple(sorted(name for name in on if NEEDS.get(name, name) in on))
         return EthtoolState(
             switches(self.features),

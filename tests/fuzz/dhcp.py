@@ -18,7 +18,7 @@ from dranet_nri.model import FOREVER, Lease, Link
 from dranet_nri.plan.lease import add_lease
 from dranet_nri.plan.leased import leased_network
 from dranet_nri.plan.pod_network import PodNetwork
-from tests.fakes.dhcp import SERVER_MAC, asked, option, reply_bytes
+from tests.fakes.dhcp import SERVER_MAC, decoded, option, reply_bytes
 from tests.fuzz.target import Target
 
 _MAC, _XID, _BEGAN = "02:00:00:00:00:01", 7, 1000.0
@@ -55,7 +55,7 @@ def _packets(data: bytes) -> Iterator[bytes]:
 def _check(action: Action) -> None:
     match action:
         case Send(payload):
-            message = asked(payload)
+            message = decoded(payload)
             assert (message.mac, message.xid) == (_MAC, _XID)
         case Granted(lease):
             address = ip_interface(lease.address)

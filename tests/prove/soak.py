@@ -67,10 +67,10 @@ def run(stage: Stage, cycles: int = CYCLES) -> bool:
     begin = time.monotonic()
     site = Site(ROOT / "soak")
     site.root.mkdir(parents=True)
-    looked, refused = asyncio.run(_cycles(stage, site, cycles))
+    scanned, refused = asyncio.run(_cycles(stage, site, cycles))
     shutil.rmtree(site.root)
-    flat = is_flat(looked)
-    last, grown = looked[-1], looked[-1].rss_kib - looked[1].rss_kib
+    flat = is_flat(scanned)
+    last, grown = scanned[-1], scanned[-1].rss_kib - scanned[1].rss_kib
     what = (
         f"{name}{last.descriptors} descriptors, {last.threads} threads,"
         f" {last.rss_kib} KiB ({grown:+d}), {last.namespaces} namespaces held"
@@ -80,12 +80,12 @@ def run(stage: Stage, cycles: int = CYCLES) -> bool:
     return flat and not refused
 
 
-def is_flat(looked: Sequence[Held]) -> bool:
+def is_flat(scanned: Sequence[Held]) -> bool:
     """Tell whether the last looks show no more than those after the first, which warmed things up.
 
     Of three looks the least counts: one can meet the heartbeat's file while it is open.
     """
-    early, late = (_least(some) for some in (looked[1:4], looked[-3:]))
+    early, late = (_least(some) for some in (scanned[1:4], scanned[-3:]))
     return (
         late.descriptors <= early.descriptors
         and late.threads <= max(early.threads, IDLE_THREADS)
@@ -94,17 +94,17 @@ def is_flat(looked: Sequence[Held]) -> bool:
     )
 
 
-def _least(looked: Sequence[Held]) -> Held:
+def _least(scanned: Sequence[Held]) -> Held:
     return Held(
-        descriptors=min(reading.descriptors for reading in looked),
-        threads=min(reading.threads for reading in looked),
-        rss_kib=min(reading.rss_kib for reading in looked),
-        namespaces=min(reading.namespaces for reading in looked),
+        descriptors=min(reading.descriptors for reading in scanned),
+        threads=min(reading.threads for reading in scanned),
+        rss_kib=min(reading.rss_kib for reading in scanned),
+        namespaces=min(reading.namespaces for reading in scanned),
     )
 
 
 async def _cycles(stage: Stage, site: Site, cycles: int) -> tuple[list[Held], int]:
-    looked: list[Held] = []
+    scanned: list[Held] = []
     refused = 0
     store = AllocationStore(site.settings.allocations)
     numbers = count()
@@ -115,11 +115,11 @@ async def _cycles(stage: Stage, site: Site, cycles: int) -> tuple[list[Held], in
             for _ in range(BEATS):
                 for _ in range(cycles // BEATS):
                     refused += await _cycle(stage, store, runtime, next(numbers))
-                looked.append(_quiet(subject))
-                say(f"soak: {looked[-1]}")
+                scanned.append(_quiet(subject))
+                say(f"soak: {scanned[-1]}")
             refused += not _is_home(stage)
     store.close()
-    return looked, refused
+    return scanned, refused
 
 
 def _is_home(stage: Stage) -> bool:
@@ -134,14 +134,14 @@ def _is_home(stage: Stage) -> bool:
 
 def _quiet(subject: Victim) -> Held:
     """Return what is held once the last cycle's threads and namespaces are gone."""
-    looked: list[Held] = []
+    scanned: list[Held] = []
 
     def is_idle() -> bool:
-        looked.append(held(subject.pid))
-        return looked[-1].threads <= IDLE_THREADS
+        scanned.append(held(subject.pid))
+        return scanned[-1].threads <= IDLE_THREADS
 
     wait_until("threads to end", is_idle)
-    return looked[-1]
+    return scanned[-1]
 
 
 async def _cycle(

@@ -41,9 +41,11 @@ def lines(found: list[Finding]) -> list[str]:
     return [f"{finding.grade} {finding.subject}: {finding.text}" for finding in found]
 
 
-def graded(subject: str, seen: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
+def graded(subject: str, diagnostics: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
     """Return the grade and the beginning of what is found on a subject."""
-    (found,) = (finding for finding in findings(rdma or (HCA,), seen) if finding.subject == subject)
+    (found,) = (
+        finding for finding in findings(rdma or (HCA,), diagnostics) if finding.subject == subject
+    )
     return f"{found.grade} {found.text}"
 
 
@@ -107,7 +109,7 @@ def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_d
 
 
 @pytest.mark.parametrize(
-    ("mounts", "whose"),
+    ("mounts", "owner"),
     [
         ("23 1 0:5 / {dev} rw - devtmpfs udev rw", "host"),
         ("23 1 0:50 / {dev} rw,nosuid shared:7 - tmpfs tmpfs rw", "container"),
@@ -118,13 +120,13 @@ def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_d
     ],
     ids=["host", "container", "the host's on top", "another place", "garbage", "nothing"],
 )
-def test_owner_of_dev_is_read_from_the_mount_table(tmp_path: Path, mounts: str, whose: str) -> None:
+def test_owner_of_dev_is_read_from_the_mount_table(tmp_path: Path, mounts: str, owner: str) -> None:
     places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
     if mounts:
         (places.proc / "self").mkdir(parents=True)
         (places.proc / "self/mountinfo").write_text(mounts.format(dev=places.dev) + "\n")
 
-    assert read_diagnostics((), places).own_dev is (whose == "container")
+    assert read_diagnostics((), places).own_dev is (owner == "container")
 
 
 def test_port_down_and_blank_guid_are_warnings() -> None:
@@ -243,10 +245,10 @@ DEVICE = VerbsDevice(
 
 
 def test_opened_device_is_reported_with_its_limits_and_a_failed_one_with_its_error() -> None:
-    silent = replace(DEVICE, name="rxe0", max_mr_size=2**64 - 1, atomic="")
-    silent = replace(silent, on_demand_paging=None, ports=())
+    without_limits = replace(DEVICE, name="rxe0", max_mr_size=2**64 - 1, atomic="")
+    without_limits = replace(without_limits, on_demand_paging=None, ports=())
 
-    found = verbs_findings((DEVICE, silent, VerbsFailure("mlx5_1", "EIO")), installed=True)
+    found = verbs_findings((DEVICE, without_limits, VerbsFailure("mlx5_1", "EIO")), installed=True)
 
     assert lines(list(found)) == [
         "ok mlx5_0: opens; 131072 QPs of 32768, 1024 regions of 4096 bytes, atomics: device, "

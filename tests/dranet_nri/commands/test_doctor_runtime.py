@@ -26,10 +26,12 @@ AWAY = PluginHealth(waiting=("not served by the runtime: no such file",))
 HCA = RdmaDeviceFacts("mlx5_0")
 
 
-def nri(seen: HostDiagnostics) -> Finding:
+def nri(diagnostics: HostDiagnostics) -> Finding:
     """Return the finding on NRI while the plugin has no connection."""
     (found,) = (
-        finding for finding in runtime_findings(seen, SOCKET, AWAY) if finding.subject == "NRI"
+        finding
+        for finding in runtime_findings(diagnostics, SOCKET, AWAY)
+        if finding.subject == "NRI"
     )
     return found
 
@@ -60,11 +62,11 @@ def test_plugin_without_a_heartbeat_is_bad_without_further_findings(verdict: Plu
 
 
 def test_hung_thread_is_a_warning() -> None:
-    stuck, well = runtime_findings(
+    hung, well = runtime_findings(
         HostDiagnostics(), SOCKET, PluginHealth(remarks=("hung in the kernel",))
     )
 
-    assert stuck == Finding("plugin", Severity.WARNING, "hung in the kernel")
+    assert hung == Finding("plugin", Severity.WARNING, "hung in the kernel")
     assert well.grade is Severity.OK
 
 
@@ -237,7 +239,7 @@ def test_command_reports_disabled_nri_and_a_disconnected_plugin(
 def test_command_reads_the_crio_settings_and_finds_the_socket(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path / "run", beat_s=ago(40), stuck=(HungCall(ago(60), "a/b", "move link eth1"),))
+    beat(tmp_path / "run", beat_s=ago(40), hung=(HungCall(ago(60), "a/b", "move link eth1"),))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "nri.sock"))
         _, there = report(capsys, *places)
