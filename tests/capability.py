@@ -1,4 +1,4 @@
-"""What a machine may lack. A laptop skips with the reason, CI fails."""
+"""Prerequisites of tests on a machine. A laptop skips with the reason, CI fails."""
 
 import os
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""What holds for every test: how properties run, how the program logs, and the signal SIGINT.
+"""Settings of every test: Hypothesis profiles, the program's log format, and the signal SIGINT.
 
 Properties have no deadline and take 100 inputs, in CI the same ones each time. With
 DRANET_FUZZ=nightly they take 500 at random, in CI too. The program logs plain text to

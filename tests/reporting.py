@@ -1,4 +1,4 @@
-"""What a failed test shows, at once: its own report and what the programs around it said last.
+"""The immediate report of a failed test: its own report and the last log lines of its programs.
 
 A tier that runs into its limit prints no summary any more, so nothing waits for the end.
 """

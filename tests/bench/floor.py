@@ -1,4 +1,4 @@
-"""The least that the kernel can be asked for the same result: nothing but the messages.
+"""A lower bound for a benchmark: only the netlink messages that produce the same result.
 
 One send and one receive for each message that changes something, on sockets that are open, with
 links whose numbers are known: no look-up, no check, no record, no undo.

@@ -1,4 +1,4 @@
-"""Whole hooks of whole processes, on the wires of runtime, kubelet and API server.
+"""Benchmark of hooks in complete processes, connected to runtime, kubelet and API server.
 
 Each round is a claimed pod from Prepare to Unprepare. Where the peer's program is given, rounds of
 both drivers alternate, and the table has the median of the ratios of pairs. After each attach and

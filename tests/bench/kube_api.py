@@ -1,4 +1,4 @@
-"""The fake API server as a process of its own: python3 -m tests.bench.kube_api SOCKET CRT KEY.
+"""The fake API server as a separate process: python3 -m tests.bench.kube_api SOCKET CRT KEY.
 
 It serves HTTPS on the loopback of its network namespace, for the driver, and HTTP on a Unix socket,
 for the benchmark, which is in another namespace. GET /requests there returns how often the driver

@@ -1,4 +1,4 @@
-"""The NICs that are measured, and claims for them."""
+"""The NICs under measurement, and claims for them."""
 
 import json
 from collections.abc import Sequence

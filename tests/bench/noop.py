@@ -1,4 +1,4 @@
-"""What a pod without claims pays: our own time in a hook, and the runtime's with and without us."""
+"""Benchmark of pods without claims: time in a hook, and the runtime with and without the plugin."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What the shim takes to prepare a claim, the API server aside, on a node that has others."""
+"""Benchmark of prepare in the shim, without the API server, on a node that has other claims."""
 
 import asyncio
 import statistics

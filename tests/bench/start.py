@@ -1,4 +1,4 @@
-"""How long the plugin takes from spawn to serving, and what it weighs."""
+"""Benchmark of the plugin's start: the time from spawn to serving, and its memory."""
 
 import statistics
 import subprocess

@@ -1,4 +1,4 @@
-"""What a benchmark found, and the table people read."""
+"""Results of the benchmarks, and the table that shows them."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""A program called in this process, with streams and a directory as a process of its own has them.
+"""A program run inside the test process, with its own streams and working directory.
 
 The streams are files: a daemon writes to the descriptor of its standard error.
 """

@@ -1,4 +1,4 @@
-"""What an API server makes of status.devices of a claim (pkg/registry/resource/resourceclaim)."""
+"""Server-side rules for status.devices of a claim (pkg/registry/resource/resourceclaim)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What goes between a client and the fake API server: requests, answers, watches, and trouble."""
+"""Traffic between a client and the fake API server: requests, answers, watches and failures."""
 
 import asyncio
 from collections.abc import Callable, Mapping

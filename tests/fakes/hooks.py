@@ -1,4 +1,4 @@
-"""A handler that records what it is asked and does what a test tells it."""
+"""A handler that records its calls and returns the results that a test sets."""
 
 import asyncio
 from collections.abc import Callable

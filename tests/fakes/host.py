@@ -1,4 +1,4 @@
-"""A node without a kernel: what a test says is there, announced as a kernel would.
+"""A node without a kernel: facts set by a test, announced by kernel events.
 
 It obeys the same contract as the live one (tests/system/contract/test_node_host.py).
 """

@@ -1,4 +1,4 @@
-"""A kernel in memory, held to the real one by tests/system/contract/test_kernel.py.
+"""A kernel in memory, checked against the real kernel by tests/system/contract/test_kernel.py.
 
 It does what plans depend on: what a move, a link going down and the death of a namespace lose;
 which names clash; which routes, rules and addresses are equal. It knows no packets, no carrier

@@ -1,4 +1,4 @@
-"""What each operation does to the namespaces of tests.fakes.world."""
+"""Effects of each operation on the namespaces of tests.fakes.world."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which routes and rules the kernel takes for the same, for tests.fakes.world."""
+"""Equality of routes and rules in the kernel, for tests.fakes.world."""
 
 from dataclasses import replace
 from ipaddress import ip_network

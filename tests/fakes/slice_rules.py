@@ -1,4 +1,4 @@
-"""What an API server does to ResourceSlices: rules it checks, fields it drops and fills in.
+"""Server-side rules for ResourceSlices: validation, dropped fields and defaults.
 
 Only rules that tests rely on. tests/dra_shim/resourceslice/test_contract.py holds them to a real
 server.

@@ -1,4 +1,4 @@
-"""A sysfs tree in a temporary directory, with the links and files that a real one has.
+"""A sysfs tree in a temporary directory, with the links and files of a real sysfs.
 
 Only what is asked for exists: a missing file is missing here as it would be there.
 """

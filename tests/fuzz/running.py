@@ -1,4 +1,4 @@
-"""How a target runs under Hypothesis: over its corpus, then over a profile's worth of inputs.
+"""The run of a fuzz target under Hypothesis: first its corpus, then the inputs of a profile.
 
 DRANET_FUZZ names the profile: dev (50 inputs), ci (500, the same each time; the default where
 CI=true) or nightly (20,000 at random). tests/conftest.py reads it for the other properties.

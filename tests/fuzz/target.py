@@ -1,4 +1,4 @@
-"""What a fuzz target is, and what all of them share."""
+"""Definition of a fuzz target, and code common to all targets."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator

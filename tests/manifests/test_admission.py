@@ -1,4 +1,7 @@
-"""A node's token writes what its shim writes, and no more. Real server: tests/system/cluster."""
+"""The node's admission policy: a node's token may write the objects of its own shim only.
+
+tests/system/cluster holds the policy to a real server.
+"""
 
 from __future__ import annotations
 

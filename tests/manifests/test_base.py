@@ -1,4 +1,4 @@
-"""The DaemonSet gives each part what it needs, and the programs know what it tells them."""
+"""The DaemonSet: each container has what its program needs, and each argument is known to it."""
 
 from __future__ import annotations
 

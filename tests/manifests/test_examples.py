@@ -1,4 +1,4 @@
-"""The examples keep the rules that all of them share."""
+"""Rules common to all examples."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What nodes get beside the DaemonSet: files that say where they go, and that can be read there."""
+"""Files for nodes beside the DaemonSet: each names its destination and parses there."""
 
 import re
 from pathlib import Path

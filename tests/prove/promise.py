@@ -1,4 +1,4 @@
-"""A promise of the program that is broken on purpose."""
+"""A promise of the program, and the deliberate fault that breaks it."""
 
 from dataclasses import dataclass
 

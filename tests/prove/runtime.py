@@ -1,4 +1,4 @@
-"""One row a class of deaths on a real containerd: tests of the host tier as a line of the table."""
+"""Crashes of the plugin on a real containerd: one row of the table for each class of crashes."""
 
 from __future__ import annotations
 

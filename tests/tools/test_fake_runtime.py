@@ -1,4 +1,4 @@
-"""The fake runtime leaves nothing behind, whenever a plugin connects: that fails other tests."""
+"""The fake runtime's clean-up: no connection is left open, whenever a plugin connects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mock GPU driver beside our shim: one claim has a GPU and a NIC, and both answer."""
+"""The mock GPU driver beside the shim: a claim with a GPU and a NIC."""
 
 import asyncio
 import json

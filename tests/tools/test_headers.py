@@ -1,25 +1,37 @@
-"""Module headers: the files that they name."""
+"""Module headers: a noun phrase first, and only files that exist."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = (ROOT / "dranet_nri", ROOT / "dra_shim")
+QUESTION: Final = re.compile(r"(What|Which|When|Where|Who|Why|How|Whether|That)\b")
 
 
-def named_files() -> Iterator[tuple[Path, str]]:
-    """Yield each module and a path that the first docstring of the module names."""
-    for package in PACKAGES:
-        for module in package.rglob("*.py"):
-            header = re.match(r'"""(.*?)"""', module.read_text(), re.DOTALL)
-            for path in re.findall(r"[\w/]+\.py\b", header[1] if header else ""):
-                yield module, path
+def headers(directories: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield each module that has a header, and the text of the header."""
+    for directory in directories:
+        for module in directory.rglob("*.py"):
+            if header := re.search(r'^"""(.*?)"""', module.read_text(), re.DOTALL | re.MULTILINE):
+                yield module.relative_to(ROOT), header[1]
+
+
+def test_headers_begin_with_a_noun_phrase() -> None:
+    modules = list(headers((*PACKAGES, ROOT / "tests", ROOT / "hack")))
+    questions = [f"{module}: {text}" for module, text in modules if QUESTION.match(text)]
+
+    assert len(modules) > 600
+    assert questions == []
 
 
 def test_files_named_in_headers_exist() -> None:
-    named = list(named_files())
+    named = [
+        (ROOT / module, path)
+        for module, text in headers(PACKAGES)
+        for path in re.findall(r"[\w/]+\.py\b", text)
+    ]
     missing = [
         f"{module.relative_to(ROOT)}: {path}"
         for module, path in named

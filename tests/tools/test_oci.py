@@ -1,4 +1,4 @@
-"""What hack/box/oci.py writes is an image by the specification: parts go by their digests."""
+"""Images written by hack/box/oci.py, against the OCI image specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a soak is flat, and when something grew."""
+"""The verdict of a soak test: flat, or growing."""
 
 from dataclasses import replace
 

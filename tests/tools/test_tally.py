@@ -1,4 +1,4 @@
-"""The last lines of hack/test name what went wrong: CI keeps only the end of what it printed."""
+"""The last lines of hack/test: they name the failures, because CI keeps only the end of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shim at a kubelet: real gRPC on real sockets, a kubelet and a cluster of the tests' own."""
+"""A shim and a fake kubelet: gRPC on real sockets, and an in-memory API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence

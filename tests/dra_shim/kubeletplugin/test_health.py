@@ -1,4 +1,4 @@
-"""The health of devices as a kubelet hears it: at once, all of it, and again."""
+"""Device health as streamed to a kubelet: the first list, each change, and a new stream."""
 
 import asyncio
 from collections.abc import AsyncGenerator

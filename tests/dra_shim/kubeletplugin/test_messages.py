@@ -1,4 +1,4 @@
-"""The kubelet's messages as values, against bytes that the kubelet's own stubs made."""
+"""The kubelet's messages as values, against bytes from the kubelet's own stubs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What our sockets are called, whatever the length of the kubelet's directory."""
+"""Socket paths below a kubelet directory of any length."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A node that another driver of our name had, and a server that knows its claims."""
+"""A node with claims of a previous driver of the same name, and an API server with these claims."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A node that another driver of our name had: its claims become ours, once."""
+"""Migration of claims from a previous driver of the same name. It happens once."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a node offers: taints, shares with their capacity, and PFs that exclude their VFs."""
+"""Devices of a node's pool: taints, shares with their capacity, and PFs that exclude their VFs."""
 
 from fractions import Fraction
 

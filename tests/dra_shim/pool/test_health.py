@@ -1,4 +1,4 @@
-"""Which devices are not well: only what is seen is judged."""
+"""Unhealthy devices. Only observed devices are judged."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is recorded for a claim, what the kubelet hears of it, and what is refused."""
+"""Allocations of claims: the record, the answer to the kubelet, and refused claims."""
 
 from dataclasses import replace
 from typing import Any

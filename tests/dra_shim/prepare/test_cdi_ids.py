@@ -1,4 +1,4 @@
-"""The CDI ids of a claim: the same for as long as a kubelet may hold them, and safe to be so."""
+"""CDI ids of a claim: stable for as long as a kubelet caches them, and safe to reuse."""
 
 import asyncio
 from collections.abc import Iterator

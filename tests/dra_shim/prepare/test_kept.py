@@ -1,4 +1,4 @@
-"""Which records are kept when a claim is asked for again, and which are nobody's."""
+"""Records on a repeated prepare, and orphaned records."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server refuses a sweep of records, and what comes of it."""
+"""Orphan collection when the API server answers with errors."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  one field per line reads as a table
-"""What is read from documents of resource.k8s.io."""
+"""Decoding of resource.k8s.io documents."""
 
 import json
 from fractions import Fraction

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  one case per line reads as a table
-"""What makes pods: the claims that their pods have and list."""
+"""Claims of the pods of workloads: Jobs, Deployments and others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A publisher, the server it publishes to, and its clock, for one test."""
+"""A publisher with its API server and clock, for one test."""
 
 import asyncio
 from collections.abc import AsyncIterator

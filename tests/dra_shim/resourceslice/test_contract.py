@@ -1,4 +1,4 @@
-"""What our publisher and every API server owe each other, held here against the one in memory.
+"""The contract between the publisher and an API server, tested against the in-memory server.
 
 tests/system/cluster/test_slices_contract.py holds the same against a real server. Time passes when
 a test says so, on both.

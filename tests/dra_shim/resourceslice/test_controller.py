@@ -1,4 +1,4 @@
-"""When the publisher writes: with news, sparingly; and what becomes of what others write."""
+"""Writes of the publisher: on changes, at a limited rate, and after writes of other clients."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is written: as little as possible, never a mixture, and what counts for nobody last."""
+"""Order and number of the writes that bring a pool up to date."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which features a server has is seen by what it leaves of a slice."""
+"""Detection of a server's DRA features from the fields that it keeps of a slice."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a server lacks is not published, whether its probe shows that or what became of a write."""
+"""Fields that a server does not support: removed after the probe, or after a failed write."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which device is in which slice: within the limits, and where it was before if that can be."""
+"""Distribution of devices to slices: within the API's limits, with few moves between slices."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

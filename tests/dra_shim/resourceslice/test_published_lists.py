@@ -1,4 +1,4 @@
-"""A server is asked whether it takes lists, and what is published when it does not."""
+"""Lists in attributes: the probe of the server, and the slices without support for lists."""
 
 import pytest
 

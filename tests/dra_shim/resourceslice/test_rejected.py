@@ -1,4 +1,4 @@
-"""What a server does not take is left out, and the rest is published."""
+"""Devices that a server rejects: left out, while the rest is published."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a server refused or left away is found by the places that it names."""
+"""Rejected and dropped fields, found by the field paths of a server's answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When the next pass is due: soon after news, seldom in a storm, later for what others did."""
+"""The time of the next pass: debounce, rate limit, and backoff after foreign writes."""
 
 from math import inf
 

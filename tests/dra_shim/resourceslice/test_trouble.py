@@ -1,4 +1,4 @@
-"""The publisher comes through whatever a server does to it."""
+"""The publisher under failures of the API server."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  cases and messages in one line read as a table
-"""The embedded allocator: who gets what, configured how."""
+"""The embedded allocator: chosen devices and their configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

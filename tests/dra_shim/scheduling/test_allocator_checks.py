@@ -1,5 +1,5 @@
 # ruff: noqa: E501  cases in one line read as a table
-"""What every device is checked for, as people read it."""
+"""The text of the checks that the allocator makes for every device."""
 
 from dataclasses import replace
 from fractions import Fraction

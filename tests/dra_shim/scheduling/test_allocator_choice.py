@@ -1,5 +1,5 @@
 # ruff: noqa: E501  cases in one line read as a table
-"""Which devices a request takes: those that differ, all of them, or the first alternative."""
+"""Devices of a request: distinct devices, all devices, or the first alternative."""
 
 import pytest
 

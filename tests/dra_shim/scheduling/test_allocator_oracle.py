@@ -1,4 +1,4 @@
-"""The allocator against an oracle that tries every choice and knows nothing of its ways.
+"""The allocator against an oracle: an independent search of every combination.
 
 Satisfiable exactly where the oracle finds an answer, and what is given is one of the oracle's:
 its first, since both try claims, requests, alternatives and devices in their order.

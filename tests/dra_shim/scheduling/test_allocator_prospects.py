@@ -1,5 +1,5 @@
 # ruff: noqa: E501  cases in one line read as a table
-"""What a constraint of a claim that cannot be met says of each device: nothing that is false."""
+"""Reasons for each device under a constraint that cannot be satisfied: none is false."""
 
 from collections.abc import Iterator
 from itertools import combinations

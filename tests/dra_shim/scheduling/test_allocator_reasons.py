@@ -1,5 +1,5 @@
 # ruff: noqa: E501  cases and messages in one line read as a table
-"""Why a claim cannot be met: what is told of requests and of each device."""
+"""Reasons for an unsatisfiable claim, for each request and each device."""
 
 import pytest
 

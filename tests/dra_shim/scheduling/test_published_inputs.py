@@ -1,4 +1,4 @@
-"""What is allocated without a cluster obeys what the node would publish: health, PFs, shares."""
+"""Offline allocation with the rules of published slices: health, PFs, shares."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The claims of the examples, on nodes as their drivers publish them."""
+"""The claims of the examples, allocated on slices as the nodes' drivers publish them."""
 
 from collections.abc import Sequence
 

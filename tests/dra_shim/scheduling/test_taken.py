@@ -1,4 +1,4 @@
-"""What claims have already: read from their status, and gone from the supply."""
+"""Devices that claims have already, read from their status and removed from the supply."""
 
 from fractions import Fraction
 

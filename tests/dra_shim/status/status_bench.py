@@ -1,4 +1,4 @@
-"""A reporter, the records it reads and the server it tells, for one test."""
+"""A reporter with its records and API server, for one test."""
 
 import asyncio
 from collections.abc import AsyncIterator

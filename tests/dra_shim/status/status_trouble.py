@@ -1,4 +1,4 @@
-"""A reporter whose server refuses, for one test."""
+"""A reporter whose API server refuses requests, for one test."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What is true of each device of a claim."""
+"""Conditions of each device of a claim."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What waits to be posted, and how much a subject may have posted."""
+"""The queue of Events, and the limit of Events for one object."""
 
 from dataclasses import replace
 from math import inf

@@ -1,4 +1,4 @@
-"""What becomes of Events that the server does not take, or takes too many of."""
+"""Events that the API server rejects or throttles."""
 
 from dataclasses import replace
 from pathlib import Path

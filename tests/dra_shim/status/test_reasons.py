@@ -1,4 +1,4 @@
-"""What is told to the owners of pods and claims."""
+"""Messages and reasons in the Events of pods and claims."""
 
 from dataclasses import replace
 

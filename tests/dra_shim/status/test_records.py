@@ -1,4 +1,4 @@
-"""What a reporter makes of records that are late, unusable or not there yet, and of a restart."""
+"""The reporter with late, invalid and missing records, and after a restart."""
 
 from dataclasses import replace
 from pathlib import Path

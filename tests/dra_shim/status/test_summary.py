@@ -1,4 +1,4 @@
-"""What records come to, and when."""
+"""Status updates derived from records, and their time."""
 
 from dataclasses import replace
 from math import inf

@@ -1,4 +1,4 @@
-"""The reporter in trouble: servers that do not answer, or will not."""
+"""The reporter under failures of the API server: timeouts and rejected writes."""
 
 import asyncio
 from dataclasses import replace

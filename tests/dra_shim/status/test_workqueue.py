@@ -1,4 +1,4 @@
-"""Which claim is written, and when."""
+"""The work queue of claims: order and time of the writes."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""What the measuring programs print is understood, and no more is read into it."""
+"""Parsers of the output of the measuring programs. Unknown output is no measurement."""
 
 from __future__ import annotations
 

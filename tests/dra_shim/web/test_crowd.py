@@ -1,4 +1,4 @@
-"""The kubelet's probe beside a thousand clients that do as they like: it is answered, each time.
+"""The kubelet's probe under the load of a thousand misbehaving clients. It is always answered.
 
 The clients are a process of their own, so that they cost the server what strangers would.
 """

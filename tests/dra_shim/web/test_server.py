@@ -1,4 +1,4 @@
-"""The shim's pages over real HTTP: what is served, to whom, and what nobody gets."""
+"""The shim's pages over real HTTP: content, access, and paths that are not served."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

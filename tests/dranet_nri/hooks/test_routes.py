@@ -1,4 +1,4 @@
-"""One route of several claims of a pod that are attached in separate attempts."""
+"""A route shared by several claims of a pod that are attached in separate attempts."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The network of a pod whose addresses the network gives, or other pods' link carries."""
+"""Addressing modes of an interface (inherited, DHCP, SLAAC), and links shared with other pods."""
 
 from dataclasses import replace
 

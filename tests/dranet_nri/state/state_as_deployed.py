@@ -1,4 +1,4 @@
-"""The shim's half of the state, run as it is deployed: uid 0 without capabilities.
+"""The shim's part of the state under its deployed privileges: uid 0 without capabilities.
 
 Reads attachments below a read-only mount, writes allocations, and prints what it saw. Every
 attempt to change anything below the other's directory is reported, whether it succeeds or not.

@@ -1,4 +1,4 @@
-"""A node on which dranet was before us: what it does to NICs, and who answers the kubelet."""
+"""A node with dranet as its previous driver: changes to NICs, and the plugin at the kubelet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mock GPU driver at work on a real node."""
+"""A mock GPU driver on a real node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on the node of the cluster: it starts and ends the node's parts, as the tests say.
+"""The control program on the cluster's node: it starts and stops the node's parts for the tests.
 
 A question is `[part, verb, argument…]`. The part `node` runs commands; the others are programs, and
 their verbs the methods of the classes below. The answer is `[result, error]`, one of them null.

@@ -1,4 +1,4 @@
-"""What manifests/ installs, in a control plane; and the API server as a node's shim sees it."""
+"""An installation of manifests/ in a control plane, and the API server with a shim's token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificates of a cluster that lives as long as its tests, made by openssl."""
+"""Certificates of a test cluster, made by openssl and removed with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the admission policies of an installation ask, and whom. No server does: CEL is run here."""
+"""Requests covered by an installation's admission policies. CEL runs here, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kubelet hears of dranet: each claim is prepared, with no device and no CDI id.
+"""dranet's side of the kubelet's sockets: it prepares each claim, without devices and CDI ids.
 
 `python3 -m tests.system.cluster.predecessor` serves it until it is killed. What dranet does to NICs
 and in the API, tests do (tests.system.cluster.dranet). Origin: kubernetes-sigs/dranet,

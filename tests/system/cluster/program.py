@@ -1,4 +1,4 @@
-"""A program of the cluster: started with a log, ready when it says so, gone when its tests are."""
+"""A process of the cluster: its start, log, readiness and end."""
 
 from __future__ import annotations
 

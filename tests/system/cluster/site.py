@@ -1,4 +1,4 @@
-"""A cluster with nodes of some kinds, and what the pods of an applied manifest got there.
+"""A cluster with nodes of several kinds, and the devices of pods of an applied manifest.
 
 Their NICs are published by our own publisher, their GPUs by the mock driver. There is no kubelet:
 a pod that the scheduler has placed stays as it is.

@@ -1,4 +1,4 @@
-"""The real server as the subject of contracts that the one in memory keeps as well."""
+"""The real server as the subject of contracts that the in-memory server fulfils as well."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the API server keeps of a slice: all that a driver may say, and lists behind their gate."""
+"""Slices under the server's feature gates: every field of a driver, and lists behind their gate."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The policy for claims keeps what a server before 1.36 does not ask: whose status may say what."""
+"""The admission policy for status writes, on servers before 1.36 without that check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node has its slices named as its shim names them, or as dranet does; no other node's names."""
+"""The policy for names of slices: those of the node's shim and of dranet, none of other nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kubectl makes of the base with an overlay or a component. No server is asked."""
+"""The base with each overlay or component, as kubectl renders it. No server is involved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real scheduler gives out the devices of a slice, and no more than there are."""
+"""Allocation by the real scheduler: the devices of a slice, each at most once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A server whose gates are off gets what it can take, and nobody fights over the rest."""
+"""The publisher on a server with disabled gates: supported fields only, no repeated writes."""
 
 from collections.abc import Iterator
 from pathlib import Path

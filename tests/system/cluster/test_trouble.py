@@ -1,4 +1,4 @@
-"""What people and machines do to a node whose pods have NICs: each pod keeps its own."""
+"""Disruptions of a node whose pods have NICs: each pod keeps its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine has, by means that are not the product's: sysfs, iproute2, and pci.ids by grep.
+"""The machine's hardware, read without the product's code: sysfs, iproute2 and pci.ids.
 
 On the machine, `python3 -m tests.system.cluster_vm.hardware` prints, for each PCI function with a
 network driver of the tests, the attributes that its device in a ResourceSlice must have, as JSON.

@@ -1,4 +1,4 @@
-"""The machine as Kubernetes shows it, beside the machine as it is."""
+"""The machine as the Kubernetes API shows it, and as the kernel shows it."""
 
 from __future__ import annotations
 

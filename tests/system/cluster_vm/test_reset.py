@@ -1,4 +1,4 @@
-"""The machine is reset while pods have NICs: nothing is asked to end, and only the disk stays."""
+"""Reset of the machine while pods have NICs: processes end at once, and only the disk is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One world after the other: the kernel in memory, and the one we run on."""
+"""The two kernels of the contract, one after the other: in memory, and the real one."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What the contract of RDMA devices is held against: here the kernel in memory.
+"""The subjects of the contract of RDMA devices: here the kernel in memory.
 
 A machine has two RDMA devices, soft0 and soft1, one on each of two NICs. The real ones are those of
 soft-RoCE in the node in a box, tests/system/vm/test_contract_rdma.py.

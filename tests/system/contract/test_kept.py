@@ -1,4 +1,4 @@
-"""What a device keeps through a move, and what comes home with it: both kernels."""
+"""Settings that a device keeps on its way into a pod and back: both kernels."""
 
 from dataclasses import replace
 from errno import EINVAL

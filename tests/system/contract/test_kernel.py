@@ -1,4 +1,4 @@
-"""What every kernel port owes: held against the kernel in memory and the one we run on.
+"""The contract of the Kernel protocol, tested on the kernel in memory and on the real kernel.
 
 Both kernels run the same tests. What only hardware shows (IFLA_PARENT_DEV_NAME, the way home of a
 physical link whose namespace died) is tested in the node in a box.

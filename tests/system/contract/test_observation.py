@@ -1,4 +1,4 @@
-"""What every kernel port tells: of links, of rules, and of namespaces."""
+"""Observations of both kernels: links, rules and namespaces."""
 
 from contextlib import closing
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What every kernel port owes of RDMA devices: observations, moves, names and device files.
+"""The contract of RDMA devices: observations, moves, names and device files.
 
 Here the kernel in memory is held to it; the one we run on in tests/system/vm/test_contract_rdma.py.
 """

@@ -1,4 +1,4 @@
-"""What runs on a link by TCX: both kernels."""
+"""TCX programs of a link, on both kernels."""
 
 import pytest
 

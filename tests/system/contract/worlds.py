@@ -1,4 +1,4 @@
-"""The two kernels that the contract is held against, and how to arrange a world in each."""
+"""The two kernels of the contract, and the set-up of namespaces and links in each."""
 
 import os
 from dataclasses import replace

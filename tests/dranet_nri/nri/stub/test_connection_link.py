@@ -1,4 +1,4 @@
-"""One link on a transport that records each write: effects within a single call."""
+"""A connection on a transport that records each write: effects within a single call."""
 
 import asyncio
 
