@@ -111,7 +111,7 @@ def test_merged_configuration_is_validated() -> None:
     assert line.startswith("merged configuration of request nic.interface.mtu: 1000: IPv6")
 
 
-INCOMPLETE = {
+INCOMPLETE: dict[str, dict[str, object]] = {
     "block": {"interface": {"ipvlan": {"mode": "L3"}}},
     "vlan": {"interface": {"vlan": {"id": 7}}},
     "type": {"interface": {"type": "VLAN"}},
@@ -119,7 +119,7 @@ INCOMPLETE = {
     "unnumbered": {"interface": {"addressing": "Unnumbered"}},
     "ipoib": {"interface": {"ipoib": {"pkey": "0x8001"}}},
 }
-MISSING = {
+MISSING: dict[str, dict[str, object]] = {
     "block": {"interface": {"type": "IPVLAN"}},
     "vlan": {"interface": {"type": "VLAN"}},
     "type": {"interface": {"vlan": {"id": 7}}},
