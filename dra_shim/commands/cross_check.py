@@ -4,7 +4,8 @@ Rules:
 1. A request counts as one for this driver if a configuration of this driver names it, if its class
    or a selector names the driver, or if it is the only one of its claim: parameters without
    requests apply to all.
-2. Classes that are not among the files are ignored, because the cluster may have them.
+2. A class that is not among the files counts as one without parameters. An error that its
+   parameters could prevent names it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +27,9 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import NamedClaim, config_for
 from dra_shim.scheduling.pod_claims import classes_of
-from dranet_nri.config import SameConfig, clashes, did_you_mean
+from dranet_nri.config import SameConfig, clashes, did_you_mean, gateway_violations
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
 Claim = ResourceClaim | ResourceClaimTemplate
 
@@ -126,15 +127,38 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
         for line in clashes(list(_configured(claim.spec, [part], classes, "")))
     )
     certain = list(_configured(claim.spec, _certain(claim.spec), classes, ""))
-    yield from dict.fromkeys((*found, *clashes(certain)))
+    merged = (line for part in alternatives for line in _merged(claim.spec, part, classes))
+    yield from dict.fromkeys((*merged, *found, *clashes(certain)))
+
+
+def _merged(
+    spec: ClaimSpec, part: DeviceRequest, classes: Mapping[str, DeviceClass]
+) -> Iterator[str]:
+    """Yield what the parameters of class and claim lack together for a request."""
+    applied = [
+        entry
+        for entry in spec.configs
+        if entry.driver == DRIVER_NAME and entry.applies_to(part.name)
+    ]
+    if part.admin_access or not applied:
+        return
+    name = part.device_class
+    try:
+        config = _config_for(spec, part, classes)
+    except ConfigError as error:
+        lines = error.violations
+    else:
+        lines = () if config.profile else tuple(gateway_violations(config))
+        where = f"{applied[0].path}." if len(applied) == 1 else f"request {part.name}: "
+        lines = tuple(f"{where}{line}" for line in lines)
+    hint = "" if name in classes else f"; if DeviceClass {name} has what is missing, give its file"
+    yield from (f"{line}{hint}" for line in lines)
 
 
 def _wants_nic(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
     """Whether a request of the claim names this driver, and not for administration."""
     parts = [part for request in spec.requests for part in request.alternatives]
-    named_classes = {
-        name: classes.get(name, DeviceClass(name)) for name in {p.device_class for p in parts}
-    }
+    named_classes = _classes_of(spec, classes)
     return any(not part.admin_access and _names_driver(part, spec, named_classes) for part in parts)
 
 
@@ -149,19 +173,30 @@ def _configured(
     classes: Mapping[str, DeviceClass],
     where: str,
 ) -> Iterator[SameConfig]:
-    named = {part.device_class for request in spec.requests for part in request.alternatives}
-    named_classes = {name: classes.get(name, DeviceClass(name)) for name in named}
+    named_classes = _classes_of(spec, classes)
     for part in parts:
         if part.admin_access or not _is_ours(part, spec, named_classes):
             continue
         try:
-            config = config_for(NamedClaim("", spec), named_classes, part.name, first_valid=False)
-        except (
-            ConfigError
-        ):  # each document reports its own errors; the merge is checked at allocation
+            config = _config_for(spec, part, classes)
+        except ConfigError:  # _merged reports it
             continue
         several = part.every or part.count > 1
         yield SameConfig(f"request {part.name}{where}", config, several=several)
+
+
+def _config_for(
+    spec: ClaimSpec, part: DeviceRequest, classes: Mapping[str, DeviceClass]
+) -> NetworkConfig:
+    claim = NamedClaim("", spec)
+    return config_for(claim, _classes_of(spec, classes), part.name, first_valid=False)
+
+
+def _classes_of(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClass]:
+    """Return the classes of a claim; an unknown one is empty."""
+    parts = [part for request in spec.requests for part in request.alternatives]
+    names = {part.device_class for part in parts}
+    return {name: classes.get(name, DeviceClass(name)) for name in names}
 
 
 def _is_ours(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:

@@ -43,6 +43,7 @@ from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, P
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
@@ -112,6 +113,7 @@ class Preparer:
         *,
         providers: profiles.Providers | None = None,
         sleep: Sleep = asyncio.sleep,
+        fs: FileSystem | None = None,
     ) -> None:
         """Create the preparer; nothing is opened before the first call.
 
@@ -122,9 +124,10 @@ class Preparer:
             notify: called with the result of each claim; must not raise.
             providers: sources of parameters besides class and claim, None for none.
             sleep: waits this number of seconds.
+            fs: file operations for the records.
         """
         self._sources = sources
-        self._checkpoint = CheckpointTransaction(state, keep=True)
+        self._checkpoint = CheckpointTransaction(state, fs=fs, keep=True)
         self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify

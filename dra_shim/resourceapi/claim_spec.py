@@ -267,7 +267,7 @@ def is_too_long(parameters: Mapping[str, object]) -> bool:
 
 def _check_ours(parameters: Node) -> None:
     try:
-        parse_network_config(parameters.value, parameters.path)
+        parse_network_config(parameters.value, parameters.path, entry=True)
     except ConfigError as error:
         for line in error.violations:
             parameters.findings.add(parameters.position, line)

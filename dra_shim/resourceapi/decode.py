@@ -35,10 +35,11 @@ from dranet_nri.config import (
     Node,
     Violations,
     did_you_mean,
+    gateway_violations,
     parse_network_config,
 )
 from dranet_nri.errors import ConfigError, InvalidValueError
-from dranet_nri.model import parse_uid
+from dranet_nri.model import NetworkConfig, parse_uid
 from dranet_nri.model.api_names import parse_label, parse_subdomain
 
 GROUP: Final = "resource.k8s.io"
@@ -99,12 +100,21 @@ def parse_document(document: object, path: str = "") -> Document:
     if isinstance(document, Mapping) and not {"apiVersion", "kind"} & document.keys():
         if is_too_long(document):
             raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
-        return Parameters(parse_network_config(document, path))
+        return Parameters(_whole_config(document, path))
     findings = Violations(newer=_is_of_a_program(document))
     value = _object(Node(document, path, findings))
     findings.raise_if_any()
     assert value is not None, "a document without a value has a finding"
     return value
+
+
+def _whole_config(document: Mapping[object, object], path: str) -> NetworkConfig:
+    """Return parameters that nothing is merged with but a profile."""
+    config = parse_network_config(document, path)
+    far = () if config.profile else tuple(gateway_violations(config))
+    if far:
+        raise ConfigError([f"{path}.{line}" if path else line for line in far])
+    return config
 
 
 def _is_of_a_program(document: object) -> bool:

@@ -99,7 +99,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """`spec` of a claim; `configs` of this driver are validated."""
+    """`spec` of a claim; each of `configs` for this driver is a valid entry, maybe not complete."""
 
     requests: tuple[ClaimRequest, ...] = ()
     constraints: tuple[Constraint, ...] = ()

@@ -6,7 +6,7 @@ scalars.py         one string → one canonical value (address, MAC, interface n
 network.py         document → NetworkConfig, or every violation
 child.py           `type`, `ipvlan`, `macvlan` and `vlan`: a child in place of the device
 rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
-addressing.py      `addressing` and `dhcp`: source of the addresses
+addressing.py      `addressing` and `dhcp`: source of the addresses; gateways out of reach
 ethtool.py         the `ethtool` block: offload features and private flags
 address_ranges.py  a free address in place of a range
 link.py            queue length, alternative names, IPv6 settings and VRF of the link
@@ -20,6 +20,7 @@ provided.py        parameters of a cloud or a profile, below them
 """
 
 from dranet_nri.config.address_ranges import lease_addresses
+from dranet_nri.config.addressing import gateway_violations
 from dranet_nri.config.clashes import SameConfig, clashes
 from dranet_nri.config.device_rules import (
     SHARED_MODE_WARNING,
@@ -52,6 +53,7 @@ __all__ = [
     "choose_pkey",
     "clashes",
     "did_you_mean",
+    "gateway_violations",
     "lease_addresses",
     "load_json",
     "missing_warning",

@@ -3,18 +3,20 @@
 Rules:
 1. Fields that contradict the addressing are refused, with the rules of dranet.
 2. `Unnumbered` is the same as an empty list of addresses.
-3. The kernel adds a route only if its gateway is in the network of an address of the NIC, or in the
+3. The reach of a gateway depends on all addresses and routes of the NIC, so it is checked on the
+   result of every merge, not here.
+4. The kernel adds a route only if its gateway is in the network of an address of the NIC, or in the
    destination of a route without a gateway (fib_check_nh, net/ipv4/fib_semantics.c;
    ip6_route_check_nh, net/ipv6/route.c). IPv6 link-local gateways are always reachable.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Final
 
 from dranet_nri.config.child import IPVLAN, PASSTHROUGH
-from dranet_nri.config.json_cursor import Fields, Node, given
-from dranet_nri.model import Addressing, AddressMode, InterfaceConfig, RouteConfig
+from dranet_nri.config.json_cursor import Fields, Node, given, show
+from dranet_nri.model import Addressing, AddressMode, NetworkConfig
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200
 
@@ -45,7 +47,9 @@ def read_addressing(node: Node, fields: Fields) -> Addressing | None:
 def _check_unnumbered(node: Node, fields: Fields, kind: object) -> None:
     if kind == PASSTHROUGH:
         rule = "Unnumbered is only possible with a child, as type IPVLAN; use addresses: []"
-        fields["addressing"].report(rule)
+        node = fields["addressing"]
+        report = node.report if "type" in fields else node.report_missing
+        report(rule)
     if "addresses" in fields:
         node.report("Unnumbered together with addresses is not possible; keep one")
 
@@ -85,26 +89,28 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
         fields["ipvlan"].report("SLAAC needs mode L2; the others receive no advertisements")
 
 
-def unreachable_gateways(
-    routes: Sequence[RouteConfig], interface: InterfaceConfig
-) -> Iterator[int]:
-    """Yield the indexes of routes whose gateway is out of reach.
+def gateway_violations(config: NetworkConfig) -> Iterator[str]:
+    """Yield violations for gateways that no address and no route of the NIC reaches.
 
     Args:
-        routes: all routes of the claim; a destination is "" if it is invalid.
-        interface: its addresses are all that the NIC will have, except by router advertisements.
+        config: all parameters of the NIC, after every merge. Without `addresses` the NIC keeps
+            those of the host, which are not known here.
     """
-    networks = [ip_interface(cidr.rpartition("-")[2]).network for cidr in interface.addresses or ()]
+    interface = config.interface
+    if interface.addresses is None:
+        return
+    networks = [ip_interface(cidr.rpartition("-")[2]).network for cidr in interface.addresses]
     networks += (
-        ip_network(route.destination, strict=False)
-        for route in routes
-        if route.destination and not route.gateway
+        ip_network(route.destination, strict=False) for route in config.routes if not route.gateway
     )
     advertised = interface.is_dynamic or bool(interface.accept_ra)
-    for index, route in enumerate(routes):
+    for index, route in enumerate(config.routes):
         if not route.gateway:
             continue
         gateway = ip_address(route.gateway)
         by_router = gateway.version == 6 and (gateway.is_link_local or advertised)
         if not by_router and not any(gateway in network for network in networks):
-            yield index
+            yield (
+                f"routes[{index}].gateway: {show(route.gateway)}: is in no network of "
+                "interface.addresses; correct it, or add a route to it with scope 253"
+            )

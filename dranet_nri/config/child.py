@@ -22,7 +22,7 @@ IPVLAN: Final = IpvlanConfig.kind
 MACVLAN: Final = MacvlanConfig.kind
 VLAN: Final = VlanConfig.kind
 TYPES: Final = (PASSTHROUGH, IPVLAN, MACVLAN, VLAN, IPOIB)
-BLOCKS: Final = {"ipvlan": IPVLAN, "macvlan": MACVLAN, "vlan": VLAN}
+BLOCKS: Final = {"ipoib": IPOIB, "ipvlan": IPVLAN, "macvlan": MACVLAN, "vlan": VLAN}
 
 _DEFAULTS: Final = (IpvlanMode.L2, ChildFlag.BRIDGE, VlanProtocol.CUSTOMER)
 _MAX_VLAN: Final = 4094  # IEEE 802.1Q: 0 is no VLAN, and 4095 is reserved
@@ -45,10 +45,9 @@ def read_children(fields: Fields) -> Children:
         rule = "not possible with type IPVLAN, which has the address of its parent; remove it"
         fields["hardwareAddr"].report(rule)
     if kind == VLAN and "vlan" not in fields:
-        fields["type"].report("needs vlan.id; add it")
+        fields["type"].report_missing("needs vlan.id; add it")
     for name, owner in BLOCKS.items():
-        if name in fields and kind != owner:
-            fields[name].report(f"only possible with type {owner}; set it, or remove this")
+        _check_block(fields, name, owner)
     ipvlan = given(fields, "ipvlan", _ipvlan) or IpvlanConfig()
     macvlan = given(fields, "macvlan", _macvlan) or MacvlanConfig()
     vlan = given(fields, "vlan", _vlan)
@@ -78,6 +77,17 @@ def child_to_object(child: ChildConfig) -> dict[str, object]:
     return {"type": child.kind} | ({child.kind.lower(): block} if block else {})
 
 
+def _check_block(fields: Fields, block: str, owner: str) -> None:
+    """Report a block whose type is not `owner`."""
+    if block not in fields:
+        return
+    rule = f"only possible with type {owner}; set it, or remove this"
+    if "type" not in fields:
+        fields[block].report_missing(rule)
+    elif fields["type"].value != owner:
+        fields[block].report(rule)
+
+
 def _ipvlan(node: Node) -> IpvlanConfig:
     fields = without_blank(node.fields(IPVLAN_FIELDS), "mode", "flag")
     mode = given(fields, "mode", lambda found: found.word(tuple(IpvlanMode)))
@@ -94,7 +104,7 @@ def _macvlan(node: Node) -> MacvlanConfig:
 def _vlan(node: Node) -> VlanConfig | None:
     fields = without_blank(node.fields(VLAN_FIELDS), "protocol")
     if "id" not in fields:
-        node.report("needs id; add it")
+        node.report_missing("needs id; add it")
     number = given(fields, "id", lambda found: found.integer(1, _MAX_VLAN))
     word = given(fields, "protocol", lambda found: found.word(tuple(VlanProtocol)))
     return VlanConfig(number or 1, VlanProtocol(word or VlanProtocol.CUSTOMER))

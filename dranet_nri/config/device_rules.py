@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dranet_nri.config.addressing import gateway_violations
 from dranet_nri.config.json_cursor import show
 from dranet_nri.config.scalars import ETHERNET_BYTES, INFINIBAND_BYTES, bytes_of_mac
 from dranet_nri.model import (
@@ -58,7 +59,7 @@ def violations_for_device(
     """Return the violations of the configuration for the device, by its published facts.
 
     Args:
-        config: the configuration.
+        config: all parameters, after every merge.
         device: the device.
         share: whether several pods share it, so that its interface stays on the host.
     """
@@ -72,6 +73,7 @@ def violations_for_device(
         found = (*found, _NOTHING_SHARED)
     return (
         *found,
+        *gateway_violations(config),
         *_mac_violations(config, device),
         *_child_violations(config, device),
         *_rdma_violations(config, device),

@@ -59,13 +59,15 @@ def did_you_mean(word: str, allowed: Collection[str]) -> str:
 class Violations:
     """The violations of one document."""
 
-    def __init__(self, *, newer: bool = False) -> None:
+    def __init__(self, *, newer: bool = False, partial: bool = False) -> None:
         """Start without violations.
 
         Args:
             newer: skip unknown fields: a program wrote the document, maybe for a newer API.
+            partial: skip missing fields: another document that is merged with it may have them.
         """
         self.newer = newer
+        self.partial = partial
         self._found: list[tuple[tuple[int, ...], str]] = []
 
     def add(self, position: tuple[int, ...], line: str) -> None:
@@ -100,6 +102,11 @@ class Node:
         """Add a violation of this value."""
         line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
         self.findings.add(self.position, line)
+
+    def report_missing(self, rule: str) -> None:
+        """Add a violation of this value, which lacks something, unless the document is partial."""
+        if not self.findings.partial:
+            self.report(rule)
 
     def child(self, name: str, value: object, order: int) -> "Node":
         """Return the node of a field of this object."""

@@ -92,7 +92,7 @@ def _vrf(node: Node) -> VrfConfig | None:
     if table in _RESERVED_TABLES:
         fields["table"].report("253, 254 and 255 belong to the system; choose another")
     if "name" not in fields:
-        node.report("needs name; add it")
+        node.report_missing("needs name; add it")
         return None
     if fields["name"].value == "":
         fields["name"].report("must not be empty")

@@ -7,7 +7,8 @@ Rules:
 3. Interface fields merge one by one; an explicit zero or false is a value. A list (addresses,
    routes, rules, neighbors) replaces the whole list.
 4. An entry without parameters is ignored.
-5. Each entry must be valid alone, and so must the merged result.
+5. Each entry must be valid alone, except that it may lack what another one has, such as the type of
+   a child. The merged result must be valid and complete.
 6. A claim entry must keep the policy of each class entry (see policy).
 """
 
@@ -78,7 +79,7 @@ def select_config(
         chosen = [entry for entry in ours if entry.parameters and entry.applies_to(request)]
     violations: list[str] = []
     for index, entry in enumerate(chosen):
-        broken = _violations(entry)
+        broken = _violations(entry, alone=first_valid_wins or len(chosen) == 1)
         violations += broken
         if first_valid_wins and not broken:
             chosen = [chosen[index]]
@@ -93,9 +94,9 @@ def select_config(
     return parse_network_config(merged, f"merged configuration of request {request}")
 
 
-def _violations(entry: ConfigEntry) -> tuple[str, ...]:
+def _violations(entry: ConfigEntry, *, alone: bool) -> tuple[str, ...]:
     try:
-        parse_network_config(entry.parameters, entry.path)
+        parse_network_config(entry.parameters, entry.path, entry=not alone)
     except ConfigError as error:
         return error.violations
     return ()

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.address_ranges import parse_address_or_range
-from dranet_nri.config.addressing import read_addressing, unreachable_gateways
+from dranet_nri.config.addressing import read_addressing
 from dranet_nri.config.child import read_children
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
 from dranet_nri.config.fields import (
@@ -71,12 +71,14 @@ _ARP_ANNOUNCE: Final = (0, 1, 2)
 _SIZES: Final = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
 
 
-def parse_network_config(document: object, path: str = "") -> NetworkConfig:
+def parse_network_config(document: object, path: str = "", *, entry: bool = False) -> NetworkConfig:
     """Return the validated configuration.
 
     Args:
         document: JSON text, or the object parsed from it.
         path: path of the document in a larger one, a prefix of each violation.
+        entry: the document is one of several that are merged, so that another one may have the
+            fields that it lacks.
 
     Raises:
         ConfigError: all violations of the document.
@@ -86,7 +88,7 @@ def parse_network_config(document: object, path: str = "") -> NetworkConfig:
             where = path or "document"
             raise ConfigError([f"{where}: longer than {MAX_PARAMETERS} bytes; shorten it"])
         document = load_json(document, path)
-    findings = Violations()
+    findings = Violations(partial=entry)
     config = _network(Node(document, path, findings))
     findings.raise_if_any()
     return config
@@ -115,16 +117,9 @@ def _network(node: Node) -> NetworkConfig:
         kind = interface.child.kind
         rule = f"not possible with interface.type {kind}, whose parent other pods use; remove it"
         fields[ETHTOOL].report(rule)
-    routes = _items(fields, "routes", partial(_route, own=_hosts(interface)))
-    if interface.addresses is not None and "profile" not in fields:
-        for index in unreachable_gateways(routes, interface):
-            fields["routes"].items()[index].report(
-                "gateway is in no network of interface.addresses; correct it, or add a route to it "
-                f"with scope {_SCOPE_LINK}"
-            )
     return NetworkConfig(
         interface=interface,
-        routes=routes,
+        routes=_items(fields, "routes", partial(_route, own=_hosts(interface))),
         rules=_items(fields, "rules", _rule),
         neighbors=_items(fields, "neighbors", _neighbour),
         rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),

@@ -51,8 +51,6 @@ def read_ipoib(fields: Fields) -> IpoibConfig | None:
     is_ipoib = "type" in fields and fields["type"].value == IPOIB
     block = given(fields, "ipoib", _ipoib)
     if not is_ipoib:
-        if block is not None:
-            fields["ipoib"].report(f"only possible with type {IPOIB}; set it, or remove this")
         return None
     if "hardwareAddr" in fields:
         rule = f"not possible with type {IPOIB}: the kernel makes the address from the port's GUID"

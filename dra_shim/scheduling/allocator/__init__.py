@@ -240,12 +240,15 @@ def config_for(
 
 def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
     bare = why_without_interface(device)
-    violations = [bare] if bare else [*violations_for_device(config, device, share=share)]
-    if config.profile:
-        violations.append(
+    if bare:
+        violations: tuple[str, ...] = (bare,)
+    elif config.profile:  # the other parameters may need those of the profile
+        violations = (
             f'profile: "{config.profile}": only dra-shim run asks the profile provider; '
-            "remove profile to allocate without it"
+            "remove profile to allocate without it",
         )
+    else:
+        violations = violations_for_device(config, device, share=share)
     if violations:
         raise ConfigError(
             [f"claim {label}: device {device.name}: {violation}" for violation in violations]

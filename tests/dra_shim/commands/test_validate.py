@@ -183,3 +183,44 @@ def test_different_classes_with_the_same_name_are_reported(shim: Shim) -> None:
         1,
         ["class dranet: given twice and different; keep one"],
     )
+
+
+VLAN = "  config:\n  - opaque: {driver: dra.net, parameters: {interface: {vlan: {id: 7}}}}\n"
+HINT = "; if DeviceClass dranet has what is missing, give its file"
+
+
+def test_class_may_have_what_the_claim_lacks(shim: Shim) -> None:
+    claim = CLAIM.replace("{mtu: 4000}", "{type: VLAN}")
+    path = "spec.devices.config[0].opaque.parameters.interface.type"
+    error = f'{path}: "VLAN": needs vlan.id; add it'
+
+    assert validate(shim, claim) == (1, [f"ResourceClaim default/fast: {error}{HINT}"])
+    assert validate(shim, claim, CLASS) == (
+        1,
+        [f"ResourceClaim default/fast: documents[0].{error}"],
+    )
+    assert validate(shim, claim, CLASS + VLAN) == (0, [])
+
+
+def test_gateway_out_of_reach_is_reported(shim: Shim) -> None:
+    route = "destination: 10.0.0.0/8, gateway: 192.0.2.1"
+    claim = CLAIM.replace("destination: 10.9.0.0/16, scope: 253", route)
+    far, near = (
+        claim.replace("{mtu: 4000}", f"{{addresses: [{first}-{last}/24]}}")
+        for first, last in (("198.51.100.5", "198.51.100.9"), ("192.0.2.5", "192.0.2.9"))
+    )
+    bare = "{interface: {addresses: [198.51.100.5/24]}, routes: [{destination: 10.0.0.0/8, gateway: 192.0.2.1}]}"
+    error = (
+        'routes[0].gateway: "192.0.2.1": is in no network of interface.addresses; correct it, or '
+        "add a route to it with scope 253"
+    )
+
+    path = "documents[0].spec.devices.config[0].opaque.parameters"
+    assert validate(shim, far, CLASS) == (1, [f"ResourceClaim default/fast: {path}.{error}"])
+    assert validate(shim, near, CLASS) == (0, [])
+    assert validate(shim, far.replace("interface:", "profile: fast\n          interface:")) == (
+        0,
+        [],
+    )
+    assert validate(shim, bare)[1] == [f"standard input: {error}"]
+    assert validate(shim, bare.replace("198.51.100.5", "192.0.2.5")) == (0, [])

@@ -368,3 +368,29 @@ def test_invalid_provider_parameters_are_named_by_origin() -> None:
         allocation_of(claim(result("a")), POD, USE, NICS, TERMS, "n0nce", provided)
 
     assert caught.value.violations[0].startswith("cloud GCE.interface.mtu: 1: ")
+
+
+ROUTE: Document = {"routes": [{"destination": "0.0.0.0/0", "gateway": "10.9.0.1"}]}
+NEAR, FAR = ({"interface": {"addresses": [address]}} for address in ("10.9.0.5/24", "10.8.0.5/24"))
+
+
+@pytest.mark.parametrize("given", ["FromClass", "FromClaim", "provider"])
+@pytest.mark.parametrize("routed", ["FromClass", "FromClaim", "provider"])
+@pytest.mark.parametrize("profile", [{}, {"profile": "fast"}], ids=["no-profile", "profile"])
+def test_gateway_is_checked_after_every_merge(given: str, routed: str, profile: Document) -> None:
+    def lines(addresses: Document) -> tuple[str, ...]:
+        entries = [(given, addresses), (routed, ROUTE), ("FromClaim", profile)]
+        configs = [config(part, source=name) for name, part in entries if name != "provider"]
+        layers = tuple(Provided(name, part) for name, part in entries if name == "provider")
+        try:
+            allocation_of(
+                claim(result("a"), configs=configs), POD, USE, NICS, TERMS, "n0nce",
+                {("nic", "a"): layers},
+            )  # fmt: skip
+        except ConfigError as error:
+            return error.violations
+        return ()
+
+    assert lines(NEAR) == ()
+    (line,) = lines(FAR)
+    assert line.startswith('device a: routes[0].gateway: "10.9.0.1": is in no network of')

@@ -62,6 +62,39 @@ def test_link_layer_address_must_have_the_length_of_the_device_address(
     assert all(f"has {other} bytes, and those of the device" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("interface", "route", "reached"),
+    [
+        ({"addresses": ["10.9.0.5/24"]}, {"gateway": "10.9.0.1"}, True),
+        ({"addresses": ["10.9.0.5/24"]}, {"gateway": "10.8.0.1"}, False),
+        ({"addresses": ["10.9.0.5-10.9.0.9/24"]}, {"gateway": "10.9.0.1"}, True),
+        ({"addresses": ["10.9.0.5-10.9.0.9/24"]}, {"gateway": "10.8.0.1"}, False),
+        ({"addresses": ["fd00::5/64"]}, {"gateway": "10.8.0.1"}, False),
+        ({"addresses": []}, {"gateway": "10.8.0.1"}, False),
+        ({"addressing": "DHCP"}, {"gateway": "10.8.0.1"}, True),
+        ({}, {"gateway": "10.8.0.1"}, True),
+    ],
+    ids=str,
+)
+def test_gateway_must_be_in_a_network_of_the_addresses(
+    interface: dict[str, object],
+    route: dict[str, object],
+    reached: bool,  # noqa: FBT001
+) -> None:
+    config = parse_network_config(
+        {"interface": interface, "routes": [{"destination": "0.0.0.0/0", **route}]}
+    )
+
+    assert violations_for_device(config, ETHERNET) == (
+        ()
+        if reached
+        else (
+            f'routes[0].gateway: "{route["gateway"]}": is in no network of interface.addresses; '
+            "correct it, or add a route to it with scope 253",
+        )
+    )
+
+
 def test_link_layer_address_is_accepted_on_a_device_of_unknown_kind() -> None:
     config = parse_network_config({"interface": {"hardwareAddr": "02:00:00:00:00:01"}})
 

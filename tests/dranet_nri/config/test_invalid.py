@@ -7,12 +7,8 @@ import pytest
 
 from dranet_nri.config import parse_network_config
 from dranet_nri.config.fields import (
-    ETHTOOL_FIELDS,
-    INTERFACE_FIELDS,
-    NEIGHBOUR_FIELDS,
-    RDMA_FIELDS,
-    ROUTE_FIELDS,
-    RULE_FIELDS,
+    BLOCK_FIELDS,
+    POLICY_FIELDS,
     TOP_FIELDS,
 )
 from dranet_nri.config.json_cursor import show
@@ -68,7 +64,18 @@ PASSTHROUGH: Document = {
         "privateFlags": {"legacy-rx": True},
         "rings": {"rx": 512, "rxMini": 1, "rxJumbo": 1, "tx": 128},
         "channels": {"rx": 1, "tx": 1, "other": 0, "combined": 8},
-        "coalesce": {"rxUsecs": 3, "txFrames": 64, "adaptiveRx": True},
+        "coalesce": {
+            "rxUsecs": 3,
+            "rxFrames": 4,
+            "rxUsecsIrq": 5,
+            "rxFramesIrq": 6,
+            "txUsecs": 7,
+            "txFrames": 64,
+            "txUsecsIrq": 8,
+            "txFramesIrq": 9,
+            "adaptiveRx": True,
+            "adaptiveTx": False,
+        },
         "pause": {"autoneg": False, "rx": True, "tx": True},
         "rss": {"weights": [1, 0, 3]},
     },
@@ -81,6 +88,14 @@ OTHERS: tuple[Document, ...] = (
     {"interface": {"type": "MACVLAN", "macvlan": {"mode": "VEPA"}}},
     {"interface": {"type": "VLAN", "vlan": {"id": 7, "protocol": "802.1ad"}}},
     {"ethtool": {"rss": {"equal": 4}}},
+    {
+        "policy": {
+            "name": "tenants",
+            "fields": ["interface.mtu"],
+            "addresses": ["10.0.0.0/8"],
+            "hardwareAddrs": ["02:42"],
+        }
+    },
 )
 # For a value of that type, others that no field takes in its place.
 WRONG: Mapping[type, tuple[object, ...]] = {
@@ -90,9 +105,13 @@ WRONG: Mapping[type, tuple[object, ...]] = {
     list: ({}, "x", 3),
     dict: ([], "x", 3),
 }
-# Any text is a profile; a private flag may be anything that is printable.
+# Any text is a profile or the name of a policy; a private flag may be anything that is printable.
 FREE: frozenset[tuple[Path, object]] = frozenset(
-    {(("profile",), "no such / value"), (("interface", "ipoib", "pkey"), 7)}
+    {
+        (("profile",), "no such / value"),
+        (("policy", "name"), "no such / value"),
+        (("interface", "ipoib", "pkey"), 7),
+    }
 )
 
 
@@ -139,11 +158,14 @@ CASES = tuple(cases())
 
 
 def test_sample_documents_have_every_field_and_are_valid() -> None:
-    given = {path[-1] for document in (PASSTHROUGH, *OTHERS) for path, _ in nodes(document)}
-    fields = (INTERFACE_FIELDS, ROUTE_FIELDS, RULE_FIELDS, NEIGHBOUR_FIELDS, ETHTOOL_FIELDS)
-    known = {name for table in (*fields, RDMA_FIELDS, TOP_FIELDS) for name in table}
+    given = {
+        tuple(step for step in path if isinstance(step, str))[-2:]
+        for document in (PASSTHROUGH, *OTHERS)
+        for path, _ in nodes(document)
+    }
+    blocks = {**TOP_FIELDS, **BLOCK_FIELDS, "policy": POLICY_FIELDS}
 
-    assert known <= given
+    assert {(block, name) for block, fields in blocks.items() for name in fields} <= given
     for document in (PASSTHROUGH, *OTHERS):
         parse_network_config(document)
 

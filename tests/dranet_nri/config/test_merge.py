@@ -111,6 +111,50 @@ def test_merged_configuration_is_validated() -> None:
     assert line.startswith("merged configuration of request nic.interface.mtu: 1000: IPv6")
 
 
+INCOMPLETE: dict[str, dict[str, object]] = {
+    "block": {"interface": {"ipvlan": {"mode": "L3"}}},
+    "vlan": {"interface": {"vlan": {"id": 7}}},
+    "type": {"interface": {"type": "VLAN"}},
+    "vrf": {"interface": {"vrf": {"table": 100}}},
+    "unnumbered": {"interface": {"addressing": "Unnumbered"}},
+    "ipoib": {"interface": {"ipoib": {"pkey": "0x8001"}}},
+}
+MISSING: dict[str, dict[str, object]] = {
+    "block": {"interface": {"type": "IPVLAN"}},
+    "vlan": {"interface": {"type": "VLAN"}},
+    "type": {"interface": {"vlan": {"id": 7}}},
+    "vrf": {"interface": {"vrf": {"name": "blue"}}},
+    "unnumbered": {"interface": {"type": "MACVLAN"}},
+    "ipoib": {"interface": {"type": "IPoIB"}},
+}
+
+
+@pytest.mark.parametrize("kind", INCOMPLETE)
+@pytest.mark.parametrize("sources", [(CLASS, CLAIM), (CLAIM, CLASS)], ids=str)
+def test_entry_may_lack_what_another_one_has(
+    kind: str, sources: tuple[ConfigSource, ConfigSource]
+) -> None:
+    lower, upper = sources
+    incomplete = entry(lower, INCOMPLETE[kind], path="lower")
+
+    select_config([incomplete, entry(upper, MISSING[kind])], "nic")
+
+    for rest in ([], [entry(upper, mtu(9000))]):
+        with pytest.raises(ConfigError) as caught:
+            select_config([incomplete, *rest], "nic")
+        (line,) = caught.value.violations
+        assert line.startswith("merged configuration of request nic." if rest else "lower.")
+    with pytest.raises(ConfigError):
+        select_config([incomplete, entry(upper, MISSING[kind])], "nic", first_valid_wins=True)
+
+
+def test_entry_of_another_type_than_its_block_is_refused() -> None:
+    wrong = {"interface": {"type": "MACVLAN", "ipvlan": {}}}
+
+    with pytest.raises(ConfigError):
+        select_config([entry(CLASS, wrong), entry(CLAIM, MISSING["block"])], "nic")
+
+
 def test_violations_of_all_entries_are_reported() -> None:
     entries = [entry(CLASS, mtu(1), path="class"), entry(CLAIM, mtu(2), path="claim")]
 

@@ -48,7 +48,6 @@ class Rails:
                 f"addr add fd00:{number}::7/64 dev nic{number} nodad",
                 f"link set nic{number} up",
             )
-        self.kernel = NetlinkKernel(host_path=f"/proc/self/fd/{self._host}")
         for number in range(pods):
             self.ip(
                 "link add eth0 type veth peer name peer0",
@@ -58,11 +57,23 @@ class Rails:
                 "addr add fd44::5/64 dev eth0 nodad",
                 pod=number,
             )
-            assert self.kernel.hold(self._netns(number))
         self.journal = Journal()
+        self._clock = clock
+        self._start()
+
+    def _start(self) -> None:
+        self.kernel = NetlinkKernel(host_path=f"/proc/self/fd/{self._host}")
+        for number in range(len(self._pods)):
+            assert self.kernel.hold(self._netns(number))
         self._executor = PlanExecutor(
-            self.kernel, self.journal, clock, RdmaOptions(), dhcp_s=DHCP_S
+            self.kernel, self.journal, self._clock, RdmaOptions(), dhcp_s=DHCP_S
         )
+
+    def restart(self) -> None:
+        """Replace kernel and executor by new ones, as after the end of the plugin's process."""
+        for number in range(len(self._pods)):
+            self.kernel.release(self._netns(number))
+        self._start()
 
     def on_wire(self, *words: str) -> "subprocess.Popen[str]":
         """Start a program at the other end of the NICs, whose links there are pnic0, pnic1, …."""

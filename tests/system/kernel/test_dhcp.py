@@ -1,6 +1,8 @@
 """Leases of dnsmasq, as a pod gets and keeps them, on the real kernel."""
 
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from dranet_nri.attach.renewal import renewed
 from dranet_nri.component.clock import SystemClock
 from dranet_nri.errors import AttachError
+from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import (
     Addressing,
     Attachment,
@@ -18,6 +21,8 @@ from dranet_nri.model import (
     Phase,
     RouteConfig,
 )
+from dranet_nri.plan.ops import Op
+from tests.dranet_nri.attach.execution.journal import Crash
 from tests.system.kernel.dnsmasq import LEASE_S, SERVER, dnsmasq, leases
 from tests.system.kernel.rails import Rails, rails
 
@@ -113,6 +118,45 @@ def test_lease_is_renewed_by_its_server_and_rebound_by_any(tmp_path: Path) -> No
             assert lease.address == first.address
             assert lease.since_s >= asked_s
             assert "valid_lft 1" in address_of(host)  # 1xx s, not what is left of 30
+
+
+def test_lease_survives_a_crash_of_the_plugin_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, real = LaterClock(), NetlinkSession.apply
+    with rails(1, clock=clock) as host, dnsmasq(host, tmp_path) as server:
+        for step in count(1):
+            done: list[str] = []
+
+            def mortal(session: NetlinkSession, op: Op, done: list[str] = done) -> None:
+                real(session, op)
+                done.append(str(op))
+                if len(done) == step:  # noqa: B023 - called in this round only
+                    raise Crash
+
+            monkeypatch.setattr(NetlinkSession, "apply", mortal)
+            with suppress(Crash):
+                host.attach("nic0", config=LEASED)
+            monkeypatch.setattr(NetlinkSession, "apply", real)
+            (before,) = host.journal.records.values()
+            host.restart()
+
+            is_whole = len(done) < step
+            record = before if is_whole else host.attach("nic0", config=LEASED, before=before)
+
+            lease = lease_of(record)
+            assert leases(tmp_path) == [lease.address.partition("/")[0]], done
+            assert f"inet {lease.address}" in address_of(host)
+            clock.ahead_s += lease.renew_s + 1
+            asked_s = clock.boot()
+            renewed_lease = lease_of(extended(host, record, clock))
+            assert renewed_lease.address == lease.address
+            assert renewed_lease.since_s >= asked_s
+            assert host.detach(record).phase is Phase.HOME
+            assert lease.address.partition("/")[0] in server.until("DHCPRELEASE")
+            assert leases(tmp_path) == []
+            if is_whole:
+                break
 
 
 def test_lease_that_no_server_extends_ends_and_is_acquired_again(tmp_path: Path) -> None:
