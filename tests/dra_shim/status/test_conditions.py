@@ -244,7 +244,7 @@ def test_device_still_in_another_pod_is_pending() -> None:
     status = status_of(given(), record)
 
     assert conditions_of(status)["Ready"] == (False, "NetworkDeviceAttachPending")
-    assert "pod ai/gone has not given the devices back" in status.conditions[0].message
+    assert "pod ai/gone has not released the devices" in status.conditions[0].message
     assert status.network is None
 
 
@@ -252,7 +252,7 @@ def test_running_attach_is_pending() -> None:
     status = status_of(given(), attachment(phase=Phase.INTENT))
 
     assert conditions_of(status)["Ready"] == (False, "NetworkDeviceAttachPending")
-    assert "the kernel is at it" in status.conditions[0].message
+    assert "a kernel call has not returned" in status.conditions[0].message
 
 
 def test_device_without_a_plugin_record_is_pending() -> None:

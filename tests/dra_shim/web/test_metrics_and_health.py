@@ -244,8 +244,8 @@ TOLD = [
         {"part": "status", "kind": "conflict"},
         1,
     ),
-    (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
-    (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
+    (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "healthy"}, 4),
+    (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "unhealthy"}, 1),
     (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
     (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
     (
@@ -315,14 +315,14 @@ def test_device_is_unhealthy_until_it_recovers_or_disappears(site: Site) -> None
     tell(discovery.DevicesChanged(3, 0, ("a", "b", "c"), ()))
     tell(discovery.DeviceUnhealthy("a", "NoCarrier"))
     tell(discovery.DeviceUnhealthy("b", "NoCarrier"))
-    assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
+    assert Scrape(site.metrics.text()).value("dra_shim_devices", health="healthy") == 1
 
     tell(discovery.DeviceRecovered("a"))
     tell(discovery.DevicesChanged(2, 0, (), (("b", "unplugged"),)))
 
     scrape = Scrape(site.metrics.text())
-    assert scrape.value("dra_shim_devices", health="well") == 2
-    assert scrape.value("dra_shim_devices", health="ailing") == 0
+    assert scrape.value("dra_shim_devices", health="healthy") == 2
+    assert scrape.value("dra_shim_devices", health="unhealthy") == 0
 
 
 class Driver:

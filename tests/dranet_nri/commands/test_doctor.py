@@ -64,7 +64,7 @@ def test_node_without_rdma_devices_has_only_mode_and_cdi_findings() -> None:
     found = list(findings((), HostDiagnostics()))
 
     assert [finding.subject for finding in found] == ["RDMA mode", "CDI"]
-    assert found[0].text.startswith("no RDMA device here")
+    assert found[0].text.startswith("no RDMA device on the host")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_missing_device_file_is_reported_with_its_kernel_module() -> None:
         "bad mlx5_0: has no uverbs file, nothing can use the device: modprobe ib_uverbs",
         "warning mlx5_0: has no rdma_cm file, programs that connect by IP address need it: "
         "modprobe rdma_ucm",
-        "note mlx5_0: has no umad file, only ibstat and its like need it: modprobe ib_umad",
+        "note mlx5_0: has no umad file, only ibstat and similar tools need it: modprobe ib_umad",
     ]
 
 
@@ -102,9 +102,7 @@ def test_device_file_missing_in_dev_is_bad() -> None:
 def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_dev() -> None:
     observed = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
 
-    assert graded("/dev/infiniband", observed).startswith(
-        "note this container has a /dev of its own"
-    )
+    assert graded("/dev/infiniband", observed).startswith("note this container has its own /dev")
     assert not [finding for finding in findings((HCA,), observed) if "uverbs0" in finding.subject]
 
 
@@ -154,8 +152,8 @@ def test_ipoib_between_pods_of_one_host_requires_linux_5_8() -> None:
     [
         (CLOSED, {"nvidia_peermem"}, (5, 4), "ok nvidia_peermem is loaded"),
         (OPEN, set(), (6, 18), "ok by dma-buf"),
-        (OPEN, set(), (5, 11), "warning GPU memory is out of"),
-        (CLOSED, {"nvidia"}, (6, 18), "warning GPU memory is out of"),
+        (OPEN, set(), (5, 11), "warning the NICs cannot access GPU memory"),
+        (CLOSED, {"nvidia"}, (6, 18), "warning the NICs cannot access GPU memory"),
     ],
 )
 def test_gpudirect_rdma_path_is_reported(
@@ -169,7 +167,7 @@ def test_gpudirect_rdma_path_is_reported(
 @pytest.mark.parametrize(
     ("file", "beginning"),
     [
-        (None, "note no containerd settings here"),
+        (None, "note no configuration of containerd found"),
         (ContainerdFile(error="line 1"), "note containerd's settings are unreadable: line 1"),
         (ContainerdFile(2, cdi=True), "ok containerd's settings switch it on"),
         (ContainerdFile(3, cdi=False), "bad containerd's settings switch it off"),
@@ -262,7 +260,7 @@ def test_missing_pyverbs_is_reported() -> None:
     (found,) = verbs_findings((), installed=False)
 
     assert lines([found]) == [
-        "note verbs: not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own "
+        "note verbs: not tested: pyverbs is not installed (Debian: python3-pyverbs, for its own "
         "Python)"
     ]
 

@@ -264,7 +264,7 @@ def test_health_and_metrics_are_served(tmp_path: Path) -> None:
             assert 'dranet_driver_published_devices_total{feature="total"} 1' in lines
             assert "dra_shim_registered 1" in lines
             assert 'dra_shim_claims_total{result="prepared"} 1' in lines
-            assert 'dra_shim_devices{health="well"} 1' in lines
+            assert 'dra_shim_devices{health="healthy"} 1' in lines
             assert "dra_shim_plugin_alive 0" in lines
 
     with nic("nic0"):
