@@ -20,14 +20,14 @@ from tests.box.waiting import wait_until
 from tests.system.vm_pair.wire import NIC, RDMA, at_once
 
 PORT = 7100
-RATE = 16  # Mbit/s of each pod
+ALL = 32  # Mbit/s of all pods, which an emulated machine can send
 STATE = "import json; from tests.box.nics import host_state; print(json.dumps(host_state()))"
-# Sends for two seconds; the other side prints how many bits a second came by each connection, from
+# Sends for some seconds; the other side prints how many bits a second came by each connection, from
 # its first byte on.
 SEND = """
 import socket, sys, time
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as wire:
-    end = time.monotonic() + 2
+    end = time.monotonic() + int(sys.argv[3])
     while time.monotonic() < end:
         wire.sendall(bytes(16384))
 """
@@ -93,8 +93,11 @@ def sides(peer: Peer, shared_roce: None) -> Iterator[tuple[Side, Side]]:
 
 
 def measured(server: Endpoint, clients: Sequence[Endpoint]) -> list[float]:
-    """Return the rates of one TCP connection of each client, at the same time, Mbit/s."""
-    send = ("python3", "-c", SEND, server.address, str(PORT))
+    """Return the rates of one TCP connection of each client, at the same time, Mbit/s.
+
+    The smaller the share of each, the longer it takes: the first burst has no limit.
+    """
+    send = ("python3", "-c", SEND, server.address, str(PORT), str(len(clients)))
     with ThreadPoolExecutor(1 + len(clients)) as pool:
         receive = ("python3", "-c", RECEIVE, str(len(clients)))
         served = pool.submit(checked, server.place, *receive)
@@ -111,19 +114,26 @@ def test_pods_share_a_nic_with_their_own_address_gid_and_rate(
 ) -> None:
     here, there = sides
     pods = 8 if request.config.getoption("--prove") else 2
+    rate = ALL // pods
     before = at_once(Side.state, sides)
     server = there.start("server", "10.9.0.30")
 
     names = [f"sharer-{number}" for number in range(pods)]
     clients = [
-        here.start(name, f"10.9.0.{10 + number}", f"{RATE}M") for number, name in enumerate(names)
+        here.start(name, f"10.9.0.{10 + number}", f"{rate}M") for number, name in enumerate(names)
     ]
 
     assert len({rdma.gid_index(client) for client in clients}) == pods
     for client in clients:
         rdma.rping(server=server, client=client)
         assert rdma.ib_write_bw(server=server, client=client, iterations=20) > 0
-    assert measured(server, clients) == pytest.approx([RATE] * pods, rel=0.1)
+
+    def shares_are_sent() -> bool:
+        rates = measured(server, clients)
+        assert max(rates) < 1.1 * rate, rates
+        return min(rates) > 0.9 * rate  # a busy machine may be too slow
+
+    wait_until("every pod to send its share", shares_are_sent)
     for side, ended in ((here, names), (there, ["server"])):
         side.cri.remove_all()
         for name in ended:
