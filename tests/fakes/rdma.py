@@ -135,7 +135,7 @@ class FakeRdmaCore:
             raise KernelError(str(op), EEXIST, f"the name {op.name} is in use")
         device.link = replace(device.link, name=op.name)
 
-    def bury(self, netns: NetnsId) -> None:
+    def destroy_namespace(self, netns: NetnsId) -> None:
         """Bring home what was in a namespace that dies."""
         for device in self.devices:
             if device.netns == netns:

@@ -155,13 +155,13 @@ def test_crash_at_any_step_leaves_no_child(
     for step in range(1, 100):
         done.clear()
 
-        def mortal(session: NetlinkSession, op: Op, step: int = step) -> None:
+        def crash_after(session: NetlinkSession, op: Op, step: int = step) -> None:
             real(session, op)
             done.append(str(op))
             if len(done) == step:
                 raise Crash
 
-        monkeypatch.setattr(NetlinkSession, "apply", mortal)
+        monkeypatch.setattr(NetlinkSession, "apply", crash_after)
         try:
             record = host.attach("nic0", config=config(row.interface))
         except Crash:

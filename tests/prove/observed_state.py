@@ -23,7 +23,7 @@ from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from tests.box import nics
-from tests.prove import fabric
+from tests.prove import rdma_functions
 
 Facts = frozenset[str]
 
@@ -51,7 +51,7 @@ def parts(netns: str = "") -> Iterator[dict[str, object]]:
     """
     if not netns:
         yield {"inet6": _late_addresses()}
-    yield {"rdma": fabric.shown_in(netns), **_told(netns)}
+    yield {"rdma": rdma_functions.shown_in(netns), **_told(netns)}
     yield nics.host_state(netns)
 
 
