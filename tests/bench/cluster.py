@@ -22,7 +22,7 @@ from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dranet_nri.model import Device, DeviceKey
-from tests.bench.table import Row, machine, render, say
+from tests.bench.table import Row, machine, print_now, render
 from tests.system.cluster.control_plane import ControlPlane
 
 NODES: Final = 1000
@@ -119,15 +119,15 @@ def clients(kubeconfig: Path) -> Callable[[], httpx2.AsyncClient]:
 async def measure(plane: ControlPlane, count: int) -> list[Row]:
     """Start the nodes, leave them alone, let their links flap; return what that cost."""
     fleet = Fleet(clients(plane.kubeconfig), count)
-    say(f"{count} nodes start")
+    print_now(f"{count} nodes start")
     begin = time.monotonic()
     await fleet.start()
     took_s = time.monotonic() - begin
     start = await fleet.writes()
-    say(f"all is published after {took_s:.0f} s; nothing happens for {PHASE_S:.0f} s")
+    print_now(f"all is published after {took_s:.0f} s; nothing happens for {PHASE_S:.0f} s")
     await asyncio.sleep(PHASE_S)
     steady = await fleet.writes()
-    say(f"a link of each node flaps every {FLAP_S} s for {PHASE_S:.0f} s")
+    print_now(f"a link of each node flaps every {FLAP_S} s for {PHASE_S:.0f} s")
     begin = time.monotonic()
     await fleet.storm(PHASE_S)
     minutes = (time.monotonic() - begin) / 60
@@ -149,9 +149,9 @@ async def measure(plane: ControlPlane, count: int) -> list[Row]:
     ]
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Measure and print the table."""
-    count = int(words[0]) if words else NODES
+    count = int(arguments[0]) if arguments else NODES
     notes = [machine(), "fewer writes in the storm may mean that this machine cannot do more"]
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -346,13 +346,13 @@ class FakeKernel:
         entry = space.named(str(op), op.name)
         entry.link = replace(entry.link, alias=op.alias)
 
-    def _add_ipoib(self, op: AddChild, wanted: IpoibConfig) -> None:
+    def _add_ipoib(self, op: AddChild, requested: IpoibConfig) -> None:
         host = self.space()
         parent = host.at(str(op), op.parent).link
         if parent.arphrd != ARPHRD_INFINIBAND:
             raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
         if host.find(op.name) is None:
-            connected = wanted.mode is IpoibMode.CONNECTED
+            connected = requested.mode is IpoibMode.CONNECTED
             mode, mtu = IpoibState(connected), MAX_CONNECTED if connected else 2044
             child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
             made = self.add_link(op.name, link=replace(child, mtu=mtu, ipoib=mode))

@@ -27,7 +27,7 @@ from tests.prove import host_setup, hostile, rdma_functions, runtime, soak
 from tests.prove.environment import After, HostEnvironment, Loss
 from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
-from tests.prove.table import Tally, keep, known, say
+from tests.prove.table import Tally, keep, known, print_now
 
 MOST = 3  # NICs that a shape asks for
 RDMA_CYCLES = 500
@@ -73,17 +73,17 @@ def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
     what = f"{environment.tier} {shape.name}, {after}"
     if known(what):
         return True
-    begin, seen = time.monotonic(), 0
+    begin, rows_done = time.monotonic(), 0
     losses: Counter[Loss] = Counter()
     for row in rows(environment, shape, after):
-        seen += 1
+        rows_done += 1
         if row.loss is not None:
             losses[row.loss] += 1
-            say(f"{row.shape}, {after}, {row.number} {row.event!r}: {row.loss}: {row.detail}")
+            print_now(f"{row.shape}, {after}, {row.number} {row.event!r}: {row.loss}: {row.detail}")
     keep(
         Tally(
             what,
-            rows=seen,
+            rows=rows_done,
             lost=losses[Loss.LOST],
             misconfigured=losses[Loss.MISCONFIGURED],
             unguarded=losses[Loss.UNGUARDED],
@@ -94,12 +94,12 @@ def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
     return not losses
 
 
-def matrix(environment: HostEnvironment, words: list[str]) -> bool:
+def matrix(environment: HostEnvironment, names: list[str]) -> bool:
     """Play every shape that fits and has one of the words in its name, or all."""
     chosen = [
         shape
         for shape in SHAPES
-        if environment.fits(shape) and (not words or any(word in shape.name for word in words))
+        if environment.fits(shape) and (not names or any(word in shape.name for word in names))
     ]
     went_well = [
         run_shape(environment, shape, after)
@@ -110,7 +110,7 @@ def matrix(environment: HostEnvironment, words: list[str]) -> bool:
     return all(went_well)
 
 
-def main(what: str, *words: str) -> int:
+def main(what: str, *names: str) -> int:
     """Prove it; 1 if it does not hold."""
     if what == "runtime":
         return 0 if runtime.run() else 1
@@ -118,17 +118,17 @@ def main(what: str, *words: str) -> int:
     skip_duplicate_detection()
     if what in {"rdma", "rdma-soak"}:
         with rdma_functions.movable("exclusive"):
-            return prove(what, HostEnvironment("vm rdma", fabrics(), fabrics), list(words))
+            return prove(what, HostEnvironment("vm rdma", fabrics(), fabrics), list(names))
     if what == "rdma-shared":
         with rdma_functions.movable("shared"):
-            return prove(what, HostEnvironment("vm rdma shared", fabrics(), fabrics), list(words))
+            return prove(what, HostEnvironment("vm rdma shared", fabrics(), fabrics), list(names))
     if what == "hostile-wires":
-        return prove("hostile", HostEnvironment("vm wires", wires(), wires), list(words))
+        return prove("hostile", HostEnvironment("vm wires", wires(), wires), list(names))
     rebuild = functions if tier == "vm" else wires
-    return prove(what, HostEnvironment(tier, rebuild(), rebuild), list(words))
+    return prove(what, HostEnvironment(tier, rebuild(), rebuild), list(names))
 
 
-def prove(what: str, environment: HostEnvironment, words: list[str]) -> int:
+def prove(what: str, environment: HostEnvironment, names: list[str]) -> int:
     """Run the proof in the environment; 1 if it does not hold."""
     match what:
         case "soak":
@@ -136,9 +136,9 @@ def prove(what: str, environment: HostEnvironment, words: list[str]) -> int:
         case "rdma-soak":
             held = soak.run(environment, RDMA_CYCLES)
         case "hostile":
-            held = hostile.run(environment, words)
+            held = hostile.run(environment, names)
         case _:
-            held = matrix(environment, words)
+            held = matrix(environment, names)
     return 0 if held else 1
 
 

@@ -95,11 +95,11 @@ class HostEnvironment:
         )
 
 
-def differences(wanted: observed_state.Facts, found: observed_state.Facts) -> str:
+def differences(expected: observed_state.Facts, found: observed_state.Facts) -> str:
     """Return what is missing and what is too much, "" if nothing is."""
-    if wanted == found:
+    if expected == found:
         return ""
-    return f"missing {sorted(wanted - found)}, beside {sorted(found - wanted)}"
+    return f"missing {sorted(expected - found)}, beside {sorted(found - expected)}"
 
 
 def _changed(before: dict[str, object], part: dict[str, object]) -> str:

@@ -31,7 +31,7 @@ from tests.prove.plugin_process import plugin
 from tests.prove.scenario import LONG_NANO, ROOT, SETTLED_S
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
-from tests.prove.table import Tally, keep, known, say
+from tests.prove.table import Tally, keep, known, print_now
 
 _SWEEP_S: Final = 1.0  # a NIC that returns later is restored by a sweep
 
@@ -161,8 +161,8 @@ class Row:
             if row["claim"] == str(self.hostile.claim.claim)
         ]
         # Of a NIC that a sweep missed while its pod ran, the failed attach tells.
-        words = ("lsns --type net", "another namespace holds it")
-        reported = any(word in reason for reason in reasons for word in words)
+        names = ("lsns --type net", "another namespace holds it")
+        reported = any(word in reason for reason in reasons for word in names)
         return "" if reported else f"the status says {reasons}"
 
 
@@ -186,13 +186,13 @@ async def _call(runtime: RuntimeConnection, kind: PodEventKind, pod: _Pod) -> No
         raise Failed(Loss.MISCONFIGURED, f"{pod.netns}, {kind}: {answer.status.message}")
 
 
-def fitting(environment: HostEnvironment, words: Sequence[str] = ()) -> tuple[Attack, ...]:
+def fitting(environment: HostEnvironment, names: Sequence[str] = ()) -> tuple[Attack, ...]:
     """Return the attacks that the NICs support and that have one of the words, or all."""
     return tuple(
         attack
         for attack in ATTACKS
         if not (attack.virtual and environment.hardware)
-        and (not words or any(word in attack.name for word in words))
+        and (not names or any(word in attack.name for word in names))
     )
 
 
@@ -212,17 +212,17 @@ def run_row(environment: HostEnvironment, attack: Attack) -> Failed | None:
     return found
 
 
-def run(environment: HostEnvironment, words: Sequence[str] = ()) -> bool:
+def run(environment: HostEnvironment, names: Sequence[str] = ()) -> bool:
     """Play all rows; keep the line; return whether all went well."""
     name = f"{environment.tier} hostile pods"
     if known(name):
         return True
     begin = time.monotonic()
     losses: Counter[Loss] = Counter()
-    attacks = fitting(environment, words)
+    attacks = fitting(environment, names)
     for attack in attacks:
         found = run_row(environment, attack)
-        say(f"{environment.tier} {attack.name}: {found or 'as it must be'}")
+        print_now(f"{environment.tier} {attack.name}: {found or 'as it must be'}")
         if found:
             losses[found.loss] += 1
     keep(

@@ -51,7 +51,7 @@ def parts(netns: str = "") -> Iterator[dict[str, object]]:
     """
     if not netns:
         yield {"inet6": _late_addresses()}
-    yield {"rdma": rdma_functions.shown_in(netns), **_told(netns)}
+    yield {"rdma": rdma_functions.shown_in(netns), **_dumped(netns)}
     yield nics.host_state(netns)
 
 
@@ -74,7 +74,7 @@ def in_netns(netns: str) -> Facts:
     return frozenset(facts)
 
 
-def _told(netns: str) -> dict[str, list[str]]:
+def _dumped(netns: str) -> dict[str, list[str]]:
     """Return what ip does not show of the links in the namespace of that name, or in the host's."""
     fd = os.open(f"/run/netns/{netns}" if netns else "/proc/self/ns/net", os.O_RDONLY)
     try:

@@ -154,7 +154,7 @@ class CrashScenario:
         """Return what is wrong with NICs that are not where they should be."""
         if self.environment.hardware:
             return Loss.MISCONFIGURED  # it is somewhere: a PCI function can't vanish
-        seen = observed_state.links() | {
+        present = observed_state.links() | {
             name
             for pod in self.pods
             if observed_state.exists(pod.id)
@@ -166,7 +166,7 @@ class CrashScenario:
             for device in claim.devices
             for name in [(device.device.key.name, device.config.interface.name)]
         }
-        gone = [own for own, given in names if own not in seen and given not in seen]
+        gone = [own for own, given in names if own not in present and given not in present]
         return Loss.LOST if gone else Loss.MISCONFIGURED
 
     async def until(self, problem: Callable[[], str], what: str) -> None:

@@ -28,7 +28,7 @@ from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.scenario import LONG_NANO, ROOT
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
-from tests.prove.table import Tally, keep, known, say
+from tests.prove.table import Tally, keep, known, print_now
 
 CYCLES: Final = 1000
 BEATS: Final = 10  # samples of the process
@@ -116,7 +116,7 @@ async def _cycles(environment: HostEnvironment, site: Site, cycles: int) -> tupl
                 for _ in range(cycles // BEATS):
                     refused += await _cycle(environment, store, runtime, next(numbers))
                 scanned.append(_quiet(subject))
-                say(f"soak: {scanned[-1]}")
+                print_now(f"soak: {scanned[-1]}")
             refused += not _is_home(environment)
     store.close()
     return scanned, refused
@@ -127,7 +127,7 @@ def _is_home(environment: HostEnvironment) -> bool:
     try:
         wait_until("the host to be as it was", lambda: not environment.changed())
     except TimeoutError:
-        say(f"soak: the host is not as it was: {environment.changed()}")
+        print_now(f"soak: the host is not as it was: {environment.changed()}")
         return False
     return True
 
@@ -170,7 +170,7 @@ async def _cycle(
         store.remove(claim.claim.uid)
     problems += (answer.status.message for answer in answers if answer.status is not None)
     if problems:
-        say(f"soak: {name}: {'; '.join(problems)}")
+        print_now(f"soak: {name}: {'; '.join(problems)}")
     return bool(problems)
 
 
