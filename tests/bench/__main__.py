@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import attach, hooks, inventory, lists, noop, prepare, start, wire
+from tests.bench import attach, children, hooks, inventory, lists, noop, prepare, start, wire
 from tests.bench.table import Row, machine, print_now, render
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
@@ -15,6 +15,7 @@ def main(selected: set[str]) -> None:
     print_now(notes[0])
     beside = {"attach": attach, "noop": noop, "start": start}
     apart = {
+        "children": children,
         "hooks": hooks,
         "prepare": prepare,
         "wire": wire,
