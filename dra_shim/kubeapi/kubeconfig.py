@@ -70,9 +70,9 @@ class _Plugin(ExecAuth):
         """
         flow = super().async_auth_flow(request)
         try:
-            asked = await anext(flow)
+            sent = await anext(flow)
             while True:
-                asked = await flow.asend((yield asked))
+                sent = await flow.asend((yield sent))
         except StopAsyncIteration:
             return
         except (ConfigError, OSError, ValueError, LookupError, TypeError) as error:

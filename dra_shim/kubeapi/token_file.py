@@ -21,7 +21,7 @@ class TokenFile(httpx2.Auth):
     def __init__(self, path: Path) -> None:
         """Set the path; nothing is read before the first request."""
         self._path = path
-        self._seen: Identity | None = None
+        self._identity: Identity | None = None
         self._token = ""
 
     def auth_flow(
@@ -37,7 +37,7 @@ class TokenFile(httpx2.Auth):
         response = yield request
         if response.status_code != 401:
             return
-        self._seen = None
+        self._identity = None
         current = self._current()
         if current != sent:
             request.headers["Authorization"] = f"Bearer {current}"
@@ -57,9 +57,9 @@ class TokenFile(httpx2.Auth):
         identity = (
             status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size,
         )  # fmt: skip
-        if identity == self._seen:
+        if identity == self._identity:
             return
         token = self._path.read_text(encoding="ascii").strip()
         if not token:
             raise ValueError("the file is empty")
-        self._token, self._seen = token, identity
+        self._token, self._identity = token, identity

@@ -36,19 +36,19 @@ CASES: Final = {
     "DranetThreadStuck": ("dranet_nri_stuck_threads{%s}", "1x60", "0x60"),
     "DranetRecordUnusable": ("dranet_nri_unusable_records{%s}", "1x60", "0x60"),
     "DranetDeviceLost": ("dranet_nri_claims_lost_total{%s}", GROWING, CONSTANT),
-    "DranetDeviceUnhealthy": ('dra_shim_devices{health="ailing",%s}', "2x60", "0x60"),
+    "DranetDeviceUnhealthy": ('dra_shim_devices{health="unhealthy",%s}', "2x60", "0x60"),
     "DranetDeviceNotPublished": ("dra_shim_devices_refused_total{%s}", GROWING, CONSTANT),
 }  # fmt: skip
 FIRING: Final = 'count by (alertname, instance) (ALERTS{alertstate="firing"})'
 
 
-def promtool(*words: str | Path) -> str:
+def promtool(*arguments: str | Path) -> str:
     """Run promtool; return what it said."""
     root = os.environ.get("BOX_PROMTOOL")
     if not root:
         lacking("the root of image promtool", "run ./hack/test cluster")
     loader = (f"{root}/usr/lib64/ld-linux-x86-64.so.2", "--library-path")
-    command = (*loader, f"{root}/usr/lib/x86_64-linux-gnu", f"{root}/usr/bin/promtool", *words)
+    command = (*loader, f"{root}/usr/lib/x86_64-linux-gnu", f"{root}/usr/bin/promtool", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

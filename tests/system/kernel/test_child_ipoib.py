@@ -44,10 +44,10 @@ class Recorder(RtnetlinkSocket):
 
     def __init__(self, netlink: RtnetlinkSocket) -> None:
         self.netlink = netlink
-        self.asked: list[tuple[int, int, bytes]] = []
+        self.requests: list[tuple[int, int, bytes]] = []
 
     def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
-        self.asked.append((kind, flags, body))
+        self.requests.append((kind, flags, body))
         self.netlink.do(what, kind, flags, body)
 
 
@@ -86,7 +86,7 @@ def test_ipoib_request_is_that_of_iproute2(
         child.add(recorder, MoveEnd(recorder.netlink, nsfd), str(op), op)
     recorder.netlink.close()
 
-    ((kind, flags, body),) = recorder.asked
+    ((kind, flags, body),) = recorder.requests
     assert (kind, flags) == (16, 0x600)  # RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL
     assert body[: INFO.size] == bytes(INFO.size)
     requested = dict(unfolded(body[INFO.size :]))
@@ -95,7 +95,7 @@ def test_ipoib_request_is_that_of_iproute2(
 
 
 @pytest.mark.parametrize(
-    ("op", "code", "words"),
+    ("op", "code", "message"),
     [
         pytest.param(CONNECTED, EINVAL, "set interface.ipoib.mode to datagram", id="connected"),
         pytest.param(OP, EINVAL, r"EINVAL$", id="datagram"),
@@ -103,9 +103,9 @@ def test_ipoib_request_is_that_of_iproute2(
         pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
     ],
 )
-def test_refused_request_is_reported_with_the_remedy(op: AddChild, code: int, words: str) -> None:
+def test_refused_request_is_reported_with_the_remedy(op: AddChild, code: int, message: str) -> None:
     refusing = Refusing(code)
-    with pytest.raises(KernelError, match=words):
+    with pytest.raises(KernelError, match=message):
         child.add(refusing, MoveEnd(refusing, -1), str(op), op)
 
 
@@ -116,7 +116,7 @@ def test_ipoib_mode_request_is_that_of_iproute2(nsfd: int) -> None:
         set_settings(recorder, "set", 1, LinkSettings(ipoib=IpoibState(connected=True)))
     recorder.netlink.close()
 
-    ((kind, flags, body),) = recorder.asked
+    ((kind, flags, body),) = recorder.requests
     assert (kind, flags) == (16, 0)  # RTM_NEWLINK
     assert body[: INFO.size] == INFO.pack(0, 0, 1, 0, 0)
     requested = dict(unfolded(body[INFO.size :]))
