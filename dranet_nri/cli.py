@@ -14,11 +14,11 @@ PROGRAM: Final = Program(
         ("inventory", "show the devices that can be claimed, and why others cannot"),
         (
             "status",
-            "show which pod holds which device, what went wrong, and if the plugin is at work",
+            "show the devices of pods, failures, and the state of the plugin",
         ),
-        ("doctor", "show what keeps pods from their devices, and what to do"),
+        ("doctor", "check NRI, CDI, the plugin and RDMA, with remedies"),
         ("healthz", "check that the plugin of this node is alive, for exec probes"),
-        ("run", "serve as the node's NRI plugin"),
+        ("run", "run the NRI plugin of the node"),
     ),
     daemons=("run",),
 )

@@ -109,7 +109,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         default="unlimited",
         help="RLIMIT_MEMLOCK of containers with RDMA devices: bytes, 'unlimited' or 'keep'",
     )
-    add("--no-environment", action="store_true", help="do not set the variables of containers")
+    add(
+        "--no-environment",
+        action="store_true",
+        help="do not set environment variables in containers",
+    )
     add(
         "--rdma-char-devices",
         default=",".join(default.rdma_char_devices),

@@ -107,13 +107,13 @@ class Webhook:
             DeniedError: the profile does not exist, or the claim may not have it.
             CloudError: the server does not answer.
         """
-        asked = {
+        document = {
             "device": _named(device, device.name),
             "claim": claim,
             "claim_uid": uid,
             "config": config,
         }
-        return await self._answer("POST", "/GetProfileConfig", asked)
+        return await self._answer("POST", "/GetProfileConfig", document)
 
     async def release(
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
@@ -123,10 +123,10 @@ class Webhook:
         Raises:
             CloudError: the result is unknown; call again.
         """
-        asked = {
+        document = {
             "device": _named(device, device.name), "claim_uid": claim.uid, "config": config,
         }  # fmt: skip
-        await self._answer("POST", "/ReleaseProfileConfig", asked, ignored=True)
+        await self._answer("POST", "/ReleaseProfileConfig", document, ignored=True)
 
     async def _answer(
         self, method: str, path: str, body: object, *, ignored: bool = False

@@ -129,9 +129,9 @@ async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
 
 async def _has(api: ApiClient, right: Permission) -> bool:
     resource, _, part = right.resource.partition("/")
-    asked = {"verb": right.verb, "group": right.group, "resource": resource,
+    attributes = {"verb": right.verb, "group": right.group, "resource": resource,
              "subresource": part, "name": right.name}  # fmt: skip
-    answer = await api.create(REVIEW, {"spec": {"resourceAttributes": asked}})
+    answer = await api.create(REVIEW, {"spec": {"resourceAttributes": attributes}})
     status = answer.get("status")
     return isinstance(status, Mapping) and status.get("allowed") is True
 
@@ -165,13 +165,13 @@ async def shim_findings(
         answer_s: timeout in seconds.
     """
     subject = "shim"
-    asked = replace(address, host=_ANY_ADDRESS.get(address.host, address.host))
+    probed = replace(address, host=_ANY_ADDRESS.get(address.host, address.host))
     try:
         async with asyncio.timeout(answer_s):
-            status, lines = await _asked(f"http://{asked}/readyz")
+            status, lines = await _get(f"http://{probed}/readyz")
     except (aiohttp.ClientError, OSError) as error:
         reason = str(error) or type(error).__name__
-        text = f"{asked}: no answer ({reason}): it does not run, or elsewhere: give the "
+        text = f"{probed}: no answer ({reason}): it does not run, or elsewhere: give the "
         text += "--bind-address of 'dra-shim run' here, too"
         yield Finding(subject, Severity.WARNING, text)
         return
@@ -183,12 +183,12 @@ async def shim_findings(
         for line in lines:
             yield Finding(subject, Severity.BAD, line)
     else:
-        text = f"{asked}: answers {status}, so it is another program's; stop that (dranet?), or "
+        text = f"{probed}: answers {status}, so it is another program's; stop that (dranet?), or "
         text += "start 'dra-shim run' with another --bind-address and give that here, too"
         yield Finding(subject, Severity.WARNING, text)
 
 
-async def _asked(url: str) -> tuple[int, tuple[str, ...]]:
+async def _get(url: str) -> tuple[int, tuple[str, ...]]:
     """Return status and lines of a page."""
     data = b""
     async with aiohttp.ClientSession() as client, client.get(url) as answer:

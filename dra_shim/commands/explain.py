@@ -142,27 +142,29 @@ def main(args: argparse.Namespace) -> int:
     if not given:
         raise ConfigError(["FILE: none is given; name the manifests of the claims, or of a pod"])
     files = read_files([*given, *args.classes, *args.slices], args.claims)
-    asked = tuple(document for name in given for document in files.pop(name))
+    targets = tuple(document for name in given for document in files.pop(name))
     others = tuple(document for documents in files.values() for document in documents)
     if args.cluster:
-        others = _beside(asked, others, read_cluster(args.kubeconfig))
-    return answer(args, explain_all(args, asked, (*asked, *others)))
+        others = _beside(targets, others, read_cluster(args.kubeconfig))
+    return answer(args, explain_all(args, targets, (*targets, *others)))
 
 
 def explain_all(
-    args: argparse.Namespace, asked: Sequence[Document], documents: Sequence[Document]
+    args: argparse.Namespace, targets: Sequence[Document], documents: Sequence[Document]
 ) -> list[Explanation]:
     """Return the explanation of each pod; without pods, of the claims.
 
     Args:
         args: with the flags of this command.
-        asked: documents with the pods or claims.
+        targets: documents with the pods or claims.
         documents: these and all others.
 
     Raises:
         ConfigError: a claim of a pod is not among the documents, or a class is contradictory.
     """
-    return [_explained(args, title, claims, documents) for title, claims in _pods(asked, documents)]
+    return [
+        _explained(args, title, claims, documents) for title, claims in _pods(targets, documents)
+    ]
 
 
 def answer(args: argparse.Namespace, found: Sequence[Explanation]) -> int:
@@ -179,10 +181,10 @@ def _document(found: Sequence[Explanation]) -> dict[str, object]:
 
 
 def _beside(
-    asked: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
+    targets: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
 ) -> tuple[Document, ...]:
     """Return the other documents; files have precedence over the cluster."""
-    identities = {_identity(document) for document in (*asked, *others)} - {None}
+    identities = {_identity(document) for document in (*targets, *others)} - {None}
     return (*others, *(document for document in cluster if _identity(document) not in identities))
 
 
@@ -199,12 +201,12 @@ def _identity(document: Document) -> tuple[type, str] | None:
 
 
 def _pods(
-    asked: Sequence[Document], documents: Sequence[Document]
+    targets: Sequence[Document], documents: Sequence[Document]
 ) -> list[tuple[str, tuple[NamedClaim, ...]]]:
     """Return title and claims of each pod; without pods, those of the claims."""
-    workloads = [document for document in asked if isinstance(document, Workload)]
+    workloads = [document for document in targets if isinstance(document, Workload)]
     if not workloads:
-        return [("", _claims(asked))]
+        return [("", _claims(targets))]
     by_identity = {
         identity: document for document in documents if (identity := _identity(document))
     }

@@ -51,7 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="NICs that a pod claims; 0, the default, is all of the node, and "
                         "none of them may be in use")  # fmt: skip
     parser.add_argument("--gpus", type=int, default=0, metavar="N",
-                        help="GPUs that a pod claims besides")  # fmt: skip
+                        help="GPUs that each pod claims")  # fmt: skip
     parser.add_argument("--gpu-class", default="gpu.nvidia.com", metavar="CLASS",
                         help="DeviceClass of the GPUs")  # fmt: skip
     parser.add_argument("--image", default="",
@@ -59,23 +59,23 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         f"apt-get to install them; by default {IMAGE}, with --collectives "
                         f"{IMAGE_WITH_TORCH}")  # fmt: skip
     parser.add_argument("--pod", metavar="FILE", default="",
-                        help="a Pod with what the pods need besides on this cloud: volumes, "
-                        "environment, tolerations; by default its image is used too")  # fmt: skip
+                        help="a Pod with further requirements of this cloud: volumes, "
+                        "environment, tolerations; its image is used without --image")  # fmt: skip
     parser.add_argument("--collectives", action="store_true",
                         help="also measure all-gather and all-reduce over all pods: by NCCL with "
                         "--gpus, else by gloo on the CPUs")  # fmt: skip
     parser.add_argument("--bar", action="append", default=[], metavar="NAME=NUMBER",
-                        help=f"another bar than the default; may be repeated. {bars}")  # fmt: skip
+                        help=f"threshold instead of the default; repeatable. {bars}")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
                         help="fail if a pod sees RDMA devices that it does not claim")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS",
-                        help="for the pods to become ready")  # fmt: skip
+                        help="limit for the pods to be ready (default: %(default)g)")  # fmt: skip
     add_output_flag(parser)
     parser.add_argument("--svg", metavar="FILE", help="also draw the matrix of all pairs")
     parser.add_argument("--verbose", action="store_true",
                         help="also list what passed, and the duration of each check")  # fmt: skip
     parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
-                        help="access to the cluster; by default as kubectl finds it")  # fmt: skip
+                        help="kubeconfig file; default: that of kubectl")  # fmt: skip
     parser.add_argument("--context", default="", help="context of the kubeconfig")
 
 

@@ -78,12 +78,12 @@ class ApiClient:
             NotServedError: the server has no supported version.
             ApiError: see get.
         """
-        known = self._versions.get(kind.group)
-        if known is None:
+        versions = self._versions.get(kind.group)
+        if versions is None:
             request = requests.discovery(kind.group)
-            known = read_versions(request, await self._reply(request), kind.group)
-            self._versions[kind.group] = known
-        return known
+            versions = read_versions(request, await self._reply(request), kind.group)
+            self._versions[kind.group] = versions
+        return versions
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         """Return an object.

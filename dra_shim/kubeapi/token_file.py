@@ -18,7 +18,7 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Set the path; nothing is read before the first request."""
         self._path = path
-        self._read: Identity | None = None
+        self._identity: Identity | None = None
         self._token = ""
 
     async def header(self) -> str:
@@ -31,7 +31,7 @@ class TokenFile:
 
     async def renewed(self, refused: str) -> str:
         """Read the file again; return "" if it still has the refused token."""
-        self._read = None
+        self._identity = None
         current = self._current()
         return "" if current == refused else current
 
@@ -48,9 +48,9 @@ class TokenFile:
         identity = (
             status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size,
         )  # fmt: skip
-        if identity == self._read:
+        if identity == self._identity:
             return
         token = self._path.read_text(encoding="ascii").strip()
         if not token:
             raise ValueError("the file is empty")
-        self._token, self._read = token, identity
+        self._token, self._identity = token, identity

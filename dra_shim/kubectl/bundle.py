@@ -38,7 +38,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument(
         "--file", type=Path, default=Path("dranet-bundle.tar.gz"), metavar="FILE",
-        help="the archive; it must not exist yet",
+        help="path of the archive; the file must not exist",
     )  # fmt: skip
     parser.add_argument(
         "--tail", type=int, default=2000, metavar="LINES", help="lines of each container's log"
@@ -67,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     print_lines(*(f"{name}  {len(text)} characters" for name, text in members.items()))
-    print_lines(f"{args.file} is written; read it before you send it to others")
+    print_lines(f"{args.file} is written; review it before you share it")
     return 0
 
 

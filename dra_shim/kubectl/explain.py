@@ -65,8 +65,8 @@ def main(args: argparse.Namespace) -> int:
         DranetError: the cluster or the files cannot be read, or there is no such object.
     """
     source = ObjectSource(args)
-    asked, owner = _asked(args, source)
-    documents = (*asked, *_beside(asked, source, owner))
+    targets, owner = _targets(args, source)
+    documents = (*targets, *_beside(targets, source, owner))
     names = [args.node] if args.node else _nodes(source, owner)
     found: list[Explanation] = []
     can: list[str] = []
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
     for name in names:
         # What `dra-shim explain --cluster` has as flags.
         flags = argparse.Namespace(cluster=True, slices=[], inventory=None, node=name)
-        explained = explain_all(flags, asked, documents)
+        explained = explain_all(flags, targets, documents)
         met = all(explanation.met for explanation in explained)
         if not found or (met and not can):
             found, chosen = explained, name
@@ -84,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
     return answer(args, found)
 
 
-def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
+def _targets(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
     """Return the documents to explain, and their object in the cluster, {} for files."""
     target = args.target
     if target == STDIN or Path(target).exists():
@@ -105,12 +105,12 @@ def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Docume
     )
 
 
-def _beside(asked: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
+def _beside(targets: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
     """Return the other objects, without claims of the pod itself."""
     uid = (owner.get("metadata") or {}).get("uid")
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
     items += [item for item in source.items(CLAIMS) if not uid or uid not in _owners(item)]
-    identities = {_identity(document) for document in asked}
+    identities = {_identity(document) for document in targets}
     return tuple(document for document in _read(items) if _identity(document) not in identities)
 
 

@@ -34,7 +34,7 @@ def add_source_flags(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
-        help="access to the cluster; by default as kubectl finds it",
+        help="kubeconfig file; default: that of kubectl",
     )  # fmt: skip
     parser.add_argument("--context", default="", metavar="NAME", help="context of the kubeconfig")
 
@@ -83,7 +83,7 @@ def saved_items(directory: str) -> tuple[Item, ...]:
         ConfigError: every violation, with the file's name in front.
     """
     if not Path(directory).is_dir():
-        raise ConfigError([f"--from {directory}: is no directory; check the path"])
+        raise ConfigError([f"--from {directory}: is not a directory; check the path"])
     found: list[Item] = []
     violations: list[str] = []
     for name in files_below([directory]):

@@ -27,7 +27,7 @@ _LEGEND: Final = (
     "ROOT  same PCIe root",
     "NODE  same NUMA node, other PCIe root",
     "SYS   other NUMA node",
-    "?     the slices do not say",
+    "?     not in the slices",
 )
 
 

@@ -67,7 +67,7 @@ class PreparedDevice:
     share_id: str = ""
 
 
-def requested_claim(document: Mapping[str, object] | None, asked: ObjectRef) -> AllocatedClaim:
+def requested_claim(document: Mapping[str, object] | None, ref: ObjectRef) -> AllocatedClaim:
     """Return the claim that the kubelet requests, from the server's document.
 
     Raises:
@@ -75,17 +75,15 @@ def requested_claim(document: Mapping[str, object] | None, asked: ObjectRef) -> 
         ConfigError: the document is invalid.
     """
     if document is None:
-        raise RefusedError(f"claim {asked}: does not exist; delete the pod")
+        raise RefusedError(f"claim {ref}: does not exist; delete the pod")
     claim = read_allocated(document)
-    if claim.ref.uid != asked.uid:
+    if claim.ref.uid != ref.uid:
         raise RefusedError(
-            f"claim {asked}: was replaced: the pod's had UID {asked.uid}, there is one with "
+            f"claim {ref}: was replaced: the pod's had UID {ref.uid}, there is one with "
             f"{claim.ref.uid}; delete the pod"
         )
     if not claim.allocated:
-        raise RefusedError(
-            f"claim {asked}: is not allocated; the scheduler does that, not the node"
-        )
+        raise RefusedError(f"claim {ref}: is not allocated; the scheduler does that, not the node")
     return claim
 
 

@@ -184,9 +184,11 @@ class Preparer:
 
         An unknown claim is a success. The API server is not used.
         """
-        asked = {claim.uid: claim for claim in claims}
+        by_uid = {claim.uid: claim for claim in claims}
         async with asyncio.TaskGroup() as group:
-            tasks = {uid: group.create_task(self._unprepare(claim)) for uid, claim in asked.items()}
+            tasks = {
+                uid: group.create_task(self._unprepare(claim)) for uid, claim in by_uid.items()
+            }
         return {uid: task.result() for uid, task in tasks.items()}
 
     async def drop(self, record: Allocation) -> bool:
@@ -276,25 +278,25 @@ class Preparer:
         self._notify(PrepareFailed(claim, message, cause, kind))
         return PrepareResult(error=one_line(message))
 
-    async def _prepare(self, asked: ObjectRef, attempt: _Attempt) -> PrepareResult:
+    async def _prepare(self, ref: ObjectRef, attempt: _Attempt) -> PrepareResult:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        async with self._locks.of(asked.uid):
+        async with self._locks.of(ref.uid):
             while True:
                 try:
-                    return await self._attempt(asked, attempt)
+                    return await self._attempt(ref, attempt)
                 except (NotYetError, KernelError) as error:
                     if attempt.error != str(error):
                         attempt.error = str(error)
-                        self._notify(PrepareWaits(asked, attempt.error))
+                        self._notify(PrepareWaits(ref, attempt.error))
                     least_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
                 await self._sleep(backoff.next_s(at_least_s=least_s))
 
-    async def _attempt(self, asked: ObjectRef, attempt: _Attempt) -> PrepareResult:
-        if attempt.adopts and self._unprepared and asked.uid in self._unprepared:
+    async def _attempt(self, ref: ObjectRef, attempt: _Attempt) -> PrepareResult:
+        if attempt.adopts and self._unprepared and ref.uid in self._unprepared:
             raise _UnusedError
         attempt.waiting_for = "the claim from the API server"
-        document = await self._sources.claims.claim(asked)
-        claim = requested_claim(document, asked)
+        document = await self._sources.claims.claim(ref)
+        claim = requested_claim(document, ref)
         if not claim.results or document is None:
             return PrepareResult()
         attempt.document = document

@@ -96,11 +96,11 @@ def pending_message(allocation: Allocation, attachment: Attachment | None) -> st
     if attachment is None:
         return (
             f"not attached yet: the sandbox of pod {allocation.pod} has not started, or the plugin"
-            " dranet-nri is away; containers that list the claim wait for it"
+            " dranet-nri is not running; containers that list the claim wait for it"
         )
     if attachment.pod.uid != allocation.pod.uid:
-        return f"not attached yet: pod {attachment.pod} has not given the devices back"
-    return "not attached yet: the kernel is at it; see dranet-nri status"
+        return f"not attached yet: pod {attachment.pod} has not released the devices"
+    return "not attached yet: a kernel call has not returned; see dranet-nri status"
 
 
 def held_message(earlier: ObjectRef, waiting: str) -> str:

@@ -86,7 +86,7 @@ DELAYED: Final = EventType(PENDING, "Pod", "the attach takes more than 30 s", on
 DEFERRED: Final = EventType(
     "NetworkDeviceAttachDeferred",
     "Pod",
-    "the same, while the kernel is at it",
+    "the same, while a kernel call runs",
     once=True,
 )
 DEVICE_WARNING: Final = EventType(

@@ -11,7 +11,7 @@ from typing import Final
 from dra_shim.verify.types import Fabric
 from dranet_nri.errors import InvalidValueError
 
-COLLECTIVES: Final = "bus bandwidth; NCCL: 80 % of a pod's NICs, at most 180; gloo: TCP's by 5"
+COLLECTIVES: Final = "bus bandwidth; NCCL: 80 % of a pod's NICs, at most 180; gloo: 20 % of tcp"
 # bar: (unit, whether the measured value must be above it, meaning of the default)
 BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
     "loss": ("%", False, "packets lost; 0.2"),

@@ -312,7 +312,7 @@ class PairChecks:
                 texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
                 return passed(name, source.name, target.name, *texts)
         if math.isnan(value):
-            return _skipped(name, source, target, "the program made no report")
+            return _skipped(name, source, target, "the program printed no report")
         ratio = value / bar if more_is_better else bar / value
         texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
         return failed(name, causes[0], source.name, target.name, *texts, ratio)

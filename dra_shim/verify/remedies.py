@@ -13,8 +13,8 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "check cable, transceiver and switch port; for InfiniBand, check the subnet manager",
     ),
     "mtu": (
-        "the interface has another MTU than claim or slice say",
-        "set `interface.mtu` in the claim's parameters, or the MTU on the node, to the fabric's",
+        "the MTU of the interface differs from claim or slice",
+        "set `interface.mtu` of the claim, or the MTU on the node, to that of the fabric",
     ),
     "no-gid": (
         "the RDMA device has no usable GID, so verbs cannot address it",
@@ -45,7 +45,7 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "swap the cables, or correct the rail of the NICs at the switch",
     ),
     "no-neighbour": (
-        "nothing on the wire answers for the address: the NICs are not in one network",
+        "no host answers for the address: the NICs are not in one network",
         "compare VLAN, switch port and subnet of both NICs; on Azure, the fabric of the nodes",
     ),
     "firewall": (
@@ -61,7 +61,7 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "read the error counters of NIC and switch (`ethtool -S`); check cables and flow control",
     ),
     "no-tcp": (
-        "packets of ping pass, a TCP connection does not",
+        "ping works, but no TCP connection does",
         "check firewall rules and network policies for TCP between the addresses",
     ),
     "slow": (

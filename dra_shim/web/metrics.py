@@ -283,7 +283,9 @@ class NodeCounts:
             case _:
                 assert_never(notice)
         unhealthy = len(self._unhealthy)
-        self._devices.set_all({("well",): self._device_count - unhealthy, ("ailing",): unhealthy})
+        self._devices.set_all(
+            {("healthy",): self._device_count - unhealthy, ("unhealthy",): unhealthy}
+        )
 
     def on_worker_failure(self, notice: WorkerFailed) -> None:
         """Count a worker that failed."""

@@ -45,7 +45,7 @@ _PEERMEM: Final = frozenset({"nvidia_peermem", "nv_peer_mem"})
 _KINDS: Final = (  # kind of character device, its module, how bad its lack is, who needs it
     ("uverbs", "ib_uverbs", Severity.BAD, "nothing can use the device"),
     ("rdma_cm", "rdma_ucm", Severity.WARNING, "programs that connect by IP address need it"),
-    ("umad", "ib_umad", Severity.NOTE, "only ibstat and its like need it"),
+    ("umad", "ib_umad", Severity.NOTE, "only ibstat and similar tools need it"),
 )
 
 
@@ -58,7 +58,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--containerd-config", type=Path, default=CONTAINERD, help="containerd's settings"
     )
     parser.add_argument(
-        "--crio-config", type=Path, default=CRIO, help="CRI-O's directory of settings"
+        "--crio-config", type=Path, default=CRIO, help="configuration directory of CRI-O"
     )
     parser.add_argument("--nri-socket", type=Path, default=NRI_SOCKET, help="runtime's NRI socket")
     parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
@@ -106,7 +106,7 @@ def runtime_findings(
     for line in health.remarks:
         yield Finding("plugin", Severity.WARNING, line)
     if not health.troubles:
-        yield Finding("plugin", Severity.OK, "at work, and connected to the runtime")
+        yield Finding("plugin", Severity.OK, "running, and connected to the runtime")
         return
     if host.crio and host.crio.error:
         yield Finding("CRI-O", Severity.NOTE, f"its settings are unreadable: {host.crio.error}")
@@ -175,7 +175,7 @@ def verbs_of(
         open_device: opens a device by its name; None without pyverbs.
     """
     if host.own_dev:
-        text = "not asked: this container has a /dev of its own, without the host's device files"
+        text = "not tested: this container has its own /dev, without the host's device files"
         return [], [Finding("verbs", Severity.NOTE, text)]
     probed = [open_device(device.name) for device in rdma] if open_device else []
     return probed, list(verbs_findings(probed, installed=open_device is not None))
@@ -191,7 +191,7 @@ def verbs_findings(
         installed: whether pyverbs is installed.
     """
     if not installed:
-        text = "not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own Python)"
+        text = "not tested: pyverbs is not installed (Debian: python3-pyverbs, for its own Python)"
         yield Finding("verbs", Severity.NOTE, text)
     for device in probed:
         match device:
@@ -206,7 +206,7 @@ def verbs_findings(
 def _mode(rdma: Sequence[RdmaDeviceFacts], mode: RdmaMode | None) -> Finding:
     subject = "RDMA mode"
     if not rdma:
-        text = "no RDMA device here; one that a pod has in exclusive mode is not seen"
+        text = "no RDMA device on the host; devices in pods (exclusive mode) are not visible"
         return Finding(subject, Severity.NOTE, text)
     match mode:
         case None:
@@ -244,13 +244,15 @@ def _files(device: RdmaDeviceFacts, host: HostDiagnostics) -> Iterator[Finding]:
 def _unlinked(host: HostDiagnostics) -> Iterator[Finding]:
     if host.unlinked and host.own_dev:
         text = (
-            "this container has a /dev of its own, so it is unknown whether the host's has the "
+            "this container has its own /dev, so it is unknown whether the host's /dev has the "
             f"kernel's {len(host.unlinked)} files; on the host: ls /dev/infiniband"
         )
         yield Finding("/dev/infiniband", Severity.NOTE, text)
         return
     for path in host.unlinked:
-        yield Finding(path, Severity.BAD, "the kernel has it and /dev has not: udev makes it")
+        yield Finding(
+            path, Severity.BAD, "the kernel has it, /dev does not: check udev, which creates it"
+        )
 
 
 def _memlock(limit: int | None) -> Finding:
@@ -272,9 +274,9 @@ def _gpu_direct(host: HostDiagnostics) -> Finding:
     if loaded:
         return Finding(subject, Severity.OK, f"{loaded[0]} is loaded")
     if "Open Kernel Module" in host.nvidia and host.kernel >= DMA_BUF:
-        text = "by dma-buf: the GPU driver is open and the kernel new enough; the library must too"
+        text = "by dma-buf: GPU driver and kernel support it; the RDMA library must support it too"
         return Finding(subject, Severity.OK, text)
-    text = "GPU memory is out of the NICs' reach: modprobe nvidia-peermem, after the RDMA drivers"
+    text = "the NICs cannot access GPU memory: modprobe nvidia-peermem, after the RDMA drivers"
     return Finding(subject, Severity.WARNING, text)
 
 
@@ -290,7 +292,9 @@ def _nri(host: HostDiagnostics, socket: Path) -> Finding:
         case True:
             return Finding(subject, Severity.OK, f"on: the runtime's socket {socket} is there")
         case None:
-            return Finding(subject, Severity.NOTE, f"{socket} can't be looked at; are you root?")
+            return Finding(
+                subject, Severity.NOTE, f"{socket} cannot be read; run the command as root"
+            )
         case False:
             return Finding(subject, Severity.BAD, f"no socket {socket}: {_no_socket(host, socket)}")
         case _:
@@ -301,12 +305,12 @@ def _no_socket(host: HostDiagnostics, socket: Path) -> str:
     file, crio = host.containerd, host.crio
     if file and file.nri_socket and _below_run(file.nri_socket) != _below_run(str(socket)):
         return (
-            f"containerd's settings put it at {file.nri_socket}; give that to the plugin "
-            "(--nri-socket; chart: nri.socket), and mount its directory into the container"
+            f"containerd's settings put it at {file.nri_socket}; set this path for the "
+            "plugin (--nri-socket; chart: nri.socket), and mount its directory into the container"
         )
     ways = [CONTAINERD_NRI] if file or not crio else []
     ways += [CRIO_NRI] if crio or not file else []
-    off = "NRI is off, as containerd 1.7 and CRI-O before 1.30 have it, or the runtime is down"
+    off = "NRI is off (default of containerd 1.7 and CRI-O before 1.30), or no runtime runs"
     return f"{off}; set {'; or '.join(ways)}"
 
 
@@ -322,9 +326,7 @@ def _cdi_read_elsewhere(host: HostDiagnostics) -> Finding | None:
     }
     for runtime, dirs in configured.items():
         if dirs is not None and not CDI_DIRS & {directory.rstrip("/") for directory in dirs}:
-            text = (
-                f"{runtime} reads specs in {', '.join(dirs) or 'no directory'} only, so that every"
-            )
+            text = f"{runtime} reads specs in {', '.join(dirs) or 'no directory'} only, so every"
             remedy = "container of a claim waits: add /var/run/cdi to cdi_spec_dirs, and restart it"
             return Finding("CDI", Severity.BAD, f"{text} {remedy}")
     return None
@@ -333,13 +335,15 @@ def _cdi_read_elsewhere(host: HostDiagnostics) -> Finding | None:
 def _cdi(file: ContainerdFile | None) -> Finding:
     subject = "CDI"
     if file is None:
-        text = "no containerd settings here: CDI is on in containerd 2 and CRI-O, off in 1.7"
+        text = (
+            "no configuration of containerd found: CDI is on in containerd 2 and CRI-O, off in 1.7"
+        )
         return Finding(subject, Severity.NOTE, text)
     if file.error:
         return Finding(
             subject, Severity.NOTE, f"containerd's settings are unreadable: {file.error}"
         )
-    off = "then nothing keeps a container from starting without its NIC: set enable_cdi = true"
+    off = "a container can start without its NIC; set enable_cdi = true"
     match file.cdi, file.version:
         case True, _:
             return Finding(subject, Severity.OK, "containerd's settings switch it on")

@@ -28,7 +28,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=heartbeat.MOST_S,
         metavar="SECONDS",
-        help="highest age of the heartbeat (default: %(default)g)",
+        help="maximum age of the heartbeat in seconds (default: %(default)g)",
     )
 
 

@@ -60,7 +60,7 @@ def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDeviceFa
     if inventory.devices:
         show_table([_COLUMNS, *(_row(device) for device in inventory.devices)])
     else:
-        print_lines("No device can be given to pods.")
+        print_lines("No device is published.")
     if rdma:
         rows = [
             _rdma_row(device, port)
@@ -71,7 +71,7 @@ def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDeviceFa
         show_table([_RDMA_COLUMNS, *rows])
     if inventory.excluded:
         rows = [(f"  {name}", reason) for name, reason in inventory.excluded]
-        print_lines("", "Kept for the node:", *table(rows))
+        print_lines("", "Not published:", *table(rows))
     return 0
 
 

@@ -114,8 +114,8 @@ def _rows(
 def _away(record: Attachment) -> str:
     """Return the hint for a device that is not on the host though its pod has ended."""
     return (
-        "it is not back on the host; if that lasts, a process keeps the network namespace that it"
-        f" is in (the pod's was {record.netns.inode}): lsns --type net lists them; end that process"
+        "not restored on the host yet; if this lasts, a process holds its network namespace open"
+        f" (the pod's was {record.netns.inode}): lsns --type net lists it; end that process"
     )
 
 

@@ -73,8 +73,8 @@ def _on_host(shown: VisibleRdma, identity: RdmaIdentity) -> Devices:
     places = [(Ns.HOST, identity.host_netdev)]
     places += [(Ns.POD, identity.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
 
-    def naming(asked: Sequence[RdmaDeviceFacts]) -> set[str]:
-        devices = [whole[device.name] for device in asked]
+    def naming(rdma_devices: Sequence[RdmaDeviceFacts]) -> set[str]:
+        devices = [whole[device.name] for device in rdma_devices]
         return {
             device.name
             for ns, netdev in places

@@ -58,7 +58,7 @@ def verify_restored(
     failed: Sequence[tuple[Op, KernelError]],
     *,
     alive: bool,
-    patient: bool,
+    tries_left: bool,
 ) -> RestoreResult:
     """Return whether a device is verified on the host after an attempt, or why not.
 
@@ -73,7 +73,7 @@ def verify_restored(
         observed: its location after the attempt.
         failed: the operations that the kernel refused.
         alive: whether the pod's namespace exists.
-        patient: see has_tries_left.
+        tries_left: see has_tries_left.
     """
     subject = f"device {device.name} ({device.key.name})"
     if _is_gone(device, observed):
@@ -90,8 +90,8 @@ def verify_restored(
     usable = home or is_usable(desired, observed)
     if usable and not home:
         texts = texts or [f"{subject}: without effect: {make_plan(desired, observed)[0]}"]
-        if is_permanent(failed) or not patient:
-            tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
+        if is_permanent(failed) or not tries_left:
+            tries = "" if tries_left else f" after {MAX_RESTORE_TRIES} tries"
             home, texts[-1] = True, f"{texts[-1]}; given back without it{tries}"
     if home and desired.snapshot and not texts:
         absent = absent_legs(desired.snapshot.routes, observed.taken_host_names)

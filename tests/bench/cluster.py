@@ -21,7 +21,7 @@ from dra_shim.kubeapi.requests import ApiRequest
 from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dranet_nri.model import Device, DeviceKey
-from tests.bench.table import Row, machine, render, say
+from tests.bench.table import Row, machine, print_now, render
 from tests.system.cluster.control_plane import ControlPlane
 
 NODES: Final = 1000
@@ -63,7 +63,7 @@ class Fleet:
             self._tasks.add(asyncio.create_task(self._publishers[name].run()))
 
         await asyncio.gather(*map(one, self.names))
-        while self.said(SlicesPublished) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
+        while self.notices_of(SlicesPublished) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
             await asyncio.sleep(0.2)
 
     async def storm(self, seconds: float) -> None:
@@ -85,7 +85,7 @@ class Fleet:
             task.cancel()
         await asyncio.wait(self._tasks)
 
-    def said(self, kind: type[Notice]) -> int:
+    def notices_of(self, kind: type[Notice]) -> int:
         """Return how many notices of a kind there were."""
         return sum(isinstance(notice, kind) for notice in self.notices)
 
@@ -119,15 +119,15 @@ def clients(kubeconfig: Path) -> Callable[[], HttpClient]:
 async def measure(plane: ControlPlane, count: int) -> list[Row]:
     """Start the nodes, leave them alone, let their links flap; return what that cost."""
     fleet = Fleet(clients(plane.kubeconfig), count)
-    say(f"{count} nodes start")
+    print_now(f"{count} nodes start")
     begin = time.monotonic()
     await fleet.start()
     took_s = time.monotonic() - begin
     start = await fleet.writes()
-    say(f"all is published after {took_s:.0f} s; nothing happens for {PHASE_S:.0f} s")
+    print_now(f"all is published after {took_s:.0f} s; nothing happens for {PHASE_S:.0f} s")
     await asyncio.sleep(PHASE_S)
     steady = await fleet.writes()
-    say(f"a link of each node flaps every {FLAP_S} s for {PHASE_S:.0f} s")
+    print_now(f"a link of each node flaps every {FLAP_S} s for {PHASE_S:.0f} s")
     begin = time.monotonic()
     await fleet.storm(PHASE_S)
     minutes = (time.monotonic() - begin) / 60
@@ -145,13 +145,13 @@ async def measure(plane: ControlPlane, count: int) -> list[Row]:
             budget=f"{BOUND:.0f}",
             met=flapping <= BOUND,
         ),
-        Row("troubles told", str(fleet.said(SliceSyncFailed))),
+        Row("troubles told", str(fleet.notices_of(SliceSyncFailed))),
     ]
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Measure and print the table."""
-    count = int(words[0]) if words else NODES
+    count = int(arguments[0]) if arguments else NODES
     notes = [machine(), "fewer writes in the storm may mean that this machine cannot do more"]
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tests.bench.slice_protobuf import MAGIC, decode_slice
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.documents import KINDS, status
-from tests.fakes.exchange import Asked, End, Told, Watching
+from tests.fakes.exchange import End, Request, Response, WatchStream
 
 PORT: Final = 6443
 REQUESTS: Final = "/requests"
@@ -33,23 +33,23 @@ class Server(FakeApiServer):
         super().__init__()
         self._suffixes = count(1)
 
-    def answer(self, asked: Asked) -> Any:
+    def answer(self, request: Request) -> Any:
         """Answer a request; a list by watch is refused, so that a client lists and watches."""
-        if asked.query.get("sendInitialEvents") == "true":
-            return Told(422, status(422, "Invalid", "sendInitialEvents: not supported"))
-        metadata = asked.body.get("metadata", {})
-        if asked.method == "POST" and "generateName" in metadata and not metadata.get("name"):
+        if request.query.get("sendInitialEvents") == "true":
+            return Response(422, status(422, "Invalid", "sendInitialEvents: not supported"))
+        metadata = request.body.get("metadata", {})
+        if request.method == "POST" and "generateName" in metadata and not metadata.get("name"):
             metadata["name"] = f"{metadata['generateName']}{next(self._suffixes)}"
-        answer = super().answer(asked)
-        self.asked.clear()
-        if isinstance(answer, Told):
-            self._name_list(answer, asked)
+        answer = super().answer(request)
+        self.requests.clear()
+        if isinstance(answer, Response):
+            self._name_list(answer, request)
         return answer
 
-    def _name_list(self, answer: Told, asked: Asked) -> None:
+    def _name_list(self, answer: Response, request: Request) -> None:
         """Give a list the kind that client-go looks for."""
         if isinstance(answer.body, dict) and answer.body.get("kind") == "List":
-            kind, group = KINDS[asked.path.rpartition("/")[2]]
+            kind, group = KINDS[request.path.rpartition("/")[2]]
             version = f"{group}/v1" if group else "v1"
             answer.body.update(kind=f"{kind}List", apiVersion=version)
 
@@ -63,9 +63,9 @@ class Connection(asyncio.Protocol):
         counted: it is a connection of the driver.
     """
 
-    def __init__(self, server: Server, seen: Counter[str], *, counted: bool) -> None:
+    def __init__(self, server: Server, counts: Counter[str], *, counted: bool) -> None:
         self._server = server
-        self._seen = seen
+        self._counts = counts
         self._counted = counted
         self._data = b""
         self._transport: asyncio.Transport | None = None
@@ -101,29 +101,33 @@ class Connection(asyncio.Protocol):
     def _respond(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
         url = urlsplit(target)
         if url.path == REQUESTS:
-            self._write(200, json.dumps(self._seen).encode())
+            self._write(200, json.dumps(self._counts).encode())
             return
         if body.startswith(MAGIC):
             document = decode_slice(body)
         else:
             document = json.loads(body) if body else {}
-        asked = Asked(method, unquote(url.path), dict(parse_qsl(url.query)), headers, document)
+        request = Request(method, unquote(url.path), dict(parse_qsl(url.query)), headers, document)
         if self._counted:
-            self._seen[_named(asked)] += 1
-        told = self._server.answer(asked)
-        if isinstance(told, Watching):
-            self._watch = asyncio.create_task(self._stream(told))
+            self._counts[_named(request)] += 1
+        response = self._server.answer(request)
+        if isinstance(response, WatchStream):
+            self._watch = asyncio.create_task(self._stream(response))
             return
-        assert isinstance(told, Told)
-        text = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
-        self._write(told.status, text)
+        assert isinstance(response, Response)
+        text = (
+            response.body
+            if isinstance(response.body, bytes)
+            else json.dumps(response.body).encode()
+        )
+        self._write(response.status, text)
 
     def _write(self, code: int, body: bytes) -> None:
         assert self._transport is not None
         head = f"HTTP/1.1 {code} .\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
         self._transport.write(head.encode() + END + body)
 
-    async def _stream(self, watch: Watching) -> None:
+    async def _stream(self, watch: WatchStream) -> None:
         assert self._transport is not None
         self._transport.write(
             b"HTTP/1.1 200 .\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked" + END
@@ -136,14 +140,14 @@ class Connection(asyncio.Protocol):
             self._server.close(watch)
 
 
-def _named(asked: Asked) -> str:
+def _named(request: Request) -> str:
     """Return "GET resourceclaims", "WATCH resourceslices" or "PATCH resourceclaims/status"."""
-    parts = asked.path.strip("/").split("/")
+    parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         rest = rest[2:]
-    verb = asked.method
-    if asked.query.get("watch") in ("true", "1"):
+    verb = request.method
+    if request.query.get("watch") in ("true", "1"):
         verb = "WATCH"
     elif verb == "GET" and len(rest) == 1:
         verb = "LIST"
@@ -153,13 +157,13 @@ def _named(asked: Asked) -> str:
 async def main(control: str, certificate: str, key: str) -> None:
     """Serve until the end of standard input."""
     server = Server()
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
     loop = asyncio.get_running_loop()
-    driver = partial(Connection, server, seen, counted=True)
+    driver = partial(Connection, server, counts, counted=True)
     await loop.create_server(driver, "127.0.0.1", PORT, ssl=tls)
-    await loop.create_unix_server(partial(Connection, server, seen, counted=False), control)
+    await loop.create_unix_server(partial(Connection, server, counts, counted=False), control)
     await asyncio.to_thread(sys.stdin.read)
 
 

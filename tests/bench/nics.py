@@ -16,7 +16,7 @@ from dranet_nri.model import (
 from tests.bench.floor import Wire
 from tests.box.nics import ip
 
-PREFIXES: Final = ("nic", "spare", "heavy")  # each has addresses of its own
+PREFIXES: Final = ("nic", "spare", "heavy", "parent")  # each has addresses of its own
 
 
 def make_wires(count: int, prefix: str) -> tuple[Wire, ...]:

@@ -1,4 +1,4 @@
-"""An API server in memory: few kinds, with the semantics that clients live on.
+"""An API server in memory: a few kinds, with the semantics that clients rely on.
 
 resourceVersions, optimistic locking, preconditions, field selectors, lists in pages, watch with
 history, 410 and bookmarks, server-side apply of claim status, dry runs, feature gates that drop
@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.fakes.claim_rules import DEVICE_STATUS, device_problems, settled_devices
 from tests.fakes.documents import KINDS, entry_key, event_line, inward, outward, selected, status
-from tests.fakes.exchange import Asked, End, Silence, Told, Trouble, Watching
+from tests.fakes.exchange import End, InjectedFailure, NoResponse, Request, Response, WatchStream
 from tests.fakes.pages import Pages
 from tests.fakes.slice_rules import FEATURES, problems, settled
 
@@ -31,13 +31,13 @@ class FakeApiServer:
     """The server.
 
     Attributes:
-        versions: of resource.k8s.io that it serves.
+        versions: served versions of resource.k8s.io.
         features: gates that are on.
-        tokens: who may ask; None for everyone.
+        tokens: accepted bearer tokens; None accepts every request.
         denied: (verb, resource) that access reviews deny.
-        asked: every request, in order.
+        requests: every request, in order.
         writes: those that changed something, as "create resourceslices/name".
-        oldest: the resourceVersion from which on it remembers changes.
+        oldest: the first resourceVersion of the change history.
     """
 
     def __init__(self) -> None:
@@ -46,43 +46,43 @@ class FakeApiServer:
         self.features = frozenset({*FEATURES, DEVICE_STATUS})
         self.tokens: set[str] | None = None
         self.denied: set[tuple[str, str]] = set()
-        self.asked: list[Asked] = []
+        self.requests: list[Request] = []
         self.writes: list[str] = []
         self.oldest = FIRST_VERSION
         self._objects: dict[Key, Document] = {}
         self._history: list[tuple[int, str, str, Document]] = []
         self._owned: dict[tuple[str, str], list[Document]] = {}
-        self._watches: list[Watching] = []
-        self._troubles: list[Trouble] = []
-        self._held: tuple[Callable[[Asked], bool], asyncio.Event] | None = None
+        self._watches: list[WatchStream] = []
+        self._failures: list[InjectedFailure] = []
+        self._held: tuple[Callable[[Request], bool], asyncio.Event] | None = None
         self._numbers = count(1)
         self._pages = Pages()
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._version = FIRST_VERSION
 
-    # ------------------------------------------------------------ what tests do to it
+    # ------------------------------------------------------------ control by tests
 
     def fail(
         self,
-        told: Told | Silence | None,
-        matches: Callable[[Asked], bool] = lambda _: True,
+        response: Response | NoResponse | None,
+        matches: Callable[[Request], bool] = lambda _: True,
         times: int = 1,
     ) -> None:
-        """Give the next requests that match this answer; None breaks the connection."""
-        self._troubles.append(Trouble(told, matches, times))
+        """Answer the next matching requests with this response; None breaks the connection."""
+        self._failures.append(InjectedFailure(response, matches, times))
 
-    def lose_answer(self, matches: Callable[[Asked], bool]) -> None:
-        """Do what the next request that matches asks for, and break the connection."""
-        self._troubles.append(Trouble(None, matches, 1, done=True))
+    def lose_answer(self, matches: Callable[[Request], bool]) -> None:
+        """Carry out the next matching request, and break the connection before the response."""
+        self._failures.append(InjectedFailure(None, matches, 1, done=True))
 
-    def hold(self, matches: Callable[[Asked], bool]) -> asyncio.Event:
-        """Keep back the answers to requests that match, which are done, until the event is set."""
+    def hold(self, matches: Callable[[Request], bool]) -> asyncio.Event:
+        """Carry out matching requests, and delay their responses until the event is set."""
         self._held = (matches, asyncio.Event())
         return self._held[1]
 
-    async def released(self, asked: Asked) -> None:
+    async def released(self, request: Request) -> None:
         """Return when the request may be answered."""
-        if self._held and self._held[0](asked):
+        if self._held and self._held[0](request):
             await self._held[1].wait()
 
     def objects(self, plural: str) -> list[Document]:
@@ -116,36 +116,36 @@ class FakeApiServer:
                 self.remove("resourceslices", document["metadata"]["name"])
 
     def backup(self) -> Backup:
-        """Return what there is."""
+        """Return the state: resourceVersion and objects."""
         return self._version, deepcopy(self._objects)
 
     def restore(self, backup: Backup, end: End = End.BROKEN) -> None:
-        """Be put back to an earlier state, resourceVersions too; watches end."""
+        """Restore an earlier state, resourceVersions included; watches end."""
         self._version, self._objects = backup[0], deepcopy(backup[1])
         self._history = [event for event in self._history if event[0] <= self._version]
         self.end_watches(end)
 
     def forget_history(self) -> None:
-        """Compact: no watch and no list can go on from before now."""
+        """Compact the history: watches and lists from an earlier state get 410."""
         self.oldest = self._version
         self._history.clear()
         self._pages.forget()
 
-    def say(self, line: bytes) -> None:
+    def send_to_watches(self, line: bytes) -> None:
         """Send bytes to every watch."""
         for watch in self._watches:
             watch.lines.put_nowait(line)
 
     def bookmark(self) -> None:
-        """Tell every watch that wants to know how far it is."""
-        told = {"metadata": {"resourceVersion": str(self._version)}}
+        """Send a bookmark to every watch that allows them."""
+        response = {"metadata": {"resourceVersion": str(self._version)}}
         for watch in self._watches:
             if watch.bookmarks:
-                self._send(watch, "BOOKMARK", told)
+                self._send(watch, "BOOKMARK", response)
 
     def fail_watches(self, code: int) -> None:
-        """Send an ERROR event to every watch and end it, as a server does that cannot go on."""
-        self.say(event_line("ERROR", status(code, "Expired", "too old")))
+        """Send an ERROR event to every watch and end it."""
+        self.send_to_watches(event_line("ERROR", status(code, "Expired", "too old")))
         self.end_watches()
 
     def end_watches(self, end: End = End.PROPER) -> None:
@@ -159,45 +159,45 @@ class FakeApiServer:
         """Return how many watches are open."""
         return len(self._watches)
 
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Wait until something is true that requests or the ends of watches make true."""
-        while not true():
-            self._stirred.clear()
-            await self._stirred.wait()
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition that requests or the ends of watches make true."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
 
-    def close(self, watch: Watching) -> None:
-        """Forget a watch whose reader is gone."""
+    def close(self, watch: WatchStream) -> None:
+        """Remove a watch whose reader is gone."""
         if watch in self._watches:
             self._watches.remove(watch)
-        self._stirred.set()
+        self._changed.set()
 
     # ------------------------------------------------------------ requests
 
-    def answer(self, asked: Asked) -> Told | Watching | Silence | None:
+    def answer(self, request: Request) -> Response | WatchStream | NoResponse | None:
         """Answer a request; None breaks the connection."""
-        self.asked.append(asked)
-        self._stirred.set()
-        for trouble in self._troubles:
-            if trouble.times and trouble.matches(asked):
-                trouble.times -= 1
-                if trouble.done:
-                    self._routed(asked)
-                return trouble.told
+        self.requests.append(request)
+        self._changed.set()
+        for failure in self._failures:
+            if failure.times and failure.matches(request):
+                failure.times -= 1
+                if failure.done:
+                    self._routed(request)
+                return failure.response
         if self.tokens is not None:
-            token = asked.headers.get("authorization", "").removeprefix("Bearer ")
+            token = request.headers.get("authorization", "").removeprefix("Bearer ")
             if token not in self.tokens:
-                return Told(401, status(401, "Unauthorized", "Unauthorized"))
-        return self._routed(asked)
+                return Response(401, status(401, "Unauthorized", "Unauthorized"))
+        return self._routed(request)
 
-    def _routed(self, asked: Asked) -> Told | Watching:
-        parts = asked.path.strip("/").split("/")
+    def _routed(self, request: Request) -> Response | WatchStream:
+        parts = request.path.strip("/").split("/")
         if parts == ["apis", "resource.k8s.io"]:
             if not self.versions:
-                return Told(404, b"404 page not found\n")
+                return Response(404, b"404 page not found\n")
             entries = [{"version": version, "groupVersion": f"resource.k8s.io/{version}"} for version in self.versions]  # fmt: skip # noqa: E501
-            return Told(200, {"kind": "APIGroup", "versions": entries})
+            return Response(200, {"kind": "APIGroup", "versions": entries})
         if parts == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
-            return Told(201, self._reviewed(inward(asked.body, "v1")))
+            return Response(201, self._reviewed(inward(request.body, "v1")))
         group = "resource.k8s.io" if parts[0] == "apis" else ""
         version, rest = (parts[2], parts[3:]) if group else (parts[1], parts[2:])
         namespace = ""
@@ -206,57 +206,61 @@ class FakeApiServer:
         plural, name, part = [*rest, "", ""][:3]
         served = self.versions if group else ("v1",)
         if version not in served or KINDS.get(plural, ("", "?"))[1] != group:
-            return Told(404, b"404 page not found\n")
-        return self._served(asked, (plural, namespace, name), version, part)
+            return Response(404, b"404 page not found\n")
+        return self._served(request, (plural, namespace, name), version, part)
 
     def _reviewed(self, body: Document) -> Document:
-        wanted = body["spec"]["resourceAttributes"]
-        resource = "/".join(filter(None, (wanted["resource"], wanted.get("subresource"))))
-        return {**body, "status": {"allowed": (wanted["verb"], resource) not in self.denied}}
+        expected = body["spec"]["resourceAttributes"]
+        resource = "/".join(filter(None, (expected["resource"], expected.get("subresource"))))
+        return {**body, "status": {"allowed": (expected["verb"], resource) not in self.denied}}
 
-    def _served(self, asked: Asked, key: Key, version: str, part: str) -> Told | Watching:
-        if asked.method == "GET" and not key[2]:
-            return self._listed(asked, key[0], version)
-        body = inward(asked.body, version)
-        match asked.method:
+    def _served(
+        self, request: Request, key: Key, version: str, part: str
+    ) -> Response | WatchStream:
+        if request.method == "GET" and not key[2]:
+            return self._listed(request, key[0], version)
+        body = inward(request.body, version)
+        match request.method:
             case "POST":
-                return self._created((key[0], key[1], body["metadata"]["name"]), body, asked, version)  # fmt: skip # noqa: E501
+                return self._created((key[0], key[1], body["metadata"]["name"]), body, request, version)  # fmt: skip # noqa: E501
             case "PATCH":
-                told = self._applied(key, body, asked)
+                response = self._applied(key, body, request)
             case _ if key not in self._objects:
                 return _missing(key)
             case "PUT":
-                told = self._replaced(key, body)
+                response = self._replaced(key, body)
             case "DELETE":
-                told = self._deleted(key, asked.body.get("preconditions", {}))
+                response = self._deleted(key, request.body.get("preconditions", {}))
             case _:
-                told = Told(200, self._objects[key])
-        assert isinstance(told.body, dict)
-        return Told(told.status, outward(told.body, key[0], version), told.headers)
+                response = Response(200, self._objects[key])
+        assert isinstance(response.body, dict)
+        return Response(response.status, outward(response.body, key[0], version), response.headers)
 
-    def _listed(self, asked: Asked, plural: str, version: str) -> Told | Watching:
-        selector = dict(term.split("=", 1) for term in asked.query.get("fieldSelector", "").split(",") if term)  # fmt: skip # noqa: E501
+    def _listed(self, request: Request, plural: str, version: str) -> Response | WatchStream:
+        selector = dict(term.split("=", 1) for term in request.query.get("fieldSelector", "").split(",") if term)  # fmt: skip # noqa: E501
         unknown = [name for name in selector if name not in SELECTABLE]
         if unknown:
-            return Told(400, status(400, "BadRequest", f"field label not supported: {unknown[0]}"))
-        if asked.query.get("watch") == "true":
-            return self._watched(asked, plural, version, selector)
+            return Response(
+                400, status(400, "BadRequest", f"field label not supported: {unknown[0]}")
+            )
+        if request.query.get("watch") == "true":
+            return self._watched(request, plural, version, selector)
         items = []
         for document in self.objects(plural):
             if selected(document, selector):
                 item = outward(document, plural, version)
                 items.append({name: item[name] for name in item if name not in IMPLIED})
-        return self._pages.page(asked.query, self._version, items)
+        return self._pages.page(request.query, self._version, items)
 
     def _watched(
-        self, asked: Asked, plural: str, version: str, selector: Mapping[str, str]
-    ) -> Told | Watching:
-        since = int(asked.query["resourceVersion"])
+        self, request: Request, plural: str, version: str, selector: Mapping[str, str]
+    ) -> Response | WatchStream:
+        since = int(request.query["resourceVersion"])
         if since < self.oldest:
-            return Told(410, status(410, "Expired", f"too old resource version: {since}"))
-        bookmarks = asked.query.get("allowWatchBookmarks") == "true"
-        seconds = float(asked.query.get("timeoutSeconds", "1800"))
-        watch = Watching(plural, version, selector, seconds, bookmarks, since)
+            return Response(410, status(410, "Expired", f"too old resource version: {since}"))
+        bookmarks = request.query.get("allowWatchBookmarks") == "true"
+        seconds = float(request.query.get("timeoutSeconds", "1800"))
+        watch = WatchStream(plural, version, selector, seconds, bookmarks, since)
         for number, change, of, document in self._history:
             if number > since and of == plural:
                 self._send(watch, change, document)
@@ -265,10 +269,10 @@ class FakeApiServer:
 
     # ------------------------------------------------------------ changes
 
-    def _created(self, key: Key, body: Document, asked: Asked, version: str) -> Told:
+    def _created(self, key: Key, body: Document, request: Request, version: str) -> Response:
         if key in self._objects:
             text = f'{key[0]} "{key[2]}" already exists'
-            return Told(409, status(409, "AlreadyExists", text, name=key[2]))
+            return Response(409, status(409, "AlreadyExists", text, name=key[2]))
         metadata = {
             **body["metadata"],
             **({"namespace": key[1]} if key[1] else {}),
@@ -277,32 +281,32 @@ class FakeApiServer:
             "generation": 1,
         }
         body = {**body, "metadata": metadata}
-        told = self._checked(key, body, None)
-        if isinstance(told, Told):
-            return told
-        if asked.query.get("dryRun") != "All":
-            told = self._store(key, told, "ADDED", "create")
-        return Told(201, outward(told, key[0], version))
+        response = self._checked(key, body, None)
+        if isinstance(response, Response):
+            return response
+        if request.query.get("dryRun") != "All":
+            response = self._store(key, response, "ADDED", "create")
+        return Response(201, outward(response, key[0], version))
 
-    def _replaced(self, key: Key, body: Document) -> Told:
+    def _replaced(self, key: Key, body: Document) -> Response:
         old = self._objects[key]
-        wanted = body["metadata"].get("resourceVersion")
+        expected = body["metadata"].get("resourceVersion")
         uid = body["metadata"].get("uid")
-        if wanted not in (None, old["metadata"]["resourceVersion"]) or uid not in (
+        if expected not in (None, old["metadata"]["resourceVersion"]) or uid not in (
             None,
             old["metadata"]["uid"],
         ):
             return _modified(key)
         kept = ("uid", "creationTimestamp", "generation", "resourceVersion")
         metadata = {**body["metadata"], **{name: old["metadata"][name] for name in kept}}
-        told = self._checked(key, {**body, "metadata": metadata}, old)
-        if isinstance(told, Told):
-            return told
-        if told != old:
-            self._store(key, told, "MODIFIED", "update")
-        return Told(200, self._objects[key])
+        response = self._checked(key, {**body, "metadata": metadata}, old)
+        if isinstance(response, Response):
+            return response
+        if response != old:
+            self._store(key, response, "MODIFIED", "update")
+        return Response(200, self._objects[key])
 
-    def _checked(self, key: Key, body: Document, old: Document | None) -> Document | Told:
+    def _checked(self, key: Key, body: Document, old: Document | None) -> Document | Response:
         if key[0] != "resourceslices":
             return body
         before = old["spec"] if old else None
@@ -315,24 +319,26 @@ class FakeApiServer:
             text = f'ResourceSlice.resource.k8s.io "{key[2]}" is invalid: ' + "; ".join(
                 f"{cause['field']}: {cause['message']}" for cause in causes
             )
-            return Told(422, status(422, "Invalid", text, name=key[2], causes=causes))
+            return Response(422, status(422, "Invalid", text, name=key[2], causes=causes))
         return {**body, "spec": spec}
 
-    def _deleted(self, key: Key, preconditions: Mapping[str, str]) -> Told:
+    def _deleted(self, key: Key, preconditions: Mapping[str, str]) -> Response:
         document = self._objects[key]
-        for name, wanted in preconditions.items():
+        for name, expected in preconditions.items():
             found = document["metadata"][name]
-            if found != wanted:
-                text = f"Precondition failed: {name} in precondition: {wanted}, in object: {found}"
-                return Told(409, status(409, "Conflict", text, name=key[2]))
+            if found != expected:
+                text = (
+                    f"Precondition failed: {name} in precondition: {expected}, in object: {found}"
+                )
+                return Response(409, status(409, "Conflict", text, name=key[2]))
         self._version += 1
         gone = deepcopy(document)
         gone["metadata"]["resourceVersion"] = str(self._version)
         del self._objects[key]
         self._note(key, "DELETED", gone, "delete")
-        return Told(200, {"kind": "Status", "status": "Success", "metadata": {}})
+        return Response(200, {"kind": "Status", "status": "Success", "metadata": {}})
 
-    def _applied(self, key: Key, body: Document, asked: Asked) -> Told:
+    def _applied(self, key: Key, body: Document, request: Request) -> Response:
         """Apply a status; of `devices`, a list by key, each manager owns its own entries."""
         if key not in self._objects:
             return _missing(key)
@@ -342,19 +348,19 @@ class FakeApiServer:
             causes = [
                 {"field": "metadata.uid", "message": f'Invalid value: "{uid}": field is immutable'}
             ]
-            return Told(422, status(422, "Invalid", "metadata.uid", name=key[2], causes=causes))
+            return Response(422, status(422, "Invalid", "metadata.uid", name=key[2], causes=causes))
         version = body["metadata"].get("resourceVersion")
         if version not in (None, document["metadata"]["resourceVersion"]):
             return _modified(key)
         entries = body.get("status", {}).get("devices", [])
-        owned = (document["metadata"]["uid"], asked.query["fieldManager"])
+        owned = (document["metadata"]["uid"], request.query["fieldManager"])
         before = self._owned.get(owned, [])
-        mine = [entry_key(entry) for entry in entries]
+        keys = [entry_key(entry) for entry in entries]
         shown = document.setdefault("status", {})
         others = [
             device
             for device in shown.get("devices", [])
-            if entry_key(device) not in mine and entry_key(device) not in before
+            if entry_key(device) not in keys and entry_key(device) not in before
         ]
         old = deepcopy(shown)
         shown.update(body.get("status", {}))
@@ -363,11 +369,11 @@ class FakeApiServer:
         causes = device_problems(document["status"])
         if causes:
             text = f'ResourceClaim.resource.k8s.io "{key[2]}" is invalid'
-            return Told(422, status(422, "Invalid", text, name=key[2], causes=causes))
-        self._owned[owned] = mine
+            return Response(422, status(422, "Invalid", text, name=key[2], causes=causes))
+        self._owned[owned] = keys
         if document != self._objects[key]:
             self._store(key, document, "MODIFIED", "patch")
-        return Told(200, self._objects[key])
+        return Response(200, self._objects[key])
 
     def _store(self, key: Key, document: Document, change: str, verb: str) -> Document:
         old = self._objects.get(key)
@@ -387,7 +393,7 @@ class FakeApiServer:
             if watch.plural == key[0]:
                 self._send(watch, change, document)
 
-    def _send(self, watch: Watching, change: str, document: Document) -> None:
+    def _send(self, watch: WatchStream, change: str, document: Document) -> None:
         number = int(document["metadata"]["resourceVersion"])
         if number < watch.since + (change != "BOOKMARK"):
             return
@@ -397,10 +403,10 @@ class FakeApiServer:
             )
 
 
-def _modified(key: Key) -> Told:
+def _modified(key: Key) -> Response:
     text = f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been modified'
-    return Told(409, status(409, "Conflict", text, name=key[2]))
+    return Response(409, status(409, "Conflict", text, name=key[2]))
 
 
-def _missing(key: Key) -> Told:
-    return Told(404, status(404, "NotFound", f'{key[0]} "{key[2]}" not found', name=key[2]))
+def _missing(key: Key) -> Response:
+    return Response(404, status(404, "NotFound", f'{key[0]} "{key[2]}" not found', name=key[2]))

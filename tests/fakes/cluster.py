@@ -105,9 +105,9 @@ class FakeCluster:
         claims, pods: documents by name; all are of namespace "ai".
         nics: names of the devices that the node publishes.
         failures: raised by the next reads of claims, one each; None lets one go well.
-        reads: names of claims that were asked for, in order.
-        asked, looked: set with each read of a claim, and each look at devices.
-        open_eyes: cleared, a look at devices takes until it is set.
+        reads: names of the claims that were read, in order.
+        claim_read, scanned: set with each read of a claim, and each scan of devices.
+        scan_unblocked: while it is cleared, a scan of devices waits.
     """
 
     def __init__(self) -> None:
@@ -117,11 +117,11 @@ class FakeCluster:
         self.nics: set[str] = set()
         self.failures: list[Exception | None] = []
         self.reads: list[str] = []
-        self.asked = asyncio.Event()
-        self.looked = asyncio.Event()
-        self.open_eyes = asyncio.Event()
-        self.open_eyes.set()
-        self._silent: asyncio.Event | None = None
+        self.claim_read = asyncio.Event()
+        self.scanned = asyncio.Event()
+        self.scan_unblocked = asyncio.Event()
+        self.scan_unblocked.set()
+        self._answers_resumed: asyncio.Event | None = None
 
     def add(
         self, name: str, uid: str, *devices: str, pod: str = "train", pod_uid: str = "p1"
@@ -131,30 +131,30 @@ class FakeCluster:
         self.claims[name] = claim_document(
             name, uid, [result(device) for device in devices], [user(pod, pod_uid)]
         )
-        known = self.pods.get(pod)
-        entries = {entry["name"]: entry["resourceClaimName"] for entry in _entries(known)}
+        current = self.pods.get(pod)
+        entries = {entry["name"]: entry["resourceClaimName"] for entry in _entries(current)}
         self.pods[pod] = pod_document(pod, pod_uid, {**entries, name: name})
         return ObjectRef("ai", name, uid)
 
-    def fall_silent(self) -> None:
-        """Answer no read of a claim until speak."""
-        self._silent = asyncio.Event()
+    def stop_answering(self) -> None:
+        """Answer no read of a claim until resume_answering."""
+        self._answers_resumed = asyncio.Event()
 
-    def speak(self) -> None:
-        """Answer again, those who wait as well."""
-        if self._silent is not None:
-            self._silent.set()
-        self._silent = None
+    def resume_answering(self) -> None:
+        """Answer again, waiting reads included."""
+        if self._answers_resumed is not None:
+            self._answers_resumed.set()
+        self._answers_resumed = None
 
     async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
         """See ClaimSource."""
         self.reads.append(ref.name)
-        self.asked.set()
+        self.claim_read.set()
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
-        if self._silent is not None:
-            await self._silent.wait()
+        if self._answers_resumed is not None:
+            await self._answers_resumed.wait()
         assert ref.namespace == "ai"
         return self.claims.get(ref.name)
 
@@ -165,8 +165,8 @@ class FakeCluster:
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """See DeviceSource."""
-        self.looked.set()
-        await self.open_eyes.wait()
+        self.scanned.set()
+        await self.scan_unblocked.wait()
         return {name: nic(name) for name in names if name in self.nics}
 
     def conflicts(self) -> Mapping[str, frozenset[str]]:

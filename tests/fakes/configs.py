@@ -21,9 +21,11 @@ def random_parameters(number: int, types: tuple[str, ...] = TYPES) -> Document:
     rng = Random(number)
     kind = rng.choice(types)
     interface = _some(rng, _link(rng))
+    if not interface.get("disableIPv6"):
+        interface |= _some(rng, {"acceptRA": rng.randint(0, 2)})
     addresses = _addresses(rng, ipv6=not interface.get("disableIPv6"))
     if addresses or kind != TYPES[0]:
-        interface["addresses"] = addresses or ["10.77.0.5/24"]
+        interface |= {"addresses": addresses} if addresses else {"addressing": "Unnumbered"}
     document: Document = {"interface": interface}
     if kind == TYPES[0]:
         interface |= _some(rng, {"hardwareAddr": _mac(rng), "disableEbpfPrograms": True})
@@ -32,7 +34,7 @@ def random_parameters(number: int, types: tuple[str, ...] = TYPES) -> Document:
     else:
         interface |= _child(rng, kind)
     if any(cidr.startswith("10.77.") for cidr in addresses):
-        document |= _routes(rng, interface)
+        document |= _routes(rng, interface, addresses)
     return document
 
 
@@ -46,6 +48,8 @@ def _link(rng: Random) -> Document:
         "mtu": rng.randint(1280, 1500),
         "gsoMaxSize": rng.randint(4096, 65536),
         "groMaxSize": rng.randint(4096, 65536),
+        "gsoIPv4MaxSize": rng.randint(4096, 65536),
+        "groIPv4MaxSize": rng.randint(4096, 65536),
         "arpIgnore": rng.choice((0, 1, 2, 3, 8)),
         "arpAnnounce": rng.randint(0, 2),
         "forwarding": rng.random() < 0.5,
@@ -80,15 +84,20 @@ def _child(rng: Random, kind: str) -> Document:
         "MACVLAN": {"mode": rng.choice(("Bridge", "Private", "VEPA"))},
         "VLAN": {"id": rng.randint(1, 4094), "protocol": rng.choice(("802.1Q", "802.1ad"))},
     }
-    return {"type": kind, kind.lower(): modes[kind]}
+    given: Document = {"type": kind, kind.lower(): modes[kind]}
+    return given | ({} if kind == "IPVLAN" else _some(rng, {"hardwareAddr": _mac(rng)}))
 
 
-def _routes(rng: Random, interface: Document) -> Document:
-    routes: list[Document] = [{"destination": "10.9.0.0/16", "gateway": ROUTER}]
+def _routes(rng: Random, interface: Document, addresses: list[str]) -> Document:
+    own = _some(rng, {"source": addresses[0].partition("/")[0], "table": rng.randint(1, 250)})
+    routes: list[Document] = [{"destination": "10.9.0.0/16", "gateway": ROUTER} | own]
     routes += [{"destination": "10.10.0.0/16", "scope": 253, "metric": rng.randint(1, 99)}]
     neighbours = [{"destination": ROUTER, "hardwareAddr": _mac(rng)}]
     if rng.random() < 0.3:
         interface["vrf"] = _some(rng, {"table": rng.randint(1, 250)}) | {"name": "blue"}
-    rules: Document = {"rules": [{"priority": 500, "source": "10.77.0.0/16", "table": 77}]}
-    with_rules = rules if "vrf" not in interface and rng.random() < 0.3 else {}
+    rule: Document = {"priority": 500, "source": "10.77.0.0/16", "table": 77}
+    rule |= _some(rng, {"destination": "10.9.0.0/16"})
+    with_rules: Document = (
+        {"rules": [rule]} if "vrf" not in interface and rng.random() < 0.3 else {}
+    )
     return _some(rng, {"routes": routes, "neighbors": neighbours}) | with_rules

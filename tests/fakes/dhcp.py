@@ -64,7 +64,7 @@ def with_options(
     )
 
 
-def asked(payload: bytes) -> DhcpMessage:
+def decoded(payload: bytes) -> DhcpMessage:
     """Return a client's message; it differs from a server's by its first byte."""
     assert payload[0] == 1, "a client sends requests"
     return replace(decode_message(b"\x02" + payload[1:]), op=1)
@@ -99,7 +99,7 @@ class FakeDhcpServer:
         """Take a message, and answer it."""
         if self.fails:
             raise self.fails
-        message = asked(payload)
+        message = decoded(payload)
         assert source == message.client
         self.got.append((message, target, mac))
         kinds = {

@@ -10,7 +10,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A request as it came."""
 
     method: str
@@ -25,7 +25,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class Response:
     """An answer; bytes are sent as they are."""
 
     status: int
@@ -33,7 +33,7 @@ class Told:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Silence:
+class NoResponse:
     """No answer, and no end of the connection either."""
 
 
@@ -45,8 +45,8 @@ class End(Enum):
 
 
 @dataclass
-class Watching:
-    """An open watch; of what is not after `since` it tells nothing."""
+class WatchStream:
+    """An open watch; it sends only events after the resourceVersion `since`."""
 
     plural: str
     version: str
@@ -58,10 +58,10 @@ class Watching:
 
 
 @dataclass
-class Trouble:
-    """What the next matching requests get instead of an answer; None is a break."""
+class InjectedFailure:
+    """A failure of the next matching requests; the response None breaks the connection."""
 
-    told: Told | Silence | None
-    matches: Callable[[Asked], bool]
+    response: Response | NoResponse | None
+    matches: Callable[[Request], bool]
     times: int
     done: bool = False  # whether the request is carried out nevertheless

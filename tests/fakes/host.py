@@ -20,19 +20,19 @@ class FakeAddresses:
 
     Attributes:
         known: the Node's addresses.
-        error: what the next questions are answered with, None for the addresses.
-        asked: for which Node each time.
+        error: raised by the next lookups; None returns the addresses.
+        lookups: the Node of each lookup.
     """
 
     def __init__(self, *known: str) -> None:
-        """Begin with these."""
+        """Start with these addresses."""
         self.known = frozenset(known)
         self.error: Exception | None = None
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
 
     async def addresses(self, node: str) -> frozenset[str]:
         """See AddressSource."""
-        self.asked.append(node)
+        self.lookups.append(node)
         if self.error is not None:
             raise self.error
         return self.known

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import h11
 
 from tests.fakes.apiserver import FakeApiServer
-from tests.fakes.exchange import Asked, End, Silence, Told, Watching
+from tests.fakes.exchange import End, NoResponse, Request, Response, WatchStream
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -27,7 +27,7 @@ async def served(server: FakeApiServer, *, tls: ssl.SSLContext | None = None) ->
         tasks.add(task)
         try:
             with suppress(OSError, h11.RemoteProtocolError, asyncio.CancelledError):
-                await _converse(server, reader, writer)
+                await _serve_connection(server, reader, writer)
         finally:
             tasks.discard(task)
             writer.close()
@@ -44,29 +44,29 @@ async def served(server: FakeApiServer, *, tls: ssl.SSLContext | None = None) ->
             await asyncio.wait(tasks)
 
 
-async def _converse(server: FakeApiServer, reader: Reader, writer: Writer) -> None:
+async def _serve_connection(server: FakeApiServer, reader: Reader, writer: Writer) -> None:
     connection = h11.Connection(h11.SERVER)
     while True:
-        asked = await _asked(connection, reader)
-        if asked is None:
+        request = await _read_request(connection, reader)
+        if request is None:
             return
-        told = server.answer(asked)
-        await server.released(asked)
-        if told is None:
+        response = server.answer(request)
+        await server.released(request)
+        if response is None:
             return
-        if isinstance(told, Silence):
+        if isinstance(response, NoResponse):
             await reader.read()
             return
-        if isinstance(told, Watching):
-            await _stream(server, told, connection, reader, writer)
+        if isinstance(response, WatchStream):
+            await _stream(server, response, connection, reader, writer)
             return
-        await _tell(told, connection, writer)
+        await _send_response(response, connection, writer)
         if connection.our_state is h11.MUST_CLOSE:
             return
         connection.start_next_cycle()
 
 
-async def _asked(connection: h11.Connection, reader: Reader) -> Asked | None:
+async def _read_request(connection: h11.Connection, reader: Reader) -> Request | None:
     head: h11.Request | None = None
     body = b""
     while True:
@@ -84,7 +84,7 @@ async def _asked(connection: h11.Connection, reader: Reader) -> Asked | None:
     assert head is not None
     url = urlsplit(head.target.decode())
     headers = {name.decode().lower(): value.decode() for name, value in head.headers}
-    return Asked(
+    return Request(
         head.method.decode(),
         unquote(url.path),
         dict(parse_qsl(url.query)),
@@ -93,15 +93,15 @@ async def _asked(connection: h11.Connection, reader: Reader) -> Asked | None:
     )
 
 
-async def _tell(told: Told, connection: h11.Connection, writer: Writer) -> None:
-    plain = isinstance(told.body, bytes)
-    body = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
+async def _send_response(response: Response, connection: h11.Connection, writer: Writer) -> None:
+    plain = isinstance(response.body, bytes)
+    body = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
     headers = [
         ("Content-Type", "text/plain" if plain else "application/json"),
         ("Content-Length", str(len(body))),
-        *told.headers.items(),
+        *response.headers.items(),
     ]
-    _send(connection, writer, h11.Response(status_code=told.status, headers=headers))
+    _send(connection, writer, h11.Response(status_code=response.status, headers=headers))
     _send(connection, writer, h11.Data(data=body))
     _send(connection, writer, h11.EndOfMessage())
     await writer.drain()
@@ -109,7 +109,7 @@ async def _tell(told: Told, connection: h11.Connection, writer: Writer) -> None:
 
 async def _stream(
     server: FakeApiServer,
-    watch: Watching,
+    watch: WatchStream,
     connection: h11.Connection,
     reader: Reader,
     writer: Writer,
@@ -126,12 +126,12 @@ async def _stream(
                 if gone.done():
                     line.cancel()
                     return
-                told = line.result()
-                if told is End.BROKEN:
+                response = line.result()
+                if response is End.BROKEN:
                     return
-                if isinstance(told, End):
+                if isinstance(response, End):
                     break
-                _send(connection, writer, h11.Data(data=told))
+                _send(connection, writer, h11.Data(data=response))
                 await writer.drain()
     except TimeoutError:
         pass

@@ -169,7 +169,7 @@ class FakeKernel:
     def remove_netns(self, netns: NetnsId) -> None:
         """Unlink the namespace's path. It dies at once unless it is held, else on release."""
         self._removed.add(netns)
-        self._bury(netns)
+        self._destroy_unused(netns)
 
     def destroy_netns(self, netns: NetnsId) -> None:
         """Let the namespace die although it may be held, as a reboot or a crash would."""
@@ -242,7 +242,7 @@ class FakeKernel:
     def release(self, netns: NetnsId) -> None:
         """Let it die if nothing else keeps it."""
         self.held.discard(netns)
-        self._bury(netns)
+        self._destroy_unused(netns)
 
     def session(self, netns: NetnsId | None) -> FakeSession:
         """Open a session."""
@@ -346,13 +346,13 @@ class FakeKernel:
         entry = space.named(str(op), op.name)
         entry.link = replace(entry.link, alias=op.alias)
 
-    def _add_ipoib(self, op: AddChild, wanted: IpoibConfig) -> None:
+    def _add_ipoib(self, op: AddChild, requested: IpoibConfig) -> None:
         host = self.space()
         parent = host.at(str(op), op.parent).link
         if parent.arphrd != ARPHRD_INFINIBAND:
             raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
         if host.find(op.name) is None:
-            connected = wanted.mode is IpoibMode.CONNECTED
+            connected = requested.mode is IpoibMode.CONNECTED
             mode, mtu = IpoibState(connected), MAX_CONNECTED if connected else 2044
             child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
             made = self.add_link(op.name, link=replace(child, mtu=mtu, ipoib=mode))
@@ -402,14 +402,14 @@ class FakeKernel:
             pod_rate=there[0].rate if there else 0,
         )
 
-    def _bury(self, netns: NetnsId) -> None:
-        """Let a namespace die that nobody names or holds: hardware comes home, bare and down."""
+    def _destroy_unused(self, netns: NetnsId) -> None:
+        """Destroy an unused namespace: hardware returns to the host, down and without settings."""
         if netns not in self._removed or netns in self.held or netns not in self._namespaces:
             return
-        self.rdma.bury(netns)
-        dead, host = self._namespaces.pop(netns), self.space()
-        refunded = (e for e in dead.links if e.link.parent or e.link.kind == "ipoib")
-        for entry in list(refunded):
+        self.rdma.destroy_namespace(netns)
+        destroyed, host = self._namespaces.pop(netns), self.space()
+        hardware = (e for e in destroyed.links if e.link.parent or e.link.kind == "ipoib")
+        for entry in list(hardware):
             free = host.find(entry.link.name) is None
             name = entry.link.name if free else f"dev{entry.link.index}"
-            operations.carry(entry, dead, host, name)
+            operations.carry(entry, destroyed, host, name)

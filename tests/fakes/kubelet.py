@@ -221,15 +221,15 @@ class FakeKubelet:
         self, verb: str, claims: Sequence[ObjectRef], driver: str, timeout_s: float
     ) -> dict[str, Any]:
         answered = await self.answers(verb, claims, driver, timeout_s)
-        asked = {claim.uid: claim for claim in claims}
+        requested = {claim.uid: claim for claim in claims}
         for uid, answer in answered.items():
-            if uid not in asked:
+            if uid not in requested:
                 raise PrepareError(
                     f"Node{verb}Resources returned result for unknown claim UID {uid}"
                 )
             if answer.error:
                 raise PrepareError(
-                    f"Node{verb}Resources failed for ResourceClaim {asked[uid].name}: "
+                    f"Node{verb}Resources failed for ResourceClaim {requested[uid].name}: "
                     f"{answer.error}"
                 )
         if len(answered) != len(claims):

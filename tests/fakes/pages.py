@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from tests.fakes.documents import status
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Response
 
 Document = dict[str, Any]
 INVALID = "invalid continue token"
@@ -34,15 +34,15 @@ class Pages:
         self._forgotten |= self._left.keys()
         self._left.clear()
 
-    def page(self, query: Mapping[str, str], version: int, items: Sequence[Document]) -> Told:
+    def page(self, query: Mapping[str, str], version: int, items: Sequence[Document]) -> Response:
         """Return what a request gets of the items, which are there now, in this version."""
         since, going_on = query.get("resourceVersion", ""), query.get("continue", "")
         if going_on in self._forgotten:
-            return Told(410, status(410, "Expired", EXPIRED))
+            return Response(410, status(410, "Expired", EXPIRED))
         if going_on and going_on not in self._left:
-            return Told(400, status(400, "BadRequest", INVALID))
+            return Response(400, status(400, "BadRequest", INVALID))
         if going_on and since not in ("", "0"):
-            return Told(400, status(400, "BadRequest", TWO_STATES))
+            return Response(400, status(400, "BadRequest", TWO_STATES))
         if going_on:
             version, items = self._left[going_on]
         limit = int(query.get("limit", "0")) if since != "0" or going_on else 0
@@ -51,4 +51,4 @@ class Pages:
             rest = metadata["continue"] = f"list-{next(self._numbers)}"
             self._left[rest] = version, items[limit:]
             items = items[:limit]
-        return Told(200, {"kind": "List", "metadata": metadata, "items": list(items)})
+        return Response(200, {"kind": "List", "metadata": metadata, "items": list(items)})

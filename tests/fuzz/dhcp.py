@@ -18,14 +18,14 @@ from dranet_nri.model import FOREVER, Lease, Link
 from dranet_nri.plan.lease import add_lease
 from dranet_nri.plan.leased import leased_network
 from dranet_nri.plan.pod_network import PodNetwork
-from tests.fakes.dhcp import SERVER_MAC, asked, option, reply_bytes
+from tests.fakes.dhcp import SERVER_MAC, decoded, option, reply_bytes
 from tests.fuzz.target import Target
 
 _MAC, _XID, _BEGAN = "02:00:00:00:00:01", 7, 1000.0
 _LEASE = Lease("10.77.0.50/24", "10.77.0.1", SERVER_MAC, 900, 120, 60, 105)
 
 
-def converse(data: bytes) -> None:
+def exchange(data: bytes) -> None:
     """Any packets give one usable lease at most, and what is sent is a message of a client."""
     if not data:
         return
@@ -55,7 +55,7 @@ def _packets(data: bytes) -> Iterator[bytes]:
 def _check(action: Action) -> None:
     match action:
         case Send(payload):
-            message = asked(payload)
+            message = decoded(payload)
             assert (message.mac, message.xid) == (_MAC, _XID)
         case Granted(lease):
             address = ip_interface(lease.address)
@@ -94,7 +94,7 @@ NAK = DhcpMessage(DhcpMessageType.NAK, _XID, _MAC, server="10.77.0.1")
 
 TARGETS = {
     "dhcp": Target(
-        converse,
+        exchange,
         (
             *(packet_bytes(message) for message in (OFFER, ACK, NAK)),
             *(option(code, bytes(4)) for code in (1, 3, 51, 54, 58, 59, 121)),

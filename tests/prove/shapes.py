@@ -17,6 +17,7 @@ from dranet_nri.model import (
     DeviceKey,
     EthtoolConfig,
     InterfaceConfig,
+    MacvlanConfig,
     NeighbourConfig,
     NetworkConfig,
     ObjectRef,
@@ -36,6 +37,10 @@ EVERYTHING: Final = NetworkConfig(
         arp_ignore=1,
         arp_announce=2,
         forwarding=True,
+        tx_queue_len=77,
+        altnames=("rail-7",),
+        dad_transmits=0,
+        router_solicitations=3,
     ),
     routes=(
         RouteConfig("172.31.0.0/16", "192.168.7.1"),
@@ -47,6 +52,14 @@ EVERYTHING: Final = NetworkConfig(
 )
 RENAMED: Final = NetworkConfig(rdma=RdmaConfig(name="mlx5_77"))
 REFUSED: Final = NetworkConfig(routes=(RouteConfig("172.31.0.0/16", "198.51.100.1"),))
+CHILD: Final = NetworkConfig(
+    interface=InterfaceConfig(
+        name="net1",
+        addresses=("192.168.7.5/24",),
+        hardware_addr="02:00:00:00:77:05",  # else another one in each pod
+        macvlan=MacvlanConfig(),
+    )
+)
 ROUTED: Final = NetworkConfig(routes=(RouteConfig("172.29.0.0/16", scope=253),))
 
 
@@ -126,6 +139,10 @@ SHAPES: Final = (
     *(
         Shape(f"{act} share", act, ((NOTHING,),), shared=True)
         for act in (Act.ATTACH, Act.DETACH, Act.SUPERSEDE)
+    ),
+    *(
+        Shape(f"{act} child", act, ((CHILD,),))
+        for act in (Act.ATTACH, Act.DETACH, Act.SUPERSEDE, Act.RECOVER)
     ),
     *(
         Shape(f"{act} renamed RDMA", act, ((RENAMED,),))

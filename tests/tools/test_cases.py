@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prove.case_runs import outcomes_of, seen
+from tests.prove.case_runs import observed, outcomes_of
 from tests.prove.cases import CASES, Case
 
 pytestmark = pytest.mark.process
@@ -46,4 +46,4 @@ def test_tests_of_all_cases_exist(case: Case) -> None:
 def test_case_passes_if_all_its_tests_pass(
     tests: tuple[str, ...], *, well: bool, words: str
 ) -> None:
-    assert seen(Case("c", "x", tests), outcomes_of(REPORT)) == (well, words)
+    assert observed(Case("c", "x", tests), outcomes_of(REPORT)) == (well, words)

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.process
 def test_connection_that_arrives_at_shutdown_is_closed(tmp_path: Path, turns: int) -> None:
     path = str(tmp_path / "nri.sock")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(path):
             plugin.connect(path)
             for _ in range(turns):
                 await asyncio.sleep(0)
 
     with closing(socket.socket(socket.AF_UNIX)) as plugin:
-        asyncio.run(scene())
+        asyncio.run(scenario())
         gc.collect()  # what was not closed is a warning now, and pytest makes it an error
         plugin.settimeout(30)
         with suppress(ConnectionResetError):

@@ -227,8 +227,8 @@ def config_for(
         ConfigError: the configuration is invalid.
     """
     users: dict[str, list[str]] = {}
-    for asked in claim.spec.requests:
-        for part in asked.alternatives:
+    for claim_request in claim.spec.requests:
+        for part in claim_request.alternatives:
             users.setdefault(part.device_class, []).append(part.name)
     entries: list[ConfigEntry] = [
         replace(entry, requests=tuple(requests), path=f"class {name} {entry.path}")

@@ -19,9 +19,9 @@ class CapacityShare:
 NOTHING: Final = CapacityShare()
 
 
-def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> CapacityShare:
+def share_of(offer: SliceDevice, requested: tuple[tuple[str, Fraction], ...]) -> CapacityShare:
     """Return the consumption of a request: rounded up by the policy of each capacity."""
-    by_name = dict(asked)
+    by_name = dict(requested)
     for name in by_name:
         if refusal := _lack(offer, name):
             return CapacityShare(refusal=refusal)
@@ -49,20 +49,20 @@ def _lack(offer: SliceDevice, name: str) -> str:
     return f"the request asks for capacity {name}, which the device lacks{remedy}"
 
 
-def _consumed(capacity: Capacity, asked: Fraction | None) -> Fraction | None:
+def _consumed(capacity: Capacity, requested: Fraction | None) -> Fraction | None:
     policy = capacity.policy
-    if asked is None:
+    if requested is None:
         return capacity.value if policy.default is None else policy.default
     if policy.values:
-        return next((value for value in policy.values if value >= asked), None)
-    rounded = asked if policy.low is None else _in_range(policy, policy.low, asked)
+        return next((value for value in policy.values if value >= requested), None)
+    rounded = requested if policy.low is None else _in_range(policy, policy.low, requested)
     return None if policy.high is not None and rounded > policy.high else rounded
 
 
-def _in_range(policy: Policy, low: Fraction, asked: Fraction) -> Fraction:
-    if asked <= low or policy.step is None:
-        return max(asked, low)
-    return low - (low - asked) // policy.step * policy.step
+def _in_range(policy: Policy, low: Fraction, requested: Fraction) -> Fraction:
+    if requested <= low or policy.step is None:
+        return max(requested, low)
+    return low - (low - requested) // policy.step * policy.step
 
 
 def _most(capacity: Capacity) -> Fraction:

@@ -80,8 +80,8 @@ def _asks(part: RequestAlternative) -> str:
     if request.admin_access:
         words.append("with adminAccess")
     if request.capacity:
-        asked = ", ".join(f"{name} {show_amount(value)}" for name, value in request.capacity)
-        words.append(f"with capacity {asked}")
+        capacity = ", ".join(f"{name} {show_amount(value)}" for name, value in request.capacity)
+        words.append(f"with capacity {capacity}")
     return " ".join(words)
 
 

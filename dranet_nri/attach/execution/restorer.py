@@ -42,21 +42,23 @@ class Restorer:
 
         One device's error must not block others.
         """
-        devices, patient = attachment.devices, has_tries_left(attachment.failure)
+        devices, tries_left = attachment.devices, has_tries_left(attachment.failure)
         moves = [_tried(device, partial(self._move, session, device)) for device in devices[::-1]]
         return [
             move
             if isinstance(move, RestoreResult)
             else _tried(
                 device,
-                partial(self._arrived, session, device, move, alive=alive, patient=patient),
+                partial(self._arrived, session, device, move, alive=alive, tries_left=tries_left),
             )
             for device, move in zip(devices, reversed(moves), strict=True)
         ]
 
     def one(self, session: Session, device: AttachedDevice) -> RestoreResult:
         """Run the restore plan; return whether the device is verified on the host, or why not."""
-        return self._arrived(session, device, self._move(session, device), alive=True, patient=True)
+        return self._arrived(
+            session, device, self._move(session, device), alive=True, tries_left=True
+        )
 
     def _arrived(
         self,
@@ -65,13 +67,13 @@ class Restorer:
         failed: Refused,
         *,
         alive: bool,
-        patient: bool,
+        tries_left: bool,
     ) -> RestoreResult:
         """Return whether the device is verified on the host, or why not; see verify_restored."""
         observed = observe(session, device, bare=True)
         desired = self._at_home(device)
         return verify_restored(
-            device.device, desired, observed, failed, alive=alive, patient=patient
+            device.device, desired, observed, failed, alive=alive, tries_left=tries_left
         )
 
     def _at_home(self, device: AttachedDevice) -> RestoreTarget:

@@ -117,14 +117,14 @@ class Ethtool:
         names = _once("features", self._feature_names)
         body = _header(index, COMPACT_BITSETS)
         found = self._ask(what, FEATURES_GET, body)
-        changeable, wanted, active = (
+        changeable, requested, active = (
             _mask(attributes(found.get(kind, b"")).get(A_BITSET_VALUE, b""))
             for kind in (A_FEATURES_HW, A_FEATURES_WANTED, A_FEATURES_ACTIVE)
         )
         return EthtoolState(
             features=Switches(
-                tuple(name for bit, name in names if changeable & wanted & bit),
-                tuple(name for bit, name in names if changeable & ~wanted & bit),
+                tuple(name for bit, name in names if changeable & requested & bit),
+                tuple(name for bit, name in names if changeable & ~requested & bit),
             ),
             active=tuple(name for bit, name in names if active & bit),
             private_flags=self._private_flags(what, index),
@@ -204,9 +204,9 @@ class Ethtool:
 
     def _feature_names(self) -> tuple[tuple[int, str], ...]:
         """Return bit and name of every feature of this kernel, sorted by name."""
-        asked = attribute(A_STRINGSET_ID, _U32.pack(ETH_SS_FEATURES))
+        string_sets = attribute(A_STRINGSET_ID, _U32.pack(ETH_SS_FEATURES))
         body = attribute(A_HEADER | NESTED, b"") + attribute(
-            A_STRSET_STRINGSETS | NESTED, attribute(A_STRINGSETS_STRINGSET | NESTED, asked)
+            A_STRSET_STRINGSETS | NESTED, attribute(A_STRINGSETS_STRINGSET | NESTED, string_sets)
         )
         found = self._ask("read the names of features", STRSET_GET, body)
         sets = attributes(found.get(A_STRSET_STRINGSETS, b""))

@@ -114,7 +114,7 @@ def test_failed_write_of_several_records_leaves_the_state_unchanged(state: State
 
 
 @pytest.mark.parametrize(
-    ("error", "why", "remedy"),
+    ("error", "reason", "remedy"),
     [
         (OSError(ENOSPC, "No space left on device"), "No space left on device", "make room there"),
         (OSError(EDQUOT, "Disk quota exceeded"), "Disk quota exceeded", "make room there"),
@@ -139,7 +139,7 @@ def test_failed_write_of_several_records_leaves_the_state_unchanged(state: State
 def test_unwritable_state_directory_is_reported_with_the_remedy(
     state: StatePaths,
     error: OSError,
-    why: str,
+    reason: str,
     remedy: str,
     write: Callable[[CheckpointTransaction], None],
 ) -> None:
@@ -153,7 +153,7 @@ def test_unwritable_state_directory_is_reported_with_the_remedy(
     ):
         write(transaction)
 
-    expected = f"state directory {state.directory}: cannot be written: {why}; {remedy}"
+    expected = f"state directory {state.directory}: cannot be written: {reason}; {remedy}"
     assert str(caught.value) == expected
     assert caught.value.errno == error.errno
 

@@ -321,11 +321,11 @@ def test_coreweave_facts_are_read_from_node_labels() -> None:
         "backend.coreweave.cloud/neighbors.expected.ibp0.device": "leaf-7",
     }
 
-    async def known() -> Mapping[str, str]:
+    async def node_labels() -> Mapping[str, str]:
         return labels
 
     hca = ProviderDeviceId("pci-0000-00-08-0", rdma=("ibp0",))
-    described = asyncio.run(CoreWeave(known).describe([NIC, hca])).facts
+    described = asyncio.run(CoreWeave(node_labels).describe([NIC, hca])).facts
 
     assert dict(described[NIC].attributes) == {
         "coreweave.dra.net/fabric": "f1",

@@ -126,11 +126,11 @@ def test_unknown_hint_is_refused() -> None:
 
 
 def described(provider: MetadataProvider) -> dict[str, object]:
-    async def ask() -> dict[str, object]:
+    async def read() -> dict[str, object]:
         found = await provider.describe([IDENTITY])
         return dict(found.facts[IDENTITY].attributes)
 
-    return asyncio.run(ask())
+    return asyncio.run(read())
 
 
 def test_gce_request_has_the_metadata_header() -> None:
@@ -191,7 +191,7 @@ def test_devices_have_cloud_facts_before_their_first_publication() -> None:
     notices: list[CloudNotice] = []
     changes: list[None] = []
 
-    async def scene(url: str) -> Device:
+    async def scenario(url: str) -> Device:
         async def choose() -> MetadataProvider:
             return MetadataProvider(GCE, url)
 
@@ -203,7 +203,7 @@ def test_devices_have_cloud_facts_before_their_first_publication() -> None:
         return directory.enriched(DEVICE)
 
     with served(gce()) as url:
-        device = asyncio.run(scene(url))
+        device = asyncio.run(scenario(url))
 
     assert device.attribute("gce.dra.net/machineType") == "a3"
     assert notices == [CloudFound("GCE")]
@@ -211,7 +211,7 @@ def test_devices_have_cloud_facts_before_their_first_publication() -> None:
 
 
 def test_update_does_not_wait_without_a_provider() -> None:
-    async def scene() -> bool:
+    async def scenario() -> bool:
         async def choose() -> None:
             return None
 
@@ -223,7 +223,7 @@ def test_update_does_not_wait_without_a_provider() -> None:
         assert directory.parameters(DEVICE) == ("", {})
         return update_devices
 
-    assert not asyncio.run(asyncio.wait_for(scene(), 4))
+    assert not asyncio.run(asyncio.wait_for(scenario(), 4))
 
 
 def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPa
         if isinstance(notice, CloudFailed):
             failed.set()
 
-    async def scene(url: str, script: Script) -> Device:
+    async def scenario(url: str, script: Script) -> Device:
         ticks = iter(range(0, 10**9, int(KEPT_S)))
 
         async def choose() -> MetadataProvider:
@@ -252,7 +252,7 @@ def test_last_facts_are_kept_while_the_server_fails(monkeypatch: pytest.MonkeyPa
 
     script = gce()
     with served(script) as url:
-        device = asyncio.run(scene(url, script))
+        device = asyncio.run(scenario(url, script))
 
     assert device.attribute("gce.dra.net/machineType") == "a3"
     assert "answered 404" in str(next(n.error for n in notices if isinstance(n, CloudFailed)))

@@ -182,7 +182,7 @@ def test_failed_device_does_not_hide_other_devices() -> None:
         | {"POST /GetDeviceAttributes": Reply(ATTRIBUTES), "POST /GetDeviceConfig": Reply({})}
     )
 
-    async def scene(webhook: Webhook) -> None:
+    async def scenario(webhook: Webhook) -> None:
         provider = WebhookProvider(webhook)
         assert (await provider.describe([NIC])).failure == ""
         script.replies["POST /GetDeviceAttributes"] = Reply("oops", 500)
@@ -191,7 +191,7 @@ def test_failed_device_does_not_hide_other_devices() -> None:
         assert "device pci-0000-00-06-0: webhook" in found.failure
 
     with served(script) as url:
-        call(url, scene)
+        call(url, scenario)
 
     assert script.paths().count("/GetDeviceAttributes") == 2
 

@@ -140,8 +140,8 @@ def test_admin_access_is_recorded_and_does_not_reserve_the_device(shim: Shim) ->
     shim.allocate("--container", "main=fast")
     constraints = "    constraints:\n    - matchAttribute: resource.kubernetes.io/numaNode\n"
     everything = "deviceClassName: dranet, adminAccess: true, allocationMode: All"
-    look = CLAIM.replace("name: fast", "name: look").replace(constraints, "")
-    shim.write("look.yaml", look.replace("deviceClassName: dranet, count: 2", everything))
+    admin_claim = CLAIM.replace("name: fast", "name: look").replace(constraints, "")
+    shim.write("look.yaml", admin_claim.replace("deviceClassName: dranet, count: 2", everything))
 
     done = shim.allocate("--container", "main=look", pod="p2", claim="look.yaml")
 

@@ -33,7 +33,7 @@ from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.called import called
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import nic
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Response
 
 pytestmark = pytest.mark.process
 
@@ -60,7 +60,7 @@ def slice_of(name: str, *devices: str) -> dict[str, Any]:
 
 
 def test_doctor_reports_ok_for_a_complete_api_server() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
             await api.create(NODE, {"metadata": {"name": NODE_1}})
             await api.create(SLICE, slice_of(slice_name(NODE_1, 0), "a", "b"))
@@ -71,7 +71,7 @@ def test_doctor_reports_ok_for_a_complete_api_server() -> None:
                 Finding("slices", Severity.OK, "2 devices in 1 slices"),
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_warning_of_no_published_device_refers_to_the_inventory_and_the_log() -> None:
@@ -83,7 +83,7 @@ def test_warning_of_no_published_device_refers_to_the_inventory_and_the_log() ->
 
 
 def test_missing_node_and_foreign_slice_are_reported() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
             await api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
 
@@ -93,11 +93,11 @@ def test_missing_node_and_foreign_slice_are_reported() -> None:
             assert (foreign.grade, "second driver" in foreign.text) == (Severity.WARNING, True)
             assert (none.grade, "dranet-nri inventory" in none.text) == (Severity.WARNING, True)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unreachable_api_server_is_the_only_finding_about_the_server() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             server.fail(None, times=9)
 
@@ -105,26 +105,26 @@ def test_unreachable_api_server_is_the_only_finding_about_the_server() -> None:
 
             assert (finding.subject, finding.grade) == ("API server", Severity.BAD)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_forbidden_slice_list_is_reported() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             await api.create(NODE, {"metadata": {"name": NODE_1}})
             server.fail(
-                Told(403, b"", {}), lambda request: request.path.endswith("/resourceslices")
+                Response(403, b"", {}), lambda request: request.path.endswith("/resourceslices")
             )
 
             *_, finding = await all_of(server_findings(api, NODE_1))
 
             assert (finding.subject, finding.grade) == ("slices", Severity.BAD)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_missing_right_is_reported_with_its_effect() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             whole = await all_of(right_findings(api))
             server.denied = {("get", "pods"), ("patch", "resourceclaims/status")}
@@ -139,17 +139,17 @@ def test_missing_right_is_reported_with_its_effect() -> None:
             ),
         ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failed_access_review_is_a_warning() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
-            server.fail(Told(500, b"", {}))
+            server.fail(Response(500, b"", {}))
             (finding,) = await all_of(right_findings(api))
             assert finding.grade is Severity.WARNING
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- the kubelet
@@ -166,7 +166,7 @@ class Idle:
 
 
 def test_sockets_are_reported_with_and_without_a_server(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         (tmp_path / "plugins_registry").mkdir()
         (tmp_path / "plugins").mkdir()
         sockets = sockets_of(tmp_path, "dra.net")
@@ -188,7 +188,7 @@ def test_sockets_are_reported_with_and_without_a_server(tmp_path: Path) -> None:
         assert there.grade is Severity.OK
         assert f"below {tmp_path} answer" in there.text
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- the records
@@ -255,12 +255,12 @@ def test_unprepared_claim_with_devices_and_corrupt_record_are_reported(state: St
     attach(state, OTHER, POD, "a", Phase.ATTACHED)
     record = write_corrupt_record(state.allocations)
 
-    broken, kept = record_findings(state)
+    broken, quarantined = record_findings(state)
 
     assert (broken.subject, broken.grade) == ("record u7", Severity.BAD)
     assert f"({record}); delete its pod, or run dra-shim release --claim-uid u7" in broken.text
-    assert (kept.subject, kept.grade) == ("claim ai/left", Severity.WARNING)
-    assert kept.text.startswith("unprepared, and pod ai/train still has its devices")
+    assert (quarantined.subject, quarantined.grade) == ("claim ai/left", Severity.WARNING)
+    assert quarantined.text.startswith("unprepared, and pod ai/train still has its devices")
 
 
 def test_quarantined_record_is_a_note(state: StatePaths) -> None:
@@ -288,10 +288,12 @@ def test_claim_with_a_corrupt_record_is_not_reported_as_unprepared(state: StateP
     attach(state, CLAIM, POD, "a", Phase.ATTACHED)
     write_corrupt_record(state.allocations).rename(state.allocations / f"{CLAIM.uid}.json")
 
-    _, kept = record_findings(state)
+    _, quarantined = record_findings(state)
 
-    assert (kept.subject, kept.grade) == ("claim ai/nics", Severity.WARNING)
-    assert kept.text.startswith("its record cannot be used, and pod ai/train still has its devices")
+    assert (quarantined.subject, quarantined.grade) == ("claim ai/nics", Severity.WARNING)
+    assert quarantined.text.startswith(
+        "its record cannot be used, and pod ai/train still has its devices"
+    )
 
 
 # --------------------------------------------------------------------------- the command

@@ -51,24 +51,24 @@ def of_page(page: Page) -> list[Finding]:
     async def make() -> Page:
         return page
 
-    async def scene() -> list[Finding]:
+    async def scenario() -> list[Finding]:
         async with serving({"/readyz": make}) as address:
             return await found(address)
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
 def test_doctor_reports_whether_the_shim_is_registered(home: Path) -> None:
     node = Node(home)
     checks = HealthChecks.of(node.sockets, node.plugin, lambda: True)
 
-    async def scene() -> tuple[list[Finding], list[Finding]]:
+    async def scenario() -> tuple[list[Finding], list[Finding]]:
         async with serving(pages(Metrics(), PluginSigns(home), checks)) as address:
             silent = await found(address)
             async with node.registered():
                 return silent, await found(address)
 
-    (unknown,), known = asyncio.run(scene())
+    (unknown,), known = asyncio.run(scenario())
     node.close()
 
     assert unknown.grade is Severity.BAD
@@ -109,16 +109,16 @@ def test_shim_that_listens_on_all_addresses_is_requested_on_the_loopback(host: s
     async def make() -> Page:
         return Page("ok\n")
 
-    async def scene() -> list[Finding]:
+    async def scenario() -> list[Finding]:
         async with serving({"/readyz": make}) as address:
             return await found(ListenAddress(host, address.port))
 
-    assert asyncio.run(scene()) == [READY]
+    assert asyncio.run(scenario()) == [READY]
 
 
 @pytest.mark.parametrize("reply", [b"SSH-2.0-OpenSSH\r\n", b"", None], ids=["ssh", "end", "mute"])
 def test_peer_without_http_is_reported_as_no_answer(reply: bytes | None) -> None:
-    async def scene() -> list[Finding]:
+    async def scenario() -> list[Finding]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)  # noqa: FBT003
             address = ListenAddress("127.0.0.1", listening.getsockname()[1])
@@ -132,7 +132,7 @@ def test_peer_without_http_is_reported_as_no_answer(reply: bytes | None) -> None
                 await loop.sock_sendall(peer, reply)
             return await request
 
-    (finding,) = asyncio.run(scene())
+    (finding,) = asyncio.run(scenario())
 
     assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
 

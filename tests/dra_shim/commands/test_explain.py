@@ -449,7 +449,7 @@ def test_slices_claims_templates_and_classes_are_read_from_the_cluster(shim: Shi
     ]
     (shim.home / "job.yaml").write_text(JOB % "pair")
 
-    async def scene() -> Ended:
+    async def scenario() -> Ended:
         async with served(FakeApiServer()) as url:
             api = ApiClient(HttpClient(RestConfig(url, ssl.create_default_context())))
             for kind, document in objects:
@@ -459,7 +459,7 @@ def test_slices_claims_templates_and_classes_are_read_from_the_cluster(shim: Shi
             arguments = ("job.yaml", "--cluster", "--kubeconfig", "config")
             return await asyncio.to_thread(called, main, "explain", *arguments, home=shim.home)
 
-    done = asyncio.run(scene())
+    done = asyncio.run(scenario())
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-21-00-0" in done.stdout

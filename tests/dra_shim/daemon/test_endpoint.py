@@ -82,7 +82,7 @@ def kubelet(home: Path) -> Path:
 
 
 def test_calls_and_notices_wait_until_the_shim_is_wired(kubelet: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         sockets = sockets_of(kubelet, "dra.net")
         endpoint = KubeletEndpoint(sockets)
         work = asyncio.create_task(endpoint.plugin.run())
@@ -114,7 +114,7 @@ def test_calls_and_notices_wait_until_the_shim_is_wired(kubelet: Path) -> None:
         failures = [notice for notice in shim.notices if isinstance(notice, WorkerFailed)]
         assert [failure.retry_s for failure in failures] == [1.0, 2.0]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_kubelet_sockets_are_open_before_the_shim_is_imported(

@@ -12,7 +12,7 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.fakes.exchange import Silence, Told
+from tests.fakes.exchange import NoResponse, Response
 
 pytestmark = pytest.mark.process
 
@@ -21,7 +21,7 @@ REF = ObjectRef("ai", "fast", "u1")
 
 
 def test_claims_and_pods_are_read_from_the_server_on_each_call() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             source = ServerSource(api)
             claims: ClaimSource = source
@@ -39,63 +39,64 @@ def test_claims_and_pods_are_read_from_the_server_on_each_call() -> None:
             assert changed is not None
             assert (pod["spec"], changed["spec"]) == ({"x": 1}, {"x": 2})
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_missing_object_is_none() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
             assert await ServerSource(api).claim(REF) is None
             assert await ServerSource(api).pod(REF) is None
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_retry_after_of_the_server_is_used() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             server.fail(
-                Told(429, b"", {"Retry-After": "4"}), lambda request: "pods" in request.path
+                Response(429, b"", {"Retry-After": "4"}), lambda request: "pods" in request.path
             )
             with pytest.raises(ApiUnavailableError, match="get Pod ai/fast: ") as caught:
                 await ServerSource(api).pod(REF)
             assert caught.value.after_s == 4.0
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_forbidden_request_is_a_retryable_error_with_the_reason(status: int) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             refusal = {"code": status, "message": "not yours"}
-            server.fail(Told(status, refusal), lambda request: "pods" in request.path)
+            server.fail(Response(status, refusal), lambda request: "pods" in request.path)
             with pytest.raises(NotYetError, match="get Pod ai/fast: not yours; "):
                 await ServerSource(api).pod(REF)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_server_without_resource_claims_is_reported_with_the_feature_gate() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             server.versions = ()
             with pytest.raises(NotYetError, match="enable DynamicResourceAllocation"):
                 await ServerSource(api).claim(REF)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_invalid_request_is_refused_at_once() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             server.fail(
-                Told(400, {"code": 400, "message": "no"}), lambda request: "pods" in request.path
+                Response(400, {"code": 400, "message": "no"}),
+                lambda request: "pods" in request.path,
             )
             with pytest.raises(RefusedError, match="get Pod ai/fast: no"):
                 await ServerSource(api).pod(REF)
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- the Node's addresses
@@ -139,31 +140,31 @@ def entry(kind: str, address: Any) -> dict[str, Any]:
 def test_node_addresses_are_the_first_ip_address_of_each_kind_and_family(
     status: Any, expected: set[str]
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
             await api.create(NODE, {"metadata": {"name": "node-1"}, "status": status})
             source: AddressSource = ServerSource(api)
             assert await source.addresses("node-1") == expected
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_missing_node_is_a_retryable_error() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
             with pytest.raises(
                 ApiUnavailableError, match=r"Node node-9: .* \(--hostname-override\)"
             ):
                 await ServerSource(api).addresses("node-9")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_request_for_node_addresses_has_a_timeout() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
-            server.fail(Silence(), lambda request: "nodes" in request.path)
+            server.fail(NoResponse(), lambda request: "nodes" in request.path)
             with pytest.raises(ApiUnavailableError, match=r"get Node node-1: no answer in 0\.05 s"):
                 await ServerSource(api, addresses_s=0.05).addresses("node-1")
 
-    finish(scene())
+    finish(scenario())

@@ -36,13 +36,13 @@ def test_first_scan_publishes_and_reports_all_devices(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("b")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.offers == [["a", "b"]]
             assert bench.host.scans == [True]
             assert bench.notices == [DevicesChanged(2, 0, ("a", "b"), ())]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
@@ -51,7 +51,7 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
     (index, _) = [netdev.link.index for netdev in bench.host.facts.netdevs]
     bench.state.run.mkdir()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
             facts = tcx.PrivilegedFacts({index: ("count",)})
@@ -64,20 +64,20 @@ def test_tcx_programs_from_the_plugins_file_are_published(bench: Bench) -> None:
             )
             assert dict((await bench.device("b")).attributes)["dra.net/ebpf"] is False
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_node_without_devices_publishes_an_empty_list(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.offers == [[]]
             assert bench.notices == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_scan_starts_after_a_quiet_period_without_events(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.add_nic("a")
             await bench.clock.until_asleep(QUIET_S)
@@ -92,11 +92,11 @@ def test_scan_starts_after_a_quiet_period_without_events(bench: Bench) -> None:
             assert bench.offers == [[], ["a", "b"]]
             assert bench.host.scans == [True, False]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_scan_starts_within_the_limit_while_events_continue(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             start = bench.clock()
             while len(bench.offers) == 1:
@@ -106,11 +106,11 @@ def test_scan_starts_within_the_limit_while_events_continue(bench: Bench) -> Non
                 await asyncio.sleep(0.002)
             assert bench.clock() - start <= LONGEST_S + QUIET_S
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_change_without_an_event_is_found_by_the_periodic_scan(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.facts = facts_with("a")
 
@@ -119,11 +119,11 @@ def test_change_without_an_event_is_found_by_the_periodic_scan(bench: Bench) -> 
             assert bench.offers == [[], ["a"]]
             assert bench.host.scans == [True, True]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_event_during_a_scan_triggers_another_scan(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.may_scan.clear()
             bench.host.add_nic("a")
@@ -137,7 +137,7 @@ def test_event_during_a_scan_triggers_another_scan(bench: Bench) -> None:
 
             assert bench.offers == [[], ["a"], ["a", "b"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_invalid_filter_is_refused_at_construction(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_removed_device_is_withdrawn_and_reported(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("eth1", PF)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.remove_function(PF)
             await bench.settle()
@@ -160,32 +160,32 @@ def test_removed_device_is_withdrawn_and_reported(bench: Bench) -> None:
             assert bench.offers[-1] == ["a"]
             assert bench.notices[-1] == DevicesChanged(1, 0, (), ((PCI, "missing on the node"),))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("b")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.route_through("a")
             await bench.settle()
-            why = "the node's default route goes through it"
-            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", why),))
+            reason = "the node's default route goes through it"
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", reason),))
 
             bench.host.route_through("b")
             await bench.settle()
             assert bench.offers[-1] == ["a"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unhealthy_device_is_tainted_until_it_recovers(bench: Bench) -> None:
     bench.host.add_nic("eth1", PF)
     plugged = bench.host.facts
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.unplug("eth1")
             await bench.settle()
@@ -202,7 +202,7 @@ def test_unhealthy_device_is_tainted_until_it_recovers(bench: Bench) -> None:
             assert bench.taints() == {}
             assert bench.notices_of(DeviceRecovered) == [DeviceRecovered(PCI)]
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- lookups by Prepare
@@ -211,14 +211,14 @@ def test_unhealthy_device_is_tainted_until_it_recovers(bench: Bench) -> None:
 def test_lookup_of_a_known_device_triggers_no_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             found = await bench.devices.devices(["a"])
 
             assert list(found) == ["a"]
             assert bench.host.scans == [True]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_dropped_by_the_filter_after_allocation_is_found_without_a_scan(
@@ -231,7 +231,7 @@ def test_device_dropped_by_the_filter_after_allocation_is_found_without_a_scan(
     (netdev,) = bench.host.facts.netdevs
     down = replace(netdev, link=replace(netdev.link, up=False, carrier=False, operstate="down"))
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.offers == [["a"]]
             bench.host.facts = replace(bench.host.facts, netdevs=(down,))
@@ -241,13 +241,13 @@ def test_device_dropped_by_the_filter_after_allocation_is_found_without_a_scan(
             assert list(await bench.devices.devices(["a"])) == ["a"]
             assert len(bench.host.scans) == 2, "a known device triggers no scan"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_lookup_of_an_unknown_device_triggers_one_full_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.facts = facts_with("late")
 
@@ -257,11 +257,11 @@ def test_lookup_of_an_unknown_device_triggers_one_full_scan(bench: Bench) -> Non
             assert bench.host.scans == [True, True]
             assert bench.offers[-1] == ["late"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_concurrent_lookups_share_a_scan_that_begins_after_them(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.may_scan.clear()
             first = asyncio.create_task(bench.devices.devices(["a"]))
@@ -276,11 +276,11 @@ def test_concurrent_lookups_share_a_scan_that_begins_after_them(bench: Bench) ->
             ] * 10
             assert bench.host.scans == [True, True, True]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_scan_for_prepare_replaces_the_periodic_scan(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.may_scan.clear()
             lookup = asyncio.create_task(bench.devices.devices(["a"]))
@@ -293,19 +293,19 @@ def test_scan_for_prepare_replaces_the_periodic_scan(bench: Bench) -> None:
 
             assert bench.host.scans == [True, True]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_lookup_before_the_start_waits_for_the_first_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         lookup = asyncio.create_task(bench.devices.devices(["a"]))
         await asyncio.sleep(0)
         async with bench.running():
             assert list(await lookup) == ["a"]
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- health
@@ -314,7 +314,7 @@ def test_lookup_before_the_start_waits_for_the_first_scan(bench: Bench) -> None:
 def test_health_is_reported_at_once_and_then_only_after_a_change(bench: Bench) -> None:
     bench.host.add_nic("eth1", PF)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         assert await bench.devices.health(None) == HealthReport(0, ())
         async with bench.running():
             first = await bench.devices.health(0)
@@ -334,7 +334,7 @@ def test_health_is_reported_at_once_and_then_only_after_a_change(bench: Bench) -
                 assert report.number == first.number + 1
                 assert report.devices[0].healthy is False
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("all_rdma", [True, False], ids=["shared", "exclusive"])
@@ -346,7 +346,7 @@ def test_function_with_missing_rdma_device_is_tainted_until_it_returns(
     whole = HostFacts((function(),), (nic("eth1"),), rdma, all_rdma=all_rdma)
     bench.host.facts = whole
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert (await bench.device(PCI)).rdma_devices == ("mlx5_0",)
             assert bench.taints() == {}
@@ -361,16 +361,16 @@ def test_function_with_missing_rdma_device_is_tainted_until_it_returns(
             assert bench.taints() == {}
             assert (await bench.device(PCI)).rdma_devices == ("mlx5_5",)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_function_without_rdma_is_not_tainted(bench: Bench) -> None:
     bench.host.facts = HostFacts((function(),), (nic("eth1"),))
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             await bench.rest(RESCAN_S)
             assert bench.taints() == {}
             assert (await bench.device(PCI)).rdma_devices == ()
 
-    finish(scene())
+    finish(scenario())

@@ -34,7 +34,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_device_in_a_pod_keeps_its_facts(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             here = await bench.device(PCI)
             bench.allocate(here)
@@ -46,11 +46,11 @@ def test_device_in_a_pod_keeps_its_facts(bench: Bench) -> None:
             assert await bench.health() == {"a": True, PCI: None}
             assert bench.taints() == {}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_virtual_device_in_a_pod_is_published_until_its_record_is_removed(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
             await bench.settle()
@@ -63,11 +63,11 @@ def test_virtual_device_in_a_pod_is_published_until_its_record_is_removed(bench:
             assert bench.offers[-1] == [PCI]
             assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "missing on the node"),))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_admin_access_keeps_neither_the_device_nor_its_facts(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             here = [await bench.device(entry) for entry in ("a", PCI)]
             bench.allocate(
@@ -81,13 +81,13 @@ def test_admin_access_keeps_neither_the_device_nor_its_facts(bench: Bench) -> No
             await bench.settle()
             assert bench.offers[-1] == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_vanished_rdma_device_without_an_interface_is_unhealthy(
     bench: Bench,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.take_link("eth1")
             await bench.settle()
@@ -98,13 +98,13 @@ def test_vanished_rdma_device_without_an_interface_is_unhealthy(
             assert bench.taints() == {PCI: VANISHED}
             assert (await bench.health())[PCI] is False
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again(
     bench: Bench,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             here = await bench.device(PCI)
             bench.allocate(here)
@@ -127,7 +127,7 @@ def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again
             await bench.settle()
             assert (await bench.health())[PCI] is None
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,14 @@ def test_device_with_a_failed_attachment_is_unhealthy_until_it_is_attached_again
 def test_failure_of_a_share_or_other_phase_does_not_make_a_device_unhealthy(
     bench: Bench, phase: Phase, share_id: str, *, home: bool
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.fail(await bench.device(PCI), share_id=share_id, phase=phase, home=home)
             await bench.settle()
 
             assert (await bench.health())[PCI] is True
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench) -> None:
@@ -176,7 +176,7 @@ def test_failed_attachment_record_makes_attached_devices_unhealthy(bench: Bench)
 
 
 def test_device_restored_on_the_host_is_published_with_current_facts(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             here = await bench.device(PCI)
             bench.allocate(here)
@@ -190,11 +190,11 @@ def test_device_restored_on_the_host_is_published_with_current_facts(bench: Benc
             assert (await bench.device(PCI)).attribute("dra.net/ifName") == "eth7"
             assert (await bench.health())[PCI] is True
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_not_yet_restored_on_the_host_counts_as_in_a_pod(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             here = await bench.device("a")
             bench.allocate(here)
@@ -208,11 +208,11 @@ def test_device_not_yet_restored_on_the_host_counts_as_in_a_pod(bench: Bench) ->
             await bench.settle()
             assert bench.offers[-1] == [PCI]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_vanished_hardware_is_published_until_its_claim_is_released(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.allocate(await bench.device(PCI))
             bench.host.take_link("eth1")
@@ -227,11 +227,11 @@ def test_vanished_hardware_is_published_until_its_claim_is_released(bench: Bench
             await bench.settle()
             assert bench.offers[-1] == ["a"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_attached_during_a_scan_stays_published(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             here = await bench.device("a")
             bench.host.take_link("a")
@@ -245,11 +245,11 @@ def test_device_attached_during_a_scan_stays_published(bench: Bench) -> None:
 
             assert bench.offers[-1] == ["a", PCI]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_restored_during_a_scan_stays_published(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
             bench.host.take_link("a")
@@ -266,11 +266,11 @@ def test_device_restored_during_a_scan_stays_published(bench: Bench) -> None:
             await bench.settle()
             assert (await bench.health())["a"] is True
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unreadable_record_withdraws_no_device(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.allocate(await bench.device("a"))
             await bench.settle()
@@ -292,4 +292,4 @@ def test_unreadable_record_withdraws_no_device(bench: Bench) -> None:
             assert bench.offers[-1] == ["a", PCI]
             assert (await bench.health())["a"] is None
 
-    finish(scene())
+    finish(scenario())

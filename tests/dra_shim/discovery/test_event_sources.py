@@ -89,7 +89,7 @@ class Listener:
 def test_relevant_event_requests_a_scan_of_the_changed_device(
     tmp_path: Path, source: ScriptedSource
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         listener = Listener(tmp_path)
         with ExitStack() as stack:
             EventListener(
@@ -105,14 +105,14 @@ def test_relevant_event_requests_a_scan_of_the_changed_device(
             assert listener.functions() == [PF]
             assert listener.notices == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("error", [KernelError("read", ENETDOWN), OSError(ENETDOWN, "down")])
 def test_failed_source_is_reported_and_removed_and_a_full_scan_follows(
     tmp_path: Path, source: ScriptedSource, error: Exception
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         listener = Listener(tmp_path)
         with ExitStack() as stack:
             EventListener(
@@ -126,13 +126,13 @@ def test_failed_source_is_reported_and_removed_and_a_full_scan_follows(
             assert (listener.requests, listener.notices) == (1, [EventSourceLost("source", error)])
             assert listener.functions() == [PF]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_events_are_ignored_after_the_stack_is_closed(
     tmp_path: Path, source: ScriptedSource
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         listener = Listener(tmp_path)
         with ExitStack() as stack:
             EventListener(
@@ -143,11 +143,11 @@ def test_events_are_ignored_after_the_stack_is_closed(
 
         assert listener.requests == 0
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_callback_of_a_source_runs_after_each_event(tmp_path: Path, source: ScriptedSource) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         listener = Listener(tmp_path)
         done: list[int] = []
         with ExitStack() as stack:
@@ -162,4 +162,4 @@ def test_callback_of_a_source_runs_after_each_event(tmp_path: Path, source: Scri
                 assert listener.requests == count
         assert done == [1, 2]
 
-    finish(scene())
+    finish(scenario())

@@ -34,19 +34,19 @@ def test_link_with_the_nodes_address_is_neither_published_nor_prepared(
 ) -> None:
     bench.addresses.known = frozenset({"10.0.0.5", "203.0.113.7"})
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.offers == [["b"]]
             assert list(await bench.devices.devices(["a", "b"])) == ["b"]
-            assert bench.addresses.asked == [NODE]
+            assert bench.addresses.lookups == [NODE]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_link_stays_reserved_while_no_link_has_the_nodes_address(bench: Bench) -> None:
     bench.addresses.known = frozenset({"10.0.0.5"})
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.give("a")
             await bench.settle()
@@ -57,25 +57,25 @@ def test_link_stays_reserved_while_no_link_has_the_nodes_address(bench: Bench) -
             assert bench.offers[-1] == ["a"]
             assert bench.notices[-1] == DevicesChanged(1, 0, ("a",), (("b", WHY),))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_uplink_stays_reserved_while_no_default_route_exists(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             for name, offered in (("b", ["a"]), ("", ["a"]), ("a", ["b"])):
                 bench.host.route_through(name)
                 await bench.settle()
                 assert bench.offers[-1] == offered
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_devices_are_published_after_the_nodes_addresses_are_known(bench: Bench) -> None:
     refused = ApiUnavailableError("get Node node-1: refused")
     bench.addresses.error = refused
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running(FIRST_PAUSE_S):
             assert bench.notices_of(ScanFailed)[0].error is refused
             with pytest.raises(ApiUnavailableError, match="get Node node-1"):
@@ -87,13 +87,13 @@ def test_devices_are_published_after_the_nodes_addresses_are_known(bench: Bench)
             bench.addresses.known = frozenset({"10.0.0.5"})
             assert list(await bench.devices.devices(["a", "b"])) == ["b"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_changed_node_addresses_are_used_by_a_later_scan(bench: Bench) -> None:
     bench.addresses.known = frozenset({"192.0.2.1"})
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.offers[-1] == ["a", "b"]
             bench.addresses.known = frozenset({"10.0.0.5"})
@@ -101,7 +101,7 @@ def test_changed_node_addresses_are_used_by_a_later_scan(bench: Bench) -> None:
                 await bench.rest(RESCAN_S)
             assert bench.offers[-1] == ["b"]
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- times of requests
@@ -111,42 +111,42 @@ def test_node_addresses_are_requested_again_after_the_interval() -> None:
     source, clock = FakeAddresses("10.0.0.5"), FakeClock()
     node_addresses = NodeAddresses(source, NODE, clock)
 
-    async def scene() -> None:
-        for wait_s, asked in ((0, 1), (AGAIN_S - 1, 1), (1, 2), (AGAIN_S - 1, 2)):
+    async def scenario() -> None:
+        for wait_s, lookups in ((0, 1), (AGAIN_S - 1, 1), (1, 2), (AGAIN_S - 1, 2)):
             clock.pass_time(wait_s)
             assert await node_addresses.addresses() == {"10.0.0.5"}
-            assert len(source.asked) == asked
+            assert len(source.lookups) == lookups
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_last_node_addresses_are_kept_while_requests_fail() -> None:
     source, clock = FakeAddresses("10.0.0.5"), FakeClock()
     node_addresses = NodeAddresses(source, NODE, clock)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await node_addresses.addresses()
         source.error = ApiUnavailableError("refused")
         source.known = frozenset({"10.0.0.6"})
-        for wait_s, asked in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
+        for wait_s, lookups in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
             clock.pass_time(wait_s)
             assert await node_addresses.addresses() == {"10.0.0.5"}
-            assert len(source.asked) == asked
+            assert len(source.lookups) == lookups
         source.error = None
         clock.pass_time(RETRY_S)
         assert await node_addresses.addresses() == {"10.0.0.6"}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_node_without_addresses_is_requested_again_after_the_retry_interval() -> None:
     source, clock = FakeAddresses(), FakeClock()
     node_addresses = NodeAddresses(source, NODE, clock)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         assert await node_addresses.addresses() == frozenset()
         source.known = frozenset({"10.0.0.5"})
         clock.pass_time(RETRY_S)
         assert await node_addresses.addresses() == {"10.0.0.5"}
 
-    finish(scene())
+    finish(scenario())

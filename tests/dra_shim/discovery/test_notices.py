@@ -34,7 +34,7 @@ def test_hardware_dropped_by_a_flag_is_reported_once_by_the_first_scan(
     bench.host.add_nic("eth1", PF)
     bench.host.add_nic("eth2", OTHER_PF)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.notices == [DevicesExcluded(reason, (PCI, OTHER))]
 
@@ -43,7 +43,7 @@ def test_hardware_dropped_by_a_flag_is_reported_once_by_the_first_scan(
             await bench.rest(RESCAN_S)
             assert len(bench.notices) == 1
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_hardware_with_an_address_of_the_node_is_reported(tmp_path: Path) -> None:
@@ -53,21 +53,21 @@ def test_hardware_with_an_address_of_the_node_is_reported(tmp_path: Path) -> Non
     bench.host.give("eth1", "10.0.0.5/24")
     bench.addresses.known = frozenset({"10.0.0.5"})
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.notices_of(DevicesExcluded) == [
                 DevicesExcluded("eth1: it has the Node's address 10.0.0.5", (PCI,))
             ]
             assert bench.offers == [[OTHER]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_changed_reason_of_exclusion_is_reported(tmp_path: Path) -> None:
     bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth1",)))
     bench.host.add_nic("eth1", PF)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.route_through("eth1")
             await bench.settle()
@@ -78,45 +78,45 @@ def test_changed_reason_of_exclusion_is_reported(tmp_path: Path) -> None:
                 uplink,
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_excluded_hardware_that_is_added_later_is_reported(tmp_path: Path) -> None:
     bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth*",)))
     bench.host.add_nic("eth1", PF)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.add_nic("eth2", OTHER_PF)
             await bench.settle()
 
-            why = "dropped by --exclude eth*"
+            cause = "dropped by --exclude eth*"
             assert bench.notices_of(DevicesExcluded) == [
-                DevicesExcluded(why, (PCI,)),
-                DevicesExcluded(why, (OTHER,)),
+                DevicesExcluded(cause, (PCI,)),
+                DevicesExcluded(cause, (OTHER,)),
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_withdrawn_device_is_not_also_reported_as_excluded(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.host.add_nic("eth1", PF)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.route_through("eth1")
             await bench.settle()
             bench.host.announce()
             await bench.settle()
 
-            why = "eth1: the node's default route goes through it"
+            cause = "eth1: the node's default route goes through it"
             assert bench.notices == [
                 DevicesChanged(1, 0, (PCI,), ()),
-                DevicesChanged(0, 0, (), ((PCI, why),)),
+                DevicesChanged(0, 0, (), ((PCI, cause),)),
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_excluded_virtual_devices_are_counted_once(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_excluded_virtual_devices_are_counted_once(tmp_path: Path) -> None:
     for number in range(300):
         bench.host.add_nic(f"veth{number}")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             assert bench.notices == [DevicesExcluded("dropped by --filter", (), virtual=300)]
 
@@ -135,4 +135,4 @@ def test_excluded_virtual_devices_are_counted_once(tmp_path: Path) -> None:
             await bench.settle()
             assert bench.notices[1:] == [DevicesChanged(1, 0, (PCI,), ())]
 
-    finish(scene())
+    finish(scenario())

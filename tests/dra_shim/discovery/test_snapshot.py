@@ -25,8 +25,8 @@ VF = "0000:8a:00.2"
 ALL = DeviceSelection(filter="")
 
 
-def view(facts: HostFacts, *known: Device, choice: DeviceSelection = ALL) -> NodeSnapshot:
-    return snapshot_of(NODE, facts, known, choice)
+def view(facts: HostFacts, *devices: Device, choice: DeviceSelection = ALL) -> NodeSnapshot:
+    return snapshot_of(NODE, facts, devices, choice)
 
 
 def virtual(*names: str) -> HostFacts:
@@ -400,7 +400,7 @@ def test_ipoib_interface_that_is_not_moved_leaves_an_rdma_only_device() -> None:
     assert device.attribute("dra.net/rdmaDeviceShared") is None
     assert found.unhealthy == {}
     excluded = dict(found.excluded)
-    assert {name: why.split(",")[0] for name, why in excluded.items()} == {
+    assert {name: reason.split(",")[0] for name, reason in excluded.items()} == {
         "ib0": "ib0: an IPoIB interface",
         "net-nfrdalrygaydc": "ib0.8001: an IPoIB interface",
     }

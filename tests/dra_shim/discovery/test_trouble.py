@@ -27,7 +27,7 @@ def bench(tmp_path: Path) -> Bench:
 def test_failed_scan_withdraws_no_device(bench: Bench) -> None:
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.error = TROUBLE
             bench.host.take_link("a")
@@ -44,13 +44,13 @@ def test_failed_scan_withdraws_no_device(bench: Bench) -> None:
             assert bench.offers == [["a"], []]
             assert bench.host.scans == [True, False, True]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_health_is_unknown_after_scans_fail_for_a_long_time(bench: Bench) -> None:
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             await bench.rest(RESCAN_S)
             bench.host.error = TROUBLE
@@ -73,14 +73,14 @@ def test_health_is_unknown_after_scans_fail_for_a_long_time(bench: Bench) -> Non
             await bench.rest(pause_s)
             assert await bench.health() == {"a": True}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_devices_are_published_after_the_first_successful_scan(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.error = OSError(24, "Too many open files")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         task = asyncio.create_task(bench.devices.run())
         await bench.clock.until_asleep(FIRST_PAUSE_S)
         assert bench.offers == []
@@ -92,14 +92,14 @@ def test_devices_are_published_after_the_first_successful_scan(bench: Bench) -> 
         task.cancel()
         await asyncio.wait({task})
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_hanging_scan_is_reported_and_lookups_continue(tmp_path: Path) -> None:
     bench = Bench(tmp_path, hang_timeout_s=0.01)
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.may_scan.clear()
             bench.host.announce()
@@ -110,13 +110,13 @@ def test_hanging_scan_is_reported_and_lookups_continue(tmp_path: Path) -> None:
             assert bench.notices_of(ScanHung)[0].seconds == 0.01
             assert (await bench.device("a")).name == "a"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_restart_scans_everything_and_answers_pending_lookups(bench: Bench) -> None:
     bench.host.add_nic("a")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             pass
         lookup = asyncio.create_task(bench.devices.devices(["b"]))
@@ -130,11 +130,11 @@ def test_restart_scans_everything_and_answers_pending_lookups(bench: Bench) -> N
 
             assert bench.offers[-1] == ["a", "b", "c"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_change_while_stopped_is_found_after_a_restart(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             pass
         bench.host.add_nic("a")
@@ -142,11 +142,11 @@ def test_change_while_stopped_is_found_after_a_restart(bench: Bench) -> None:
             assert bench.offers == [[], ["a"]]
             assert bench.host.scans == [True, True]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_lookup_fails_with_the_scan_error(bench: Bench) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench.running():
             bench.host.error = TROUBLE
             with pytest.raises(KernelError, match="changed under the reader"):
@@ -158,4 +158,4 @@ def test_lookup_fails_with_the_scan_error(bench: Bench) -> None:
             await bench.rest(FIRST_PAUSE_S)
             assert bench.offers[-1] == ["a"]
 
-    finish(scene())
+    finish(scenario())

@@ -99,7 +99,7 @@ def test_request_has_the_credentials_of_the_kubeconfig(
 ) -> None:
     server = FakeApiServer()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with served(server) as url:
             api = ApiClient(
                 HttpClient(from_kubeconfig(kubeconfig(tmp_path, f"{url}/behind/a/path", user)))
@@ -107,9 +107,9 @@ def test_request_has_the_credentials_of_the_kubeconfig(
             await asyncio.gather(api.list(NODE), return_exceptions=True)
             await api.close()
 
-    finish(scene())
+    finish(scenario())
 
-    (request,) = server.asked
+    (request,) = server.requests
     assert request.path == "/behind/a/path/api/v1/nodes"
     assert (request.headers.get("authorization"), request.headers["user-agent"]) == (
         sent,
@@ -118,7 +118,7 @@ def test_request_has_the_credentials_of_the_kubeconfig(
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("", "not a kubeconfig"),
         ("a: [", "not a kubeconfig"),
@@ -129,11 +129,11 @@ def test_request_has_the_credentials_of_the_kubeconfig(
         ("clusters: []\ncontexts: []\ncurrent-context: x", "Context 'x' not found"),
     ],
 )
-def test_invalid_kubeconfig_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_kubeconfig_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
 
-    with pytest.raises(InvalidValueError, match=f"--kubeconfig {path}: {why}"):
+    with pytest.raises(InvalidValueError, match=f"--kubeconfig {path}: {reason}"):
         from_kubeconfig(path)
 
 
@@ -172,7 +172,7 @@ def test_credential_plugin_runs_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
+    ("script", "reason"),
     [
         ("exit 3", "returned 3"),
         ("echo '{}'", "KeyError"),
@@ -181,13 +181,13 @@ def test_credential_plugin_runs_once(tmp_path: Path) -> None:
     ],
 )
 def test_failed_credential_plugin_is_a_retryable_error(
-    tmp_path: Path, script: str, why: str
+    tmp_path: Path, script: str, reason: str
 ) -> None:
     user = plugin(tmp_path, script)
     if not script:
         (tmp_path / "plugin").unlink()
 
-    with pytest.raises(UnavailableError, match=f"the kubeconfig's credential plugin: .*{why}"):
+    with pytest.raises(UnavailableError, match=f"the kubeconfig's credential plugin: .*{reason}"):
         sent_by(tmp_path, user)
 
 
@@ -204,7 +204,7 @@ def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
     """Send requests as the user of a kubeconfig; return the Authorization of each request."""
     server = FakeApiServer()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with served(server) as url:
             path = kubeconfig(tmp_path, url)
             path.write_text(path.read_text().replace("token: secret", user))
@@ -215,8 +215,8 @@ def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
             finally:
                 await api.close()
 
-    finish(scene())
-    return [request.headers.get("authorization") for request in server.asked]
+    finish(scenario())
+    return [request.headers.get("authorization") for request in server.requests]
 
 
 def test_missing_kubeconfig_is_refused(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_token_is_sent_only_to_a_server_with_a_certificate_of_the_ca(
     server = FakeApiServer()
     server.tokens = {"t"}
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with served(server, tls=tls) as url:
             port = url.rpartition(":")[2]
             environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
@@ -246,11 +246,11 @@ def test_token_is_sent_only_to_a_server_with_a_certificate_of_the_ca(
                 await api.close()
 
     if trusted:
-        finish(scene())
+        finish(scenario())
     else:
         with pytest.raises(UnavailableError, match="certificate verify failed"):
-            finish(scene())
-    assert len(server.asked) == int(trusted)
+            finish(scenario())
+    assert len(server.requests) == int(trusted)
 
 
 def self_signed(directory: Path, name: str) -> tuple[Path, Path]:

@@ -46,16 +46,16 @@ def unique(prefix: str) -> str:
 
 
 def test_newest_common_api_version_is_used(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             assert await api.version(SLICE) == "v1"
             assert await api.version(NODE) == "v1"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_created_object_can_be_read(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             name = unique("slice")
             made = await api.create(SLICE, slice_document(name))
@@ -65,11 +65,11 @@ def test_created_object_can_be_read(subject: Subject) -> None:
             assert (name_of(read), bool(uid_of(read)), bool(version_of(read))) == (name, True, True)
             assert (read["apiVersion"], read["kind"]) == ("resource.k8s.io/v1", "ResourceSlice")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_create_with_an_existing_name_is_a_conflict(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             document = slice_document(unique("slice"))
             await api.create(SLICE, document)
@@ -77,11 +77,11 @@ def test_create_with_an_existing_name_is_a_conflict(subject: Subject) -> None:
             with pytest.raises(ConflictError, match=f"create ResourceSlice {name_of(document)}: "):
                 await api.create(SLICE, document)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_dry_run_returns_the_object_and_creates_nothing(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             document = slice_document(unique("slice"))
             shown = await api.create(SLICE, document, dry_run=True)
@@ -90,11 +90,11 @@ def test_dry_run_returns_the_object_and_creates_nothing(subject: Subject) -> Non
             with pytest.raises(NotFoundError):
                 await api.get(SLICE, name_of(document))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_replace_of_a_changed_object_is_a_conflict(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             first = await api.create(SLICE, slice_document(unique("slice")))
             second = await api.replace(SLICE, with_devices(first, "nic-0", "nic-1"))
@@ -105,11 +105,11 @@ def test_replace_of_a_changed_object_is_a_conflict(subject: Subject) -> None:
             assert await api.get(SLICE, name_of(first)) == second
             assert devices_of(second) == ["nic-0", "nic-1"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_replace_without_a_change_keeps_the_resource_version(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             made = await api.create(SLICE, slice_document(unique("slice")))
 
@@ -117,11 +117,11 @@ def test_replace_without_a_change_keeps_the_resource_version(subject: Subject) -
 
             assert version_of(again) == version_of(made)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_replace_of_a_deleted_object_fails(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             made = await api.create(SLICE, slice_document(unique("slice")))
             await api.delete(SLICE, name_of(made), uid_of(made))
@@ -129,11 +129,11 @@ def test_replace_of_a_deleted_object_fails(subject: Subject) -> None:
             with pytest.raises((NotFoundError, ConflictError)):
                 await api.replace(SLICE, made)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_delete_requires_the_uid_and_resource_version(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             made = await api.create(SLICE, slice_document(unique("slice")))
             name, uid = name_of(made), uid_of(made)
@@ -147,11 +147,11 @@ def test_delete_requires_the_uid_and_resource_version(subject: Subject) -> None:
             with pytest.raises(NotFoundError):
                 await api.delete(SLICE, name, uid)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_list_has_only_the_objects_of_its_selector(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             node = unique("node")
             mine = [unique("slice"), unique("slice")]
@@ -165,11 +165,11 @@ def test_list_has_only_the_objects_of_its_selector(subject: Subject) -> None:
             assert sorted(map(name_of, listing.items)) == sorted(mine)
             assert listing.version
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_watch_returns_the_changes_after_a_list(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             node, name = unique("node"), unique("slice")
             since = (await api.list(SLICE, ours(node))).version
@@ -189,11 +189,11 @@ def test_watch_returns_the_changes_after_a_list(subject: Subject) -> None:
             assert changes[1][1] == changed
             assert devices_of(changes[2][1]) == ["nic-7"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_watch_continues_from_the_resource_version_of_an_event(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             node, name = unique("node"), unique("slice")
             made = await api.create(SLICE, slice_document(name, node))
@@ -205,11 +205,11 @@ def test_watch_continues_from_the_resource_version_of_an_event(subject: Subject)
                 (WatchEventType.MODIFIED, ["nic-7"])
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_watch_ends_after_its_timeout(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             node = unique("node")
             since = (await api.list(SLICE, ours(node))).version
@@ -219,11 +219,11 @@ def test_watch_ends_after_its_timeout(subject: Subject) -> None:
 
             assert {event.change for event in changes} <= {WatchEventType.BOOKMARK}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_invalid_device_is_named_by_its_field_path(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             bad = {"name": "nic-1", "attributes": {"dra.net/alias": {"string": LONG}}}
             document = slice_document(unique("slice"), devices=[{"name": "nic-0"}, bad])
@@ -235,13 +235,13 @@ def test_invalid_device_is_named_by_its_field_path(subject: Subject) -> None:
             assert fields == ["spec.devices[1].attributes[dra.net/alias].string"]
             assert caught.value.causes[0].message
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_apply_changes_only_the_fields_of_its_field_manager(
     subject: Subject,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0", "nic-1")
             ours = [device_status("nic-0"), device_status("nic-1")]
@@ -254,11 +254,11 @@ def test_apply_changes_only_the_fields_of_its_field_manager(
             assert sorted(devices_in_status(both)) == ["gpu-0", "nic-0", "nic-1"]
             assert sorted(devices_in_status(after)) == ["gpu-0", "nic-0"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_status_is_not_applied_to_an_object_with_another_uid(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0")
             metadata = {"name": name_of(claim), "uid": "11111111-1111-1111-1111-111111111111"}
@@ -267,11 +267,11 @@ def test_status_is_not_applied_to_an_object_with_another_uid(subject: Subject) -
             with pytest.raises(ConflictError):
                 await apply_status(api, namesake, "dra.net", [device_status("nic-0")])
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_status_is_not_applied_to_a_changed_claim(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0")
             ours = {"name": name_of(claim), "uid": uid_of(claim)}
@@ -284,16 +284,16 @@ def test_status_is_not_applied_to_a_changed_claim(subject: Subject) -> None:
 
             assert await api.get(CLAIM, name_of(claim), "default") == second
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unknown_kind_is_reported_as_not_served(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             with pytest.raises(NotServedError):
                 await api.list(Kind("Gizmo", "gizmos", "resource.k8s.io"))
 
-    finish(scene())
+    finish(scenario())
 
 
 # --------------------------------------------------------------------------- arranging

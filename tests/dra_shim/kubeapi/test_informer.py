@@ -14,7 +14,7 @@ from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
-from tests.fakes.exchange import End, Told
+from tests.fakes.exchange import End, Response
 
 pytestmark = pytest.mark.process
 
@@ -66,12 +66,12 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     """Run an informer of a server that has node "a"."""
     async with talking() as (server, api):
-        scene = Bench(server, api)
-        await scene.add("a")
-        server.asked.clear()
-        task = asyncio.create_task(scene.informer.run())
+        scenario = Bench(server, api)
+        await scenario.add("a")
+        server.requests.clear()
+        task = asyncio.create_task(scenario.informer.run())
         try:
-            yield scene
+            yield scenario
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -79,12 +79,12 @@ async def bench() -> AsyncIterator[Bench]:
 
 def queries(server: FakeApiServer, *fields: str) -> list[tuple[str | None, ...]]:
     """Return query fields of the lists and watches that the server received."""
-    reads = [request for request in server.asked if request.method == "GET"]
+    reads = [request for request in server.requests if request.method == "GET"]
     return [tuple(read.query.get(name) for name in fields) for read in reads]
 
 
 def test_informer_has_current_objects_after_create_replace_and_delete() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             await env.until(["a"])
             node = await env.add("b")
@@ -97,39 +97,39 @@ def test_informer_has_current_objects_after_create_replace_and_delete() -> None:
             assert env.informer.objects["b"]["spec"] == {"x": 1}
             assert env.failures == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_informer_lists_once_from_the_cache_and_watches_from_there() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             env.random = 0.5
             await env.server.until(lambda: env.server.watching == 1)
 
             assert queries(env.server, "watch", "resourceVersion") == [(None, "0"), ("true", "101")]
-            assert env.server.asked[1].query["timeoutSeconds"] == "450"
+            assert env.server.requests[1].query["timeoutSeconds"] == "450"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_informer_resumes_a_closed_watch_at_the_last_resource_version() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             await env.server.until(lambda: env.server.watching == 1)
             env.server.bookmark()
             await env.add("b")
             await env.until(["a", "b"])
             env.server.end_watches()
-            await env.server.until(lambda: len(env.server.asked) == 4)
+            await env.server.until(lambda: len(env.server.requests) == 4)
 
             assert queries(env.server, "watch", "resourceVersion")[2] == ("true", "102")
             assert env.failures == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_next_watch_begins_at_the_last_bookmark() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             await env.server.until(lambda: env.server.watching == 1)
             await env.api.create(POD, {"metadata": {"name": "p"}}, "default")
@@ -140,12 +140,12 @@ def test_next_watch_begins_at_the_last_bookmark() -> None:
             assert queries(env.server, "resourceVersion")[2] == ("102",)
             assert env.names == ["a"]
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("case", ["in the watch", "when it begins"])
 def test_expired_watch_is_followed_by_a_list_of_the_newest_state(case: str) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             await env.server.until(lambda: env.server.watching == 1)
             if case == "in the watch":
@@ -153,7 +153,7 @@ def test_expired_watch_is_followed_by_a_list_of_the_newest_state(case: str) -> N
             else:
                 env.server.bookmark()
                 env.server.end_watches()
-                env.server.fail(Told(410, b""), lambda queries: "watch" in queries.query)
+                env.server.fail(Response(410, b""), lambda queries: "watch" in queries.query)
             await env.clock.until_asleep(0.5)
             await env.api.delete(NODE, "a", uid_of(env.informer.objects["a"]))
             await env.add("b")
@@ -163,12 +163,12 @@ def test_expired_watch_is_followed_by_a_list_of_the_newest_state(case: str) -> N
             assert queries(env.server, "watch", "resourceVersion")[-1] == (None, None)
             assert env.failures == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("case", ["the watch breaks", "the next is refused", "the next is silent"])
 def test_object_lost_by_a_restore_of_the_server_is_removed(case: str) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             await env.server.until(lambda: env.server.watching == 1)
             backup = env.server.backup()
@@ -190,11 +190,11 @@ def test_object_lost_by_a_restore_of_the_server_is_removed(case: str) -> None:
             ]
             assert len(env.failures) == (case != "the next is silent")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_list_after_a_later_failure_uses_the_cache_again() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             await env.server.until(lambda: env.server.watching == 1)
             env.server.fail_watches(410)
@@ -211,13 +211,13 @@ def test_list_after_a_later_failure_uses_the_cache_again() -> None:
             ]
             assert lists == ["0", None, "0"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failure_is_reported_and_retried_with_exponential_back_off() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
-            env.server.fail(Told(503, b""), times=9)
+            env.server.fail(Response(503, b""), times=9)
             for pause_s in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0):
                 await env.rest(pause_s)
             await env.until(["a"])
@@ -225,36 +225,36 @@ def test_failure_is_reported_and_retried_with_exponential_back_off() -> None:
             assert [pause_s for _, pause_s in env.failures[-2:]] == [60.0, 60.0]
             assert {str(error) for error, _ in env.failures} == {"list Node: HTTP status 503"}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_back_off_has_random_jitter() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             env.random = 0.2
-            env.server.fail(Told(503, b""))
+            env.server.fail(Response(503, b""))
             await env.rest(0.5 * 0.6)
             await env.until(["a"])
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_retry_after_of_the_server_is_respected() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
-            env.server.fail(Told(429, b"", {"Retry-After": "17"}))
+            env.server.fail(Response(429, b"", {"Retry-After": "17"}))
             await env.rest(17.0)
             await env.until(["a"])
 
             assert env.failures[0][1] == 17.0
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_successful_watch_resets_the_back_off() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
-            env.server.fail(Told(503, b""), times=3)
+            env.server.fail(Response(503, b""), times=3)
             for pause_s in (0.5, 1.0, 2.0):
                 await env.rest(pause_s)
             await env.server.until(lambda: env.server.watching == 1)
@@ -266,11 +266,11 @@ def test_successful_watch_resets_the_back_off() -> None:
 
             assert queries(env.server, "watch", "resourceVersion")[-1] == ("true", "102")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_watches_that_end_at_once_are_retried_with_back_off() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
             for pause_s in (0.5, 1.0, 2.0):
                 await env.server.until(lambda: env.server.watching == 1)
@@ -279,16 +279,16 @@ def test_watches_that_end_at_once_are_retried_with_back_off() -> None:
 
             assert env.failures == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_forbidden_list_is_reported_and_retried() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench() as env:
-            env.server.fail(Told(403, b""))
+            env.server.fail(Response(403, b""))
             await env.rest(0.5)
             await env.until(["a"])
 
             assert "grant list on nodes" in str(env.failures[0][0])
 
-    finish(scene())
+    finish(scenario())

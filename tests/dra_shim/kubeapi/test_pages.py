@@ -28,7 +28,7 @@ from dra_shim.kubeapi.responses import read_listing
 from tests.dra_shim.kubeapi.client_bench import FakeSubject, Subject, slice_document, talking
 from tests.dra_shim.kubeapi.test_contract import unique
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Response
 
 pytestmark = pytest.mark.process
 
@@ -47,7 +47,7 @@ async def add_slices(api: ApiClient, *names: str) -> None:
 
 
 def test_all_pages_of_a_list_are_of_the_state_of_the_first_page(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             mine = [unique(f"{letter}-slice") for letter in "azbyc"]
             late = unique("zzz-slice")
@@ -68,11 +68,11 @@ def test_all_pages_of_a_list_are_of_the_state_of_the_first_page(subject: Subject
             assert [found.count(name) for name in mine] == [1] * len(mine)
             assert late not in found
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_limit_applies_only_to_a_list_of_the_newest_state(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             await add_slices(api, unique("slice"), unique("slice"))
             newest = requests.paging(ObjectPath(SLICE, "v1"), 1)
@@ -85,22 +85,22 @@ def test_limit_applies_only_to_a_list_of_the_newest_state(subject: Subject) -> N
             assert (len(first.items), bool(first.rest)) == (1, True)
             assert (len(whole.items) >= 2, whole.rest) == (True, "")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unknown_continue_token_is_refused(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with subject.client() as api:
             request = requests.paging(ObjectPath(SLICE, "v1"), 1, "nowhere")
 
             with pytest.raises(InvalidError, match="continue token"):
                 read_listing(request, await api._reply(request))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_expired_continue_token_raises_expired() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             await add_slices(api, "a", "b")
             pages = api.pages(SLICE, 1)
@@ -110,11 +110,11 @@ def test_expired_continue_token_raises_expired() -> None:
             with pytest.raises(ExpiredError, match="too old"):
                 await anext(pages)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_page_size_is_reduced_if_a_page_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> list[list[str]]:
+    async def scenario() -> list[list[str]]:
         async with talking() as (_, api):
             await add_slices(api, *"abcdefg")
             (whole,) = [page async for page in api.pages(SLICE, 100)]
@@ -124,13 +124,13 @@ def test_page_size_is_reduced_if_a_page_is_too_large(monkeypatch: pytest.MonkeyP
             )  # three objects and the list around them
             return [list(map(name_of, page.items)) async for page in api.pages(SLICE, 100)]
 
-    assert asyncio.run(scene()) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+    assert asyncio.run(scenario()) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
 
 
 def test_page_with_one_object_that_is_too_large_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
             await add_slices(api, "a")
             monkeypatch.setattr(client, "MAX_REPLY", 100)
@@ -138,7 +138,7 @@ def test_page_with_one_object_that_is_too_large_is_an_error(
             with pytest.raises(TooLargeError, match="the answer is larger than"):
                 await anext(api.pages(SLICE, 100))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_memory_for_the_largest_answer_is_bounded() -> None:
@@ -152,16 +152,16 @@ def test_memory_for_the_largest_answer_is_bounded() -> None:
     body = f'{{"metadata":{{"resourceVersion":"1"}},"items":[{items}]}}'.encode()
     assert client.MAX_REPLY * 0.9 < len(body) <= client.MAX_REPLY
 
-    async def scene() -> int:
+    async def scenario() -> int:
         async with talking() as (server, api):
             await api.version(SLICE)
-            server.fail(Told(200, body))
+            server.fail(Response(200, body))
             tracemalloc.start()
             found = await api.list(SLICE)
             return len(found.items)
 
     try:
-        assert asyncio.run(scene()) == items.count('"spec"') > 1
+        assert asyncio.run(scenario()) == items.count('"spec"') > 1
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

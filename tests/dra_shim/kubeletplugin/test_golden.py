@@ -50,11 +50,11 @@ def test_every_golden_file_has_a_test() -> None:
 @pytest.mark.parametrize("name", MESSAGES)
 def test_golden_bytes_are_decoded_and_encoded(name: str) -> None:
     data = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
-    said = json.loads((GOLDEN / f"{name}.json").read_text())["message"]
+    fields = json.loads((GOLDEN / f"{name}.json").read_text())["message"]
 
     message = MESSAGES[name].FromString(data)
 
-    assert message == json_format.ParseDict(said, MESSAGES[name]())
+    assert message == json_format.ParseDict(fields, MESSAGES[name]())
     assert message.SerializeToString(deterministic=True) == data
 
 

@@ -43,7 +43,7 @@ class Devices:
             self._changed.notify_all()
 
 
-def told(devices: list[Any]) -> list[tuple[str, str, int, str]]:
+def health_rows(devices: list[Any]) -> list[tuple[str, str, int, str]]:
     return [
         (device.device.pool_name, device.device.device_name, device.health, device.message)
         for device in devices
@@ -72,7 +72,7 @@ def test_health_stream_sends_all_devices_at_start_and_on_change(home: Path, vers
     async def run() -> None:
         async with node.registered(), listening(node) as stream:
             first = await anext(stream)
-            assert told(first) == [
+            assert health_rows(first) == [
                 ("node-1", "a", 1, ""),
                 ("node-1", "b", 2, "link down"),
                 ("node-1", "c", 0, ""),
@@ -80,7 +80,7 @@ def test_health_stream_sends_all_devices_at_start_and_on_change(home: Path, vers
             assert [device.last_updated_time for device in first] == [1_700_000_000] * 3
 
             await devices.become(GOOD)
-            assert told(await anext(stream)) == [("node-1", "a", 1, "")]
+            assert health_rows(await anext(stream)) == [("node-1", "a", 1, "")]
 
     asyncio.run(run())
 
@@ -107,7 +107,7 @@ def test_health_is_sent_again_before_it_expires(home: Path) -> None:
     async def run() -> None:
         async with node.registered(), listening(node) as stream:
             found = [await anext(stream) for _ in range(3)]
-            assert [told(device) for device in found] == [[("node-1", "a", 1, "")]] * 3
+            assert [health_rows(device) for device in found] == [[("node-1", "a", 1, "")]] * 3
             times = [device[0].last_updated_time for device in found]
             assert times == sorted(set(times))
 
@@ -124,7 +124,7 @@ def test_health_streams_are_independent(home: Path) -> None:
                 await anext(one)
                 await anext(other)
             await devices.become(BAD)
-            assert told(await anext(one)) == [("node-1", "b", 2, "link down")]
+            assert health_rows(await anext(one)) == [("node-1", "b", 2, "link down")]
 
     asyncio.run(run())
 
@@ -185,7 +185,7 @@ def test_restarted_server_has_streams(home: Path) -> None:
             async with node.running():
                 await node.kubelet.look()
                 async with listening(node) as stream:
-                    assert told(await anext(stream)) == [("node-1", "a", 1, "")]
+                    assert health_rows(await anext(stream)) == [("node-1", "a", 1, "")]
         await node.kubelet.restart()
 
     asyncio.run(run())

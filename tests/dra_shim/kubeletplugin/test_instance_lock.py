@@ -41,26 +41,26 @@ def node(home: Path) -> Iterator[Node]:
         yield made
 
 
-async def alone(node: Node, who: str, told: list[str], clock: FakeClock) -> None:
+async def run_instance(node: Node, name: str, waiting_for: list[str], clock: FakeClock) -> None:
     """Be a shim, as its daemon is one."""
-    async with only_instance(node.sockets.lock, who, told.append, sleep=clock.sleep):
+    async with only_instance(node.sockets.lock, name, waiting_for.append, sleep=clock.sleep):
         await node.new_plugin().run()
 
 
 def test_second_instance_waits_and_takes_over(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
-    told: list[str] = []
+    waiting_for: list[str] = []
     waiting = FakeClock()
 
     async def run() -> None:
-        first = asyncio.create_task(alone(node, "pod one", told, FakeClock()))
+        first = asyncio.create_task(run_instance(node, "pod one", waiting_for, FakeClock()))
         await node.clock.until_asleep(WATCH_S)
         await node.kubelet.look()
-        second = asyncio.create_task(alone(node, "pod two", told, waiting))
+        second = asyncio.create_task(run_instance(node, "pod two", waiting_for, waiting))
         for _ in range(3):
             await waiting.until_asleep(POLL_S)
             waiting.pass_time(POLL_S)
-        assert told == ["pod one"]
+        assert waiting_for == ["pod one"]
         assert len((await node.kubelet.prepare(claim))["u1"]) == 1
 
         first.cancel()
@@ -77,7 +77,7 @@ def test_second_instance_waits_and_takes_over(node: Node) -> None:
         await node.kubelet.restart()
 
     asyncio.run(run())
-    assert told == ["pod one"]
+    assert waiting_for == ["pod one"]
 
 
 def test_lock_of_a_killed_process_is_free(node: Node) -> None:
@@ -85,15 +85,17 @@ def test_lock_of_a_killed_process_is_free(node: Node) -> None:
     child = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "held\n"
-    told: list[str] = []
+    waiting_for: list[str] = []
     clock = FakeClock()
 
     async def run() -> None:
-        async def wait_for_it() -> None:
-            async with only_instance(node.sockets.lock, "pod two", told.append, sleep=clock.sleep):
+        async def acquire_lock() -> None:
+            async with only_instance(
+                node.sockets.lock, "pod two", waiting_for.append, sleep=clock.sleep
+            ):
                 pass
 
-        task = asyncio.create_task(wait_for_it())
+        task = asyncio.create_task(acquire_lock())
         await clock.until_asleep(POLL_S)
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -102,7 +104,7 @@ def test_lock_of_a_killed_process_is_free(node: Node) -> None:
 
     with child:
         asyncio.run(run())
-    assert told == ["pod dra-net-x7, pid 12"]
+    assert waiting_for == ["pod dra-net-x7, pid 12"]
 
 
 def test_error_of_a_lock_names_the_directory(tmp_path: Path) -> None:

@@ -195,11 +195,11 @@ def test_error_of_a_claim_affects_only_that_claim(node: Node) -> None:
     good = node.bench.cluster.add("good", "u1", "a")
     gone = ObjectRef("ai", "gone", "u2")
     odd = ObjectRef("ai", "../secrets/x", "u3")
-    unspeakable = ObjectRef("ai", "nics", "../u4")
+    invalid_uid = ObjectRef("ai", "nics", "../u4")
 
     async def run() -> None:
         async with node.registered():
-            answers = await node.kubelet.answers("Prepare", [good, gone, odd, unspeakable])
+            answers = await node.kubelet.answers("Prepare", [good, gone, odd, invalid_uid])
             assert sorted(answers) == ["../u4", "u1", "u2", "u3"]
             assert (answers["u1"].error, len(answers["u1"].devices)) == ("", 1)
             assert "does not exist" in answers["u2"].error
@@ -228,13 +228,13 @@ def test_unprepare_of_an_unknown_claim_succeeds(node: Node) -> None:
 
 def test_claims_are_prepared_concurrently(node: Node) -> None:
     claims = [node.bench.cluster.add(f"c{n}", f"u{n}", f"d{n}", pod=f"p{n}") for n in range(20)]
-    node.bench.cluster.fall_silent()
+    node.bench.cluster.stop_answering()
 
     async def run() -> None:
         async with node.registered():
             calls = [asyncio.create_task(node.kubelet.prepare(claim)) for claim in claims]
             await node.bench.clock.until_asleep(40.0, 20)
-            node.bench.cluster.speak()
+            node.bench.cluster.resume_answering()
             found = [(await call)[claim.uid] for call, claim in zip(calls, claims, strict=True)]
             assert [answer[0].device_name for answer in found] == [f"d{n}" for n in range(20)]
             await asyncio.gather(*(node.kubelet.unprepare(claim) for claim in claims))
@@ -248,14 +248,14 @@ class Slow:
 
     def __init__(self) -> None:
         self.limits: list[float | None] = []
-        self.asked = asyncio.Event()
+        self.claim_read = asyncio.Event()
         self.ended = asyncio.Event()
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
     ) -> dict[str, PrepareResult]:
         self.limits.append(limit_s)
-        self.asked.set()
+        self.claim_read.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -272,7 +272,7 @@ def test_cancelled_call_of_the_kubelet_is_cancelled(node: Node) -> None:
         node.new_plugin(slow)
         async with node.registered():
             call = asyncio.create_task(node.kubelet.prepare(ObjectRef("ai", "nics", "u1")))
-            await slow.asked.wait()
+            await slow.claim_read.wait()
             call.cancel()
             await slow.ended.wait()
             await asyncio.wait({call})
@@ -296,7 +296,7 @@ def test_fault_in_a_call_affects_no_other_call(node: Node) -> None:
 
 def test_running_call_is_answered_at_shutdown(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
-    node.bench.cluster.fall_silent()
+    node.bench.cluster.stop_answering()
 
     async def run() -> None:
         node.kubelet.start()
@@ -304,11 +304,11 @@ def test_running_call_is_answered_at_shutdown(node: Node) -> None:
         await node.clock.until_asleep(WATCH_S)
         await node.kubelet.look()
         call = asyncio.create_task(node.kubelet.prepare(claim))
-        await node.bench.cluster.asked.wait()
+        await node.bench.cluster.claim_read.wait()
         shim.cancel()
         while node.sockets.service.exists():  # noqa: ASYNC110 - nobody tells that a file is gone
             await asyncio.sleep(0)
-        node.bench.cluster.speak()
+        node.bench.cluster.resume_answering()
         assert len((await call)["u1"]) == 1
         await asyncio.wait({shim})
         await node.kubelet.restart()

@@ -146,16 +146,16 @@ def test_replaced_socket_is_recreated(node: Node) -> None:
 
 def test_running_call_is_answered_after_its_socket_was_replaced(node: Node) -> None:
     claim = node.bench.cluster.add("nics", "u1", "a")
-    node.bench.cluster.fall_silent()
+    node.bench.cluster.stop_answering()
 
     async def run() -> None:
         async with node.registered():
             call = asyncio.create_task(node.kubelet.prepare(claim))
-            await node.bench.cluster.asked.wait()
+            await node.bench.cluster.claim_read.wait()
             node.sockets.service.unlink()
             await node.watch()
             assert await answers(node) == ""
-            node.bench.cluster.speak()
+            node.bench.cluster.resume_answering()
             assert len((await call)["u1"]) == 1
             await node.kubelet.unprepare(claim)  # by a connection to the new one
             assert node.sockets.service.is_socket(), "the end of the old server must not remove it"

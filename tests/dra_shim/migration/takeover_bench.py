@@ -16,7 +16,7 @@ from tests.dra_shim.kubeapi.client_bench import talking
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import POOL, claim_document, user
-from tests.fakes.exchange import Asked
+from tests.fakes.exchange import Request
 
 ATTRIBUTES = {
     "dra.net/ifName": {"string": "ens5"},
@@ -55,23 +55,23 @@ def slice_of(name: str) -> dict[str, Any]:
 
 
 @dataclass
-class Scene:
-    """A server, a node with nothing of ours yet, and what preparing was asked for."""
+class Bench:
+    """A server, a node before the driver was installed, and the calls of prepare."""
 
     server: FakeApiServer
     api: ApiClient
     state: StatePaths
     clock: FakeClock = field(default_factory=FakeClock)
     notices: list[Notice] = field(default_factory=list)
-    asked: list[tuple[Sequence[ObjectRef], Mapping[str, Device]]] = field(default_factory=list)
+    prepared: list[tuple[Sequence[ObjectRef], Mapping[str, Device]]] = field(default_factory=list)
     error: str = ""
-    over: set[str] = field(default_factory=set)  # UIDs of claims that no pod has any more
+    over: set[str] = field(default_factory=set)  # UIDs of claims that no pod uses any more
 
     async def prepare(
         self, claims: Sequence[ObjectRef], devices: Mapping[str, Device]
     ) -> Mapping[str, PrepareResult]:
         """Answer as a preparer does."""
-        self.asked.append((claims, devices))
+        self.prepared.append((claims, devices))
         return {
             claim.uid: PrepareResult(error=self.error)
             for claim in claims
@@ -88,32 +88,32 @@ class Scene:
         metadata: Any = made["metadata"]
         return str(metadata["uid"])
 
-    def adoption(self) -> MigrationController:
-        """Return what looks for claims of before."""
+    def controller(self) -> MigrationController:
+        """Return the controller that migrates claims of the previous driver."""
         timing = LoopClock(self.clock, self.clock.sleep, lambda: 1.0)
         return MigrationController(
             self.api, POOL, self.state, self.prepare, self.notices.append, timing
         )
 
     async def run(self) -> None:
-        """Look for claims of before."""
-        await self.adoption().run()
+        """Migrate claims of the previous driver."""
+        await self.controller().run()
 
 
 @asynccontextmanager
-async def node(home: Path) -> AsyncIterator[Scene]:
-    """Yield a node that we come to."""
+async def node(home: Path) -> AsyncIterator[Bench]:
+    """Yield a node before the driver was installed."""
     state = StatePaths(home / "state", home / "run")
     state.directory.mkdir()
     async with talking() as (server, api):
-        yield Scene(server, api, state)
+        yield Bench(server, api, state)
 
 
-def lists_claims(asked: Asked) -> bool:
+def lists_claims(prepared: Request) -> bool:
     """Whether claims are listed."""
-    return asked.method == "GET" and asked.path.endswith("/resourceclaims")
+    return prepared.method == "GET" and prepared.path.endswith("/resourceclaims")
 
 
-def lists_slices(asked: Asked) -> bool:
+def lists_slices(prepared: Request) -> bool:
     """Whether slices are listed."""
-    return asked.path.endswith("/resourceslices")
+    return prepared.path.endswith("/resourceslices")

@@ -20,91 +20,91 @@ pytestmark = pytest.mark.process
 def test_previous_claims_are_prepared_with_published_facts(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            await stage.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
-            uid = await stage.add_claim("nics", result(NIC.name))
+    async def scenario() -> None:
+        async with node(tmp_path) as bench:
+            await bench.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
+            uid = await bench.add_claim("nics", result(NIC.name))
 
-            await stage.run()
+            await bench.run()
 
-            assert stage.asked == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})]
-            assert stage.notices == [MigrationFinished(1)]
+            assert bench.prepared == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})]
+            assert bench.notices == [MigrationFinished(1)]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_device_name_is_used_without_slices(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            await stage.add_claim("nics", result(NIC.name))
+    async def scenario() -> None:
+        async with node(tmp_path) as bench:
+            await bench.add_claim("nics", result(NIC.name))
 
-            await stage.run()
+            await bench.run()
 
-            ((_, devices),) = stage.asked
+            ((_, devices),) = bench.prepared
             assert devices[NIC.name].key == DeviceKey("pci", "0000:8a:00.0", "", "0000:8a:00.0")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_missing_slices_trigger_another_scan(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            await stage.run()
-            await stage.add_claim("nics", result(NIC.name))
+    async def scenario() -> None:
+        async with node(tmp_path) as bench:
+            await bench.run()
+            await bench.add_claim("nics", result(NIC.name))
 
-            await stage.run()
+            await bench.run()
 
-            assert len(stage.asked) == 1
+            assert len(bench.prepared) == 1
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_migration_runs_once(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            await stage.add_claim("nics", result(NIC.name))
-            await stage.run()
-            await stage.api.create(SLICE, slice_of(slice_name(POOL, 0)))
-            before = len(stage.server.asked)
+    async def scenario() -> None:
+        async with node(tmp_path) as bench:
+            await bench.add_claim("nics", result(NIC.name))
+            await bench.run()
+            await bench.api.create(SLICE, slice_of(slice_name(POOL, 0)))
+            before = len(bench.server.requests)
 
-            await stage.run()
+            await bench.run()
 
-            assert len(stage.asked) == 1
-            assert not any(map(lists_claims, stage.server.asked[before:]))
+            assert len(bench.prepared) == 1
+            assert not any(map(lists_claims, bench.server.requests[before:]))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_foreign_slices_trigger_another_scan(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            await stage.run()
-            await stage.add_claim("nics", result(NIC.name))
-            await stage.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
+    async def scenario() -> None:
+        async with node(tmp_path) as bench:
+            await bench.run()
+            await bench.add_claim("nics", result(NIC.name))
+            await bench.api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
 
-            await stage.run()
+            await bench.run()
 
-            assert len(stage.asked) == 1
+            assert len(bench.prepared) == 1
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_claims_of_a_large_cluster_are_read_by_page(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
+    async def scenario() -> None:
+        async with node(tmp_path) as bench:
             for number in range(PAGE):
-                await stage.add_claim(f"of-another-node-{number}", result("x", pool="node-2"))
-            mine = [await stage.add_claim(name, result(name)) for name in ("a-first", "z-last")]
+                await bench.add_claim(f"of-another-node-{number}", result("x", pool="node-2"))
+            mine = [await bench.add_claim(name, result(name)) for name in ("a-first", "z-last")]
 
-            await stage.run()
+            await bench.run()
 
-            queries = [request.query for request in stage.server.asked if lists_claims(request)]
+            queries = [request.query for request in bench.server.requests if lists_claims(request)]
             assert [query["limit"] for query in queries] == [str(PAGE)] * 2
-            ((refs, devices),) = stage.asked
+            ((refs, devices),) = bench.prepared
             assert [ref.uid for ref in refs] == mine
             assert devices.keys() == {"a-first", "z-last"}
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(

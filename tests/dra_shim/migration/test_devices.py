@@ -51,12 +51,12 @@ def in_use(
 ) -> dict[str, Any]:
     """Return a claim whose device is in a pod, with what its status says of that."""
     claim = claim_document("c", "u1", [result(device, **fields)], [user("train", "p1")], configs)
-    told = {"driver": "dra.net", "pool": POOL, "device": device, "conditions": []}
-    claim["status"]["devices"] = [{**told, "networkData": network}]
+    status = {"driver": "dra.net", "pool": POOL, "device": device, "conditions": []}
+    claim["status"]["devices"] = [{**status, "networkData": network}]
     return claim
 
 
-def known(claim: dict[str, Any], *slices: dict[str, Any]) -> Device:
+def device_of_claim(claim: dict[str, Any], *slices: dict[str, Any]) -> Device:
     """Return what is known of the one device of a claim."""
     (device,) = previous_devices(claims_of_node([claim], POOL), slices).values()
     return device
@@ -111,7 +111,7 @@ def test_nic_in_a_pod_is_recorded_with_its_interface(
     alone = function_alone()
     assert not alone.key.name
 
-    made = record(tmp_path, claim, known(claim, *slices), alone)
+    made = record(tmp_path, claim, device_of_claim(claim, *slices), alone)
 
     (given,) = made.devices
     assert given.device.key == DeviceKey("pci", PF, "ens5", PF)
@@ -120,7 +120,7 @@ def test_nic_in_a_pod_is_recorded_with_its_interface(
 
 def test_nic_in_a_pod_is_recorded_with_its_published_facts(tmp_path: Path) -> None:
     claim = in_use(network={**IN_POD, "interfaceName": "eth7"})
-    made = record(tmp_path, claim, known(claim, slice_of("s")), function_alone())
+    made = record(tmp_path, claim, device_of_claim(claim, slice_of("s")), function_alone())
 
     (given,) = made.devices
     assert given.device.rdma_devices == ("mlx5_0",)
@@ -137,11 +137,13 @@ def test_recorded_nic_keeps_the_parent_of_the_node() -> None:
 
 
 def test_device_on_the_host_is_recorded_as_observed() -> None:
-    seen = replace(NIC, key=replace(NIC.key, name="now"), attributes=(("dra.net/mtu", 9000),))
+    slice_device = replace(
+        NIC, key=replace(NIC.key, name="now"), attributes=(("dra.net/mtu", 9000),)
+    )
     gone = Device("a", DeviceKey("", "", "a"))
-    source = PreviousDevices(Node(seen), {NIC.name: NIC, "a": gone})
+    source = PreviousDevices(Node(slice_device), {NIC.name: NIC, "a": gone})
 
-    assert asyncio.run(source.devices({"a", NIC.name, "c"})) == {"a": gone, NIC.name: seen}
+    assert asyncio.run(source.devices({"a", NIC.name, "c"})) == {"a": gone, NIC.name: slice_device}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_device_on_the_host_is_recorded_as_observed() -> None:
     ],
 )
 def test_virtual_device_is_recorded_with_its_host_name(claim: dict[str, Any], name: str) -> None:
-    assert known(claim).key == DeviceKey("", "", name)
+    assert device_of_claim(claim).key == DeviceKey("", "", name)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_virtual_device_is_recorded_with_its_host_name(claim: dict[str, Any], na
     ],
 )
 def test_unusable_device_status_leaves_only_the_device_name(claim: dict[str, Any]) -> None:
-    assert known(claim) == published_device(NIC.name, {})
+    assert device_of_claim(claim) == published_device(NIC.name, {})
 
 
 def test_admin_access_claim_ignores_status_of_other_claims() -> None:
@@ -183,7 +185,7 @@ def test_device_status_of_another_driver_is_ignored() -> None:
     claim = in_use(network=IN_POD)
     claim["status"]["devices"][0]["driver"] = "gpu.example.com"
 
-    assert known(claim) == published_device(NIC.name, {})
+    assert device_of_claim(claim) == published_device(NIC.name, {})
 
 
 def test_devices_are_read_from_every_slice_version() -> None:

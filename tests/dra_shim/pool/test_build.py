@@ -96,15 +96,15 @@ def test_shared_device_has_its_speed_as_bandwidth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "amount"),
+    ("requested", "amount"),
     [({}, 0), ({"dra.net/bandwidth": 25 * 10**9}, 25 * 10**9), ({"dra.net/bandwidth": 1}, 10**6)],
     ids=["nothing", "some", "less than is counted"],
 )
-def test_share_consumes_the_requested_bandwidth(asked: dict[str, int], amount: int) -> None:
+def test_share_consumes_the_requested_bandwidth(requested: dict[str, int], amount: int) -> None:
     (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).offers
-    wanted = tuple((name, Fraction(number)) for name, number in asked.items())
+    shares = tuple((name, Fraction(number)) for name, number in requested.items())
 
-    assert share_of(offer, wanted).amounts == (("dra.net/bandwidth", Fraction(amount)),)
+    assert share_of(offer, shares).amounts == (("dra.net/bandwidth", Fraction(amount)),)
 
 
 @pytest.mark.parametrize("speed", [{}, {"linkSpeed": "fast"}], ids=["unknown", "odd"])
@@ -139,15 +139,15 @@ def test_pf_and_vfs_are_allocated_exclusively() -> None:
     resources = driver_resources(NODE, CARD, physical=PHYSICAL)
     supply = CandidatePools((Stand("dra.net", NODE, resources.offers, resources.counters),))
 
-    def asked(*names: str) -> NamedClaim:
+    def requested(*names: str) -> NamedClaim:
         return claim(
             *(exactly(name, 1, f'device.attributes["dra.net"].n == "{name}"') for name in names)
         )
 
-    assert given(supply, asked("vf-0", "vf-1")) == [("vf-0", "vf-0"), ("vf-1", "vf-1")]
-    assert given(supply, asked("pf")) == [("pf", "pf")]
-    assert refused(supply, asked("pf", "vf-1"))
-    assert refused(supply, asked("vf-1", "pf"))
+    assert given(supply, requested("vf-0", "vf-1")) == [("vf-0", "vf-0"), ("vf-1", "vf-1")]
+    assert given(supply, requested("pf")) == [("pf", "pf")]
+    assert refused(supply, requested("pf", "vf-1"))
+    assert refused(supply, requested("vf-1", "pf"))
 
 
 def test_pf_and_vfs_exclude_each_other_without_counters() -> None:

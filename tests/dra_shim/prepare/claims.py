@@ -25,6 +25,9 @@ def claim(*results: Document, users: Any = None, configs: Any = ()) -> Allocated
 
 
 def recorded(
-    wanted: AllocatedClaim, terms: PrepareSettings = TERMS, pod: ObjectRef = POD, **others: Device
+    allocated: AllocatedClaim,
+    settings: PrepareSettings = TERMS,
+    pod: ObjectRef = POD,
+    **others: Device,
 ) -> Allocation:
-    return allocation_of(wanted, pod, USE, NICS | others, terms, "n0nce")
+    return allocation_of(allocated, pod, USE, NICS | others, settings, "n0nce")

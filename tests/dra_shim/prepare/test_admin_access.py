@@ -48,19 +48,19 @@ def test_admin_access_claim_keeps_its_recorded_pod(bench: Bench) -> None:
     assert record.pod == POD
 
 
-@pytest.mark.parametrize("seen", [False, True], ids=["none on record", "the one on record"])
-def test_ended_pod_does_not_block_admin_access(bench: Bench, *, seen: bool) -> None:
+@pytest.mark.parametrize("recorded", [False, True], ids=["none on record", "the one on record"])
+def test_ended_pod_does_not_block_admin_access(bench: Bench, *, recorded: bool) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     status = bench.cluster.claims["nics"]["status"]
     status["allocation"]["devices"]["results"] = [result("a", adminAccess=True)]
-    if seen:
+    if recorded:
         bench.prepare(claim)
     del bench.cluster.pods["train"]
     bench.cluster.pods["more"] = pod_document("more", "p2", {"n": "nics"})
     bench.cluster.pods["most"] = pod_document("most", "p3", {"n": "nics"})
     others = [user("more", "p2"), user("most", "p3")]
     status["reservedFor"] = (
-        [*others, *status["reservedFor"]] if seen else [*status["reservedFor"], *others]
+        [*others, *status["reservedFor"]] if recorded else [*status["reservedFor"], *others]
     )
 
     (answer,) = bench.prepare(claim)

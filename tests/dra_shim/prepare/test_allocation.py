@@ -48,19 +48,19 @@ def test_requested_claim_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("found", "message"),
     [
         (None, "does not exist;"),
         (claim_document("nics", "u2", [], []), "had UID u1, there is one with u2"),
         ({**document(), "status": {}}, "is not allocated"),
     ],
 )
-def test_claim_with_another_uid_is_refused(found: Any, words: str) -> None:
+def test_claim_with_another_uid_is_refused(found: Any, message: str) -> None:
     with pytest.raises(RefusedError) as caught:
         requested_claim(found, REF)
 
     assert str(caught.value).startswith("claim ai/nics: ")
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 # --------------------------------------------------------------------------- its pod
@@ -76,7 +76,7 @@ GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
 
 
 @pytest.mark.parametrize(
-    ("users", "words"),
+    ("users", "message"),
     [
         ([], "is reserved for no pod"),
         (TWO, "is used by 2 pods (train, other), and a device can be in one only"),
@@ -88,13 +88,13 @@ GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
         ([*TWO, *GANG], "is reserved for podgroups.scheduling.k8s.io/gang, which is no pod"),
     ],
 )
-def test_claim_without_a_single_pod_is_refused(users: Any, words: str) -> None:
-    wanted = replace(claim(result("a")), consumers=claim(users=users).consumers if users else ())
+def test_claim_without_a_single_pod_is_refused(users: Any, message: str) -> None:
+    allocated = replace(claim(result("a")), consumers=claim(users=users).consumers if users else ())
 
     with pytest.raises(RefusedError) as caught:
-        consumer_of(wanted, None)
+        consumer_of(allocated, None)
 
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -130,22 +130,24 @@ def test_claim_with_partial_admin_access_belongs_to_one_pod(
 
 
 def test_admin_access_claim_of_several_pods_keeps_its_recorded_pod() -> None:
-    wanted = claim(result("a", adminAccess=True), users=TWO)
-    of_the_second = recorded(wanted, pod=ObjectRef("ai", "other", "p2"))
-    of_one_that_left = recorded(wanted, pod=ObjectRef("ai", "gone", "p0"))
+    allocated = claim(result("a", adminAccess=True), users=TWO)
+    of_the_second = recorded(allocated, pod=ObjectRef("ai", "other", "p2"))
+    of_one_that_left = recorded(allocated, pod=ObjectRef("ai", "gone", "p0"))
 
-    assert consumer_of(wanted, None).uid == "p1"
-    assert consumer_of(wanted, of_the_second).uid == "p2"
-    assert consumer_of(wanted, of_one_that_left).uid == "p1"
+    assert consumer_of(allocated, None).uid == "p1"
+    assert consumer_of(allocated, of_the_second).uid == "p2"
+    assert consumer_of(allocated, of_one_that_left).uid == "p1"
 
 
 def test_living_pod_of_an_admin_access_claim_is_chosen() -> None:
-    wanted = claim(result("a", adminAccess=True), users=TWO)
-    of_the_second = recorded(wanted, pod=ObjectRef("ai", "other", "p2"))
+    allocated = claim(result("a", adminAccess=True), users=TWO)
+    of_the_second = recorded(allocated, pod=ObjectRef("ai", "other", "p2"))
 
-    assert consumer_of(wanted, None, {"p1"}).uid == "p2"
-    assert consumer_of(wanted, of_the_second, {"p2"}).uid == "p1"
-    assert consumer_of(wanted, of_the_second, {"p1", "p2"}).uid == "p2", "who asks hears it is gone"
+    assert consumer_of(allocated, None, {"p1"}).uid == "p2"
+    assert consumer_of(allocated, of_the_second, {"p2"}).uid == "p1"
+    assert consumer_of(allocated, of_the_second, {"p1", "p2"}).uid == "p2", (
+        "who asks hears it is gone"
+    )
 
 
 def test_admin_access_claim_reserved_for_a_group_belongs_to_the_pod() -> None:
@@ -162,7 +164,7 @@ def test_pod_of_the_server_can_have_the_claim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "words"),
+    ("use", "message"),
     [
         (None, "the one with UID p1 does not exist any more"),
         (replace(USE, uid="p9"), "the one with UID p1 does not exist any more"),
@@ -170,12 +172,12 @@ def test_pod_of_the_server_can_have_the_claim() -> None:
         (HOST, "is on the host network"),
     ],
 )
-def test_ineligible_pod_is_refused(use: PodUse | None, words: str) -> None:
+def test_ineligible_pod_is_refused(use: PodUse | None, message: str) -> None:
     with pytest.raises(RefusedError) as caught:
         requested_use(use, claim(result("a")), POD)
 
     assert str(caught.value).startswith("pod ai/train: ")
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_pod_on_the_host_network_can_have_admin_access() -> None:
@@ -188,9 +190,9 @@ def test_pod_on_the_host_network_can_have_admin_access() -> None:
 def test_devices_are_recorded_with_facts_and_allocation() -> None:
     consumed = {"dra.net/bandwidth": "20G", "dra.net/a": "1500m", "dra.net/b": 0}
     share = result("a", "rdma", shareID="5a", consumedCapacity=consumed)
-    wanted = claim(result("b", "nic/fast"), share)
+    allocated = claim(result("b", "nic/fast"), share)
 
-    assert recorded(wanted, a=HCA) == Allocation(
+    assert recorded(allocated, a=HCA) == Allocation(
         REF,
         POD,
         (
@@ -224,34 +226,34 @@ CONFIGS = [
 
 
 def test_claim_overrides_class_and_subrequest_overrides_request() -> None:
-    wanted = claim(result("a", "nic/fast"), result("b", "nic/slow"), configs=CONFIGS)
+    allocated = claim(result("a", "nic/fast"), result("b", "nic/slow"), configs=CONFIGS)
 
-    found = [device.config.interface for device in recorded(wanted).devices]
+    found = [device.config.interface for device in recorded(allocated).devices]
 
     assert [(ref.mtu, ref.name) for ref in found] == [(3000, "net1"), (2000, "net1")]
 
 
 def test_first_configuration_is_used_alone_in_dranets_order() -> None:
-    wanted = claim(result("a", "nic"), result("b", "nic/fast"), configs=CONFIGS[1:])
+    allocated = claim(result("a", "nic"), result("b", "nic/fast"), configs=CONFIGS[1:])
 
-    devices = recorded(wanted, replace(TERMS, first_valid_config=True)).devices
+    devices = recorded(allocated, replace(TERMS, first_valid_config=True)).devices
 
     assert [device.config for device in devices] == [with_mtu(2000), with_mtu(3000)]
 
 
 def test_configuration_of_admin_access_is_ignored() -> None:
-    wanted = claim(result("a", "look", adminAccess=True), configs=[config(mtu(2000))])
+    allocated = claim(result("a", "look", adminAccess=True), configs=[config(mtu(2000))])
 
-    (device,) = recorded(wanted).devices
+    (device,) = recorded(allocated).devices
 
     assert device == AllocatedDevice("look", POOL, NICS["a"], admin_access=True)
 
 
 def test_share_of_a_device_has_no_configuration() -> None:
-    wanted = claim(result("a", "nic", shareID="5a"), configs=[config(mtu(2000), "nic")])
+    allocated = claim(result("a", "nic", shareID="5a"), configs=[config(mtu(2000), "nic")])
 
     with pytest.raises(ConfigError, match=r"^device a: interface\.mtu: 2000: not possible on"):
-        recorded(wanted, a=HCA)
+        recorded(allocated, a=HCA)
 
 
 def test_useless_share_is_refused_without_admin_access() -> None:
@@ -263,7 +265,7 @@ def test_useless_share_is_refused_without_admin_access() -> None:
 
 
 def test_every_violation_is_reported_once() -> None:
-    wanted = claim(
+    allocated = claim(
         result("a", "x"),
         result("b", "z"),
         result("c", "y"),
@@ -275,7 +277,7 @@ def test_every_violation_is_reported_once() -> None:
     )
 
     with pytest.raises(ConfigError) as caught:
-        recorded(wanted)
+        recorded(allocated)
 
     assert [line.split(": ")[0] for line in caught.value.violations] == [
         "claim spec.devices.config[0].opaque.parameters.interface.mtu",
@@ -297,8 +299,8 @@ def test_device_without_its_interface_can_be_retried() -> None:
 
     with pytest.raises(NotYetError, match="device a: has no network interface on the host"):
         allocation_of(claim(result("a")), POD, USE, {"a": bare}, TERMS, "n0nce")
-    looks = claim(result("a", "look", adminAccess=True))
-    assert allocation_of(looks, POD, USE, {"a": bare}, TERMS, "n0nce").devices
+    admin_claim = claim(result("a", "look", adminAccess=True))
+    assert allocation_of(admin_claim, POD, USE, {"a": bare}, TERMS, "n0nce").devices
 
 
 def test_device_of_another_node_is_refused() -> None:
@@ -312,13 +314,13 @@ def test_device_of_another_node_is_refused() -> None:
 
 
 def test_request_has_one_cdi_id_on_its_first_device() -> None:
-    wanted = claim(
+    allocated = claim(
         result("a", "nic/fast"),
         result("h", "nic/fast", shareID="5a"),
         result("c", "look", adminAccess=True),
     )
 
-    assert prepared_devices(recorded(wanted, h=replace(HCA, name="h"))) == (
+    assert prepared_devices(recorded(allocated, h=replace(HCA, name="h"))) == (
         PreparedDevice("nic", POOL, "a", ("dra.net/nic=ai_nics_nic_n0nce",)),
         PreparedDevice("nic", POOL, "h", (), "5a"),
         PreparedDevice("look", POOL, "c"),

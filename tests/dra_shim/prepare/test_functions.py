@@ -29,17 +29,17 @@ def test_pf_and_vf_are_refused_while_the_other_is_in_a_pod(
     bench: Bench, first: str, second: str
 ) -> None:
     held = bench.cluster.add("held", "u1", first)
-    wanted = bench.cluster.add("wanted", "u2", second, pod="other", pod_uid="p2")
+    other_claim = bench.cluster.add("wanted", "u2", second, pod="other", pod_uid="p2")
     assert bench.prepare(held)[0].error == ""
 
-    assert bench.error(wanted) == (
+    assert bench.error(other_claim) == (
         f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
         "claim ai/held of pod ai/train; delete one of the pods, or select by dra.net/isSriovVf"
     )
-    assert bench.record(wanted) is None
+    assert bench.record(other_claim) is None
 
     assert asyncio.run(bench.preparer.unprepare([held])) == {"u1": ""}
-    assert bench.prepare(wanted)[0].error == ""
+    assert bench.prepare(other_claim)[0].error == ""
 
 
 def test_vfs_and_other_cards_do_not_exclude_each_other(bench: Bench) -> None:

@@ -23,10 +23,12 @@ def claim(*results: Document, users: Any = None) -> AllocatedClaim:
     return read_allocated(claim_document("nics", "u1", results, users))
 
 
-def recorded(wanted: AllocatedClaim) -> Allocation:
+def recorded(allocated: AllocatedClaim) -> Allocation:
     pod = ObjectRef("ai", "train", "p1")
     nics = {"a": nic("a")}
-    return allocation_of(wanted, pod, PodUse("p1"), nics, PrepareSettings(POOL, "boot1"), "n0nce")
+    return allocation_of(
+        allocated, pod, PodUse("p1"), nics, PrepareSettings(POOL, "boot1"), "n0nce"
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,9 +47,9 @@ def test_claim_of_only_other_pods_is_handed_over(
 
 
 def test_admin_access_claim_is_not_handed_over() -> None:
-    looks = result("a", adminAccess=True)
+    admin_result = result("a", adminAccess=True)
 
-    assert successor_pods(recorded(claim(looks)), claim(looks, users=HANDED_ON)) == ()
+    assert successor_pods(recorded(claim(admin_result)), claim(admin_result, users=HANDED_ON)) == ()
 
 
 def next_pod(claims: Any = None, node: str = POOL, **metadata: Any) -> Document:
@@ -72,6 +74,6 @@ def test_living_pod_of_this_node_expects_its_claim(
     found: Document | None,
     expected: bool,  # noqa: FBT001
 ) -> None:
-    wanted = claim(result("a"))
+    allocated = claim(result("a"))
 
-    assert waits_for_claim(found, wanted, NEXT, recorded(wanted)) is expected
+    assert waits_for_claim(found, allocated, NEXT, recorded(allocated)) is expected

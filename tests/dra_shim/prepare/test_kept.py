@@ -19,18 +19,18 @@ def test_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
 
 def test_record_of_an_older_version_is_kept() -> None:
     consumed = {"dra.net/bandwidth": "20G"}
-    wanted = claim(result("a", "nic/fast", shareID="5a", consumedCapacity=consumed))
-    record = recorded(wanted, a=HCA)
+    allocated = claim(result("a", "nic/fast", shareID="5a", consumedCapacity=consumed))
+    record = recorded(allocated, a=HCA)
     (device,) = record.devices
     older = replace(record, devices=(replace(device, subrequest="", consumed=()),))
 
     assert device.subrequest
     assert device.consumed
-    assert is_recorded(older, wanted, "p1", TERMS)
+    assert is_recorded(older, allocated, "p1", TERMS)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "pod_uid", "boot"),
+    ("allocated", "pod_uid", "boot"),
     [
         (SAME, "p2", "boot1"),
         (SAME, "p1", "boot2"),
@@ -52,8 +52,8 @@ def test_record_of_an_older_version_is_kept() -> None:
     ],
     ids=["pod", "boot", "fewer", "request", "device", "admin", "alternative", "share", "pool"],
 )
-def test_differing_record_is_not_kept(wanted: AllocatedClaim, pod_uid: str, boot: str) -> None:
-    assert not is_recorded(recorded(SAME), wanted, pod_uid, PrepareSettings(POOL, boot))
+def test_differing_record_is_not_kept(allocated: AllocatedClaim, pod_uid: str, boot: str) -> None:
+    assert not is_recorded(recorded(SAME), allocated, pod_uid, PrepareSettings(POOL, boot))
 
 
 # --------------------------------------------------------------------------- nobody's

@@ -84,11 +84,11 @@ def test_terminating_pod_keeps_its_devices(bench: Bench) -> None:
 def test_claim_unprepared_during_its_adoption_gets_no_record(bench: Bench) -> None:
     class Elsewhere:
         def __init__(self) -> None:
-            self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+            self.started, self.resumed = asyncio.Event(), asyncio.Event()
 
         async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-            self.asked.set()
-            await self.go_on.wait()
+            self.started.set()
+            await self.resumed.wait()
             return {name: nic(name) for name in names}
 
     claim = bench.cluster.add("nics", "u1", "nowhere-1")
@@ -97,9 +97,9 @@ def test_claim_unprepared_during_its_adoption_gets_no_record(bench: Bench) -> No
     async def run() -> tuple[dict[str, PrepareResult], dict[str, str]]:
         source = Elsewhere()
         task = asyncio.create_task(bench.preparer.adopt([claim, other], source))
-        await source.asked.wait()
+        await source.started.wait()
         unprepared = await bench.preparer.unprepare([claim])
-        source.go_on.set()
+        source.resumed.set()
         return await task, unprepared
 
     answers, unprepared = asyncio.run(run())

@@ -60,8 +60,8 @@ class SweepBench(Bench):
     def remember(self, *pods: ObjectRef) -> None:
         """Let the kubelet have the claim for these pods in its checkpoint."""
         entry = {"ClaimUID": self.claim.uid, "PodUIDs": {pod.uid: {} for pod in pods}}
-        known = json.dumps({"kind": "DRACheckpoint", "ClaimInfoStateList": [entry]})
-        self.checkpoint.write_text(json.dumps({"Data": known, "Checksum": 1}))
+        checkpoint = json.dumps({"kind": "DRACheckpoint", "ClaimInfoStateList": [entry]})
+        self.checkpoint.write_text(json.dumps({"Data": checkpoint, "Checksum": 1}))
 
     def hand_on(self, node: str = POOL) -> Document:
         """End the pod and reserve the claim for the next one on a node; return the next pod."""
@@ -180,8 +180,10 @@ def test_unreadable_claim_keeps_only_its_record(bench: SweepBench, name: str) ->
 
     assert not bench.is_kept()
     assert bench.record(odd) is not None
-    told = [notice.claim for notice in bench.notices if isinstance(notice, OrphanSearchFailed)]
-    assert told == [odd, odd]
+    failed_claims = [
+        notice.claim for notice in bench.notices if isinstance(notice, OrphanSearchFailed)
+    ]
+    assert failed_claims == [odd, odd]
 
 
 @pytest.mark.parametrize(
@@ -234,14 +236,14 @@ def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.HOME, None])
-@pytest.mark.parametrize("known", [(), (NEXT,)])
+@pytest.mark.parametrize("checkpoint", [(), (NEXT,)])
 def test_pod_blocked_by_the_claim_of_another_is_reported_once(
-    bench: SweepBench, phase: Phase | None, known: tuple[ObjectRef, ...]
+    bench: SweepBench, phase: Phase | None, checkpoint: tuple[ObjectRef, ...]
 ) -> None:
     if phase is not None:
         attach(bench.state, bench.claim, POD, "a", phase)
-    if known:
-        bench.remember(*known)
+    if checkpoint:
+        bench.remember(*checkpoint)
     bench.hand_on()
 
     bench.collect(*[COLLECT_INTERVAL_S] * 8)
@@ -270,10 +272,10 @@ def test_pod_blocked_by_a_share_is_reported(bench: SweepBench) -> None:
 
 def test_admin_access_claim_blocks_no_pod(bench: SweepBench) -> None:
     only = [result("a", adminAccess=True)]
-    seen = ObjectRef("ai", "seen", "u2")
+    admin_claim = ObjectRef("ai", "seen", "u2")
     bench.cluster.claims["seen"] = claim_document("seen", "u2", only, [user("train", "p1")])
     bench.cluster.pods["train"] = pod_document("train", "p1", {"nics": "nics", "x": "seen"})
-    bench.prepare(seen)
+    bench.prepare(admin_claim)
     bench.notices.clear()
     bench.cluster.claims["seen"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
     bench.cluster.pods[NEXT.name] = pod_document(NEXT.name, NEXT.uid, {"x": "seen"}, nodeName=POOL)

@@ -347,15 +347,15 @@ def test_unprepare_quarantines_an_unusable_record(bench: Bench) -> None:
 def test_record_that_cannot_be_removed_fails_only_its_claim(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.prepare(claim)
-    stuck = ObjectRef("ai", "stuck", "u2")
+    hung = ObjectRef("ai", "stuck", "u2")
     (bench.state.allocations / "u2.json").write_text('{"version":99}')
     (bench.state.allocations / "quarantine").touch()  # so that it can't be moved there
 
-    first, second = unprepare(bench, stuck, claim)
+    first, second = unprepare(bench, hung, claim)
 
     assert (bool(first), second) == (True, "")
     assert [notice for notice in bench.notices if isinstance(notice, UnprepareFailed)] == [
-        UnprepareFailed(stuck, first, kind="io")
+        UnprepareFailed(hung, first, kind="io")
     ]
 
 

@@ -314,7 +314,7 @@ def test_release_worker_retries_with_back_off_and_on_changes(site: Site) -> None
     site.pool.errors = [CloudError("down"), CloudError("down")]
     clock = site.bench.clock
 
-    async def scene() -> None:
+    async def scenario() -> None:
         notices: list[Notice] = []
         released = asyncio.Semaphore(0)
 
@@ -336,7 +336,7 @@ def test_release_worker_retries_with_back_off_and_on_changes(site: Site) -> None
             await released.acquire()
         work.cancel()
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
 # --------------------------------------------------------------------------- records

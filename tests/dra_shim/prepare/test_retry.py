@@ -269,12 +269,12 @@ def test_unresponsive_server_is_reported_before_the_deadline(
     bench: Bench, said_s: float | None, over_s: float
 ) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.fall_silent()
+    bench.cluster.stop_answering()
     began = bench.clock()
 
     async def run() -> dict[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([claim], said_s))
-        await bench.cluster.asked.wait()
+        await bench.cluster.claim_read.wait()
         (left_s,) = bench.clock.asleep()
         bench.clock.pass_time(left_s)
         return await task
@@ -304,14 +304,14 @@ def test_concurrent_calls_for_a_claim_write_one_record(bench: Bench) -> None:
 
 def test_calls_for_a_claim_are_serialized(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.fall_silent()
+    bench.cluster.stop_answering()
 
     async def run() -> list[str]:
         first = asyncio.create_task(bench.preparer.prepare([claim]))
         second = asyncio.create_task(bench.preparer.prepare([claim]))
         await bench.clock.until_asleep(LONGEST_S, 2)
         reads = list(bench.cluster.reads)
-        bench.cluster.speak()
+        bench.cluster.resume_answering()
         assert await first == await second
         return reads
 
@@ -355,11 +355,11 @@ def test_cancelled_call_leaves_no_transaction(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
     async def run() -> bool:
-        bench.cluster.open_eyes.clear()
+        bench.cluster.scan_unblocked.clear()
         task = asyncio.create_task(bench.preparer.prepare([claim]))
-        await bench.cluster.looked.wait()
+        await bench.cluster.scanned.wait()
         with CheckpointTransaction(bench.state):
-            bench.cluster.open_eyes.set()
+            bench.cluster.scan_unblocked.set()
             for _ in range(5):
                 await asyncio.sleep(0)
             for _ in range(20):

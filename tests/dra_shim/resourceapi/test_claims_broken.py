@@ -173,14 +173,14 @@ def test_repeated_key_is_reported_with_its_line() -> None:
     )
 
 
-words = st.sampled_from(
+texts = st.sampled_from(
     ["apiVersion", "kind", "metadata", "spec", "devices", "requests", "exactly", "name", "config"]
 ) | st.text(max_size=5)
 leaves = st.none() | st.booleans() | st.integers() | st.sampled_from(
     ["resource.k8s.io/v1", "resource.k8s.io/v1beta1", "ResourceClaim", "DeviceClass", "nic", ""]
 )  # fmt: skip
 anything = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=6)
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=6)
 )
 
 
@@ -191,7 +191,7 @@ def test_any_document_is_a_value_or_a_config_error(document: object) -> None:
 
 
 @given(
-    st.dictionaries(words, anything, max_size=4),
+    st.dictionaries(texts, anything, max_size=4),
     st.sampled_from(["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"]),
     st.sampled_from(["v1", "v1beta1"]),
 )

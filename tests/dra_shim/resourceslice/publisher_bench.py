@@ -16,10 +16,10 @@ from tests.dra_shim.kubeapi.client_bench import talking
 from tests.dra_shim.resourceslice.pools import device
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
-from tests.fakes.exchange import Asked
+from tests.fakes.exchange import Request
 
 NODE_1 = "node-1"
-FIRST = slice_name(NODE_1, 0)  # its first slice
+FIRST = slice_name(NODE_1, 0)  # the first slice of node-1
 T = TypeVar("T", bound=Notice)
 Document = dict[str, Any]
 
@@ -36,7 +36,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         """Make the publisher; start it later."""
-        self._noted = asyncio.Event()
+        self._noticed = asyncio.Event()
         self.publisher = ResourceSliceController(
             self.api,
             self.node,
@@ -46,7 +46,7 @@ class Bench:
 
     def _note(self, notice: Notice) -> None:
         self.notices.append(notice)
-        self._noted.set()
+        self._noticed.set()
 
     async def add_node(self) -> str:
         """Create the node; return its UID."""
@@ -57,7 +57,7 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the publisher meanwhile."""
+        """Run the publisher inside the context."""
         task = asyncio.create_task(self.publisher.run())
         try:
             yield
@@ -66,58 +66,58 @@ class Bench:
             await asyncio.wait({task})
 
     async def rest(self, seconds: float) -> None:
-        """Wait until the publisher rests that long, and let the time pass."""
+        """Wait until the publisher sleeps that long, and advance the clock."""
         await self.clock.until_asleep(seconds)
         self.clock.pass_time(seconds)
 
     async def publish(self, resources: DriverResources) -> SlicesPublished:
-        """Offer, and wait until it is published."""
-        count = len(self.said(SlicesPublished))
+        """Pass resources to the publisher, and wait until they are published."""
+        count = len(self.notices_of(SlicesPublished))
         self.publisher.offer(resources)
         await self.rest(GATHER_S)
-        return await self.until_said(SlicesPublished, count + 1)
+        return await self.until_notice(SlicesPublished, count + 1)
 
     async def rest_over(self, writes: int) -> None:
-        """Let the time pass that so many writes buy, once there is nothing to repair."""
-        await self.until_at_ease()
+        """Advance the clock by the rate limit of so many writes, once the slices are in sync."""
+        await self.until_in_sync()
         self.clock.pass_time(REST_S * writes)
 
-    async def until_at_ease(self) -> None:
-        """Wait until the publisher sees on the server what it published, and has nothing to do."""
+    async def until_in_sync(self) -> None:
+        """Wait until the slices on the server are in sync and no pass is due."""
         publisher = self.publisher
-        calm = 0
-        while calm < 2:  # the second time nobody sleeps any more who has nothing to wait for
+        in_sync_checks = 0
+        while in_sync_checks < 2:  # once more, because a task may have been about to sleep
             await asyncio.sleep(0.002)
             idle_s = publisher._schedule.due - self.clock()
-            at_ease = publisher._informer.complete and idle_s > REPAIR_S
-            calm = calm + 1 if at_ease else 0
+            in_sync = publisher._informer.complete and idle_s > REPAIR_S
+            in_sync_checks = in_sync_checks + 1 if in_sync else 0
 
     async def wiped(self, server: FakeApiServer) -> None:
-        """Let a kubelet that starts delete the slices, and wait until there are some again."""
-        count = len(self.said(SlicesPublished))
+        """Delete the slices as a starting kubelet does, and wait until they are published again."""
+        count = len(self.notices_of(SlicesPublished))
         server.remove("resourceslices")
-        await self.until_heard()
+        await self.until_observed()
         await self.rest(REPAIR_S)
-        await self.until_said(SlicesPublished, count + 1)
+        await self.until_notice(SlicesPublished, count + 1)
 
-    async def until_heard(self, *devices: str) -> None:
-        """Wait until the publisher's mirror has these devices."""
-        heard: list[str] = []
-        while heard != [*devices]:
+    async def until_observed(self, *devices: str) -> None:
+        """Wait until the publisher's informer has exactly these devices."""
+        observed: list[str] = []
+        while observed != [*devices]:
             await asyncio.sleep(0.002)
             documents: list[Any] = list(self.publisher._informer.objects.values())
-            heard = [name for document in documents for name in names_of(document)]
+            observed = [name for document in documents for name in names_of(document)]
 
-    def said(self, kind: type[T]) -> list[T]:
+    def notices_of(self, kind: type[T]) -> list[T]:
         """Return the notices of one kind."""
         return [notice for notice in self.notices if isinstance(notice, kind)]
 
-    async def until_said(self, kind: type[T], count: int = 1) -> T:
+    async def until_notice(self, kind: type[T], count: int = 1) -> T:
         """Wait for the count-th notice of a kind."""
-        while len(self.said(kind)) < count:
-            self._noted.clear()
-            await self._noted.wait()
-        return self.said(kind)[count - 1]
+        while len(self.notices_of(kind)) < count:
+            self._noticed.clear()
+            await self._noticed.wait()
+        return self.notices_of(kind)[count - 1]
 
     async def slices(self) -> list[Any]:
         """Return the node's slices, by name, as they are read one by one."""
@@ -132,19 +132,19 @@ class Bench:
         ]
 
     def troubles(self) -> list[tuple[str, float]]:
-        """Return what went wrong, and after how many seconds it was tried again."""
-        return [(str(notice.error), notice.retry_s) for notice in self.said(SliceSyncFailed)]
+        """Return each failed sync: the error, and the seconds until the retry."""
+        return [(str(notice.error), notice.retry_s) for notice in self.notices_of(SliceSyncFailed)]
 
 
 @asynccontextmanager
 async def publishing(
     node: str = NODE_1, server: FakeApiServer | None = None
 ) -> AsyncIterator[tuple[FakeApiServer, Bench]]:
-    """Run a publisher of a node that there is, on a server in memory."""
+    """Run the publisher of an existing node, on a server in memory."""
     async with talking(server) as (server, api):
         bench = Bench(api, node)
         await bench.add_node()
-        server.asked.clear()
+        server.requests.clear()
         server.writes.clear()
         async with bench.running():
             yield server, bench
@@ -156,17 +156,17 @@ def names_of(document: Document) -> list[str]:
 
 
 def plain(*names: str, mtu: int = 1500) -> DriverResources:
-    """Return what node-1 offers with these devices."""
+    """Return resources of node-1 with these devices."""
     return driver_resources(NODE_1, [device(name, mtu=mtu) for name in names])
 
 
-def ill(*names: str) -> DriverResources:
-    """Return devices a and b of node-1, those named without a carrier."""
+def unhealthy_devices(*names: str) -> DriverResources:
+    """Return devices a and b of node-1; the named ones have no carrier."""
     return driver_resources(
         NODE_1, [device("a"), device("b")], unhealthy=dict.fromkeys(names, "NoCarrier")
     )
 
 
-def writing(asked: Asked) -> bool:
-    """Whether the request is to write something."""
-    return asked.method in {"POST", "PUT", "DELETE"}
+def is_write(request: Request) -> bool:
+    """Whether the request writes."""
+    return request.method in {"POST", "PUT", "DELETE"}

@@ -66,7 +66,7 @@ def rich(node: str) -> DriverResources:
     return driver_resources(node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS)
 
 
-async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
+async def published(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
     """Return what a scheduler sees of the node's pool, and of which generation."""
     slices = [parse_document(resource_slice) for resource_slice in await bench.slices()]
     found = [
@@ -80,260 +80,262 @@ async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
 def test_slices_contain_the_devices_of_the_node(subject: Subject, version: str) -> None:
-    async def scene() -> None:
-        async with publisher(subject, version=version) as (_, it):
-            resources = rich(it.node)
+    async def scenario() -> None:
+        async with publisher(subject, version=version) as (_, bench):
+            resources = rich(bench.node)
 
-            told = await it.publish(resources)
+            notice = await bench.publish(resources)
 
-            assert await seen(it) == (resources.offers, 1)
-            assert told == SlicesPublished(devices=5, slices=1, writes=2)
-            assert it.said(FieldsDropped) == []
+            assert await published(bench) == (resources.offers, 1)
+            assert notice == SlicesPublished(devices=5, slices=1, writes=2)
+            assert bench.notices_of(FieldsDropped) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.every_kubernetes
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_restart_causes_no_write(subject: Subject, version: str) -> None:
-    async def scene() -> None:
-        async with publisher(subject, version=version) as (_, it):
-            await it.publish(rich(it.node))
-            before = await it.versions()
-        async with publisher(subject, it.node, version) as (_, again):
-            told = await again.publish(rich(it.node))
+    async def scenario() -> None:
+        async with publisher(subject, version=version) as (_, bench):
+            await bench.publish(rich(bench.node))
+            before = await bench.versions()
+        async with publisher(subject, bench.node, version) as (_, again):
+            notice = await again.publish(rich(bench.node))
 
-            assert told.writes == 0
+            assert notice.writes == 0
             assert await again.versions() == before
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_restart_keeps_devices_in_their_slices(subject: Subject) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         names = many(100)
         devices = [device(name) for name in names]
-        async with publisher(subject) as (_, it):
-            await it.publish(driver_resources(it.node, devices, unhealthy={names[0]: "NoCarrier"}))
-            await it.rest_over(2)
-            await it.publish(driver_resources(it.node, devices))
-        async with publisher(subject, it.node) as (_, again):
-            told = await again.publish(driver_resources(it.node, devices))
+        async with publisher(subject) as (_, bench):
+            await bench.publish(
+                driver_resources(bench.node, devices, unhealthy={names[0]: "NoCarrier"})
+            )
+            await bench.rest_over(2)
+            await bench.publish(driver_resources(bench.node, devices))
+        async with publisher(subject, bench.node) as (_, again):
+            notice = await again.publish(driver_resources(bench.node, devices))
 
-            assert told == SlicesPublished(devices=100, slices=2, writes=0)
+            assert notice == SlicesPublished(devices=100, slices=2, writes=0)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_slice_has_its_node_as_owner(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (api, it):
-            await it.publish(plain(it.node, "a"))
+    async def scenario() -> None:
+        async with publisher(subject) as (api, bench):
+            await bench.publish(plain(bench.node, "a"))
 
-            (document,) = await it.slices()
+            (document,) = await bench.slices()
             (owner,) = document["metadata"]["ownerReferences"]
-            node = await api.get(NODE, it.node)
+            node = await api.get(NODE, bench.node)
             assert (owner["kind"], owner["uid"]) == ("Node", uid_of(node))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (_, it):
-            resources = plain(it.node, *many(300))
+    async def scenario() -> None:
+        async with publisher(subject) as (_, bench):
+            resources = plain(bench.node, *many(300))
 
-            told = await it.publish(resources)
+            notice = await bench.publish(resources)
 
-            assert told == SlicesPublished(devices=300, slices=3, writes=3)
-            assert await seen(it) == (resources.offers, 1)
-            assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
+            assert notice == SlicesPublished(devices=300, slices=3, writes=3)
+            assert await published(bench) == (resources.offers, 1)
+            assert [len(names_of(resource_slice)) for resource_slice in await bench.slices()] == [
                 128,
                 128,
                 44,
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_removed_taint_moves_no_device(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (_, it):
+    async def scenario() -> None:
+        async with publisher(subject) as (_, bench):
             names = many(100)
             devices = [device(name) for name in names]
-            await it.publish(driver_resources(it.node, devices))
-            await it.rest_over(1)
-            tainted = await it.publish(
-                driver_resources(it.node, devices, unhealthy={names[0]: "NoCarrier"})
+            await bench.publish(driver_resources(bench.node, devices))
+            await bench.rest_over(1)
+            tainted = await bench.publish(
+                driver_resources(bench.node, devices, unhealthy={names[0]: "NoCarrier"})
             )
-            await it.rest_over(2)
-            healed = await it.publish(driver_resources(it.node, devices))
+            await bench.rest_over(2)
+            healed = await bench.publish(driver_resources(bench.node, devices))
 
             assert (tainted.writes, healed.writes) == (2, 1)
-            assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
+            assert [len(names_of(resource_slice)) for resource_slice in await bench.slices()] == [
                 64,
                 36,
             ]
-            assert (await seen(it))[1] == 2
+            assert (await published(bench))[1] == 2
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_change_of_a_device_is_one_write(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (_, it):
+    async def scenario() -> None:
+        async with publisher(subject) as (_, bench):
             names = many(300)
-            await it.publish(plain(it.node, *names))
-            await it.rest_over(3)
-            before = await it.versions()
+            await bench.publish(plain(bench.node, *names))
+            await bench.rest_over(3)
+            before = await bench.versions()
             changed = [device(name, mtu=9000 if name == names[200] else 1500) for name in names]
 
-            told = await it.publish(driver_resources(it.node, changed))
+            notice = await bench.publish(driver_resources(bench.node, changed))
 
-            after = await it.versions()
-            assert told.writes == 1
+            after = await bench.versions()
+            assert notice.writes == 1
             assert [old == new for old, new in zip(before, after, strict=True)] == [
                 True,
                 False,
                 True,
             ]
-            assert (await seen(it))[1] == 1
+            assert (await published(bench))[1] == 1
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_only_the_refused_device_is_left_out(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (_, it):
-            bad = SliceDevice("dra.net", it.node, "b", (("dra.net/alias", "x" * 65),))
-            resources = plain(it.node, "a", "c")
-            told = await it.publish(replace(resources, offers=(*resources.offers, bad)))
-            (refused,) = it.said(DeviceRefused)
+    async def scenario() -> None:
+        async with publisher(subject) as (_, bench):
+            bad = SliceDevice("dra.net", bench.node, "b", (("dra.net/alias", "x" * 65),))
+            resources = plain(bench.node, "a", "c")
+            notice = await bench.publish(replace(resources, offers=(*resources.offers, bad)))
+            (refused,) = bench.notices_of(DeviceRefused)
 
-            assert await seen(it) == (resources.offers, 1)
-            assert (told.devices, told.writes) == (2, 2)
+            assert await published(bench) == (resources.offers, 1)
+            assert (notice.devices, notice.writes) == (2, 2)
             assert refused.device == "b"
             assert refused.reason.startswith("attributes[dra.net/alias].string: ")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_deleted_slice_is_created_again(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (api, it):
-            resources = plain(it.node, *many(200))
-            await it.publish(resources)
-            await it.until_at_ease()
-            first = (await it.slices())[0]
+    async def scenario() -> None:
+        async with publisher(subject) as (api, bench):
+            resources = plain(bench.node, *many(200))
+            await bench.publish(resources)
+            await bench.until_in_sync()
+            first = (await bench.slices())[0]
 
             await api.delete(SLICE, name_of(first), uid_of(first))
-            await it.rest(REPAIR_S)
-            told = await it.until_said(SlicesPublished, 2)
+            await bench.rest(REPAIR_S)
+            notice = await bench.until_notice(SlicesPublished, 2)
 
-            assert told.writes == 1
-            assert await seen(it) == (resources.offers, 1)
+            assert notice.writes == 1
+            assert await published(bench) == (resources.offers, 1)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_slice_edited_by_others_is_restored(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (api, it):
-            resources = plain(it.node, "a", "b")
-            await it.publish(resources)
-            await it.until_at_ease()
-            (document,) = await it.slices()
+    async def scenario() -> None:
+        async with publisher(subject) as (api, bench):
+            resources = plain(bench.node, "a", "b")
+            await bench.publish(resources)
+            await bench.until_in_sync()
+            (document,) = await bench.slices()
             spec = {**document["spec"], "devices": [{"name": "somebody-elses"}]}
 
             await api.replace(SLICE, {**document, "spec": spec})
-            await it.rest(REPAIR_S)
-            told = await it.until_said(SlicesPublished, 2)
+            await bench.rest(REPAIR_S)
+            notice = await bench.until_notice(SlicesPublished, 2)
 
-            assert told.writes == 1
-            assert await seen(it) == (resources.offers, 1)
+            assert notice.writes == 1
+            assert await published(bench) == (resources.offers, 1)
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.every_kubernetes
 def test_slices_deleted_by_a_starting_kubelet_are_created_again(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (api, it):
-            resources = plain(it.node, *many(200))
-            await it.publish(resources)
+    async def scenario() -> None:
+        async with publisher(subject) as (api, bench):
+            resources = plain(bench.node, *many(200))
+            await bench.publish(resources)
             for attempt in range(2):
-                await it.until_at_ease()
-                for resource_slice in await it.slices():
+                await bench.until_in_sync()
+                for resource_slice in await bench.slices():
                     await api.delete(SLICE, name_of(resource_slice), uid_of(resource_slice))
-                await it.rest(REPAIR_S)
-                await it.until_said(SlicesPublished, 2 + attempt)
+                await bench.rest(REPAIR_S)
+                await bench.until_notice(SlicesPublished, 2 + attempt)
 
-                assert await seen(it) == (resources.offers, 1)
+                assert await published(bench) == (resources.offers, 1)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (api, it):
-            pool = {"name": it.node, "generation": 7, "resourceSliceCount": 1}
+    async def scenario() -> None:
+        async with publisher(subject) as (api, bench):
+            pool = {"name": bench.node, "generation": 7, "resourceSliceCount": 1}
             old: dict[str, Any] = {
-                "metadata": {"name": f"0-dra.net-{it.node}-x7k2p"},
+                "metadata": {"name": f"0-dra.net-{bench.node}-x7k2p"},
                 "spec": {
                     "driver": "dra.net",
-                    "nodeName": it.node,
+                    "nodeName": bench.node,
                     "pool": pool,
                     "devices": [{"name": "a"}],
                 },
             }
             await api.create(SLICE, old)
-            resources = plain(it.node, "a", "b")
+            resources = plain(bench.node, "a", "b")
 
-            await it.publish(resources)
+            await bench.publish(resources)
 
-            assert [name_of(resource_slice) for resource_slice in await it.slices()] == [
-                slice_name(it.node, 0)
+            assert [name_of(resource_slice) for resource_slice in await bench.slices()] == [
+                slice_name(bench.node, 0)
             ]
-            assert await seen(it) == (resources.offers, 8)
-            await it.until_at_ease()
+            assert await published(bench) == (resources.offers, 8)
+            await bench.until_in_sync()
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_recreated_node_owns_its_slices(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (api, it):
-            resources = plain(it.node, "a")
-            await it.publish(resources)
-            await it.until_at_ease()
-            (before,) = await it.slices()
+    async def scenario() -> None:
+        async with publisher(subject) as (api, bench):
+            resources = plain(bench.node, "a")
+            await bench.publish(resources)
+            await bench.until_in_sync()
+            (before,) = await bench.slices()
 
-            await api.delete(NODE, it.node, uid_of(await api.get(NODE, it.node)))
-            uid = await it.add_node()
+            await api.delete(NODE, bench.node, uid_of(await api.get(NODE, bench.node)))
+            uid = await bench.add_node()
             subject.collect_garbage()
-            await it.rest(REPAIR_S)
-            await it.until_said(SlicesPublished, 2)
+            await bench.rest(REPAIR_S)
+            await bench.until_notice(SlicesPublished, 2)
 
-            (after,) = await it.slices()
+            (after,) = await bench.slices()
             assert uid_of(after) != uid_of(before)
             assert after["metadata"]["ownerReferences"][0]["uid"] == uid
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_taint_keeps_its_time(subject: Subject) -> None:
-    async def scene() -> None:
-        async with publisher(subject) as (_, it):
+    async def scenario() -> None:
+        async with publisher(subject) as (_, bench):
             devices = [device("a"), device("b", mtu=1500)]
-            await it.publish(driver_resources(it.node, devices, unhealthy={"a": "NoCarrier"}))
-            (before,) = await it.slices()
-            await it.rest_over(1)
+            await bench.publish(driver_resources(bench.node, devices, unhealthy={"a": "NoCarrier"}))
+            (before,) = await bench.slices()
+            await bench.rest_over(1)
             changed = [device("a", mtu=9000), device("b", mtu=9000)]
-            await it.publish(driver_resources(it.node, changed, unhealthy={"a": "NoCarrier"}))
+            await bench.publish(driver_resources(bench.node, changed, unhealthy={"a": "NoCarrier"}))
 
-            (after,) = await it.slices()
+            (after,) = await bench.slices()
             taint = after["spec"]["devices"][0]["taints"][0]
             assert taint["timeAdded"]
             assert taint == before["spec"]["devices"][0]["taints"][0]
 
-    finish(scene())
+    finish(scenario())

@@ -20,15 +20,15 @@ FIRST, SECOND = slice_name(NODE, 0), slice_name(NODE, 1)
 BIG = many(200)
 
 
-def bring(server: Server, wanted: DriverResources, most: int | None = None) -> list[str]:
+def bring(server: Server, target: DriverResources, limit: int | None = None) -> list[str]:
     """Bring the server to what is wanted, or only part of the way; return what was written."""
     server.writes.clear()
     published = {
         resource_slice.name: resource_slice.devices for resource_slice in server.published()
     }
-    parts = laid_out(NODE, wanted, server.layout or published)
-    server.bring(parts, most)
-    if most is None:
+    parts = laid_out(NODE, target, server.layout or published)
+    server.bring(parts, limit)
+    if limit is None:
         server.layout = {part.name: [device.name for device in part.offers] for part in parts}
     return server.writes
 
@@ -236,9 +236,9 @@ def test_pool_converges_after_any_interruption(
     history: Sequence[tuple[set[int], set[int], int, str]],
 ) -> None:
     server = Server()
-    for present, tainted, most, harm in history:
-        wanted = wanted_of(present, tainted)
-        bring(server, wanted, most)
+    for present, tainted, limit, harm in history:
+        target = wanted_of(present, tainted)
+        bring(server, target, limit)
         if harm and server.slices:
             name = sorted(server.slices)[0]
             if harm == "delete":
@@ -246,8 +246,8 @@ def test_pool_converges_after_any_interruption(
             else:
                 spec = server.slices[name]["spec"]
                 server.put(name, {**server.slices[name], "spec": {**spec, "devices": []}})
-        bring(server, wanted)
+        bring(server, target)
 
-        assert consumed(server) == wanted
+        assert consumed(server) == target
         assert len(set(server.generations())) == 1
-        assert bring(server, wanted) == []
+        assert bring(server, target) == []

@@ -203,10 +203,10 @@ def test_layout_has_each_device_once_within_the_limits(
 
 @pytest.mark.parametrize("share", [0, 1, 2])
 def test_layout_cost_is_linear_in_the_devices(monkeypatch: pytest.MonkeyPatch, share: int) -> None:
-    asked = [0]
+    calls = [0]
 
     def counted(offer: SliceDevice) -> bool:
-        asked[0] += 1
+        calls[0] += 1
         return bool(offer.taints)
 
     monkeypatch.setattr(layout, "_advanced", counted)
@@ -217,4 +217,4 @@ def test_layout_cost_is_linear_in_the_devices(monkeypatch: pytest.MonkeyPatch, s
     laid_out(NODE, node, {FIRST: names})  # all but 64 or 128 must leave it
 
     assert sum(len(part.offers) for part in parts) == len(names)
-    assert asked[0] <= 8 * len(names)
+    assert calls[0] <= 8 * len(names)

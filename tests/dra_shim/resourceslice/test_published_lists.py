@@ -7,7 +7,12 @@ from dra_shim.resourceslice import DeviceRefused, FeaturesMissing
 from dra_shim.resourceslice.controller import PROBE_S
 from dranet_nri.inventory import NUMA_NODE
 from tests.dra_shim.resourceslice.pools import device, on_node
-from tests.dra_shim.resourceslice.publisher_bench import NODE_1, ill, names_of, publishing
+from tests.dra_shim.resourceslice.publisher_bench import (
+    NODE_1,
+    names_of,
+    publishing,
+    unhealthy_devices,
+)
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.slice_rules import FEATURES
 
@@ -27,61 +32,64 @@ pytestmark = pytest.mark.process
 def test_server_is_probed_for_lists_if_needed(off: frozenset[Feature], probes: int) -> None:
     gates = {Feature.LISTS: "lists", Feature.TAINTS: "taints"}
 
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             server.features = frozenset(FEATURES) - {gates[entry] for entry in off}
             resources = driver_resources(
                 NODE_1, [on_node(1)], unhealthy={"a": "NoCarrier"}, near={1: (1, 0)}
             )
-            await it.publish(resources)
+            await bench.publish(resources)
 
-            (document,) = await it.slices()
+            (document,) = await bench.slices()
             (body,) = document["spec"]["devices"]
             value = {"int": 1} if Feature.LISTS in off else {"ints": [1, 0]}
             assert body["attributes"] == {NUMA_NODE: value}
             assert ("taints" in body) == (Feature.TAINTS not in off)
-            assert it.said(FeaturesMissing) == ([FeaturesMissing(frozenset(off))] if off else [])
+            assert bench.notices_of(FeaturesMissing) == (
+                [FeaturesMissing(frozenset(off))] if off else []
+            )
             assert (
-                len([request for request in server.asked if request.query.get("dryRun")]) == probes
+                len([request for request in server.requests if request.query.get("dryRun")])
+                == probes
             )
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_server_is_probed_when_lists_become_needed() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             server.features = frozenset(FEATURES) - {"lists"}
-            await it.publish(ill("a"))
-            await it.rest_over(1)
-            await it.publish(driver_resources(NODE_1, [on_node(1)], near={1: (1, 0)}))
+            await bench.publish(unhealthy_devices("a"))
+            await bench.rest_over(1)
+            await bench.publish(driver_resources(NODE_1, [on_node(1)], near={1: (1, 0)}))
 
-            assert "'int': 1" in str(await it.slices())
-            assert it.said(DeviceRefused) == []
+            assert "'int': 1" in str(await bench.slices())
+            assert bench.notices_of(DeviceRefused) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_nics_without_lists_stay_published_while_the_gate_is_off() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             devices = [on_node(1, "a"), on_node(0, "b"), device("c")]
-            await it.publish(driver_resources(NODE_1, devices, near={1: (1, 0), 0: (0, 1)}))
-            await it.rest_over(1)
+            await bench.publish(driver_resources(NODE_1, devices, near={1: (1, 0), 0: (0, 1)}))
+            await bench.rest_over(1)
             server.features = frozenset(FEATURES) - {"lists"}
-            await it.wiped(server)
-            (without,) = await it.slices()
-            await it.until_at_ease()
-            it.clock.pass_time(PROBE_S)
+            await bench.wiped(server)
+            (without,) = await bench.slices()
+            await bench.until_in_sync()
+            bench.clock.pass_time(PROBE_S)
             server.features = frozenset(FEATURES)
-            await it.wiped(server)
-            (after,) = await it.slices()
+            await bench.wiped(server)
+            (after,) = await bench.slices()
 
             assert names_of(without) == names_of(after) == ["a", "b", "c"]
             assert "'int': 1" in str(without)
             assert "'ints': [1, 0]" in str(after)
-            assert it.said(DeviceRefused) == []
-            missing = [notice.features for notice in it.said(FeaturesMissing)]
+            assert bench.notices_of(DeviceRefused) == []
+            missing = [notice.features for notice in bench.notices_of(FeaturesMissing)]
             assert missing == [{Feature.LISTS}, frozenset()]
 
-    finish(scene())
+    finish(scenario())

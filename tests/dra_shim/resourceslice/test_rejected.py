@@ -12,12 +12,12 @@ from tests.dra_shim.resourceslice.pools import many
 from tests.dra_shim.resourceslice.publisher_bench import (
     FIRST,
     NODE_1,
+    is_write,
     plain,
     publishing,
-    writing,
 )
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Response
 
 pytestmark = pytest.mark.process
 
@@ -30,67 +30,67 @@ def with_bad(resources: DriverResources, *names: str, alias: str = "x" * 65) -> 
 
 
 def test_refused_devices_are_reported_and_not_retried_unchanged() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             names = many(150)
-            first = await it.publish(with_bad(plain(*names), "a-bad", "z-bad"))
-            refused = [notice.device for notice in it.said(DeviceRefused)]
-            await it.rest_over(4)
-            second = await it.publish(with_bad(plain(*names, "zz"), "a-bad", "z-bad"))
+            first = await bench.publish(with_bad(plain(*names), "a-bad", "z-bad"))
+            refused = [notice.device for notice in bench.notices_of(DeviceRefused)]
+            await bench.rest_over(4)
+            second = await bench.publish(with_bad(plain(*names, "zz"), "a-bad", "z-bad"))
 
             assert sorted(refused) == ["a-bad", "z-bad"]
             assert (first.devices, second.devices, second.writes) == (150, 151, 1)
-            assert len(it.said(DeviceRefused)) == 2
-            assert it.troubles() == []
+            assert len(bench.notices_of(DeviceRefused)) == 2
+            assert bench.troubles() == []
             assert server.tokens is None
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_refused_device_is_retried_after_a_change() -> None:
-    async def scene() -> None:
-        async with publishing() as (_, it):
-            await it.publish(with_bad(plain("a"), "b"))
-            await it.rest_over(2)
-            still = await it.publish(with_bad(plain("a"), "b", alias="y" * 65))
-            await it.rest_over(1)
-            told = await it.publish(with_bad(plain("a"), "b", alias="short"))
+    async def scenario() -> None:
+        async with publishing() as (_, bench):
+            await bench.publish(with_bad(plain("a"), "b"))
+            await bench.rest_over(2)
+            still = await bench.publish(with_bad(plain("a"), "b", alias="y" * 65))
+            await bench.rest_over(1)
+            response = await bench.publish(with_bad(plain("a"), "b", alias="short"))
 
-            assert (still.devices, told.devices) == (1, 2)
-            assert [notice.device for notice in it.said(DeviceRefused)] == ["b", "b"]
+            assert (still.devices, response.devices) == (1, 2)
+            assert [notice.device for notice in bench.notices_of(DeviceRefused)] == ["b", "b"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_refused_slice_is_retried_rarely() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": "spec"}]}}
-            server.fail(Told(422, refusal), writing, times=2)
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
-            await it.rest(5.0)
-            await it.rest(10.0)
-            await it.until_said(SlicesPublished)
+            server.fail(Response(422, refusal), is_write, times=2)
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
+            await bench.rest(5.0)
+            await bench.rest(10.0)
+            await bench.until_notice(SlicesPublished)
 
-            assert [pause_s for _, pause_s in it.troubles()] == [5.0, 10.0]
-            assert it.troubles()[0][0] == f"create ResourceSlice {FIRST}: no"
+            assert [pause_s for _, pause_s in bench.troubles()] == [5.0, 10.0]
+            assert bench.troubles()[0][0] == f"create ResourceSlice {FIRST}: no"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_server_that_refuses_everything_gets_no_more_writes() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             causes = [{"field": "spec.devices[0].name", "message": "no"}]
             refusal = {"code": 422, "message": "no", "details": {"causes": causes}}
-            server.fail(Told(422, refusal), writing, times=40)
-            it.publisher.offer(plain(*many(50)))
-            await it.rest(GATHER_S)
-            trouble = await it.until_said(SliceSyncFailed)
+            server.fail(Response(422, refusal), is_write, times=40)
+            bench.publisher.offer(plain(*many(50)))
+            await bench.rest(GATHER_S)
+            failure = await bench.until_notice(SliceSyncFailed)
 
-            assert len(it.said(DeviceRefused)) == 32
-            assert "refused 32 times in a row" in str(trouble.error)
-            assert trouble.retry_s == 32 * REST_S
+            assert len(bench.notices_of(DeviceRefused)) == 32
+            assert "refused 32 times in a row" in str(failure.error)
+            assert failure.retry_s == 32 * REST_S
 
-    finish(scene())
+    finish(scenario())

@@ -15,78 +15,78 @@ from tests.dra_shim.resourceslice.publisher_bench import (
     FIRST,
     NODE_1,
     Bench,
+    is_write,
     names_of,
     plain,
     publishing,
-    writing,
 )
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Response
 
 pytestmark = pytest.mark.process
 
 
 def test_write_with_a_lost_response_is_not_repeated() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
-            server.lose_answer(lambda asked: asked.method == "POST")
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
-            await it.rest(REST_S)
-            told = await it.until_said(SlicesPublished)
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
+            server.lose_answer(lambda request: request.method == "POST")
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
+            await bench.rest(REST_S)
+            response = await bench.until_notice(SlicesPublished)
 
-            assert told.writes == 0
+            assert response.writes == 0
             assert server.writes == [f"create resourceslices/{FIRST}"]
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(
-    ("told", "pause_s"),
+    ("response", "pause_s"),
     [
-        (Told(409, {"code": 409, "message": "changed"}), REST_S),
-        (Told(503, b""), REST_S),
-        (Told(429, b"", {"Retry-After": "17"}), 17.0),
+        (Response(409, {"code": 409, "message": "changed"}), REST_S),
+        (Response(503, b""), REST_S),
+        (Response(429, b"", {"Retry-After": "17"}), 17.0),
         (None, REST_S),
     ],
     ids=["a conflict", "a server that goes down", "a busy one", "a broken connection"],
 )
-def test_failed_write_is_retried(told: Told | None, pause_s: float) -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
-            server.fail(told, writing)
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
-            await it.rest(pause_s)
-            await it.until_said(SlicesPublished)
+def test_failed_write_is_retried(response: Response | None, pause_s: float) -> None:
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
+            server.fail(response, is_write)
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
+            await bench.rest(pause_s)
+            await bench.until_notice(SlicesPublished)
 
-            assert [pause for _, pause in it.troubles()] == [pause_s]
-            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
+            assert [pause for _, pause in bench.troubles()] == [pause_s]
+            assert [names_of(resource_slice) for resource_slice in await bench.slices()] == [["a"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_slices_changed_by_a_backup_restore_are_written_again() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             empty = server.backup()
-            await it.publish(plain("a", "b"))
-            await it.rest_over(1)
+            await bench.publish(plain("a", "b"))
+            await bench.rest_over(1)
             stale = server.backup()
-            await it.publish(plain("a", "b", "c"))
-            await it.rest_over(1)
+            await bench.publish(plain("a", "b", "c"))
+            await bench.rest_over(1)
             for backup, count in ((stale, 3), (empty, 4)):
                 server.restore(backup)
-                await it.rest(0.5)
-                await it.rest(REPAIR_S)
-                await it.until_said(SlicesPublished, count)
-                await it.until_at_ease()
+                await bench.rest(0.5)
+                await bench.rest(REPAIR_S)
+                await bench.until_notice(SlicesPublished, count)
+                await bench.until_in_sync()
 
-                assert [names_of(resource_slice) for resource_slice in await it.slices()] == [
+                assert [names_of(resource_slice) for resource_slice in await bench.slices()] == [
                     ["a", "b", "c"]
                 ]
 
-    finish(scene())
+    finish(scenario())
 
 
 class FlawedOnce(ApiClient):
@@ -104,141 +104,141 @@ class FlawedOnce(ApiClient):
 
 
 def test_restarted_controller_publishes_the_last_devices() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (_, api):
-            it = Bench(FlawedOnce(api), NODE_1)
+            bench = Bench(FlawedOnce(api), NODE_1)
             await api.create(NODE, {"metadata": {"name": NODE_1}})
-            part = asyncio.create_task(it.publisher.run())
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
+            part = asyncio.create_task(bench.publisher.run())
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
             await asyncio.wait({part})
             assert part.exception() is not None
 
-            async with it.running():
-                it.publisher.offer(plain("a"))
-                await it.rest(GATHER_S)
-                await it.until_said(SlicesPublished)
+            async with bench.running():
+                bench.publisher.offer(plain("a"))
+                await bench.rest(GATHER_S)
+                await bench.until_notice(SlicesPublished)
 
-            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
+            assert [names_of(resource_slice) for resource_slice in await bench.slices()] == [["a"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failed_read_is_retried_sooner() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             await server.until(lambda: server.watching == 1)
-            server.fail(Told(503, b""), times=3)
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
+            server.fail(Response(503, b""), times=3)
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
             for pause_s in (0.5, 1.0, 2.0):
-                await it.rest(pause_s)
-            await it.until_said(SlicesPublished)
+                await bench.rest(pause_s)
+            await bench.until_notice(SlicesPublished)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_missing_right_to_write_is_named() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
-            words = 'User "sa" cannot create resource "resourceslices"'
-            server.fail(Told(403, {"code": 403, "message": words}), writing)
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
-            await it.rest(REST_S)
-            await it.until_said(SlicesPublished)
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
+            message = 'User "sa" cannot create resource "resourceslices"'
+            server.fail(Response(403, {"code": 403, "message": message}), is_write)
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
+            await bench.rest(REST_S)
+            await bench.until_notice(SlicesPublished)
 
-            assert it.troubles() == [
+            assert bench.troubles() == [
                 (
-                    f"create ResourceSlice {FIRST}: {words}; "
+                    f"create ResourceSlice {FIRST}: {message}; "
                     "grant create on resourceslices to the service account",
                     5.0,
                 )
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_missing_node_object_is_awaited() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             server.remove("nodes")
-            it.publisher.offer(plain("a"))
-            await it.rest(GATHER_S)
-            await it.clock.until_asleep(0.5)
-            await it.add_node()
-            it.clock.pass_time(0.5)
-            await it.until_said(SlicesPublished)
+            bench.publisher.offer(plain("a"))
+            await bench.rest(GATHER_S)
+            await bench.clock.until_asleep(0.5)
+            await bench.add_node()
+            bench.clock.pass_time(0.5)
+            await bench.until_notice(SlicesPublished)
 
-            assert it.troubles() == [('get Node node-1: nodes "node-1" not found', 0.5)]
+            assert bench.troubles() == [('get Node node-1: nodes "node-1" not found', 0.5)]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_publishing_works_without_the_right_to_watch() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             refusal = {"code": 403, "message": "no"}
-            server.fail(Told(403, refusal), lambda entry: "watch" in entry.query, times=99)
-            told = await it.publish(plain("a"))
+            server.fail(Response(403, refusal), lambda entry: "watch" in entry.query, times=99)
+            response = await bench.publish(plain("a"))
 
-            assert told.writes == 1
-            assert "grant watch on resourceslices" in it.troubles()[0][0]
+            assert response.writes == 1
+            assert "grant watch on resourceslices" in bench.troubles()[0][0]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_changes_by_others_are_not_repaired_without_a_watch() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
-            refusal = Told(403, {"code": 403, "message": "no"})
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
+            refusal = Response(403, {"code": 403, "message": "no"})
             server.fail(refusal, lambda entry: entry.query.get("resourceVersion") == "0", times=99)
-            await it.clock.until_asleep(0.5)
-            await it.publish(plain("a"))
-            it.clock.pass_time(0.5 - GATHER_S)
-            await it.clock.until_asleep(1.0)
+            await bench.clock.until_asleep(0.5)
+            await bench.publish(plain("a"))
+            bench.clock.pass_time(0.5 - GATHER_S)
+            await bench.clock.until_asleep(1.0)
 
-            assert it.clock.asleep() == [1.0]
+            assert bench.clock.asleep() == [1.0]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_upgraded_server_gets_its_api_version() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
             server.versions = ("v1beta1",)
-            await it.publish(plain("a"))
-            await it.until_at_ease()
+            await bench.publish(plain("a"))
+            await bench.until_in_sync()
             server.versions = ("v1",)
-            await it.rest_over(1)
-            it.publisher.offer(plain("a", "b"))
-            await it.rest(GATHER_S)
-            await it.rest(5.0)
-            told = await it.until_said(SlicesPublished, 2)
+            await bench.rest_over(1)
+            bench.publisher.offer(plain("a", "b"))
+            await bench.rest(GATHER_S)
+            await bench.rest(5.0)
+            response = await bench.until_notice(SlicesPublished, 2)
 
-            assert told.writes == 1
+            assert response.writes == 1
             assert [
                 names_of(resourceslice) for resourceslice in server.objects("resourceslices")
             ] == [["a", "b"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_slice_deleted_concurrently_is_no_error() -> None:
-    async def scene() -> None:
-        async with publishing() as (server, it):
-            await it.publish(plain(*many(200)))
-            await it.rest_over(2)
+    async def scenario() -> None:
+        async with publishing() as (server, bench):
+            await bench.publish(plain(*many(200)))
+            await bench.rest_over(2)
             missing = {
                 "code": 404,
                 "reason": "NotFound",
                 "message": "gone",
                 "details": {"name": "x"},
             }
-            server.fail(Told(404, missing), lambda request: request.method == "DELETE")
-            told = await it.publish(plain(*many(10)))
+            server.fail(Response(404, missing), lambda request: request.method == "DELETE")
+            response = await bench.publish(plain(*many(10)))
 
-            assert told.slices == 1
-            assert it.troubles() == []
+            assert response.slices == 1
+            assert bench.troubles() == []
 
-    finish(scene())
+    finish(scenario())

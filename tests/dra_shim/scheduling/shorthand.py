@@ -107,5 +107,5 @@ def shared(name: str, *capacity: Capacity) -> SliceDevice:
     return offer(name, capacity=capacity, shared=True)
 
 
-def asks(number: int, name: str = "bandwidth") -> dict[str, object]:
+def capacity_request(number: int, name: str = "bandwidth") -> dict[str, object]:
     return {"capacity": ((name, Fraction(number)),)}

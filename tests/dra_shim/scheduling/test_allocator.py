@@ -83,9 +83,9 @@ def test_device_in_use_is_skipped_without_evaluation() -> None:
 
 def test_search_backtracks_for_a_later_request() -> None:
     stock = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
-    picky = request("y", 1, 'device.attributes["dra.net"].numaNode == 0')
+    numa_0 = request("y", 1, 'device.attributes["dra.net"].numaNode == 0')
 
-    assert names(allocate([wanted(request("x"), picky)], CLASSES, stock, "n")) == [
+    assert names(allocate([wanted(request("x"), numa_0)], CLASSES, stock, "n")) == [
         [("x", "b"), ("y", "a")]
     ]
 
@@ -213,8 +213,8 @@ def test_share_that_gives_a_pod_nothing_is_refused() -> None:
 def test_result_has_the_alternative_and_consumed_capacity() -> None:
     hca = replace(nic("a", {"dra.net/linkSpeed": 100_000}), rdma_devices=("mlx5_0",))  # Mbit/s
     stock = NodeInventory((hca,), shared=frozenset({"a"}))
-    asked = (("dra.net/bandwidth", Fraction(30 * 10**9 - 1)),)  # rounded up to whole Mbit/s
-    fast = DeviceRequest("nic/fast", "dranet", capacity=asked)
+    requested = (("dra.net/bandwidth", Fraction(30 * 10**9 - 1)),)  # rounded up to whole Mbit/s
+    fast = DeviceRequest("nic/fast", "dranet", capacity=requested)
     none = DeviceRequest("nic/none", "dranet", (Cel("false"),))
     claim = NamedClaim("default/nics", ClaimSpec((ClaimRequest("nic", (none, fast)),)))
 

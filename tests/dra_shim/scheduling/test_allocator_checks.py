@@ -19,7 +19,7 @@ from tests.dra_shim.scheduling.shorthand import (
     CLASSES,
     PF,
     RAIL,
-    asks,
+    capacity_request,
     claim,
     every,
     exactly,
@@ -50,7 +50,7 @@ def test_selectors_are_shown_with_their_values() -> None:
         offer("a", rail=1, capacity=(Capacity("m", Fraction(1024)),)), offer("b", capacity=(Capacity("x.y/m", Fraction(5)),)), offer("c", rail=1)
     )  # fmt: skip
 
-    parts, got, why = explained_with(
+    parts, grants, reason = explained_with(
         [claim(exactly("r", 1, expression, "true"))], CLASSES, stock, new_uid=str
     )
 
@@ -62,7 +62,7 @@ def test_selectors_are_shown_with_their_values() -> None:
         "",
     )
     assert [device.chosen for device in one.devices] == [True, False, False]
-    assert ([grant.offer.name for grant in got], why) == (["a"], ())
+    assert ([grant.offer.name for grant in grants], reason) == (["a"], ())
     first, second, third = (device.checks[1] for device in one.devices)
     assert (first.outcome, first.saw) == (
         "passed",
@@ -114,15 +114,17 @@ def test_taints_capacity_and_counters_are_shown() -> None:
         vf("a", 2, shared=True, capacity=(BANDWIDTH,), taints=link), vf("b"), offer("c", taints=link),
         counters=PF,
     )  # fmt: skip
-    ask = exactly("r", 1, "device.allowMultipleAllocations", **tolerated, **asks(60, "bandwidth"))
+    request = exactly(
+        "r", 1, "device.allowMultipleAllocations", **tolerated, **capacity_request(60, "bandwidth")
+    )
     parts, _, _ = explained_with(
-        [claim(ask, exactly("s", 1, admin_access=True))], CLASSES, stock, new_uid=str
+        [claim(request, exactly("s", 1, admin_access=True))], CLASSES, stock, new_uid=str
     )
     found = checks(stock, claim(exactly("r", 1, **tolerated)))
     busy = replace(stock, in_use={stock.pools[0].offers[1].id: "claim q"})
     found |= checks(busy, claim(exactly("s", 1, admin_access=True)))
 
-    assert refused(stock, claim(ask))
+    assert refused(stock, claim(request))
     assert parts[0].asks == "1 device of class nic with capacity bandwidth 60"
     assert found["r", "a"] == [
         ("availability", "passed", "free"),
@@ -145,7 +147,12 @@ def test_taints_capacity_and_counters_are_shown() -> None:
 def test_used_up_capacity_is_shown() -> None:
     stock = supply(shared("a", Capacity("m", Fraction(3))), shared("b", Capacity("m", Fraction(2))))
 
-    found = checks(stock, claim(exactly("r", 1, **asks(2, "m")), exactly("s", 1, **asks(2, "m"))))
+    found = checks(
+        stock,
+        claim(
+            exactly("r", 1, **capacity_request(2, "m")), exactly("s", 1, **capacity_request(2, "m"))
+        ),
+    )
 
     assert found["s", "a"] == [
         ("availability", "passed", "free"),
@@ -155,12 +162,12 @@ def test_used_up_capacity_is_shown() -> None:
 
 def test_failed_decision_has_reasons_and_initial_checks() -> None:
     stock = supply(offer("a", rail=1), offer("b", rail=2))
-    wanted = claim(every("r"), constraints=(Constraint(RAIL),))
+    named_claims = claim(every("r"), constraints=(Constraint(RAIL),))
 
-    parts, got, why = explained_with([wanted], CLASSES, stock, new_uid=str)
+    parts, grants, reason = explained_with([named_claims], CLASSES, stock, new_uid=str)
 
-    assert got == ()
-    assert why[0].startswith(
+    assert grants == ()
+    assert reason[0].startswith(
         "claim a/c: request r: needs every device that its selectors choose (2), 1 of 2"
     )
     assert [
@@ -175,21 +182,21 @@ def test_failed_decision_has_reasons_and_initial_checks() -> None:
 def test_failing_selector_is_the_reason() -> None:
     stock = supply(offer("a"))
 
-    parts, got, why = explained_with(
+    parts, grants, reason = explained_with(
         [claim(exactly("r", 1, 'device.attributes["x.y"].rail == 1'))], CLASSES, stock, new_uid=str
     )
 
-    assert got == ()
+    assert grants == ()
     assert parts[0].devices[0].checks[1].outcome == "error"
-    assert 'the device has no "rail"' in why[0]
+    assert 'the device has no "rail"' in reason[0]
 
 
 def test_aborted_search_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dra_shim.scheduling.allocator.search.MAX_TRIES", 100)
     stock = supply(*(offer(f"n{i:02}") for i in range(40)))
-    wanted = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]
+    named_claims = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]
 
-    _, got, why = explained_with(wanted, CLASSES, stock, new_uid=str)
+    _, grants, reason = explained_with(named_claims, CLASSES, stock, new_uid=str)
 
-    assert got == ()
-    assert why[0].startswith("gave up after 100 tries")
+    assert grants == ()
+    assert reason[0].startswith("gave up after 100 tries")

@@ -79,7 +79,7 @@ def test_all_mode_takes_every_selected_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stock", "why"),
+    ("stock", "reason"),
     [
         (supply(), "needs every device that its selectors choose (0): the selectors choose no device"),
         (supply(offer("a"), offer("b"), in_use={"b": "claim q"}), "(2): device b: in use by claim q"),
@@ -89,8 +89,8 @@ def test_all_mode_takes_every_selected_device() -> None:
     ],
     ids=["none", "in-use", "tainted", "incomplete", "too-many"],
 )  # fmt: skip
-def test_failed_all_mode_names_the_device(stock: CandidatePools, why: str) -> None:
-    assert why in refused(stock, claim(every()))[0]
+def test_failed_all_mode_names_the_device(stock: CandidatePools, reason: str) -> None:
+    assert reason in refused(stock, claim(every()))[0]
 
 
 def test_all_mode_fails_if_a_device_violates_a_constraint() -> None:

@@ -35,7 +35,7 @@ STEP = 2  # capacity is consumed in steps of it
 
 
 @dataclass(frozen=True)
-class Thing:
+class DeviceModel:
     """A device, in small numbers."""
 
     pool: str
@@ -50,7 +50,7 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestModel:
     """One way to meet a request, in small numbers."""
 
     number: int
@@ -74,8 +74,8 @@ class Rule:
 class Case:
     """What one example asks: claims are lists of requests, requests lists of alternatives."""
 
-    things: tuple[Thing, ...]
-    claims: tuple[tuple[tuple[Ask, ...], ...], ...]
+    device_models: tuple[DeviceModel, ...]
+    claims: tuple[tuple[tuple[RequestModel, ...], ...], ...]
     rules: tuple[tuple[Rule, ...], ...]
     counters: tuple[int, int]
     incomplete: bool
@@ -87,13 +87,13 @@ def few(*, low: int, high: int) -> st.SearchStrategy[int]:
 
 value = st.sampled_from([None, 0, 1])
 rarely = st.sampled_from([False, False, False, True])
-things = st.builds(
-    Thing, st.sampled_from(POOLS), st.just(""), value, value, rarely, rarely, rarely,
+device_models = st.builds(
+    DeviceModel, st.sampled_from(POOLS), st.just(""), value, value, rarely, rarely, rarely,
     few(low=1, high=5), few(low=0, high=2),
 )  # fmt: skip
-asks = st.builds(
-    Ask, few(low=1, high=3), rarely, rarely, st.sampled_from([None, None, 0, 1]), st.booleans(),
-    few(low=0, high=4),
+request_models = st.builds(
+    RequestModel, few(low=1, high=3), rarely, rarely, st.sampled_from([None, None, 0, 1]),
+    st.booleans(), few(low=0, high=4),
 )  # fmt: skip
 rules = st.builds(
     Rule, st.sampled_from("pq"), st.sampled_from([(), (0,), (0, 1)]), st.booleans()
@@ -102,16 +102,18 @@ rules = st.builds(
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    found = draw(st.lists(things, max_size=5))
+    found = draw(st.lists(device_models, max_size=5))
     named = [
-        Thing(**{**{k: getattr(t, k) for k in t.__dataclass_fields__}, "name": f"d{i}"})
+        DeviceModel(**{**{k: getattr(t, k) for k in t.__dataclass_fields__}, "name": f"d{i}"})
         for i, t in enumerate(sorted(found, key=lambda t: t.pool))
     ]
     claims = draw(
         st.lists(
-            st.lists(st.lists(asks, min_size=1, max_size=2).map(tuple), min_size=1, max_size=2).map(
-                tuple
-            ),
+            st.lists(
+                st.lists(request_models, min_size=1, max_size=2).map(tuple),
+                min_size=1,
+                max_size=2,
+            ).map(tuple),
             min_size=1,
             max_size=2,
         )
@@ -127,7 +129,7 @@ def test_result_equals_the_first_of_the_reference_search(case: Case) -> None:
     event("satisfiable" if expected is not None else "not satisfiable")
 
     try:
-        grants = choose(wanted(case), CLASSES, supply(case), new_uid=str)
+        grants = choose(named_claims(case), CLASSES, candidate_pools(case), new_uid=str)
     except AllocationError:
         assert expected is None
     else:
@@ -137,7 +139,7 @@ def test_result_equals_the_first_of_the_reference_search(case: Case) -> None:
 # --------------------------------------------------------------------------- the oracle
 
 # (claim, request, alternative, thing)
-Taken = tuple[int, int, int, Thing]
+Taken = tuple[int, int, int, DeviceModel]
 
 
 def oracle(
@@ -146,83 +148,89 @@ def oracle(
     """Yield every valid answer, in order; validity is asked of the whole, at the end only."""
     if claim == len(case.claims):
         if is_valid(case, taken):
-            yield [(c, title(case, c, r, a), thing.name) for c, r, a, thing in taken]
+            yield [(c, title(case, c, r, a), device.name) for c, r, a, device in taken]
     elif request == len(case.claims[claim]):
         yield from oracle(case, claim + 1, 0, taken)
     else:
-        for index, ask in enumerate(case.claims[claim][request]):
-            for chosen in choices(case, ask):
-                more = tuple((claim, request, index, thing) for thing in chosen)
+        for index, spec in enumerate(case.claims[claim][request]):
+            for chosen in choices(case, spec):
+                more = tuple((claim, request, index, device) for device in chosen)
                 yield from oracle(case, claim, request + 1, taken + more)
 
 
-def choices(case: Case, ask: Ask) -> Iterator[tuple[Thing, ...]]:
-    matching = [thing for thing in case.things if ask.p is None or thing.p == ask.p]
-    if not ask.every:
-        complete = [thing for thing in matching if not (case.incomplete and thing.pool == "q")]
-        yield from combinations(complete, ask.number)
-    elif not case.incomplete and (able := [t for t in matching if consumed(ask, t) <= t.room]):
-        yield tuple(able)
+def choices(case: Case, spec: RequestModel) -> Iterator[tuple[DeviceModel, ...]]:
+    matching = [device for device in case.device_models if spec.p is None or device.p == spec.p]
+    if not spec.every:
+        complete = [device for device in matching if not (case.incomplete and device.pool == "q")]
+        yield from combinations(complete, spec.number)
+    elif not case.incomplete and (
+        sufficient := [t for t in matching if consumed(spec, t) <= t.room]
+    ):
+        yield tuple(sufficient)
 
 
 def is_valid(case: Case, taken: Sequence[Taken]) -> bool:
-    asked = [(case.claims[c][r][a], c, r, thing) for c, r, a, thing in taken]
-    for ask, _, _, thing in asked:
-        if thing.tainted and not ask.tolerates:
+    assignments = [(case.claims[c][r][a], c, r, device) for c, r, a, device in taken]
+    for spec, _, _, device in assignments:
+        if device.tainted and not spec.tolerates:
             return False
-        if thing.busy and not ask.admin:
+        if device.busy and not spec.admin:
             return False
-        if consumed(ask, thing) > thing.room:
+        if consumed(spec, device) > device.room:
             return False
     return (
-        exclusive(asked)
-        and within_capacity(asked)
-        and within_counters(case, asked)
+        exclusive(assignments)
+        and within_capacity(assignments)
+        and within_counters(case, assignments)
         and all(
-            obeys(rule, [(r, thing) for _, c, r, thing in asked if c == claim])
+            obeys(rule, [(r, device) for _, c, r, device in assignments if c == claim])
             for claim, of_claim in enumerate(case.rules)
             for rule in of_claim
         )
     )
 
 
-def consumed(ask: Ask, thing: Thing) -> int:
-    if ask.room == 0:
-        return thing.room
-    return -(-ask.room // STEP) * STEP if thing.shared else ask.room
+def consumed(spec: RequestModel, device: DeviceModel) -> int:
+    if spec.room == 0:
+        return device.room
+    return -(-spec.room // STEP) * STEP if device.shared else spec.room
 
 
-def exclusive(asked: Sequence[tuple[Ask, int, int, Thing]]) -> bool:
-    for index, (ask, claim, _, thing) in enumerate(asked):
-        for _, other_claim, _, other in asked[:index]:
-            if other == thing and not thing.shared and (not ask.admin or claim == other_claim):
+def exclusive(assignments: Sequence[tuple[RequestModel, int, int, DeviceModel]]) -> bool:
+    for index, (spec, claim, _, device) in enumerate(assignments):
+        for _, other_claim, _, other in assignments[:index]:
+            if other == device and not device.shared and (not spec.admin or claim == other_claim):
                 return False
     return True
 
 
-def within_capacity(asked: Sequence[tuple[Ask, int, int, Thing]]) -> bool:
+def within_capacity(assignments: Sequence[tuple[RequestModel, int, int, DeviceModel]]) -> bool:
     used: Tally[str] = Tally()
-    for ask, _, _, thing in asked:
-        if thing.shared:
-            used[thing.name] += consumed(ask, thing)
-    return all(used[thing.name] <= thing.room for _, _, _, thing in asked)
+    for spec, _, _, device in assignments:
+        if device.shared:
+            used[device.name] += consumed(spec, device)
+    return all(used[device.name] <= device.room for _, _, _, device in assignments)
 
 
-def within_counters(case: Case, asked: Sequence[tuple[Ask, int, int, Thing]]) -> bool:
-    alone = [thing for _, _, _, thing in asked if not thing.shared]
-    drawing = [*alone, *{thing for _, _, _, thing in asked if thing.shared}]
+def within_counters(
+    case: Case, assignments: Sequence[tuple[RequestModel, int, int, DeviceModel]]
+) -> bool:
+    alone = [device for _, _, _, device in assignments if not device.shared]
+    drawing = [*alone, *{device for _, _, _, device in assignments if device.shared}]
     for pool, total in zip(POOLS, case.counters, strict=True):
-        mine = sum(thing.draws for thing in drawing if thing.pool == pool)
-        before = sum(thing.draws for thing in case.things if thing.busy and thing.pool == pool)
-        if mine and mine > total - before:
+        drawn = sum(device.draws for device in drawing if device.pool == pool)
+        before = sum(
+            device.draws for device in case.device_models if device.busy and device.pool == pool
+        )
+        if drawn and drawn > total - before:
             return False
     return True
 
 
-def obeys(rule: Rule, devices: Sequence[tuple[int, Thing]]) -> bool:
+def obeys(rule: Rule, devices: Sequence[tuple[int, DeviceModel]]) -> bool:
     bound = [
-        getattr(thing, rule.attribute)
-        for request, thing in devices
+        getattr(device, rule.attribute)
+        for request, device in devices
         if not rule.requests or request in rule.requests
     ]
     if None in bound:
@@ -238,7 +246,7 @@ def title(case: Case, claim: int, request: int, index: int) -> str:
     return f"r{request}" if alternatives == 1 else f"r{request}/a{index}"
 
 
-def wanted(case: Case) -> list[NamedClaim]:
+def named_claims(case: Case) -> list[NamedClaim]:
     return [
         NamedClaim(
             f"ns/c{c}",
@@ -265,47 +273,51 @@ def constraint(rule: Rule, number: int, index: int) -> Constraint:
     return Constraint(f"{DRIVER}/{rule.attribute}", names, distinct=rule.distinct, path=str(index))
 
 
-def device_request(name: str, ask: Ask) -> DeviceRequest:
+def device_request(name: str, spec: RequestModel) -> DeviceRequest:
     selectors = (
-        () if ask.p is None else (Cel(f'device.attributes["x.y"].?p.orValue(9) == {ask.p}'),)
+        () if spec.p is None else (Cel(f'device.attributes["x.y"].?p.orValue(9) == {spec.p}'),)
     )
     return DeviceRequest(
         name,
         "any",
         selectors,
-        ask.number,
-        ask.every,
-        ask.admin,
-        (("room", Fraction(ask.room)),) if ask.room else (),
-        (Toleration("bad", exists=True),) if ask.tolerates else (),
+        spec.number,
+        spec.every,
+        spec.admin,
+        (("room", Fraction(spec.room)),) if spec.room else (),
+        (Toleration("bad", exists=True),) if spec.tolerates else (),
     )
 
 
-def supply(case: Case) -> CandidatePools:
+def candidate_pools(case: Case) -> CandidatePools:
     pools = tuple(
         Pool(
             DRIVER,
             pool,
-            tuple(offer(thing) for thing in case.things if thing.pool == pool),
+            tuple(offer(device) for device in case.device_models if device.pool == pool),
             (CounterValue("set", "c", Fraction(total)),),
             "incomplete" if case.incomplete and pool == "q" else "",
         )
         for pool, total in zip(POOLS, case.counters, strict=True)
     )
-    busy = {(DRIVER, thing.pool, thing.name): "someone" for thing in case.things if thing.busy}
+    busy = {
+        (DRIVER, device.pool, device.name): "someone"
+        for device in case.device_models
+        if device.busy
+    }
     return CandidatePools(pools, busy)
 
 
-def offer(thing: Thing) -> SliceDevice:
-    attributes = (("p", thing.p), ("q", thing.q))
-    policy = Policy(None, (), Fraction(STEP), None, Fraction(STEP)) if thing.shared else Policy()
+def offer(device: DeviceModel) -> SliceDevice:
+    attributes = (("p", device.p), ("q", device.q))
+    policy = Policy(None, (), Fraction(STEP), None, Fraction(STEP)) if device.shared else Policy()
     return SliceDevice(
         DRIVER,
-        thing.pool,
-        thing.name,
+        device.pool,
+        device.name,
         tuple((name, number) for name, number in attributes if number is not None),
-        (Capacity("room", Fraction(thing.room), policy),),
-        (CounterValue("set", "c", Fraction(thing.draws)),) if thing.draws else (),
-        (Taint("bad", "", "NoExecute"),) if thing.tainted else (),
-        thing.shared,
+        (Capacity("room", Fraction(device.room), policy),),
+        (CounterValue("set", "c", Fraction(device.draws)),) if device.draws else (),
+        (Taint("bad", "", "NoExecute"),) if device.tainted else (),
+        device.shared,
     )

@@ -29,10 +29,12 @@ PORTED = SliceDevice("x.y", "p", "b", (("rail", 1), ("port", 1)))
 UNBOUND = ("r", "s", "t")
 
 
-def told(stock: CandidatePools, *claims: NamedClaim) -> dict[tuple[str, str], tuple[str, str]]:
+def outcomes_by_device(
+    stock: CandidatePools, *claims: NamedClaim
+) -> dict[tuple[str, str], tuple[str, str]]:
     """Return (request, device) → the first constraint's outcome and text."""
-    parts, got, why = explained(claims, CLASSES, stock, new_uid=str)
-    assert (got, bool(why)) == ((), True)
+    parts, grants, reason = explained(claims, CLASSES, stock, new_uid=str)
+    assert (grants, bool(reason)) == ((), True)
     return {
         (one.request, device.offer.name): (str(check.outcome), check.text)
         for one in parts
@@ -45,7 +47,7 @@ def told(stock: CandidatePools, *claims: NamedClaim) -> dict[tuple[str, str], tu
 def outcomes(stock: CandidatePools, constraint: Constraint, *requests: ClaimRequest) -> str:
     """Return the first letters of the outcomes for the first request, device by device."""
     bound = Constraint(RAIL, tuple(request.name for request in requests), constraint.distinct)
-    found = told(stock, claim(*requests, HOPELESS, constraints=(bound,)))
+    found = outcomes_by_device(stock, claim(*requests, HOPELESS, constraints=(bound,)))
     first = requests[0].alternatives[0].name
     return "".join(entry[0] for (name, _), (entry, _) in found.items() if name == first)
 
@@ -56,8 +58,10 @@ def rails(*values: object) -> CandidatePools:
 
 def test_outcomes_have_descriptions() -> None:
     one = exactly("r", 2)
-    found = told(rails(1, 1, 2), claim(one, HOPELESS, constraints=(Constraint(RAIL, ("r",)),)))
-    other = told(
+    found = outcomes_by_device(
+        rails(1, 1, 2), claim(one, HOPELESS, constraints=(Constraint(RAIL, ("r",)),))
+    )
+    other = outcomes_by_device(
         rails(1, 1), claim(one, HOPELESS, constraints=(Constraint(RAIL, ("r",), distinct=True),))
     )
 
@@ -67,7 +71,7 @@ def test_outcomes_have_descriptions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stock", "constraint", "requests", "said"),
+    ("stock", "constraint", "requests", "expected"),
     [
         (rails(1, 1, 2, None), MATCH, [exactly("r", 2)], "ppff"),
         (rails(1, 1, 2, None), DIFFER, [exactly("r", 2)], "pppf"),
@@ -91,9 +95,9 @@ def test_outcomes_have_descriptions() -> None:
     ],
 )  # fmt: skip
 def test_device_is_checked_with_the_other_devices(
-    stock: CandidatePools, constraint: Constraint, requests: list[ClaimRequest], said: str
+    stock: CandidatePools, constraint: Constraint, requests: list[ClaimRequest], expected: str
 ) -> None:
-    assert outcomes(stock, constraint, *requests) == said
+    assert outcomes(stock, constraint, *requests) == expected
 
 
 def test_failing_selector_leaves_the_result_open() -> None:
@@ -106,12 +110,12 @@ def test_failing_selector_leaves_the_result_open() -> None:
 
 def test_other_claims_and_unbound_requests_do_not_count() -> None:
     bound = Constraint(RAIL, ("r",))
-    found = told(
+    found = outcomes_by_device(
         rails(1, 1), claim(exactly("r", 2), exactly("s", 2), constraints=(bound,)),
         claim(HOPELESS, label="a/d"),
     )  # fmt: skip
     others = claim(HOPELESS, constraints=(MATCH,), label="a/d")
-    alike = told(rails(1, 1), claim(exactly("r", 2), constraints=(MATCH,)), others)
+    alike = outcomes_by_device(rails(1, 1), claim(exactly("r", 2), constraints=(MATCH,)), others)
 
     assert found["r", "n0"][0] == alike["r", "n0"][0] == "passed"
 
@@ -143,13 +147,13 @@ def possible(
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("seed", range(30))
 def test_result_equals_an_exhaustive_search(seed: int, distinct: bool) -> None:  # noqa: FBT001
-    dice = Random(seed)
-    offers = tuple(offer(f"n{i}", rail=dice.randrange(4)) for i in range(dice.randrange(2, 7)))
-    numbers = tuple(dice.randrange(1, 3) for _ in range(dice.randrange(1, 4)))
+    rng = Random(seed)
+    offers = tuple(offer(f"n{i}", rail=rng.randrange(4)) for i in range(rng.randrange(2, 7)))
+    numbers = tuple(rng.randrange(1, 3) for _ in range(rng.randrange(1, 4)))
     requests = [exactly(name, number) for name, number in zip(UNBOUND, numbers, strict=False)]
 
-    said = outcomes(supply_of(*offers), DIFFER if distinct else MATCH, *requests)
+    expected = outcomes(supply_of(*offers), DIFFER if distinct else MATCH, *requests)
 
-    assert said == "".join(
+    assert expected == "".join(
         "p" if possible(offers, numbers, i, distinct=distinct) else "f" for i in range(len(offers))
     )

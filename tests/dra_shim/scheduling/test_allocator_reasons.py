@@ -106,9 +106,9 @@ def test_failing_selector_is_ignored_if_not_evaluated() -> None:
 
 
 def test_failing_selector_is_a_reason_of_an_infeasible_request() -> None:
-    picky = request("nic", 3, 'device.attributes["dra.net"].numaNode == 1')
+    numa_1 = request("nic", 3, 'device.attributes["dra.net"].numaNode == 1')
 
-    lines = refused([wanted(request("x"), picky)], NodeInventory((nic("b", {NUMA: 1}), nic("z"))))
+    lines = refused([wanted(request("x"), numa_1)], NodeInventory((nic("b", {NUMA: 1}), nic("z"))))
 
     assert lines[2].endswith('device z: on device z: the device has no "numaNode"; guard it: '
                              '"numaNode" in device.attributes["..."] && ...')  # fmt: skip

@@ -24,7 +24,7 @@ from tests.dra_shim.scheduling.shorthand import (
     CLASSES,
     PF,
     amount,
-    asks,
+    capacity_request,
     claim,
     every,
     exactly,
@@ -60,11 +60,14 @@ def test_admin_access_is_recorded_without_configuration() -> None:
 
 def test_admin_access_is_allocated_once_per_claim_and_after_other_claims() -> None:
     stock = supply(offer("a"))
-    looks = exactly("look", admin_access=True)
+    admin_request = exactly("look", admin_access=True)
 
-    assert refused(stock, claim(looks, exactly("again", admin_access=True)))
-    assert given(stock, claim(exactly()), claim(looks, label="a/d")) == [("r", "a"), ("look", "a")]
-    assert refused(stock, claim(looks), claim(exactly(), label="a/d"))
+    assert refused(stock, claim(admin_request, exactly("again", admin_access=True)))
+    assert given(stock, claim(exactly()), claim(admin_request, label="a/d")) == [
+        ("r", "a"),
+        ("look", "a"),
+    ]
+    assert refused(stock, claim(admin_request), claim(exactly(), label="a/d"))
 
 
 def test_admin_access_needs_tolerations() -> None:
@@ -93,21 +96,26 @@ def test_devices_in_use_have_consumed_their_counters() -> None:
 
 
 def test_admin_access_consumes_counters() -> None:
-    looks = exactly("look", admin_access=True)
+    admin_request = exactly("look", admin_access=True)
     stock = supply(vf("whole", 2), vf("a"), counters=PF)
     busy = supply(vf("whole", 2), counters=PF, in_use={"whole": "claim q"})
 
-    assert given(stock, claim(looks)) == [("look", "whole")]
-    assert refused(stock, claim(looks, exactly("s")))
-    assert refused(busy, claim(looks))[1].endswith("whole: counter pf/vfs: needs 2, 0 is left")
+    assert given(stock, claim(admin_request)) == [("look", "whole")]
+    assert refused(stock, claim(admin_request, exactly("s")))
+    assert refused(busy, claim(admin_request))[1].endswith(
+        "whole: counter pf/vfs: needs 2, 0 is left"
+    )
 
 
 def test_admin_access_to_a_device_of_the_pod_consumes_counters_again() -> None:
-    looks = exactly("look", admin_access=True)
+    admin_request = exactly("look", admin_access=True)
     half, whole = supply(vf("a"), counters=PF), supply(vf("a", 2), counters=PF)
 
-    assert given(half, claim(exactly()), claim(looks, label="a/d")) == [("r", "a"), ("look", "a")]
-    assert refused(whole, claim(exactly()), claim(looks, label="a/d"))
+    assert given(half, claim(exactly()), claim(admin_request, label="a/d")) == [
+        ("r", "a"),
+        ("look", "a"),
+    ]
+    assert refused(whole, claim(exactly()), claim(admin_request, label="a/d"))
 
 
 def test_pool_with_an_exceeded_counter_gives_no_consuming_device() -> None:
@@ -135,7 +143,7 @@ def test_shares_of_a_device_consume_its_counters_once() -> None:
 
 def test_shared_device_serves_claims_up_to_its_capacity() -> None:
     stock = supply(shared("a", BANDWIDTH), shared("b", BANDWIDTH))
-    claims = [claim(exactly("r", 1, **asks(40)), label=f"a/{i}") for i in range(3)]
+    claims = [claim(exactly("r", 1, **capacity_request(40)), label=f"a/{i}") for i in range(3)]
 
     found = grants(stock, *claims)
 
@@ -147,24 +155,24 @@ def test_shared_device_serves_claims_up_to_its_capacity() -> None:
 
 
 def test_admin_access_consumes_capacity() -> None:
-    looks = exactly("look", 1, admin_access=True, **asks(40))
+    admin_request = exactly("look", 1, admin_access=True, **capacity_request(40))
     stock = supply(shared("a", BANDWIDTH))
 
-    (grant,) = grants(stock, claim(looks))
+    (grant,) = grants(stock, claim(admin_request))
 
     assert (grant.share_id, grant.consumed) == ("share-1", (("bandwidth", Fraction(50)),))
-    assert refused(stock, *(claim(looks, label=f"a/{i}") for i in range(3)))
+    assert refused(stock, *(claim(admin_request, label=f"a/{i}") for i in range(3)))
 
 
 def test_all_mode_takes_devices_with_sufficient_capacity() -> None:
     small = shared("small", Capacity("bandwidth", Fraction(9)))
     stock = supply(small, shared("a", BANDWIDTH), shared("b", BANDWIDTH))
 
-    assert given(stock, claim(every("r", **asks(40)))) == [("r", "a"), ("r", "b")]
-    others = [claim(exactly("s", 1, **asks(40)), label=f"a/{i}") for i in range(3)]
-    assert refused(stock, *others, claim(every("r", **asks(40))))
+    assert given(stock, claim(every("r", **capacity_request(40)))) == [("r", "a"), ("r", "b")]
+    others = [claim(exactly("s", 1, **capacity_request(40)), label=f"a/{i}") for i in range(3)]
+    assert refused(stock, *others, claim(every("r", **capacity_request(40))))
     none = "the selectors choose no device with the capacity that is asked for"
-    assert none in refused(stock, claim(every("r", **asks(99))))[0]
+    assert none in refused(stock, claim(every("r", **capacity_request(99))))[0]
 
 
 def test_request_gets_a_shared_device_once() -> None:
@@ -172,13 +180,15 @@ def test_request_gets_a_shared_device_once() -> None:
 
 
 def test_requested_capacity_must_exist_and_be_valid() -> None:
-    def why(number: int, name: str = "bandwidth") -> str:
+    def refusal_of(number: int, name: str = "bandwidth") -> str:
         stock = supply(shared("a", BANDWIDTH))
-        return refused(stock, claim(exactly("r", 1, **asks(number, name))))[1].rpartition("a: ")[2]
+        return refused(stock, claim(exactly("r", 1, **capacity_request(number, name))))[
+            1
+        ].rpartition("a: ")[2]
 
-    assert why(1, "memory") == "the request asks for capacity memory, which the device lacks"
+    assert refusal_of(1, "memory") == "the request asks for capacity memory, which the device lacks"
     assert (
-        why(61)
+        refusal_of(61)
         == "the request asks for 61 of capacity bandwidth, the device gives at most 60 to one request"
     )
 
@@ -186,7 +196,7 @@ def test_requested_capacity_must_exist_and_be_valid() -> None:
 def test_exclusive_device_needs_the_requested_capacity() -> None:
     stock = supply(*(offer(f"d{i}", capacity=(Capacity("memory", Fraction(i)),)) for i in (4, 8)))
 
-    (grant,) = grants(stock, claim(exactly("r", 1, **asks(5, "memory"))))
+    (grant,) = grants(stock, claim(exactly("r", 1, **capacity_request(5, "memory"))))
 
     assert (grant.offer.name, grant.share_id, grant.consumed) == ("d8", "", ())
 
@@ -196,7 +206,7 @@ VALUES = Policy(amount("1"), (amount("1"), amount("2"), amount("4")))
 
 
 @pytest.mark.parametrize(
-    ("policy", "asked", "consumed"),
+    ("policy", "requested", "consumed"),
     [
         (Policy(), None, "10"),
         (Policy(), "3", "3"),
@@ -218,25 +228,27 @@ VALUES = Policy(amount("1"), (amount("1"), amount("2"), amount("4")))
     ],
 )  # fmt: skip
 def test_capacity_is_rounded_up_by_the_policy(
-    policy: Policy, asked: str | None, consumed: str | None
+    policy: Policy, requested: str | None, consumed: str | None
 ) -> None:
     device = shared("a", Capacity("m", amount("10"), policy))
 
-    share = share_of(device, (("m", amount(asked)),) if asked else ())
+    share = share_of(device, (("m", amount(requested)),) if requested else ())
 
     assert share.amounts == ((("m", amount(consumed)),) if consumed else ())
     assert bool(share.refusal) is (consumed is None)
 
 
 @pytest.mark.parametrize(
-    ("published", "asked", "remedy"),
+    ("published", "requested", "remedy"),
     [("m", "x.y/m", ""), ("x.y/m", "m", "; write x.y/m"), ("o.z/m", "m", "")],
 )
-def test_capacity_is_matched_by_its_published_name(published: str, asked: str, remedy: str) -> None:
+def test_capacity_is_matched_by_its_published_name(
+    published: str, requested: str, remedy: str
+) -> None:
     device = shared("a", Capacity(published, Fraction(4)))
 
-    said = f"the request asks for capacity {asked}, which the device lacks{remedy}"
-    assert share_of(device, ((asked, Fraction(1)),)) == CapacityShare(refusal=said)
+    refusal = f"the request asks for capacity {requested}, which the device lacks{remedy}"
+    assert share_of(device, ((requested, Fraction(1)),)) == CapacityShare(refusal=refusal)
     found = share_of(device, ((published, Fraction(1)),))
     assert found.amounts == ((published, Fraction(1)),)
 

@@ -9,7 +9,7 @@ from dra_shim.settings.feature_gates import parse_gates
 from dranet_nri.inventory import NUMA_NODE, HostFacts, Inventory
 from dranet_nri.model import Device, DeviceKey
 from tests.dra_shim.resourceslice.pools import PF, device, function, nic
-from tests.dra_shim.scheduling.shorthand import asks, claim, exactly, given, refused
+from tests.dra_shim.scheduling.shorthand import capacity_request, claim, exactly, given, refused
 
 VF_1, VF_2 = (f"{PF[:-1]}{number}" for number in (1, 2))
 PHYSICAL = device("pf", PF, "eth0")
@@ -57,8 +57,8 @@ def test_unhealthy_device_needs_a_toleration() -> None:
 def test_share_is_limited_by_the_link_speed() -> None:
     fast = replace(PHYSICAL, attributes=(("dra.net/linkSpeed", 100_000),))  # Mbit/s
     there = node(fast, shared="true")
-    some = exactly("some", 1, **asks(60 * 10**9, "dra.net/bandwidth"))
-    more = exactly("more", 1, **asks(101 * 10**9, "dra.net/bandwidth"))
+    some = exactly("some", 1, **capacity_request(60 * 10**9, "dra.net/bandwidth"))
+    more = exactly("more", 1, **capacity_request(101 * 10**9, "dra.net/bandwidth"))
 
     assert given(there, claim(some)) == [("some", "pf")]
     assert "not together" in refused(there, claim(some, replace(some, name="other")))[0]
@@ -71,8 +71,8 @@ def test_share_is_limited_by_other_shares() -> None:
         shares={"pf": "claim a/b"}, consumed={"pf": {"dra.net/bandwidth": 60 * 10**9}}
     )
     there = node(fast, uses=uses, shared="true")
-    left = exactly("left", 1, **asks(40 * 10**9, "dra.net/bandwidth"))
-    more = exactly("more", 1, **asks(41 * 10**9, "dra.net/bandwidth"))
+    left = exactly("left", 1, **capacity_request(40 * 10**9, "dra.net/bandwidth"))
+    more = exactly("more", 1, **capacity_request(41 * 10**9, "dra.net/bandwidth"))
 
     assert given(there, claim(left)) == [("left", "pf")]
     assert "capacity dra.net/bandwidth: needs 41G, 40G is left" in refused(there, claim(more))[1]

@@ -101,14 +101,14 @@ def test_recorded_owner_of_a_device_is_kept() -> None:
 def test_shares_of_other_claims_reduce_the_capacity() -> None:
     stock = supply(offer("a", capacity=ROOM, shared=True))
     share = AllocatedResult(("x.y", "p", "a"), "5a", (("bandwidth", Fraction(40)),))
-    asks = (("bandwidth", Fraction(30)),)
+    amounts = (("bandwidth", Fraction(30)),)
 
     one, two = left(stock, share), left(stock, share, share)
 
-    assert given(one, claim(exactly(capacity=asks))) == [("r", "a")]
+    assert given(one, claim(exactly(capacity=amounts))) == [("r", "a")]
     assert any(
         "capacity bandwidth: needs 30, 20 is left" in line
-        for line in refused(two, claim(exactly(capacity=asks)))
+        for line in refused(two, claim(exactly(capacity=amounts)))
     )
 
 

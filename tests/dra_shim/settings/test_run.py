@@ -65,7 +65,7 @@ def test_flags_of_dranet_without_effect_are_accepted_and_reported() -> None:
         "--inventory-min-poll-interval",
         "--inventory-poll-burst",
     ]
-    assert all(why for _, why in settings.ignored)
+    assert all(cause for _, cause in settings.ignored)
     assert not parsed("-v", "2").verbose
 
 
@@ -139,7 +139,7 @@ def test_flags_of_dranets_next_release_are_accepted_and_reported() -> None:
     settings = parsed(*flags)
 
     assert [name for name, _ in settings.ignored] == [flag.split("=")[0] for flag in flags]
-    assert all(why for _, why in settings.ignored)
+    assert all(cause for _, cause in settings.ignored)
 
 
 def test_unknown_flag_is_refused() -> None:
@@ -160,7 +160,7 @@ def test_klog_flags_are_accepted_and_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "taken"),
+    ("arguments", "accepted"),
     [
         (["/dranet", "--v=4"], ["--v=4"]),
         (["-hostname-override=n-1", "-v=4"], ["--hostname-override=n-1", "-v=4"]),
@@ -171,8 +171,8 @@ def test_klog_flags_are_accepted_and_reported() -> None:
         ([], []),
     ],
 )
-def test_go_style_arguments_are_accepted(words: list[str], taken: list[str]) -> None:
-    assert without_dranet(words) == taken
+def test_go_style_arguments_are_accepted(arguments: list[str], accepted: list[str]) -> None:
+    assert without_dranet(arguments) == accepted
 
 
 def test_full_command_line_of_dranet_is_accepted(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         """Make the reporter; start it later."""
-        self._noted = asyncio.Event()
+        self._noticed = asyncio.Event()
         self._start = self.clock()
         self.allocations = AllocationStore(self.state.allocations)
         self.attachments = AttachmentStore(self.state.attachments)
@@ -62,20 +62,20 @@ class Bench:
 
     def _note(self, notice: Notice) -> None:
         self.notices.append(notice)
-        self._noted.set()
+        self._noticed.set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the reporter meanwhile, for good."""
         try:
-            async with self.at_work():
+            async with self.controller_running():
                 yield
         finally:
             self.allocations.close()
             self.attachments.close()
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator[None]:
+    async def controller_running(self) -> AsyncIterator[None]:
         """Run the reporter meanwhile."""
         task = asyncio.create_task(self.reporter.run())
         try:
@@ -91,26 +91,26 @@ class Bench:
         await self.clock.until_asleep(seconds)
         self.clock.pass_time(seconds)
 
-    def said(self, kind: type[T]) -> list[T]:
+    def notices_of(self, kind: type[T]) -> list[T]:
         """Return the notices of one kind."""
         return [notice for notice in self.notices if isinstance(notice, kind)]
 
-    async def until_said(self, kind: type[T], count: int = 1) -> T:
+    async def until_notice(self, kind: type[T], count: int = 1) -> T:
         """Wait for the count-th notice of a kind; nothing is refused meanwhile."""
-        while len(self.said(kind)) < count:
-            assert not self.said(ClaimRefused), self.notices
-            await self._news()
-        return self.said(kind)[count - 1]
+        while len(self.notices_of(kind)) < count:
+            assert not self.notices_of(ClaimRefused), self.notices
+            await self._next_notice()
+        return self.notices_of(kind)[count - 1]
 
-    async def until_noted(self, kind: type[T]) -> T:
+    async def until_any_notice(self, kind: type[T]) -> T:
         """Wait for a notice of a kind, whatever else there is."""
-        while not self.said(kind):
-            await self._news()
-        return self.said(kind)[0]
+        while not self.notices_of(kind):
+            await self._next_notice()
+        return self.notices_of(kind)[0]
 
-    async def _news(self) -> None:
-        self._noted.clear()
-        await self._noted.wait()
+    async def _next_notice(self) -> None:
+        self._noticed.clear()
+        await self._noticed.wait()
 
     async def claim(self, ref: ObjectRef) -> Any:
         """Return the claim as the server has it."""

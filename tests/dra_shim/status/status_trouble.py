@@ -12,7 +12,7 @@ from tests.dra_shim.kubeapi.test_contract import allocated_claim
 from tests.dra_shim.status.status_bench import Bench, given, ref_of
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.documents import status
-from tests.fakes.exchange import Asked, Told
+from tests.fakes.exchange import Request, Response
 
 CLAIM = ObjectRef("default", "fast", "c1")
 
@@ -28,38 +28,38 @@ async def reporting(
             yield running, bench
 
 
-async def prepared(it: Bench, *devices: str) -> ObjectRef:
+async def prepared(bench: Bench, *devices: str) -> ObjectRef:
     """Record a claim that the server has as well."""
-    ref = ref_of(await allocated_claim(it.api, *devices))
-    it.allocations.put(given(ref, *devices))
+    ref = ref_of(await allocated_claim(bench.api, *devices))
+    bench.allocations.put(given(ref, *devices))
     return ref
 
 
-def applying(asked: Asked) -> bool:
+def is_apply(request: Request) -> bool:
     """Whether the request is one of ours to write a status."""
-    return asked.method == "PATCH" and asked.query["fieldManager"] == "dra.net"
+    return request.method == "PATCH" and request.query["fieldManager"] == "dra.net"
 
 
-def posting(asked: Asked) -> bool:
+def is_event_post(request: Request) -> bool:
     """Whether the request is about an event."""
-    return "/events" in asked.path
+    return "/events" in request.path
 
 
-def counting(asked: Asked) -> bool:
+def is_event_update(request: Request) -> bool:
     """Whether the request reads an event in order to count."""
-    return asked.method == "GET" and posting(asked)
+    return request.method == "GET" and is_event_post(request)
 
 
-def refusal(code: int, reason: str, **details: Any) -> Told:
+def refusal(code: int, reason: str, **details: Any) -> Response:
     """Return an answer that refuses."""
-    return Told(code, status(code, reason, "no", **details), {"Retry-After": "90"})
+    return Response(code, status(code, reason, "no", **details), {"Retry-After": "90"})
 
 
-def right_missing() -> Told:
+def right_missing() -> Response:
     """Return what a server of 1.36 and newer answers for want of the driver's own right."""
     message = (
         'Forbidden: changing status.devices requires resource="resourceclaims/driver", '
         'verb="[associated-node:patch arbitrary-node:patch]" permission: denied'
     )
     causes = [{"field": "status.devices", "message": message}]
-    return Told(422, status(422, "Invalid", message, causes=causes))
+    return Response(422, status(422, "Invalid", message, causes=causes))

@@ -27,9 +27,9 @@ def claim(*devices: str, **status: Any) -> dict[str, Any]:
     return made
 
 
-def applied(wanted: tuple[DeviceStatus, ...], stamp: str = STAMP) -> list[Any]:
+def applied(statuses: tuple[DeviceStatus, ...], stamp: str = STAMP) -> list[Any]:
     """Return status.devices of a claim without any, after the document was applied."""
-    document: Any = claim_document(claim("nic-0"), wanted, stamp, NODE)
+    document: Any = claim_document(claim("nic-0"), statuses, stamp, NODE)
     return list(document["status"]["devices"])
 
 
@@ -97,7 +97,7 @@ def test_status_of_other_managers_is_ignored() -> None:
 
 def test_transition_time_changes_only_with_the_status() -> None:
     ready, network = NICS[0].conditions
-    wanted = replace(
+    statuses = replace(
         NICS[0],
         conditions=(
             replace(ready, message="in pod ai/train as net2"),
@@ -106,7 +106,7 @@ def test_transition_time_changes_only_with_the_status() -> None:
     )
 
     document: Any = claim_document(
-        claim("nic-0", devices=applied((NICS[0],))), (wanted,), LATER, NODE
+        claim("nic-0", devices=applied((NICS[0],))), (statuses,), LATER, NODE
     )
 
     (entry,) = document["status"]["devices"]

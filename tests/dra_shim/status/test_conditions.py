@@ -49,7 +49,7 @@ def status_of(allocation: Allocation, record: Attachment | None) -> DeviceStatus
     return status
 
 
-def said(status: DeviceStatus) -> dict[str, tuple[bool, str]]:
+def conditions_of(status: DeviceStatus) -> dict[str, tuple[bool, str]]:
     return {condition.type: (condition.true, condition.reason) for condition in status.conditions}
 
 
@@ -72,7 +72,7 @@ def test_advertised_addresses_have_dranets_condition_type() -> None:
     allocation = given(*(replace(device, config=SLAAC) for device in given().devices))
 
     conditions = status_of(allocation, attachment()).conditions
-    waiting = said(status_of(allocation, None))
+    waiting = conditions_of(status_of(allocation, None))
 
     slaac = Condition("SLAACReady", true=True, reason="SLAACReady", message="10.1.0.5/24")
     assert slaac in conditions
@@ -83,14 +83,14 @@ def test_nic_with_a_closed_gate_is_not_ready() -> None:
     shut = failure("its gate cannot be opened: no room", GATE_CLOSED)
     status = status_of(given(), attachment(failure=shut))
 
-    assert said(status)["Ready"] == (False, "NetworkDeviceGateClosed")
+    assert conditions_of(status)["Ready"] == (False, "NetworkDeviceGateClosed")
     assert {condition.message for condition in status.conditions} == {shut.message}
 
 
 def test_other_failures_do_not_make_an_attached_nic_unready() -> None:
-    stuck = failure("a look has not returned", "NetworkDeviceStuck")
+    hung = failure("a look has not returned", "NetworkDeviceStuck")
 
-    assert said(status_of(given(), attachment(failure=stuck)))["Ready"][0] is True
+    assert conditions_of(status_of(given(), attachment(failure=hung)))["Ready"][0] is True
 
 
 def test_moved_rdma_device_is_ready() -> None:
@@ -110,7 +110,7 @@ def test_renamed_rdma_device_has_its_new_name() -> None:
 def test_rdma_device_without_a_net_device_has_no_network_condition() -> None:
     status = status_of(given(one(hca())), attachment(moved(held(hca(), ""), "mlx5_0")))
 
-    assert said(status) == {
+    assert conditions_of(status) == {
         "Ready": (True, "RDMAOnlyDeviceReady"),
         "RDMALinkReady": (True, "RDMALinkReady"),
     }
@@ -156,7 +156,7 @@ def test_failure_is_in_all_conditions(phase: Phase) -> None:
 
     status = status_of(given(one(with_rdma)), record)
 
-    assert said(status) == dict.fromkeys(
+    assert conditions_of(status) == dict.fromkeys(
         ("Ready", "NetworkReady", "RDMALinkReady"), (False, "NetworkDeviceAttachFailed")
     )
     assert {condition.message for condition in status.conditions} == {
@@ -168,7 +168,7 @@ def test_failure_is_in_all_conditions(phase: Phase) -> None:
 def test_rdma_failure_has_its_own_reason() -> None:
     record = attachment(held(hca(), ""), phase=Phase.FAILED, failure=failure())
 
-    assert said(status_of(given(one(hca())), record)) == dict.fromkeys(
+    assert conditions_of(status_of(given(one(hca())), record)) == dict.fromkeys(
         ("Ready", "RDMALinkReady"), (False, "RDMADeviceAttachFailed")
     )
 
@@ -181,7 +181,7 @@ def test_rdma_devices_that_stay_on_the_host_are_not_pending(
 ) -> None:
     allocation = given(replace(one(nic("nic-0", "mlx5_0"), share), config=config))
 
-    assert "RDMALinkReady" not in said(status_of(allocation, None))
+    assert "RDMALinkReady" not in conditions_of(status_of(allocation, None))
 
 
 @pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.HOME])
@@ -198,20 +198,20 @@ def test_rdma_devices_in_shared_mode_are_not_pending(
     device = nic("nic-0", "mlx5_0")
     record = attachment(replace(held(device), warnings=warnings), phase=phase, failure=failure())
 
-    status = said(status_of(given(one(device)), record))
+    status = conditions_of(status_of(given(one(device)), record))
 
     assert status["NetworkReady"][0] is False
     assert (status.get("RDMALinkReady") == status["Ready"]) is expected
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "copied"),
     [("NetworkDeviceStuck", "NetworkDeviceStuck"), ("what is this", "Unknown")],
 )
-def test_valid_reasons_are_copied(reason: str, told: str) -> None:
+def test_valid_reasons_are_copied(reason: str, copied: str) -> None:
     record = attachment(held(hca(), ""), failure=failure(reason=reason))
 
-    assert failure_reason(record) == told
+    assert failure_reason(record) == copied
 
 
 def test_no_failure_has_no_reason() -> None:
@@ -243,27 +243,27 @@ def test_device_still_in_another_pod_is_pending() -> None:
 
     status = status_of(given(), record)
 
-    assert said(status)["Ready"] == (False, "NetworkDeviceAttachPending")
-    assert "pod ai/gone has not given the devices back" in status.conditions[0].message
+    assert conditions_of(status)["Ready"] == (False, "NetworkDeviceAttachPending")
+    assert "pod ai/gone has not released the devices" in status.conditions[0].message
     assert status.network is None
 
 
 def test_running_attach_is_pending() -> None:
     status = status_of(given(), attachment(phase=Phase.INTENT))
 
-    assert said(status)["Ready"] == (False, "NetworkDeviceAttachPending")
-    assert "the kernel is at it" in status.conditions[0].message
+    assert conditions_of(status)["Ready"] == (False, "NetworkDeviceAttachPending")
+    assert "a kernel call has not returned" in status.conditions[0].message
 
 
 def test_device_without_a_plugin_record_is_pending() -> None:
     first, second = device_statuses(given(one(nic("nic-0")), one(nic("nic-1"))), attachment())
 
-    assert said(first)["Ready"] == (True, "NetworkDeviceReady")
-    assert said(second)["Ready"] == (False, "NetworkDeviceAttachPending")
+    assert conditions_of(first)["Ready"] == (True, "NetworkDeviceReady")
+    assert conditions_of(second)["Ready"] == (False, "NetworkDeviceAttachPending")
 
 
 @pytest.mark.parametrize(
-    ("why", "reason", "message"),
+    ("cause", "reason", "message"),
     [
         (
             None,
@@ -277,8 +277,8 @@ def test_device_without_a_plugin_record_is_pending() -> None:
         ),
     ],
 )
-def test_detaching_device_is_not_ready(why: Failure | None, reason: str, message: str) -> None:
-    record = replace(attachment(phase=Phase.DETACHING), failure=why)
+def test_detaching_device_is_not_ready(cause: Failure | None, reason: str, message: str) -> None:
+    record = replace(attachment(phase=Phase.DETACHING), failure=cause)
 
     condition = status_of(given(), record).conditions[0]
 
@@ -286,14 +286,14 @@ def test_detaching_device_is_not_ready(why: Failure | None, reason: str, message
 
 
 @pytest.mark.parametrize(
-    ("why", "message"),
+    ("cause", "message"),
     [
         (None, "pod ai/train has ended, the device is back on the host"),
         (failure("no route"), "pod ai/train has ended, the device is back on the host; no route"),
     ],
 )
-def test_restored_device_is_not_ready(why: Failure | None, message: str) -> None:
-    record = replace(attachment(phase=Phase.HOME), failure=why)
+def test_restored_device_is_not_ready(cause: Failure | None, message: str) -> None:
+    record = replace(attachment(phase=Phase.HOME), failure=cause)
 
     condition = status_of(given(), record).conditions[0]
 
@@ -305,13 +305,16 @@ def test_admin_access_device_is_always_ready() -> None:
 
     status = status_of(given(observed), None)
 
-    assert said(status) == {"Ready": (True, "AdminAccess")}
+    assert conditions_of(status) == {"Ready": (True, "AdminAccess")}
 
 
 def test_device_with_two_results_is_listed_once() -> None:
     both = given(replace(one(nic()), admin_access=True), one(nic()))
 
-    assert said(status_of(both, attachment()))["Ready"] == (True, "NetworkDeviceReady")
+    assert conditions_of(status_of(both, attachment()))["Ready"] == (
+        True,
+        "NetworkDeviceReady",
+    )
 
 
 def test_shares_of_a_device_are_listed_separately() -> None:
@@ -380,7 +383,9 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
 
     (status,) = device_statuses(given(), record, (OTHER_POD, third))
 
-    assert said(status) == dict.fromkeys(("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod"))
+    assert conditions_of(status) == dict.fromkeys(
+        ("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod")
+    )
     assert {condition.message for condition in status.conditions} == {
         "was prepared for pod ai/train, which has ended, and the kubelet asks nothing for pod"
         " ai/gone, ai/third, so it never gets the devices; delete it, its controller makes a new"

@@ -63,11 +63,11 @@ async def reporting(subject: Subject, directory: Path) -> AsyncIterator[Bench]:
             yield bench
 
 
-async def claim_with(it: Bench, *devices: str) -> ObjectRef:
+async def claim_with(bench: Bench, *devices: str) -> ObjectRef:
     """Create a claim that has these devices of ours, and a GPU whose driver told its status."""
-    claim = await allocated_claim(it.api, *devices)
+    claim = await allocated_claim(bench.api, *devices)
     gpu = [device_status("gpu-0", "gpu.example.com")]
-    await apply_status(it.api, claim, "gpu.example.com", gpu)
+    await apply_status(bench.api, claim, "gpu.example.com", gpu)
     return ref_of(claim)
 
 
@@ -82,20 +82,23 @@ def condition(kind: str, reason: str, message: str, **common: Any) -> dict[str, 
 
 
 def test_attached_claim_reports_all_devices(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0", "nic-1")
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0", "nic-1")
             record = given(ref, "nic-0", "nic-1")
-            it.allocations.put(record)
-            it.attachments.put(attached(record))
-            await it.rest()
-            told = await it.until_said(StatusApplied)
+            bench.allocations.put(record)
+            bench.attachments.put(attached(record))
+            await bench.rest()
+            applied = await bench.until_notice(StatusApplied)
 
-            claim = await it.claim(ref)
-            assert told == StatusApplied(ref, 2)
+            claim = await bench.claim(ref)
+            assert applied == StatusApplied(ref, 2)
             assert list(entries(claim)) == ["nic-0", "nic-1"]
-            seen = {"observedGeneration": claim["metadata"].get("generation")}
-            common = {"lastTransitionTime": STAMP, **(seen if any(seen.values()) else {})}
+            generation = {"observedGeneration": claim["metadata"].get("generation")}
+            common = {
+                "lastTransitionTime": STAMP,
+                **(generation if any(generation.values()) else {}),
+            }
             assert entries(claim)["nic-1"] == {
                 "driver": "dra.net",
                 "pool": "node-1",
@@ -114,52 +117,52 @@ def test_attached_claim_reports_all_devices(subject: Subject, tmp_path: Path) ->
             }
             assert list(entries(claim, "gpu.example.com")) == ["gpu-0"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_restart_causes_no_write(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0")
-            it.allocations.put(given(ref, "nic-0"))
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            before = await it.claim(ref)
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0")
+            bench.allocations.put(given(ref, "nic-0"))
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            before = await bench.claim(ref)
         async with reporting(subject, tmp_path) as again:
             other = await claim_with(again, "nic-1")
             await again.rest()
             again.allocations.put(given(other, "nic-1"))
             again.attachments.put(attached(given(other, "nic-1")))
             await again.rest()
-            told = await again.until_said(StatusApplied)
+            applied = await again.until_notice(StatusApplied)
 
-            assert told.claim == other
-            assert again.said(StatusApplied) == [told]
+            assert applied.claim == other
+            assert again.notices_of(StatusApplied) == [applied]
             assert version_of(await again.claim(ref)) == version_of(before)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failure_is_in_the_device_status_and_an_event(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref, pod = await claim_with(it, "nic-0"), own_pod()
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref, pod = await claim_with(bench, "nic-0"), own_pod()
             record = given(ref, "nic-0", pod=pod)
-            it.allocations.put(record)
-            it.attachments.put(failed(record, "eth2: MTU 9000 is above 1500"))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            posted = await it.until_said(EventPosted)
+            bench.allocations.put(record)
+            bench.attachments.put(failed(record, "eth2: MTU 9000 is above 1500"))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            posted = await bench.until_notice(EventPosted)
 
-            (entry,) = entries(await it.claim(ref)).values()
+            (entry,) = entries(await bench.claim(ref)).values()
             assert conditions(entry) == {
                 "NetworkReady": ("False", "NetworkDeviceAttachFailed"),
                 "Ready": ("False", "NetworkDeviceAttachFailed"),
             }
             assert entry["conditions"][0]["message"] == "eth2: MTU 9000 is above 1500"
             assert "networkData" not in entry
-            event: Any = await it.api.get(EVENT, posted.name, "default")
+            event: Any = await bench.api.get(EVENT, posted.name, "default")
             subject_of = event["involvedObject"]
             assert {name: subject_of[name] for name in ("kind", "namespace", "name", "uid")} == {
                 "kind": "Pod",
@@ -176,182 +179,182 @@ def test_failure_is_in_the_device_status_and_an_event(subject: Subject, tmp_path
             assert event["source"] == {"component": "dra.net", "host": "node-1"}
             assert event["lastTimestamp"] == STAMP
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_changed_condition_has_its_transition_time(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0")
             record = given(ref, "nic-0", pod=own_pod())
-            it.allocations.put(record)
-            it.attachments.put(failed(record, "first"))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.attachments.put(failed(record, "second", START + 1, 2))
-            await it.rest(REST_S)
-            await it.until_said(StatusApplied, 2)
-            same = entries(await it.claim(ref))["nic-0"]
-            it.attachments.put(attached(record))
-            await it.rest(REST_S)
-            await it.until_said(StatusApplied, 3)
-            other = entries(await it.claim(ref))["nic-0"]
+            bench.allocations.put(record)
+            bench.attachments.put(failed(record, "first"))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.attachments.put(failed(record, "second", START + 1, 2))
+            await bench.rest(REST_S)
+            await bench.until_notice(StatusApplied, 2)
+            same = entries(await bench.claim(ref))["nic-0"]
+            bench.attachments.put(attached(record))
+            await bench.rest(REST_S)
+            await bench.until_notice(StatusApplied, 3)
+            other = entries(await bench.claim(ref))["nic-0"]
 
-            def told(entry: Any) -> set[tuple[str, str]]:
+            def conditions_of(entry: Any) -> set[tuple[str, str]]:
                 return {
                     (item["status"], item["lastTransitionTime"]) for item in entry["conditions"]
                 }
 
             assert same["conditions"][0]["message"] == "second"
-            assert told(same) == {("False", STAMP)}
-            assert told(other) == {("True", "2026-09-21T14:13:30Z")}
+            assert conditions_of(same) == {("False", STAMP)}
+            assert conditions_of(other) == {("True", "2026-09-21T14:13:30Z")}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_own_status_is_withdrawn_and_others_are_kept(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0")
-            it.allocations.put(given(ref, "nic-0"))
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.clock.pass_time(REST_S)
-            it.attachments.remove(ref.uid)
-            it.allocations.remove(ref.uid)
-            await it.rest(DEPARTURE_S)
-            told = await it.until_said(StatusApplied, 2)
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0")
+            bench.allocations.put(given(ref, "nic-0"))
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.clock.pass_time(REST_S)
+            bench.attachments.remove(ref.uid)
+            bench.allocations.remove(ref.uid)
+            await bench.rest(DEPARTURE_S)
+            applied = await bench.until_notice(StatusApplied, 2)
 
-            claim = await it.claim(ref)
-            assert told.devices == 0
+            claim = await bench.claim(ref)
+            assert applied.devices == 0
             assert entries(claim) == {}
             assert list(entries(claim, "gpu.example.com")) == ["gpu-0"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_restored_device_is_not_ready(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0")
-            it.allocations.put(given(ref, "nic-0"))
-            it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
-            await it.rest(DEPARTURE_S)
-            await it.until_said(StatusApplied)
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0")
+            bench.allocations.put(given(ref, "nic-0"))
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            await bench.rest(DEPARTURE_S)
+            await bench.until_notice(StatusApplied)
 
-            (entry,) = entries(await it.claim(ref)).values()
+            (entry,) = entries(await bench.claim(ref)).values()
             assert set(conditions(entry).values()) == {("False", "NetworkDeviceDetached")}
             assert "networkData" not in entry
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unallocated_device_is_ignored(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0")
             record = given(ref, "nic-0", "nic-9")
-            it.allocations.put(record)
-            it.attachments.put(attached(record))
-            await it.rest()
-            await it.until_said(StatusApplied)
+            bench.allocations.put(record)
+            bench.attachments.put(attached(record))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
 
-            assert list(entries(await it.claim(ref))) == ["nic-0"]
+            assert list(entries(await bench.claim(ref))) == ["nic-0"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_claim_with_the_same_name_is_not_changed(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = await claim_with(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = await claim_with(bench, "nic-0")
             gone = replace(ref, uid="11111111-1111-1111-1111-111111111111")
-            it.allocations.put(given(gone, "nic-0"))
-            it.attachments.put(attached(given(gone, "nic-0")))
-            await it.rest()
+            bench.allocations.put(given(gone, "nic-0"))
+            bench.attachments.put(attached(given(gone, "nic-0")))
+            await bench.rest()
 
-            assert await it.until_said(ClaimGone) == ClaimGone(gone)
-            assert entries(await it.claim(ref)) == {}
+            assert await bench.until_notice(ClaimGone) == ClaimGone(gone)
+            assert entries(await bench.claim(ref)) == {}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_claim_that_changed_after_prepare_is_read_again(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref = ref_of(await allocated_claim(it.api, "nic-0"))
-            before = await it.claim(ref)
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref = ref_of(await allocated_claim(bench.api, "nic-0"))
+            before = await bench.claim(ref)
             gpu = [device_status("gpu-0", "gpu.example.com")]
-            await apply_status(it.api, before, "gpu.example.com", gpu)
-            it.reporter.notify(ClaimPrepared(ref, own_pod(), gated=True, document=before))
-            it.allocations.put(given(ref, "nic-0"))
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
+            await apply_status(bench.api, before, "gpu.example.com", gpu)
+            bench.reporter.notify(ClaimPrepared(ref, own_pod(), gated=True, document=before))
+            bench.allocations.put(given(ref, "nic-0"))
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
 
-            claim = await it.claim(ref)
+            claim = await bench.claim(ref)
             assert list(entries(claim)) == ["nic-0"]
             assert list(entries(claim, "gpu.example.com")) == ["gpu-0"]
-            assert it.said(StatusSyncFailed) == []
+            assert bench.notices_of(StatusSyncFailed) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_status_of_dranet_is_replaced(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            claim = await allocated_claim(it.api, "nic-0")
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            claim = await allocated_claim(bench.api, "nic-0")
             theirs = {**device_status("nic-0"), "networkData": {"interfaceName": "old0"}}
-            await apply_status(it.api, claim, "dra.net", [theirs])
+            await apply_status(bench.api, claim, "dra.net", [theirs])
             ref = ref_of(claim)
-            it.allocations.put(given(ref, "nic-0"))
-            it.attachments.put(failed(given(ref, "nic-0", pod=POD), "no such device"))
-            await it.rest()
-            await it.until_said(StatusApplied)
+            bench.allocations.put(given(ref, "nic-0"))
+            bench.attachments.put(failed(given(ref, "nic-0", pod=POD), "no such device"))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
 
-            (entry,) = entries(await it.claim(ref)).values()
+            (entry,) = entries(await bench.claim(ref)).values()
             assert conditions(entry)["Ready"] == ("False", "NetworkDeviceAttachFailed")
             assert "networkData" not in entry
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_status_of_any_record_is_valid(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(subject, tmp_path) as it:
-            ref, pod = await claim_with(it, "nic-0", "nic-1"), own_pod()
+    async def scenario() -> None:
+        async with reporting(subject, tmp_path) as bench:
+            ref, pod = await claim_with(bench, "nic-0", "nic-1"), own_pod()
             record = given(ref, "nic-0", "nic-1", pod=pod)
             many = tuple(f"10.1.{index}.5/24" for index in range(40))
             odd = ("::FFFF:10.0.0.1/120", "2001:DB8:0:0::5/64", "2001:db8::5/64", *many)
             made = warned(attached(record), "\x85 \u00e4\U0001f50c\n" * 2000)
             first = replace(made.devices[0], addresses=odd, mac="AA:" * 31 + "AA")
-            it.allocations.put(record)
-            it.attachments.put(replace(made, devices=(first, *made.devices[1:])))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            await it.until_said(EventPosted)
+            bench.allocations.put(record)
+            bench.attachments.put(replace(made, devices=(first, *made.devices[1:])))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            await bench.until_notice(EventPosted)
 
-            entry = entries(await it.claim(ref))["nic-0"]
-            assert it.said(ClaimRefused) == []
+            entry = entries(await bench.claim(ref))["nic-0"]
+            assert bench.notices_of(ClaimRefused) == []
             assert entry["networkData"]["ips"] == ["2001:db8::5/64", *many[:15]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_repeated_event_is_counted(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         ref = ObjectRef("default", "fast", str(uuid4()))
-        async with reporting(subject, tmp_path) as it:
-            it.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
-            first = await it.until_said(EventPosted)
-            it.clock.pass_time(60)
-            it.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
-            await it.until_said(EventPosted, 2)
+        async with reporting(subject, tmp_path) as bench:
+            bench.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
+            first = await bench.until_notice(EventPosted)
+            bench.clock.pass_time(60)
+            bench.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
+            await bench.until_notice(EventPosted, 2)
         async with reporting(subject, tmp_path) as again:
             again.clock.pass_time(120)
             again.reporter.notify(PrepareFailed(ref, "device nic-0: this node has none such"))
-            last = await again.until_said(EventPosted)
+            last = await again.until_notice(EventPosted)
 
             event: Any = await again.api.get(EVENT, last.name, "default")
             assert last.name == first.name
@@ -361,21 +364,24 @@ def test_repeated_event_is_counted(subject: Subject, tmp_path: Path) -> None:
             assert event["involvedObject"]["kind"] == "ResourceClaim"
             assert event["involvedObject"]["apiVersion"] == "resource.k8s.io/v1"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_pod_without_a_gate_gets_one_event(subject: Subject, tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         ref, pod = ObjectRef("default", "fast", "c1"), own_pod()
-        told: list[list[str]] = []
+        reasons: list[list[str]] = []
         for _ in range(2):
-            async with reporting(subject, tmp_path) as it:
-                it.reporter.notify(ClaimPrepared(ref, pod, gated=True))
-                it.reporter.notify(ClaimPrepared(ref, pod, gated=False))
-                it.reporter.notify(PrepareFailed(ref, str(uuid4())))
-                while not (posted := it.said(EventPosted)) or posted[-1].reason == "ClaimNotGated":
-                    await it.until_said(EventPosted, len(posted) + 1)
-                told.append([event.reason for event in posted])
-        assert told == [["ClaimNotGated", "ClaimPrepareFailed"], ["ClaimPrepareFailed"]]
+            async with reporting(subject, tmp_path) as bench:
+                bench.reporter.notify(ClaimPrepared(ref, pod, gated=True))
+                bench.reporter.notify(ClaimPrepared(ref, pod, gated=False))
+                bench.reporter.notify(PrepareFailed(ref, str(uuid4())))
+                while (
+                    not (posted := bench.notices_of(EventPosted))
+                    or posted[-1].reason == "ClaimNotGated"
+                ):
+                    await bench.until_notice(EventPosted, len(posted) + 1)
+                reasons.append([event.reason for event in posted])
+        assert reasons == [["ClaimNotGated", "ClaimPrepareFailed"], ["ClaimPrepareFailed"]]
 
-    finish(scene())
+    finish(scenario())

@@ -79,16 +79,16 @@ def test_applied_status_is_not_applied_again(
 ) -> None:
     here = tuple(replace(device, pool="node-1") for device in allocation.devices)
     allocation = replace(allocation, devices=here)
-    wanted = device_statuses(allocation, paired(allocation, attachment))
+    statuses = device_statuses(allocation, paired(allocation, attachment))
     results = [
         {"request": "r", "driver": "dra.net", "pool": result.pool, "device": result.device}
         | ({"shareID": result.share_id} if result.share_id else {})
-        for result in wanted
+        for result in statuses
     ]
     claim = claim_of("fast", "claim-1", results, [])
-    document: Any = claim_document(claim, wanted, STAMP, "node-1")
+    document: Any = claim_document(claim, statuses, STAMP, "node-1")
 
     claim["status"]["devices"] = document["status"]["devices"] if document else []
 
-    assert len(claim["status"]["devices"]) == len(wanted)
-    assert claim_document(claim, wanted, "2030-01-01T00:00:00Z", "node-1") is None
+    assert len(claim["status"]["devices"]) == len(statuses)
+    assert claim_document(claim, statuses, "2030-01-01T00:00:00Z", "node-1") is None

@@ -12,14 +12,14 @@ from dra_shim.status.recorder import FIRST_PAUSE_S, MAX_TRIES
 from tests.dra_shim.status.status_bench import failed, given
 from tests.dra_shim.status.status_trouble import (
     CLAIM,
-    counting,
-    posting,
+    is_event_post,
+    is_event_update,
     prepared,
     refusal,
     reporting,
 )
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.fakes.exchange import Asked, Told
+from tests.fakes.exchange import Request, Response
 
 pytestmark = pytest.mark.process
 
@@ -29,67 +29,70 @@ pytestmark = pytest.mark.process
     [None, refusal(401, "Unauthorized"), refusal(403, "Forbidden")],
     ids=["silent", "knows-nobody-yet", "refuses-everybody-yet"],
 )
-def test_event_is_posted_after_an_outage(tmp_path: Path, refused: Told | None) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            server.fail(refused, posting, times=2)
-            it.reporter.notify(PrepareFailed(CLAIM, "no such device"))
+def test_event_is_posted_after_an_outage(tmp_path: Path, refused: Response | None) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            server.fail(refused, is_event_post, times=2)
+            bench.reporter.notify(PrepareFailed(CLAIM, "no such device"))
             for count in (1, 2):
-                trouble = await it.until_said(StatusSyncFailed, count)
-                it.reporter.notify(PrepareFailed(CLAIM, "no such device"))
-                await it.rest(trouble.retry_s)
-            posted = await it.until_said(EventPosted)
+                failure = await bench.until_notice(StatusSyncFailed, count)
+                bench.reporter.notify(PrepareFailed(CLAIM, "no such device"))
+                await bench.rest(failure.retry_s)
+            posted = await bench.until_notice(EventPosted)
 
-            pauses = [notice.retry_s for notice in it.said(StatusSyncFailed)]
+            pauses = [notice.retry_s for notice in bench.notices_of(StatusSyncFailed)]
             assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S]
             (event,) = server.objects("events")
             assert (posted.count, event["count"]) == (2, 2), "the first try and one a second later"
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("refused", [refusal(500, "InternalError"), refusal(403, "Forbidden")])
 def test_permanently_failing_event_is_dropped_without_delaying_others(
-    tmp_path: Path, refused: Told
+    tmp_path: Path, refused: Response
 ) -> None:
-    def in_ill(asked: Asked) -> bool:
-        return posting(asked) and "/namespaces/ill/" in asked.path
+    def is_event_post_in_ill(request: Request) -> bool:
+        return is_event_post(request) and "/namespaces/ill/" in request.path
 
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            server.fail(refused, in_ill, times=1000)
-            it.reporter.notify(PrepareFailed(replace(CLAIM, namespace="ill"), "one"))
-            it.reporter.notify(PrepareFailed(CLAIM, "two"))
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            server.fail(refused, is_event_post_in_ill, times=1000)
+            bench.reporter.notify(PrepareFailed(replace(CLAIM, namespace="ill"), "one"))
+            bench.reporter.notify(PrepareFailed(CLAIM, "two"))
             for count in range(1, MAX_TRIES):
-                trouble = await it.until_said(StatusSyncFailed, count)
-                await it.rest(trouble.retry_s)
-                await it.until_said(EventPosted)
-            lost = await it.until_said(EventLost)
-            it.clock.pass_time(3600.0)
-            it.reporter.notify(PrepareFailed(CLAIM, "three"))
-            await it.until_said(EventPosted, 2)
+                failure = await bench.until_notice(StatusSyncFailed, count)
+                await bench.rest(failure.retry_s)
+                await bench.until_notice(EventPosted)
+            lost = await bench.until_notice(EventLost)
+            bench.clock.pass_time(3600.0)
+            bench.reporter.notify(PrepareFailed(CLAIM, "three"))
+            await bench.until_notice(EventPosted, 2)
 
             assert lost.reason.startswith(f"tried {MAX_TRIES} times: create Event")
             assert {event["message"] for event in server.objects("events")} == {"two", "three"}
-            assert len([request for request in server.asked if in_ill(request)]) == MAX_TRIES
+            assert (
+                len([request for request in server.requests if is_event_post_in_ill(request)])
+                == MAX_TRIES
+            )
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_invalid_event_is_dropped_and_logged(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            server.fail(refusal(422, "Invalid"), posting)
-            it.reporter.notify(PrepareFailed(CLAIM, "one"))
-            it.reporter.notify(PrepareFailed(CLAIM, "two"))
-            await it.until_said(EventPosted)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            server.fail(refusal(422, "Invalid"), is_event_post)
+            bench.reporter.notify(PrepareFailed(CLAIM, "one"))
+            bench.reporter.notify(PrepareFailed(CLAIM, "two"))
+            await bench.until_notice(EventPosted)
 
-            (lost,) = it.said(EventLost)
+            (lost,) = bench.notices_of(EventLost)
             assert lost.reason.startswith("create Event")
-            assert it.said(StatusSyncFailed) == []
+            assert bench.notices_of(StatusSyncFailed) == []
             assert [event["message"] for event in server.objects("events")] == ["two"]
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(
@@ -100,67 +103,67 @@ def test_invalid_event_is_dropped_and_logged(tmp_path: Path) -> None:
     ],
     ids=["gone", "going"],
 )
-def test_event_of_a_deleted_namespace_is_dropped(tmp_path: Path, refused: Told) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            server.fail(refused, posting)
-            it.reporter.notify(PrepareFailed(CLAIM, "one"))
-            it.reporter.notify(PrepareFailed(CLAIM, "two"))
-            await it.until_said(EventPosted)
+def test_event_of_a_deleted_namespace_is_dropped(tmp_path: Path, refused: Response) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            server.fail(refused, is_event_post)
+            bench.reporter.notify(PrepareFailed(CLAIM, "one"))
+            bench.reporter.notify(PrepareFailed(CLAIM, "two"))
+            await bench.until_notice(EventPosted)
 
             assert [event["message"] for event in server.objects("events")] == ["two"]
-            assert it.said(EventLost) == []
+            assert bench.notices_of(EventLost) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_event_changed_by_another_client_is_read_again(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            it.reporter.notify(PrepareFailed(CLAIM, "one"))
-            await it.until_said(EventPosted)
-            server.fail(refusal(409, "Conflict"), lambda asked: asked.method == "PUT")
-            it.clock.pass_time(60.0)
-            it.reporter.notify(PrepareFailed(CLAIM, "one"))
-            trouble = await it.until_said(StatusSyncFailed)
-            await it.rest(trouble.retry_s)
-            await it.until_said(EventPosted, 2)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            bench.reporter.notify(PrepareFailed(CLAIM, "one"))
+            await bench.until_notice(EventPosted)
+            server.fail(refusal(409, "Conflict"), lambda request: request.method == "PUT")
+            bench.clock.pass_time(60.0)
+            bench.reporter.notify(PrepareFailed(CLAIM, "one"))
+            failure = await bench.until_notice(StatusSyncFailed)
+            await bench.rest(failure.retry_s)
+            await bench.until_notice(EventPosted, 2)
 
             (event,) = server.objects("events")
             assert event["count"] == 2
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_flood_is_limited_to_25_events_then_one_in_five_minutes(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
             for number in range(MAX_WAITING + 5):
-                it.reporter.notify(PrepareFailed(CLAIM, str(number)))
-            await it.until_said(EventPosted, BURST)
-            await it.clock.until_asleep(REFILL_S)
+                bench.reporter.notify(PrepareFailed(CLAIM, str(number)))
+            await bench.until_notice(EventPosted, BURST)
+            await bench.clock.until_asleep(REFILL_S)
             assert len(server.objects("events")) == BURST
-            it.clock.pass_time(REFILL_S)
-            await it.until_said(EventPosted, BURST + 1)
-            await it.clock.until_asleep(REFILL_S)
+            bench.clock.pass_time(REFILL_S)
+            await bench.until_notice(EventPosted, BURST + 1)
+            await bench.clock.until_asleep(REFILL_S)
 
             assert len(server.objects("events")) == BURST + 1
-            assert it.said(EventLost) == [EventLost(f"{MAX_WAITING} events wait already")]
+            assert bench.notices_of(EventLost) == [EventLost(f"{MAX_WAITING} events wait already")]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_restart_does_not_repeat_failure_events(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            it.attachments.put(failed(given(ref, "nic-0"), "no"))
-            await it.until_said(EventPosted)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.attachments.put(failed(given(ref, "nic-0"), "no"))
+            await bench.until_notice(EventPosted)
         async with reporting(tmp_path, server) as (_, again):
-            await server.until(lambda: any(counting(request) for request in server.asked))
+            await server.until(lambda: any(is_event_update(request) for request in server.requests))
             again.reporter.notify(PrepareFailed(CLAIM, "one"))
-            await again.until_said(EventPosted)
+            await again.until_notice(EventPosted)
 
             assert [event["count"] for event in server.objects("events")] == [1, 1]
 
-    finish(scene())
+    finish(scenario())

@@ -37,7 +37,7 @@ from tests.dra_shim.status.records import (
 
 
 @pytest.mark.parametrize(
-    ("notice", "told"),
+    ("notice", "event"),
     [
         (
             ClaimPrepared(CLAIM, POD, gated=False),
@@ -86,8 +86,8 @@ from tests.dra_shim.status.records import (
         ),
     ],
 )
-def test_notices_of_prepare_are_posted(notice: Notice, told: EventSpec) -> None:
-    assert of_notice(notice, NOW + 0.7) == (told,)
+def test_notices_of_prepare_are_posted(notice: Notice, event: EventSpec) -> None:
+    assert of_notice(notice, NOW + 0.7) == (event,)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_normal_state_has_no_event(notice: Notice) -> None:
 def test_blocked_pods_get_events_with_a_remedy() -> None:
     third = replace(OTHER_POD, name="third", uid="pod-3")
 
-    told = of_notice(PodSuperseded(CLAIM, POD, (OTHER_POD, third)), NOW)
+    event = of_notice(PodSuperseded(CLAIM, POD, (OTHER_POD, third)), NOW)
 
     text = (
         "claim fast: was prepared for pod ai/train, which has ended, and the kubelet asks nothing"
         " for this pod, so it never gets the devices; delete it, its controller makes a new one; if"
         " that one is told the same, scale the controller to 0 until no pod has the claim"
     )
-    assert told == tuple(
+    assert event == tuple(
         EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
         for pod in (OTHER_POD, third)
     )
@@ -155,14 +155,14 @@ def test_healthy_pod_has_no_events() -> None:
 
 
 def test_waiting_pod_gets_an_event_with_the_reason() -> None:
-    (told,) = of_delay(given(), None, NOW)
+    (event,) = of_delay(given(), None, NOW)
 
-    assert (told.subject, told.reason, told.once) == (POD, "NetworkDeviceAttachPending", True)
-    assert told.message.startswith("claim fast: not attached yet: the sandbox of pod ai/train")
+    assert (event.subject, event.reason, event.once) == (POD, "NetworkDeviceAttachPending", True)
+    assert event.message.startswith("claim fast: not attached yet: the sandbox of pod ai/train")
 
 
 def test_messages_fit_the_limit_of_events() -> None:
-    (told,) = of_attachment(attachment(failure=failure("ä" * 2000)), NOW)
+    (event,) = of_attachment(attachment(failure=failure("ä" * 2000)), NOW)
 
-    assert len(told.message.encode()) <= MAX_MESSAGE
-    assert told.message.endswith("ä...")
+    assert len(event.message.encode()) <= MAX_MESSAGE
+    assert event.message.endswith("ä...")

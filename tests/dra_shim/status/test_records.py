@@ -25,7 +25,7 @@ from tests.dra_shim.status.status_bench import (
     given,
     ref_of,
 )
-from tests.dra_shim.status.status_trouble import applying, prepared, reporting
+from tests.dra_shim.status.status_trouble import is_apply, prepared, reporting
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.dranet_nri.state.places import no_descriptors
 
@@ -36,226 +36,228 @@ NEXT = ObjectRef("default", "train-2", "pod-2")
 
 
 def test_late_attach_is_reported(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            await it.clock.until_asleep(SLOW_S)
-            assert [request for request in server.asked if applying(request)] == []
-            it.clock.pass_time(SLOW_S)
-            await it.rest()
-            await it.until_said(StatusApplied)
-            posted = await it.until_said(EventPosted)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            await bench.clock.until_asleep(SLOW_S)
+            assert [request for request in server.requests if is_apply(request)] == []
+            bench.clock.pass_time(SLOW_S)
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            posted = await bench.until_notice(EventPosted)
 
-            (entry,) = entries(await it.claim(ref)).values()
+            (entry,) = entries(await bench.claim(ref)).values()
             assert conditions(entry)["Ready"] == ("False", "NetworkDeviceAttachPending")
             assert posted.reason == "NetworkDeviceAttachPending"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_attach_in_time_is_not_reported(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (_, it):
-            ref = await prepared(it, "nic-0")
-            await it.clock.until_asleep(SLOW_S)
-            it.clock.pass_time(SLOW_S - 1)
-            it.attachments.put(attached(given(ref, "nic-0"), Phase.INTENT))
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.clock.pass_time(2 * SLOW_S)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_, bench):
+            ref = await prepared(bench, "nic-0")
+            await bench.clock.until_asleep(SLOW_S)
+            bench.clock.pass_time(SLOW_S - 1)
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.INTENT))
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.clock.pass_time(2 * SLOW_S)
 
-            (entry,) = entries(await it.claim(ref)).values()
+            (entry,) = entries(await bench.claim(ref)).values()
             assert conditions(entry)["Ready"] == ("True", "NetworkDeviceReady")
-            assert it.said(EventPosted) == []
+            assert bench.notices_of(EventPosted) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unusable_record_causes_no_report(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (_, it):
-            ref = await prepared(it, "nic-0")
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.clock.pass_time(60.0)
-            (it.state.allocations / file_of(ref.uid)).write_bytes(b"{")
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.clock.pass_time(60.0)
+            (bench.state.allocations / file_of(ref.uid)).write_bytes(b"{")
             for count in (2, 3):
-                other = await prepared(it, f"nic-{count}")
-                it.attachments.put(attached(given(other, f"nic-{count}")))
-                await it.rest()
-                assert await it.until_said(StatusApplied, count) == StatusApplied(other, 1)
-                it.clock.pass_time(60.0)
+                other = await prepared(bench, f"nic-{count}")
+                bench.attachments.put(attached(given(other, f"nic-{count}")))
+                await bench.rest()
+                assert await bench.until_notice(StatusApplied, count) == StatusApplied(other, 1)
+                bench.clock.pass_time(60.0)
 
-            assert conditions(entries(await it.claim(ref))["nic-0"])["Ready"][0] == "True"
+            assert conditions(entries(await bench.claim(ref))["nic-0"])["Ready"][0] == "True"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unreadable_record_is_read_again(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (_, it):
-            ref = await prepared(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_, bench):
+            ref = await prepared(bench, "nic-0")
             record = attached(given(ref, "nic-0"))
-            staged = it.state.attachments / ".staged"
+            staged = bench.state.attachments / ".staged"
             staged.write_bytes(encode_attachment(record))
             with no_descriptors():
-                staged.rename(it.state.attachments / file_of(ref.uid))
-                await it.clock.until_asleep(RETRY_S)
-            it.clock.pass_time(RETRY_S)
-            await it.rest()
+                staged.rename(bench.state.attachments / file_of(ref.uid))
+                await bench.clock.until_asleep(RETRY_S)
+            bench.clock.pass_time(RETRY_S)
+            await bench.rest()
 
-            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
+            assert await bench.until_notice(StatusApplied) == StatusApplied(ref, 1)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_directories_created_later_are_watched(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (_, it):
-            ref = await prepared(it, "nic-0")
-            it.state.run.rename(tmp_path / "old")
-            it.state.attachments.mkdir(parents=True)
-            kept = (tmp_path / "old" / "attachments").rename(it.state.attachments)
-            assert kept == it.state.attachments
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.state.run.rename(tmp_path / "old")
+            bench.state.attachments.mkdir(parents=True)
+            kept = (tmp_path / "old" / "attachments").rename(bench.state.attachments)
+            assert kept == bench.state.attachments
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
 
-            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
+            assert await bench.until_notice(StatusApplied) == StatusApplied(ref, 1)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_restarted_reporter_continues(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             bench = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"))
-            async with bench.at_work():
+            async with bench.controller_running():
                 ref = await prepared(bench, "nic-0")
                 bench.attachments.put(attached(given(ref, "nic-0")))
                 await bench.rest()
-                await bench.until_said(StatusApplied)
+                await bench.until_notice(StatusApplied)
                 bench.clock.pass_time(60.0)
-                released = server.hold(applying)
+                released = server.hold(is_apply)
                 record = failed(given(ref, "nic-0"), "no")
                 bench.attachments.put(record)
                 await bench.rest()
-                await server.until(lambda: len([request for request in server.asked if applying(request)]) == 2)  # fmt: skip # noqa: E501
+                await server.until(lambda: len([request for request in server.requests if is_apply(request)]) == 2)  # fmt: skip # noqa: E501
             released.set()
-            count = len(server.asked)
-            async with bench.at_work():
-                await server.until(lambda: any(ref.name in request.path for request in server.asked[count:]))  # fmt: skip # noqa: E501
+            count = len(server.requests)
+            async with bench.controller_running():
+                await server.until(lambda: any(ref.name in request.path for request in server.requests[count:]))  # fmt: skip # noqa: E501
             bench.allocations.remove(ref.uid)
             bench.attachments.remove(ref.uid)
             async with bench.running():
                 await bench.rest(DEPARTURE_S)
-                told = await bench.until_said(StatusApplied, 2)
+                applied = await bench.until_notice(StatusApplied, 2)
 
-                assert told == StatusApplied(ref, 0)
+                assert applied == StatusApplied(ref, 0)
                 assert bench.reporter._claims == {}, "nothing is kept of it"
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
 def test_status_of_another_node_is_kept(tmp_path: Path, *, stale: bool) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with talking() as (server, api):
             state = StatePaths(tmp_path / "state", tmp_path / "run")
-            it = Bench(api, state, "node-0")
+            bench = Bench(api, state, "node-0")
             claim = await allocated_claim(api, "nic-0")
             await apply_status(api, claim, "dra.net", [device_status("nic-0")])
-            ref, count = ref_of(claim), len(server.asked)
-            before = await it.claim(ref)
-            async with it.running():
+            ref, count = ref_of(claim), len(server.requests)
+            before = await bench.claim(ref)
+            async with bench.running():
                 record = given(ref, "nic-0")
                 here = replace(record, devices=(replace(record.devices[0], pool="node-0"),))
-                it.allocations.put(here)
+                bench.allocations.put(here)
                 if stale:
-                    it.attachments.put(attached(here))
-                    await it.rest()
+                    bench.attachments.put(attached(here))
+                    await bench.rest()
                 else:
-                    await it.clock.until_asleep(SLOW_S)
-                    it.allocations.remove(ref.uid)
-                    await it.rest(DEPARTURE_S)
-                it.attachments.put(attached(given(replace(ref, uid="gone"), "nic-0")))
-                await it.rest(DEPARTURE_S)
-                await it.until_said(ClaimGone)
+                    await bench.clock.until_asleep(SLOW_S)
+                    bench.allocations.remove(ref.uid)
+                    await bench.rest(DEPARTURE_S)
+                bench.attachments.put(attached(given(replace(ref, uid="gone"), "nic-0")))
+                await bench.rest(DEPARTURE_S)
+                await bench.until_notice(ClaimGone)
 
-                read = [request for request in server.asked[count:] if ref.name in request.path]
+                read = [request for request in server.requests[count:] if ref.name in request.path]
                 assert [request.method for request in read] == ["GET"] * 3, (
                     "by us, for it, for the other"
                 )
-                assert await it.claim(ref) == before
-                assert it.said(StatusApplied) == []
+                assert await bench.claim(ref) == before
+                assert bench.notices_of(StatusApplied) == []
 
-    finish(scene())
+    finish(scenario())
 
 
-async def reason_of(it: Bench, ref: ObjectRef) -> str:
+async def reason_of(bench: Bench, ref: ObjectRef) -> str:
     """Return the reason of the condition Ready of a claim's one device."""
-    (entry,) = entries(await it.claim(ref)).values()
+    (entry,) = entries(await bench.claim(ref)).values()
     return conditions(entry)["Ready"][1]
 
 
 def test_status_of_a_blocked_pod_is_not_withdrawn(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
-            await it.rest(DEPARTURE_S)
-            await it.until_said(StatusApplied)
-            seen = [await reason_of(it, ref)]
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            await bench.rest(DEPARTURE_S)
+            await bench.until_notice(StatusApplied)
+            reasons = [await reason_of(bench, ref)]
             for count, waiting in ((2, (NEXT,)), (3, ())):
-                it.reporter.notify(PodSuperseded(ref, POD, waiting))
-                await it.rest(DEPARTURE_S)
-                await it.until_said(StatusApplied, count)
-                seen.append(await reason_of(it, ref))
+                bench.reporter.notify(PodSuperseded(ref, POD, waiting))
+                await bench.rest(DEPARTURE_S)
+                await bench.until_notice(StatusApplied, count)
+                reasons.append(await reason_of(bench, ref))
 
             back = "NetworkDeviceDetached"
-            assert seen == [back, "ClaimHeldByEndedPod", back]
+            assert reasons == [back, "ClaimHeldByEndedPod", back]
             (event,) = server.objects("events")
             assert event["reason"] == "ClaimHeldByEndedPod"
             assert event["involvedObject"]["name"] == NEXT.name
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_claim_blocked_by_a_never_started_pod_is_reported(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (_, it):
-            ref = await prepared(it, "nic-0")
-            await it.clock.until_asleep(SLOW_S)
-            it.reporter.notify(PodSuperseded(ref, POD, (NEXT,)))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.clock.pass_time(2 * SLOW_S)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_, bench):
+            ref = await prepared(bench, "nic-0")
+            await bench.clock.until_asleep(SLOW_S)
+            bench.reporter.notify(PodSuperseded(ref, POD, (NEXT,)))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.clock.pass_time(2 * SLOW_S)
 
-            assert await reason_of(it, ref) == "ClaimHeldByEndedPod"
-            assert [notice.reason for notice in it.said(EventPosted)] == ["ClaimHeldByEndedPod"]
+            assert await reason_of(bench, ref) == "ClaimHeldByEndedPod"
+            assert [notice.reason for notice in bench.notices_of(EventPosted)] == [
+                "ClaimHeldByEndedPod"
+            ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_pod_that_gets_its_claim_is_no_longer_blocked(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (_, it):
-            ref = await prepared(it, "nic-0")
-            it.reporter.notify(PodSuperseded(ref, POD, (NEXT,)))
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.reporter.notify(PodSuperseded(ref, POD, (NEXT,)))
             record = given(ref, "nic-0", pod=NEXT)
-            it.allocations.put(record)
-            it.attachments.put(attached(record))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            assert await reason_of(it, ref) == "NetworkDeviceReady"
+            bench.allocations.put(record)
+            bench.attachments.put(attached(record))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            assert await reason_of(bench, ref) == "NetworkDeviceReady"
 
-            it.allocations.remove(ref.uid)
-            it.attachments.remove(ref.uid)
-            await it.rest(DEPARTURE_S)
-            await it.until_said(StatusApplied, 2)
-            assert it.reporter._superseded == {}, "nothing is kept of it"
+            bench.allocations.remove(ref.uid)
+            bench.attachments.remove(ref.uid)
+            await bench.rest(DEPARTURE_S)
+            await bench.until_notice(StatusApplied, 2)
+            assert bench.reporter._superseded == {}, "nothing is kept of it"
 
-    finish(scene())
+    finish(scenario())

@@ -23,8 +23,8 @@ from tests.dra_shim.status.status_bench import (
     given,
 )
 from tests.dra_shim.status.status_trouble import (
-    applying,
-    posting,
+    is_apply,
+    is_event_post,
     prepared,
     refusal,
     reporting,
@@ -32,280 +32,287 @@ from tests.dra_shim.status.status_trouble import (
 )
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.fakes.claim_rules import DEVICE_STATUS
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Response
 
 pytestmark = pytest.mark.process
 
 
 def test_outage_of_minutes_loses_no_status(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            other = await prepared(it, "nic-1")
-            server.fail(None, lambda asked: not posting(asked), times=8)
-            it.attachments.put(failed(given(ref, "nic-0"), "first"))
-            it.attachments.put(attached(given(other, "nic-1")))
-            await it.rest()
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            other = await prepared(bench, "nic-1")
+            server.fail(None, lambda request: not is_event_post(request), times=8)
+            bench.attachments.put(failed(given(ref, "nic-0"), "first"))
+            bench.attachments.put(attached(given(other, "nic-1")))
+            await bench.rest()
             pauses = []
             for count in range(1, 9):
-                trouble = await it.until_said(StatusSyncFailed, count)
-                pauses.append(trouble.retry_s)
+                failure = await bench.until_notice(StatusSyncFailed, count)
+                pauses.append(failure.retry_s)
                 if count == 4:
-                    it.attachments.put(attached(given(ref, "nic-0")))
+                    bench.attachments.put(attached(given(ref, "nic-0")))
                     await asyncio.sleep(5 * DELAY_S)  # the loop reads a record DELAY_S later
-                await it.rest(trouble.retry_s)
-            await it.until_said(StatusApplied, 2)
+                await bench.rest(failure.retry_s)
+            await bench.until_notice(StatusApplied, 2)
 
             assert max(pauses) <= 60.0
             for claim_ref in (ref, other):
-                (entry,) = entries(await it.claim(claim_ref)).values()
+                (entry,) = entries(await bench.claim(claim_ref)).values()
                 assert conditions(entry)["Ready"] == ("True", "NetworkDeviceReady")
-            assert len([request for request in server.asked if applying(request)]) == 2, (
+            assert len([request for request in server.requests if is_apply(request)]) == 2, (
                 "the last state"
             )
-            it.clock.pass_time(60.0)
-            server.fail(None, applying)
-            it.attachments.put(failed(given(ref, "nic-0"), "second"))
-            await it.rest()
-            assert (await it.until_said(StatusSyncFailed, 9)).retry_s == FIRST_PAUSE_S, (
+            bench.clock.pass_time(60.0)
+            server.fail(None, is_apply)
+            bench.attachments.put(failed(given(ref, "nic-0"), "second"))
+            await bench.rest()
+            assert (await bench.until_notice(StatusSyncFailed, 9)).retry_s == FIRST_PAUSE_S, (
                 "it begins anew"
             )
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_retry_after_is_respected(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            server.fail(refusal(429, "TooManyRequests"), applying)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            trouble = await it.until_said(StatusSyncFailed)
-            await it.rest(90.0)
-            await it.until_said(StatusApplied)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            server.fail(refusal(429, "TooManyRequests"), is_apply)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            failure = await bench.until_notice(StatusSyncFailed)
+            await bench.rest(90.0)
+            await bench.until_notice(StatusApplied)
 
-            assert trouble.retry_s == 90.0
+            assert failure.retry_s == 90.0
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_lost_response_is_detected_as_written(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            server.lose_answer(applying)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusSyncFailed)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            server.lose_answer(is_apply)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusSyncFailed)
             writes = len(server.writes)
-            count = len(server.asked)
-            await it.rest(FIRST_PAUSE_S)
-            await server.until(lambda: len(server.asked) > count)
-            other = await prepared(it, "nic-1")
-            it.attachments.put(attached(given(other, "nic-1")))
-            await it.rest()
-            await it.until_said(StatusApplied)
+            count = len(server.requests)
+            await bench.rest(FIRST_PAUSE_S)
+            await server.until(lambda: len(server.requests) > count)
+            other = await prepared(bench, "nic-1")
+            bench.attachments.put(attached(given(other, "nic-1")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
 
             assert [write for write in server.writes[writes:] if ref.name in write] == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("refused", [refusal(403, "Forbidden"), right_missing()])
-def test_missing_right_is_reported_and_retried_slowly(tmp_path: Path, refused: Told) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            server.fail(refused, lambda asked: applying(asked) and ref.name in asked.path, times=2)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusSyncFailed)
-            other = await prepared(it, "nic-1")
-            it.attachments.put(attached(given(other, "nic-1")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            await it.rest(FIRST_LASTING_S - 0.2)
-            await it.until_said(StatusSyncFailed, 2)
-            await it.rest(2 * FIRST_LASTING_S)
-            await it.until_said(StatusApplied, 2)
+def test_missing_right_is_reported_and_retried_slowly(tmp_path: Path, refused: Response) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            server.fail(
+                refused, lambda request: is_apply(request) and ref.name in request.path, times=2
+            )
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusSyncFailed)
+            other = await prepared(bench, "nic-1")
+            bench.attachments.put(attached(given(other, "nic-1")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            await bench.rest(FIRST_LASTING_S - 0.2)
+            await bench.until_notice(StatusSyncFailed, 2)
+            await bench.rest(2 * FIRST_LASTING_S)
+            await bench.until_notice(StatusApplied, 2)
 
-            told = it.said(StatusSyncFailed)
-            assert [event.retry_s for event in told] == [FIRST_LASTING_S, 2 * FIRST_LASTING_S]
-            assert "grant" in str(told[0].error)
-            assert "on resourceclaims/" in str(told[0].error)
+            refused_claim = bench.notices_of(StatusSyncFailed)
+            assert [event.retry_s for event in refused_claim] == [
+                FIRST_LASTING_S,
+                2 * FIRST_LASTING_S,
+            ]
+            assert "grant" in str(refused_claim[0].error)
+            assert "on resourceclaims/" in str(refused_claim[0].error)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_invalid_status_is_reported_once_and_others_continue(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            server.fail(refusal(422, "Invalid"), applying)
-            it.attachments.put(failed(given(ref, "nic-0"), "first"))
-            await it.rest()
-            await it.until_noted(ClaimRefused)
-            it.clock.pass_time(3600.0)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_noted(StatusApplied)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            server.fail(refusal(422, "Invalid"), is_apply)
+            bench.attachments.put(failed(given(ref, "nic-0"), "first"))
+            await bench.rest()
+            await bench.until_any_notice(ClaimRefused)
+            bench.clock.pass_time(3600.0)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_any_notice(StatusApplied)
 
-            assert len(it.said(ClaimRefused)) == 1
-            assert entries(await it.claim(ref))
+            assert len(bench.notices_of(ClaimRefused)) == 1
+            assert entries(await bench.claim(ref))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unreadable_claim_is_reported_once(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
             server.alter(
                 "resourceclaims",
                 ref.name,
                 lambda status: status["status"]["allocation"]["devices"].update(results="?"),
                 "default",
             )
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            told = await it.until_noted(ClaimRefused)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            refused_claim = await bench.until_any_notice(ClaimRefused)
 
-            assert "status.allocation.devices.results" in told.reason
+            assert "status.allocation.devices.results" in refused_claim.reason
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_deleted_claim_is_dropped(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
             server.remove("resourceclaims", ref.name)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
 
-            assert await it.until_said(ClaimGone) == ClaimGone(ref)
+            assert await bench.until_notice(ClaimGone) == ClaimGone(ref)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_claim_replaced_before_the_write_is_read_again(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            server.fail(refusal(409, "Conflict"), applying)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusSyncFailed)
-            await it.rest(FIRST_PAUSE_S)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            server.fail(refusal(409, "Conflict"), is_apply)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusSyncFailed)
+            await bench.rest(FIRST_PAUSE_S)
 
-            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
+            assert await bench.until_notice(StatusApplied) == StatusApplied(ref, 1)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_returned_claim_is_not_read_again(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            document = await it.claim(ref)
-            it.reporter.notify(ClaimPrepared(ref, POD, gated=True, document=document))
-            before = len(server.asked)
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.attachments.put(failed(given(ref, "nic-0"), "gone"))
-            await it.rest(REST_S)
-            await it.until_said(StatusApplied, 2)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            document = await bench.claim(ref)
+            bench.reporter.notify(ClaimPrepared(ref, POD, gated=True, document=document))
+            before = len(server.requests)
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.attachments.put(failed(given(ref, "nic-0"), "gone"))
+            await bench.rest(REST_S)
+            await bench.until_notice(StatusApplied, 2)
 
-            asked = [request for request in server.asked[before:] if not posting(request)]
-            assert [request.method for request in asked] == ["PATCH", "PATCH"]
+            sent = [request for request in server.requests[before:] if not is_event_post(request)]
+            assert [request.method for request in sent] == ["PATCH", "PATCH"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_newest_returned_claims_are_kept(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            refs = [await prepared(it, f"nic-{number}") for number in range(2)]
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            refs = [await prepared(bench, f"nic-{number}") for number in range(2)]
             for ref in refs:
-                it.reporter.notify(
-                    ClaimPrepared(ref, POD, gated=True, document=await it.claim(ref))
+                bench.reporter.notify(
+                    ClaimPrepared(ref, POD, gated=True, document=await bench.claim(ref))
                 )
             for number in range(MAX_KNOWN - 1):
                 other = replace(refs[0], uid=f"other-{number}")
-                it.reporter.notify(ClaimPrepared(other, POD, gated=True, document={"metadata": {}}))
-            before = len(server.asked)
+                bench.reporter.notify(
+                    ClaimPrepared(other, POD, gated=True, document={"metadata": {}})
+                )
+            before = len(server.requests)
             for number in (1, 0):
-                it.attachments.put(attached(given(refs[number], f"nic-{number}")))
-                await it.rest()
-                await it.until_said(StatusApplied, 2 - number)
+                bench.attachments.put(attached(given(refs[number], f"nic-{number}")))
+                await bench.rest()
+                await bench.until_notice(StatusApplied, 2 - number)
 
-            asked = [request for request in server.asked[before:] if not posting(request)]
-            assert [request.method for request in asked] == ["PATCH", "GET", "PATCH"]
+            sent = [request for request in server.requests[before:] if not is_event_post(request)]
+            assert [request.method for request in sent] == ["PATCH", "GET", "PATCH"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_status_dropped_by_the_server_is_not_written_again(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
             server.features -= {DEVICE_STATUS}
-            ref = await prepared(it, "nic-0")
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusNotKept)
-            other = await prepared(it, "nic-1")
-            it.attachments.put(attached(given(other, "nic-1")))
-            await it.rest()
-            await it.clock.until_asleep(PROBE_S - 0.2)
-            before = len([request for request in server.asked if applying(request)])
+            ref = await prepared(bench, "nic-0")
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusNotKept)
+            other = await prepared(bench, "nic-1")
+            bench.attachments.put(attached(given(other, "nic-1")))
+            await bench.rest()
+            await bench.clock.until_asleep(PROBE_S - 0.2)
+            before = len([request for request in server.requests if is_apply(request)])
             server.features |= {DEVICE_STATUS}
-            it.clock.pass_time(PROBE_S)
-            await it.until_said(StatusApplied, 2)
+            bench.clock.pass_time(PROBE_S)
+            await bench.until_notice(StatusApplied, 2)
 
             assert before == 1
-            assert len(it.said(StatusNotKept)) == 1
-            assert entries(await it.claim(ref))
-            assert entries(await it.claim(other))
+            assert len(bench.notices_of(StatusNotKept)) == 1
+            assert entries(await bench.claim(ref))
+            assert entries(await bench.claim(other))
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_frequent_changes_cause_one_write_in_5_seconds(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
             for turn in range(4):
                 for change in range(5):
                     record = failed(given(ref, "nic-0"), f"{turn} {change}", START + turn)
-                    it.attachments.put(record)
-                await it.rest(REST_S if turn else 0.2)
-                await it.until_said(StatusApplied, turn + 1)
+                    bench.attachments.put(record)
+                await bench.rest(REST_S if turn else 0.2)
+                await bench.until_notice(StatusApplied, turn + 1)
 
-            assert len([request for request in server.asked if applying(request)]) == 4
+            assert len([request for request in server.requests if is_apply(request)]) == 4
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_pod_that_ends_with_its_claim_causes_no_write(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with reporting(tmp_path) as (server, it):
-            ref = await prepared(it, "nic-0")
-            it.attachments.put(attached(given(ref, "nic-0")))
-            await it.rest()
-            await it.until_said(StatusApplied)
-            it.clock.pass_time(60.0)
-            it.attachments.put(attached(given(ref, "nic-0"), Phase.DETACHING))
-            it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
-            it.allocations.remove(ref.uid)
-            it.attachments.remove(ref.uid)
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            bench.clock.pass_time(60.0)
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.DETACHING))
+            bench.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            bench.allocations.remove(ref.uid)
+            bench.attachments.remove(ref.uid)
             server.remove("resourceclaims", ref.name)
-            await it.rest(DEPARTURE_S)
-            await it.until_said(ClaimGone)
+            await bench.rest(DEPARTURE_S)
+            await bench.until_notice(ClaimGone)
 
-            assert len(it.said(StatusApplied)) == 1
+            assert len(bench.notices_of(StatusApplied)) == 1
 
-    finish(scene())
+    finish(scenario())

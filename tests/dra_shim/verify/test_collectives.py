@@ -87,10 +87,10 @@ def test_ranks_of_a_pod_use_the_devices_of_its_claim() -> None:
     list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=2, rounds=5))
 
     for number, pod in enumerate(PODS):
-        words = runner.commands[pod.pod]
-        assert "NCCL_IB_HCA==mlx5_0,mlx5_1" in words
-        assert f"--node-rank={number}" in words
-        assert {"--nnodes=2", "--nproc-per-node=2", "--master-addr=10.0.0.1"} <= {*words}
+        argv = runner.commands[pod.pod]
+        assert "NCCL_IB_HCA==mlx5_0,mlx5_1" in argv
+        assert f"--node-rank={number}" in argv
+        assert {"--nnodes=2", "--nproc-per-node=2", "--master-addr=10.0.0.1"} <= {*argv}
 
 
 def test_single_rank_per_pod_starts_without_a_launcher() -> None:
@@ -99,10 +99,10 @@ def test_single_rank_per_pod_starts_without_a_launcher() -> None:
     list(check_collectives(PODS, (FACTS, FACTS), runner, Bars({}), ranks=1, rounds=5))
 
     for number, pod in enumerate(PODS):
-        words = runner.commands[pod.pod]
+        argv = runner.commands[pod.pod]
         expected = {f"RANK={number}", "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1"}
-        assert expected <= {*words}
-        assert "torch.distributed.run" not in words
+        assert expected <= {*argv}
+        assert "torch.distributed.run" not in argv
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_no_ranks_start_if_pods_cannot_reach_each_other() -> None:
 
     (line,) = [line for line in lines if line.check == "collectives"]
     assert line.outcome is Outcome.NOT_MEASURED
-    assert not any("torch.distributed.run" in words for words in runner.commands.values())
+    assert not any("torch.distributed.run" in argv for argv in runner.commands.values())
 
 
 def test_output_without_a_result_is_none() -> None:
@@ -171,9 +171,11 @@ def test_program_is_that_of_the_example() -> None:
 
 
 def test_pod_template_of_the_user_is_kept() -> None:
-    wanted = PodRequirements("", "nic.dra.net", 0, "gpu.nvidia.com", 0, "program", base_pod(POD))
+    requirements = PodRequirements(
+        "", "nic.dra.net", 0, "gpu.nvidia.com", 0, "program", base_pod(POD)
+    )
 
-    pod = pod_document("verify-0", "node-a", wanted)
+    pod = pod_document("verify-0", "node-a", requirements)
 
     (container,) = pod["spec"]["containers"]
     assert container["image"] == "registry.example/nccl:1"

@@ -55,9 +55,9 @@ def shells(local: LocalShells) -> Iterator[PodShells]:
 
 
 def test_shell_runs_several_commands(shells: PodShells, local: LocalShells) -> None:
-    words = ("sh", "-c", 'printf "%s" "$1"; echo bad >&2; exit 3', "-", "a 'b'\n$HOME")
+    command = ("sh", "-c", 'printf "%s" "$1"; echo bad >&2; exit 3', "-", "a 'b'\n$HOME")
 
-    results = [shells.run("one", words, LIMIT_S) for _ in range(3)]
+    results = [shells.run("one", command, LIMIT_S) for _ in range(3)]
 
     assert results == [CommandResult(3, "a 'b'\n$HOME", "bad\n")] * 3
     assert shells.run("one", ("cat",), LIMIT_S) == CommandResult(0, "", "")
@@ -76,10 +76,10 @@ def test_concurrent_commands_of_a_pod_use_own_shells(shells: PodShells, tmp_path
     os.mkfifo(fifo)
 
     with ThreadPoolExecutor(1) as pool:  # each end of a FIFO waits for the other
-        heard = pool.submit(shells.run, "one", ("cat", str(fifo)), LIMIT_S)
+        output = pool.submit(shells.run, "one", ("cat", str(fifo)), LIMIT_S)
         shells.run("one", ("sh", "-c", 'echo word >"$1"', "-", str(fifo)), LIMIT_S)
 
-    assert heard.result().stdout == "word\n"
+    assert output.result().stdout == "word\n"
 
 
 def test_command_that_reaches_its_limit_has_status_124(
@@ -139,8 +139,8 @@ def test_rping_client_is_judged_by_its_pings(
     )
     program.chmod(0o755)
     path = f"PATH={tmp_path}:{os.environ['PATH']}"
-    words = ("env", path, f"PINGS={pings}", "sh", "-c", UNTIL_PINGED, "-", "3", "-a", "10.9.0.2")
+    command = ("env", path, f"PINGS={pings}", "sh", "-c", UNTIL_PINGED, "-", "3", "-a", "10.9.0.2")
 
-    result = shells.run("one", words, LIMIT_S)
+    result = shells.run("one", command, LIMIT_S)
 
     assert result.exit_code == exit_code

@@ -27,9 +27,9 @@ HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
 
 # Opens so many connections, sends what it is given on each and reads nothing; opens each anew that
 # the server ends, after some seconds. Says "ready" when all have been open once.
-CROWD = """
+CLIENT_PROGRAM = """
 import collections, select, socket, sys, time
-port, count, said = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3])
+port, count, data = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3])
 ready, clients, ended, opened = select.epoll(), {}, collections.deque(), 0
 def knock():
     knocking = socket.socket()
@@ -46,7 +46,7 @@ while True:
             clients.pop(fd).close()
             ended.append(time.monotonic())
             continue
-        clients[fd].send(said)
+        clients[fd].send(data)
         ready.modify(fd, select.EPOLLRDHUP)
         opened += 1
         if opened == count:
@@ -74,14 +74,14 @@ async def probed(port: int) -> str:
 
 
 @asynccontextmanager
-async def crowded(said: bytes) -> AsyncIterator[int]:
-    """Serve beside clients that each send said; yield the port when all have knocked."""
+async def served_under_load(data: bytes) -> AsyncIterator[int]:
+    """Serve beside clients that each send data; yield the port when all have knocked."""
     notices = WebNotices()
     served = {"/metrics": metrics, "/healthz": healthy}
     server = asyncio.create_task(WebServer(ListenAddress("127.0.0.1", 0), served, notices).run())
     port = (await notices.listening).address.port
     clients = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CROWD, str(port), str(CLIENTS), said.hex(),
+        sys.executable, "-c", CLIENT_PROGRAM, str(port), str(CLIENTS), data.hex(),
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -98,7 +98,7 @@ async def crowded(said: bytes) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         pytest.param(HEAD + b"\r\n", id="ask for metrics"),
         pytest.param((HEAD + b"\r\n") * 50, id="ask for metrics again and again"),
@@ -108,35 +108,35 @@ async def crowded(said: bytes) -> AsyncIterator[int]:
         pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50, id="ask for health"),
     ],
 )
-def test_probe_is_answered_while_a_thousand_clients_are_connected(said: bytes) -> None:
-    async def scene() -> list[str]:
-        async with crowded(said) as port:
+def test_probe_is_answered_while_a_thousand_clients_are_connected(data: bytes) -> None:
+    async def scenario() -> list[str]:
+        async with served_under_load(data) as port:
             return [await probed(port) for _ in range(PROBES)]
 
-    assert asyncio.run(scene()) == ["ok\n"] * PROBES
+    assert asyncio.run(scenario()) == ["ok\n"] * PROBES
 
 
 def test_concurrent_probes_share_one_result_and_later_ones_get_a_new_one(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> list[str]:
-        asked, answer = [0], asyncio.Event()
+    async def scenario() -> list[str]:
+        requests, answer = [0], asyncio.Event()
 
         async def slow() -> str:
-            asked[0] += 1
+            requests[0] += 1
             await answer.wait()
-            return f"look {asked[0]}"
+            return f"look {requests[0]}"
 
         checks = HealthChecks(slow, lambda: "", lambda: True)
-        ask = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
-        gone, first, second = (asyncio.ensure_future(ask()) for _ in range(3))
+        healthz = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
+        gone, first, second = (asyncio.ensure_future(healthz()) for _ in range(3))
         await asyncio.sleep(0)
         gone.cancel()  # its client hung up
         await asyncio.sleep(0)
         answer.set()
-        return [(await answer).text for answer in (first, second, asyncio.ensure_future(ask()))]
+        return [(await answer).text for answer in (first, second, asyncio.ensure_future(healthz()))]
 
-    first, second, later = asyncio.run(scene())
+    first, second, later = asyncio.run(scenario())
 
     assert first == second == "a kubelet would not be answered: look 1\n"
     assert later == "a kubelet would not be answered: look 2\n"

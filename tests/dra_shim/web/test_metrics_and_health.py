@@ -244,8 +244,8 @@ TOLD = [
         {"part": "status", "kind": "conflict"},
         1,
     ),
-    (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
-    (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
+    (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "healthy"}, 4),
+    (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "unhealthy"}, 1),
     (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
     (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
     (
@@ -268,13 +268,13 @@ def test_registration_is_valid_as_long_as_its_socket(site: Site) -> None:
     replaced = [
         kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
     ]
-    told: list[kubeletplugin.Notice] = [RegistrationResult(), *replaced]
-    seen = []
-    for notice in told:
+    results: list[kubeletplugin.Notice] = [RegistrationResult(), *replaced]
+    states = []
+    for notice in results:
         site.metrics.calls.on_kubelet(notice)
-        seen.append(Scrape(site.metrics.text()).value("dra_shim_registered"))
+        states.append(Scrape(site.metrics.text()).value("dra_shim_registered"))
 
-    assert seen == [1, 1, 0]
+    assert states == [1, 1, 0]
 
 
 def test_available_feature_is_removed_from_missing_features(site: Site) -> None:
@@ -315,14 +315,14 @@ def test_device_is_unhealthy_until_it_recovers_or_disappears(site: Site) -> None
     tell(discovery.DevicesChanged(3, 0, ("a", "b", "c"), ()))
     tell(discovery.DeviceUnhealthy("a", "NoCarrier"))
     tell(discovery.DeviceUnhealthy("b", "NoCarrier"))
-    assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
+    assert Scrape(site.metrics.text()).value("dra_shim_devices", health="healthy") == 1
 
     tell(discovery.DeviceRecovered("a"))
     tell(discovery.DevicesChanged(2, 0, (), (("b", "unplugged"),)))
 
     scrape = Scrape(site.metrics.text())
-    assert scrape.value("dra_shim_devices", health="well") == 2
-    assert scrape.value("dra_shim_devices", health="ailing") == 0
+    assert scrape.value("dra_shim_devices", health="healthy") == 2
+    assert scrape.value("dra_shim_devices", health="unhealthy") == 0
 
 
 class Driver:
@@ -347,11 +347,11 @@ def test_call_is_failed_if_one_claim_fails(site: Site, error: str, result: str) 
     ticks = iter((10.0, 10.3, 20.0, 20.7))
     driver = MeteredDriver(Driver(error), site.metrics.calls, lambda: next(ticks))
 
-    async def scene() -> None:
+    async def scenario() -> None:
         assert len(await driver.prepare([CLAIM], 45.0)) == 2
         assert len(await driver.unprepare([CLAIM])) == 2
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
     scrape = Scrape(site.metrics.text())
     for method, seconds in (("PrepareResourceClaims", 0.3), ("UnprepareResourceClaims", 0.7)):
@@ -380,7 +380,7 @@ def test_health_check_uses_own_sockets(home: Path) -> None:
     )
     site = Site(home, checks, metrics)
 
-    async def scene() -> list[tuple[int, str]]:
+    async def scenario() -> list[tuple[int, str]]:
         async with at_kubelet.registered():
             well = await site.got("/healthz")
             unpublished = await site.got("/readyz")
@@ -389,7 +389,7 @@ def test_health_check_uses_own_sockets(home: Path) -> None:
             at_kubelet.sockets.service.unlink()
             return [well, unpublished, ready, await site.got("/healthz")]
 
-    well, unpublished, ready, ill = asyncio.run(scene())
+    well, unpublished, ready, ill = asyncio.run(scenario())
     at_kubelet.close()
 
     assert well == (200, "ok\n")
@@ -403,30 +403,30 @@ def test_unregistered_shim_is_not_ready_with_a_reason(home: Path) -> None:
     at_kubelet = Node(home)
     site = Site(home, HealthChecks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
 
-    async def scene() -> list[tuple[int, str]]:
-        silent = await site.got("/readyz")
+    async def scenario() -> list[tuple[int, str]]:
+        unregistered = await site.got("/readyz")
         async with at_kubelet.running():
-            return [silent, await site.got("/readyz")]
+            return [unregistered, await site.got("/readyz")]
 
-    silent, troubled = asyncio.run(scene())
+    unregistered, failing = asyncio.run(scenario())
     at_kubelet.close()
 
-    assert silent[0] == 503
+    assert unregistered[0] == 503
     registry = at_kubelet.sockets.registration.parent
-    assert silent[1].startswith(
+    assert unregistered[1].startswith(
         f"not registered at the kubelet: it has said nothing yet; if {registry} is not what it "
     )
-    assert "as --kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: " in silent[1]
-    assert troubled[0] == 503
-    assert "is the kubelet's directory right" in troubled[1]
+    assert "as --kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: " in unregistered[1]
+    assert failing[0] == 503
+    assert "is the kubelet's directory right" in failing[1]
 
 
 def test_shim_without_sockets_is_not_alive(home: Path) -> None:
     at_kubelet = Node(home)
     checks = HealthChecks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
 
-    code, said = Site(home, checks).get("/healthz")
+    code, text = Site(home, checks).get("/healthz")
     at_kubelet.close()
 
     assert code == 503
-    assert "UNAVAILABLE" in said
+    assert "UNAVAILABLE" in text

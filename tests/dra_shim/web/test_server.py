@@ -27,13 +27,13 @@ async def broken() -> Page:
     raise RuntimeError("oops")
 
 
-ASKED = asyncio.Semaphore(0)  # those who have asked for /slow
+SLOW_REQUESTS = asyncio.Semaphore(0)  # started requests of /slow
 ANSWER = asyncio.Event()
 
 
 async def slow() -> Page:
-    """Return a page when told."""
-    ASKED.release()
+    """Return a page once ANSWER is set."""
+    SLOW_REQUESTS.release()
     await ANSWER.wait()
     return await hello()
 
@@ -42,7 +42,7 @@ LARGE = 64 << 20  # bytes; more than the kernel takes for a client that does not
 
 
 async def large() -> Page:
-    """Return a page that somebody has to read."""
+    """Return a page larger than a client buffers."""
     return Page("x" * LARGE)
 
 
@@ -61,8 +61,8 @@ async def hello_of(stream: Stream) -> bytes:
     return await stream[0].readuntil(b"hello\n")
 
 
-async def talking(port: int) -> Stream:
-    """Return a connection that has been served, and waits."""
+async def connected(port: int) -> Stream:
+    """Return an idle connection that has been served once."""
     stream = await asyncio.open_connection("127.0.0.1", port)
     await hello_of(stream)
     return stream
@@ -90,20 +90,20 @@ async def served(
     assert task.cancelled()
 
 
-def asked(method: str, path: str) -> Response:
+def response_to(method: str, path: str) -> Response:
     """Return the answer to one request."""
 
-    async def scene() -> Response:
+    async def scenario() -> Response:
         async with served() as port, AsyncClient() as client:
             return await client.request(method, f"http://127.0.0.1:{port}{path}")
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
-def said_to(data: bytes, *, request_s: float = 60.0) -> bytes:
+def answer_to(data: bytes, *, request_s: float = 60.0) -> bytes:
     """Send bytes; return all that comes back until the end of the connection."""
 
-    async def scene() -> bytes:
+    async def scenario() -> bytes:
         async with served(request_s=request_s) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(data)
@@ -112,11 +112,11 @@ def said_to(data: bytes, *, request_s: float = 60.0) -> bytes:
             finally:
                 writer.close()
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
 def test_page_is_served_as_text() -> None:
-    answer = asked("GET", "/hello?whatever=1")
+    answer = response_to("GET", "/hello?whatever=1")
 
     assert answer.status_code == 200
     assert answer.text == "hello\n"
@@ -124,7 +124,7 @@ def test_page_is_served_as_text() -> None:
 
 
 def test_head_has_the_headers_of_get() -> None:
-    answer = asked("HEAD", "/hello")
+    answer = response_to("HEAD", "/hello")
 
     assert answer.status_code == 200
     assert answer.headers["content-length"] == "6"
@@ -132,7 +132,7 @@ def test_head_has_the_headers_of_get() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "said"),
+    ("method", "path", "status", "expected"),
     [
         ("GET", "/", 404, "there are /hello, /broken"),
         ("GET", "/hello/", 404, "there are"),
@@ -141,23 +141,23 @@ def test_head_has_the_headers_of_get() -> None:
     ],
 )
 def test_unknown_path_is_answered_with_one_line(
-    method: str, path: str, status: int, said: str
+    method: str, path: str, status: int, expected: str
 ) -> None:
-    answer = asked(method, path)
+    answer = response_to(method, path)
 
     assert answer.status_code == status
-    assert said in answer.text
+    assert expected in answer.text
     assert answer.text.count("\n") == 1
 
 
 def test_error_of_a_page_is_logged_and_not_sent_to_clients() -> None:
     failed: list[PageFailed] = []
 
-    async def scene() -> Response:
+    async def scenario() -> Response:
         async with served(failed=failed) as port, AsyncClient() as client:
             return await client.get(f"http://127.0.0.1:{port}/broken")
 
-    answer = asyncio.run(scene())
+    answer = asyncio.run(scenario())
 
     assert "oops" not in answer.text
     assert "RuntimeError" not in answer.text
@@ -170,13 +170,13 @@ def test_connection_serves_several_requests() -> None:
     request = b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
     last = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
-    assert said_to(request * 3 + last).count(b"hello\n") == 4
+    assert answer_to(request * 3 + last).count(b"hello\n") == 4
 
 
 def test_connection_is_closed_after_a_request_with_a_body() -> None:
     head = b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 
-    answer = said_to(head + b"x" * 10)
+    answer = answer_to(head + b"x" * 10)
 
     assert answer.startswith(b"HTTP/1.1 405 ")
     assert b"connection: close" in answer.lower()
@@ -192,17 +192,17 @@ def test_connection_is_closed_after_a_request_with_a_body() -> None:
     ids=["tls", "no-host", "huge"],
 )
 def test_malformed_request_is_refused(data: bytes, status: bytes) -> None:
-    assert said_to(data).startswith(b"HTTP/1.1 " + status + b" ")
+    assert answer_to(data).startswith(b"HTTP/1.1 " + status + b" ")
 
 
 @pytest.mark.parametrize("data", [b"", b"GET /hello HTT"], ids=["silent", "slow"])
 def test_client_that_does_not_finish_a_request_is_disconnected(data: bytes) -> None:
-    assert said_to(data, request_s=0.01) == b""
+    assert answer_to(data, request_s=0.01) == b""
 
 
 @pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"], ids=["kept", "last"])
 def test_client_that_does_not_read_the_response_is_disconnected(headers: bytes) -> None:
-    async def scene() -> int:
+    async def scenario() -> int:
         async with served(answer_s=0.01) as port:
             others = asyncio.all_tasks()
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
@@ -215,63 +215,63 @@ def test_client_that_does_not_read_the_response_is_disconnected(headers: bytes) 
             writer.close()
             return read
 
-    assert 0 < asyncio.run(scene()) < LARGE
+    assert 0 < asyncio.run(scenario()) < LARGE
 
 
 def test_new_client_above_the_limit_replaces_the_longest_idle_one() -> None:
-    async def scene() -> tuple[bytes, bytes, bytes]:
+    async def scenario() -> tuple[bytes, bytes, bytes]:
         async with served() as port:
-            held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
+            held = [await connected(port) for _ in range(MAX_CONNECTIONS)]
             again = await hello_of(held[0])  # it is not the second that has waited longest
-            newcomer = await talking(port)
-            answered = await hello_of(newcomer)
+            next_connection = await connected(port)
+            answered = await hello_of(next_connection)
             others = await asyncio.gather(
                 *(hello_of(stream) for stream in (held[0], *held[2:])), return_exceptions=True
             )
             assert [other for other in others if isinstance(other, BaseException)] == []
-            hung_up_on = await held[1][0].read()
-            for _, writer in (*held, newcomer):
+            closed_connection = await held[1][0].read()
+            for _, writer in (*held, next_connection):
                 writer.close()
-            return again, answered, hung_up_on
+            return again, answered, closed_connection
 
-    again, answered, hung_up_on = asyncio.run(scene())
+    again, answered, closed_connection = asyncio.run(scenario())
 
     assert again.endswith(b"hello\n")
     assert answered.endswith(b"hello\n")
-    assert hung_up_on == b""
+    assert closed_connection == b""
 
 
 def test_new_client_above_the_limit_is_refused_while_all_are_busy() -> None:
-    async def scene() -> tuple[bytes, bytes]:
+    async def scenario() -> tuple[bytes, bytes]:
         async with served() as port:
-            held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
+            held = [await connected(port) for _ in range(MAX_CONNECTIONS)]
             for _, writer in held:
                 writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-                await ASKED.acquire()
+                await SLOW_REQUESTS.acquire()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
-                turned_away = await reader.read()
+                refused = await reader.read()
             except ConnectionResetError:
-                turned_away = b""
+                refused = b""
             ANSWER.set()
-            served_still = await held[-1][0].readuntil(b"hello\n")
+            still_served = await held[-1][0].readuntil(b"hello\n")
             for _, talk in (*held, (reader, writer)):
                 talk.close()
-            return turned_away, served_still
+            return refused, still_served
 
-    turned_away, served_still = asyncio.run(scene())
+    refused, still_served = asyncio.run(scenario())
 
-    assert turned_away == b""
-    assert served_still.endswith(b"hello\n")
+    assert refused == b""
+    assert still_served.endswith(b"hello\n")
 
 
 def test_occupied_address_is_a_fatal_error() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with served() as port:
             await WebServer(ListenAddress("127.0.0.1", port), PAGES, lambda _: None).run()
 
     with pytest.raises(OSError, match="address already in use"):
-        asyncio.run(scene())
+        asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

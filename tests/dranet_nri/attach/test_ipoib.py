@@ -243,9 +243,9 @@ def test_child_of_a_share_is_found_by_the_recorded_alias(node: Node) -> None:
 
 
 def test_undeleted_child_is_the_only_device_of_the_claim_not_returned(node: Node) -> None:
-    (alone,) = node.attach((claim(DATA, two_shares().devices[0]),))
+    (attachment,) = node.attach((claim(DATA, two_shares().devices[0]),))
     first = len(node.kernel.log)
-    detach(node, alone)
+    detach(node, attachment)
     node.kernel.fail_at(first, EBUSY)  # the second child: the rule of the first is still there
     node.kernel.fail_on(DelLink, EBUSY)
 
@@ -256,23 +256,23 @@ def test_undeleted_child_is_the_only_device_of_the_claim_not_returned(node: Node
 
 
 @pytest.mark.parametrize(
-    ("pkey", "words"),
+    ("pkey", "message"),
     [
         pytest.param(0x8005, "pkey 0x8005 is not in the table of mlx5_ib0 port 1", id="not there"),
         pytest.param(0, None, id="the tenant's"),
     ],
 )
 def test_pkey_is_checked_against_the_table_of_the_port(
-    node: Node, pkey: int, words: str | None
+    node: Node, pkey: int, message: str | None
 ) -> None:
     claims = (claim(DATA, given(IB, child_config(pkey=pkey))),)
-    if words is None:
+    if message is None:
         node.attach(claims)
         made = [op.link for op in node.kernel.log if isinstance(op, AddChild)]
         assert made == [IpoibConfig(0x8001)]
         return
 
-    with pytest.raises(RefusedError, match=words):
+    with pytest.raises(RefusedError, match=message):
         node.attach(claims)
     assert node.kernel.log == []
 

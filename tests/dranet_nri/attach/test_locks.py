@@ -10,12 +10,12 @@ from dranet_nri.attach.locks import DeviceLocks
 pytestmark = pytest.mark.process
 
 
-def run_scenario(scene: Callable[[DeviceLocks], Coroutine[object, object, None]]) -> None:
+def run_scenario(scenario: Callable[[DeviceLocks], Coroutine[object, object, None]]) -> None:
     """Run a scenario with new locks until no task can proceed."""
 
     async def work() -> None:
         async with asyncio.timeout(30):
-            await scene(DeviceLocks())
+            await scenario(DeviceLocks())
 
     asyncio.run(work())
 
@@ -51,7 +51,7 @@ async def run_ready_tasks() -> None:
 
 
 def test_waiting_job_holds_no_other_device() -> None:
-    async def scene(locks: DeviceLocks) -> None:
+    async def scenario(locks: DeviceLocks) -> None:
         first = Job(locks, "b")
         await run_ready_tasks()
         both = Job(locks, "a", "b")
@@ -68,11 +68,11 @@ def test_waiting_job_holds_no_other_device() -> None:
         assert both.works()
         await both.ended()
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_device_is_locked_by_the_longest_waiting_job() -> None:
-    async def scene(locks: DeviceLocks) -> None:
+    async def scenario(locks: DeviceLocks) -> None:
         jobs = []
         for _ in range(3):
             jobs.append(Job(locks, "a"))
@@ -82,11 +82,11 @@ def test_device_is_locked_by_the_longest_waiting_job() -> None:
             assert [job.works() for job in jobs] == [position <= number for position in range(3)]
             await job.ended()
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_cancelled_or_failed_job_holds_no_lock() -> None:
-    async def scene(locks: DeviceLocks) -> None:
+    async def scenario(locks: DeviceLocks) -> None:
         first = Job(locks, "a")
         await run_ready_tasks()
         given_up, last = Job(locks, "a", "b"), Job(locks, "a")
@@ -98,11 +98,11 @@ def test_cancelled_or_failed_job_holds_no_lock() -> None:
         assert (given_up.works(), last.works()) == (False, True)
         await last.ended()
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_job_cancelled_on_its_turn_passes_the_lock_on() -> None:
-    async def scene(locks: DeviceLocks) -> None:
+    async def scenario(locks: DeviceLocks) -> None:
         async with locks.of(("a",)):
             cancelled, last = Job(locks, "a"), Job(locks, "a")
             await run_ready_tasks()
@@ -111,11 +111,11 @@ def test_job_cancelled_on_its_turn_passes_the_lock_on() -> None:
         assert (cancelled.works(), last.works()) == (False, True)
         await last.ended()
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_cancelled_waiter_is_skipped() -> None:
-    async def scene(locks: DeviceLocks) -> None:
+    async def scenario(locks: DeviceLocks) -> None:
         async with locks.of(("a",)):
             gone, last = Job(locks, "a"), Job(locks, "a")
             await run_ready_tasks()
@@ -124,12 +124,12 @@ def test_cancelled_waiter_is_skipped() -> None:
         assert (gone.works(), last.works()) == (False, True)
         await last.ended()
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_empty_set_of_names_is_locked_at_once() -> None:
-    async def scene(locks: DeviceLocks) -> None:
+    async def scenario(locks: DeviceLocks) -> None:
         async with locks.of(()), locks.of(("a",)), locks.of(()):
             pass
 
-    run_scenario(scene)
+    run_scenario(scenario)

@@ -60,23 +60,23 @@ def shared(node: Node) -> Node:
 
 
 @pytest.mark.parametrize(
-    ("demanded", "mode", "words"),
+    ("required", "mode", "expected"),
     [
         (RdmaMode.SHARED, RdmaMode.EXCLUSIVE, "is shared, but the kernel is in exclusive mode"),
         (RdmaMode.EXCLUSIVE, RdmaMode.SHARED, "is exclusive, but the kernel is in shared mode"),
     ],
 )
 def test_rdma_mode_other_than_the_required_one_is_refused_with_the_remedy(
-    node: Node, demanded: RdmaMode, mode: RdmaMode, words: str
+    node: Node, required: RdmaMode, mode: RdmaMode, expected: str
 ) -> None:
     node.kernel.rdma.mode = mode
-    node.options = RdmaOptions(demanded)
+    node.options = RdmaOptions(required)
     node.restart()
 
     message = refusal(node, given(pci(2)))
 
-    assert f"device nic-2: --rdma-mode {words}" in message
-    assert f"netns_mode={int(demanded is RdmaMode.SHARED)}'" in message
+    assert f"device nic-2: --rdma-mode {expected}" in message
+    assert f"netns_mode={int(required is RdmaMode.SHARED)}'" in message
     assert "--rdma-mode=auto" in message
 
 

@@ -286,14 +286,14 @@ def test_name_held_by_a_foreign_interface_is_not_taken() -> None:
     node = RailsNode()
     pods = node.attach_rails()
     other = Link(0, "", "ipoib", ARPHRD_INFINIBAND, f"{GID_MAC[:-1]}f", up=True)
-    stranger = node.kernel.add_link("ib0", parent="0000:77:00.0", link=other)
+    foreign = node.kernel.add_link("ib0", parent="0000:77:00.0", link=other)
     for netns in pods:
         node.kernel.destroy_netns(netns)
 
     detach_after_lost_namespaces(node)
 
     assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.HOME}
-    assert stranger in node.kernel.space().plain()
+    assert foreign in node.kernel.space().plain()
     spare = node.rails() - {"ib0", "ib1"}
     assert len(spare) == 1
     node.kernel.log.clear()

@@ -35,13 +35,13 @@ def test_failed_repair_does_not_prevent_other_repairs(node: Node) -> None:
     node.allocate(pod, 1)
     node.run_pod(pod)
     (node.root / "cdi" / "dra.net-a.json").mkdir()  # a spec that cannot be removed
-    stray = node.root / "cdi" / "dra.net-b.json"
-    stray.write_text("{}")
+    orphaned = node.root / "cdi" / "dra.net-b.json"
+    orphaned.write_text("{}")
 
     node.synchronize()
 
     assert node.at_home(1)
-    assert not stray.exists()
+    assert not orphaned.exists()
 
 
 def test_claim_with_a_changed_nic_gets_the_new_nic(node: Node) -> None:
@@ -334,8 +334,8 @@ def test_hung_thread_of_an_earlier_plugin_is_cleared_by_the_next_reconcile(
     node.synchronize(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    stuck = Failure(HUNG, "observe eth1 has not returned for 10 s", 1)
-    node.attachments.put(replace(record, failure=stuck))
+    hung = Failure(HUNG, "observe eth1 has not returned for 10 s", 1)
+    node.attachments.put(replace(record, failure=hung))
     node.restart()
 
     node.synchronize(*(() if ended else (pod,)))

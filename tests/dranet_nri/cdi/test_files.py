@@ -193,8 +193,8 @@ def test_metadata_has_one_object_per_version_newest_first() -> None:
 
 
 def test_metadata_names_the_allocated_subrequest_and_its_path_does_not() -> None:
-    data, storage, look = ALLOCATION.devices
-    either = replace(ALLOCATION, devices=(replace(data, subrequest="fast"), storage, look))
+    data, storage, admin = ALLOCATION.devices
+    either = replace(ALLOCATION, devices=(replace(data, subrequest="fast"), storage, admin))
 
     first = json.loads(metadata(either, ATTACHMENT, "data").splitlines()[0])
     other = json.loads(metadata(either, ATTACHMENT, "storage").splitlines()[0])
@@ -265,8 +265,8 @@ def test_claims_of_a_container_are_read_from_its_metadata_mounts(
 
 def test_namespaces_of_a_container_are_read_from_its_cdi_mounts() -> None:
     spec = json.dumps(spec_of())
-    ours = "/var/run/dra.net/two-nics/data/netns"
-    mounts = (Mount("/etc/hosts", "/etc/hosts"), Mount("/run/netns/cni-1", ours))
+    netns_path = "/var/run/dra.net/two-nics/data/netns"
+    mounts = (Mount("/etc/hosts", "/etc/hosts"), Mount("/run/netns/cni-1", netns_path))
 
-    assert ours in spec
+    assert netns_path in spec
     assert carried_namespaces(replace(APP, mounts=mounts)) == ("/run/netns/cni-1",)

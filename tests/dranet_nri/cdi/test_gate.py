@@ -170,8 +170,8 @@ def test_startup_closes_the_gates_of_unknown_claims(tmp_path: Path) -> None:
     gate = gate_in(tmp_path, KernelFileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
-    stray = replace(CLAIM, uid="stray")
-    gate.open(replace(ALLOCATION, claim=stray), replace(ATTACHMENT, claim=stray), OPTIONS)
+    orphaned = replace(CLAIM, uid="stray")
+    gate.open(replace(ALLOCATION, claim=orphaned), replace(ATTACHMENT, claim=orphaned), OPTIONS)
     (tmp_path / "metadata" / "half" / "nic-1").mkdir(parents=True)
     (tmp_path / "metadata" / "half" / "nic-1" / "metadata.json").write_text("{}")
 

@@ -41,9 +41,11 @@ def lines(found: list[Finding]) -> list[str]:
     return [f"{finding.grade} {finding.subject}: {finding.text}" for finding in found]
 
 
-def graded(subject: str, seen: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
+def graded(subject: str, diagnostics: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
     """Return the grade and the beginning of what is found on a subject."""
-    (found,) = (finding for finding in findings(rdma or (HCA,), seen) if finding.subject == subject)
+    (found,) = (
+        finding for finding in findings(rdma or (HCA,), diagnostics) if finding.subject == subject
+    )
     return f"{found.grade} {found.text}"
 
 
@@ -62,7 +64,7 @@ def test_node_without_rdma_devices_has_only_mode_and_cdi_findings() -> None:
     found = list(findings((), HostDiagnostics()))
 
     assert [finding.subject for finding in found] == ["RDMA mode", "CDI"]
-    assert found[0].text.startswith("no RDMA device here")
+    assert found[0].text.startswith("no RDMA device on the host")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_missing_device_file_is_reported_with_its_kernel_module() -> None:
         "bad mlx5_0: has no uverbs file, nothing can use the device: modprobe ib_uverbs",
         "warning mlx5_0: has no rdma_cm file, programs that connect by IP address need it: "
         "modprobe rdma_ucm",
-        "note mlx5_0: has no umad file, only ibstat and its like need it: modprobe ib_umad",
+        "note mlx5_0: has no umad file, only ibstat and similar tools need it: modprobe ib_umad",
     ]
 
 
@@ -100,14 +102,12 @@ def test_device_file_missing_in_dev_is_bad() -> None:
 def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_dev() -> None:
     observed = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
 
-    assert graded("/dev/infiniband", observed).startswith(
-        "note this container has a /dev of its own"
-    )
+    assert graded("/dev/infiniband", observed).startswith("note this container has its own /dev")
     assert not [finding for finding in findings((HCA,), observed) if "uverbs0" in finding.subject]
 
 
 @pytest.mark.parametrize(
-    ("mounts", "whose"),
+    ("mounts", "owner"),
     [
         ("23 1 0:5 / {dev} rw - devtmpfs udev rw", "host"),
         ("23 1 0:50 / {dev} rw,nosuid shared:7 - tmpfs tmpfs rw", "container"),
@@ -118,13 +118,13 @@ def test_missing_device_files_are_not_reported_inside_a_container_with_its_own_d
     ],
     ids=["host", "container", "the host's on top", "another place", "garbage", "nothing"],
 )
-def test_owner_of_dev_is_read_from_the_mount_table(tmp_path: Path, mounts: str, whose: str) -> None:
+def test_owner_of_dev_is_read_from_the_mount_table(tmp_path: Path, mounts: str, owner: str) -> None:
     places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
     if mounts:
         (places.proc / "self").mkdir(parents=True)
         (places.proc / "self/mountinfo").write_text(mounts.format(dev=places.dev) + "\n")
 
-    assert read_diagnostics((), places).own_dev is (whose == "container")
+    assert read_diagnostics((), places).own_dev is (owner == "container")
 
 
 def test_port_down_and_blank_guid_are_warnings() -> None:
@@ -152,8 +152,8 @@ def test_ipoib_between_pods_of_one_host_requires_linux_5_8() -> None:
     [
         (CLOSED, {"nvidia_peermem"}, (5, 4), "ok nvidia_peermem is loaded"),
         (OPEN, set(), (6, 18), "ok by dma-buf"),
-        (OPEN, set(), (5, 11), "warning GPU memory is out of"),
-        (CLOSED, {"nvidia"}, (6, 18), "warning GPU memory is out of"),
+        (OPEN, set(), (5, 11), "warning the NICs cannot access GPU memory"),
+        (CLOSED, {"nvidia"}, (6, 18), "warning the NICs cannot access GPU memory"),
     ],
 )
 def test_gpudirect_rdma_path_is_reported(
@@ -167,7 +167,7 @@ def test_gpudirect_rdma_path_is_reported(
 @pytest.mark.parametrize(
     ("file", "beginning"),
     [
-        (None, "note no containerd settings here"),
+        (None, "note no configuration of containerd found"),
         (ContainerdFile(error="line 1"), "note containerd's settings are unreadable: line 1"),
         (ContainerdFile(2, cdi=True), "ok containerd's settings switch it on"),
         (ContainerdFile(3, cdi=False), "bad containerd's settings switch it off"),
@@ -243,10 +243,10 @@ DEVICE = VerbsDevice(
 
 
 def test_opened_device_is_reported_with_its_limits_and_a_failed_one_with_its_error() -> None:
-    silent = replace(DEVICE, name="rxe0", max_mr_size=2**64 - 1, atomic="")
-    silent = replace(silent, on_demand_paging=None, ports=())
+    without_limits = replace(DEVICE, name="rxe0", max_mr_size=2**64 - 1, atomic="")
+    without_limits = replace(without_limits, on_demand_paging=None, ports=())
 
-    found = verbs_findings((DEVICE, silent, VerbsFailure("mlx5_1", "EIO")), installed=True)
+    found = verbs_findings((DEVICE, without_limits, VerbsFailure("mlx5_1", "EIO")), installed=True)
 
     assert lines(list(found)) == [
         "ok mlx5_0: opens; 131072 QPs of 32768, 1024 regions of 4096 bytes, atomics: device, "
@@ -260,7 +260,7 @@ def test_missing_pyverbs_is_reported() -> None:
     (found,) = verbs_findings((), installed=False)
 
     assert lines([found]) == [
-        "note verbs: not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own "
+        "note verbs: not tested: pyverbs is not installed (Debian: python3-pyverbs, for its own "
         "Python)"
     ]
 

@@ -26,10 +26,12 @@ AWAY = PluginHealth(waiting=("not served by the runtime: no such file",))
 HCA = RdmaDeviceFacts("mlx5_0")
 
 
-def nri(seen: HostDiagnostics) -> Finding:
+def nri(diagnostics: HostDiagnostics) -> Finding:
     """Return the finding on NRI while the plugin has no connection."""
     (found,) = (
-        finding for finding in runtime_findings(seen, SOCKET, AWAY) if finding.subject == "NRI"
+        finding
+        for finding in runtime_findings(diagnostics, SOCKET, AWAY)
+        if finding.subject == "NRI"
     )
     return found
 
@@ -41,7 +43,7 @@ def test_connected_plugin_proves_that_nri_is_enabled() -> None:
     off = HostDiagnostics(containerd=ContainerdFile(2, nri=False), nri=False)
 
     assert list(runtime_findings(off, SOCKET, PluginHealth())) == [
-        Finding("plugin", Severity.OK, "at work, and connected to the runtime")
+        Finding("plugin", Severity.OK, "running, and connected to the runtime")
     ]
 
 
@@ -60,11 +62,11 @@ def test_plugin_without_a_heartbeat_is_bad_without_further_findings(verdict: Plu
 
 
 def test_hung_thread_is_a_warning() -> None:
-    stuck, well = runtime_findings(
+    hung, well = runtime_findings(
         HostDiagnostics(), SOCKET, PluginHealth(remarks=("hung in the kernel",))
     )
 
-    assert stuck == Finding("plugin", Severity.WARNING, "hung in the kernel")
+    assert hung == Finding("plugin", Severity.WARNING, "hung in the kernel")
     assert well.grade is Severity.OK
 
 
@@ -128,7 +130,9 @@ def test_unreadable_state_is_a_note() -> None:
     _, settings, found = runtime_findings(observed, SOCKET, AWAY)
 
     assert settings == Finding("CRI-O", Severity.NOTE, "its settings are unreadable: line 1")
-    assert found == Finding("NRI", Severity.NOTE, f"{SOCKET} can't be looked at; are you root?")
+    assert found == Finding(
+        "NRI", Severity.NOTE, f"{SOCKET} cannot be read; run the command as root"
+    )
 
 
 def test_socket_is_distinguished_from_a_file_and_a_missing_path(tmp_path: Path) -> None:
@@ -167,7 +171,7 @@ def test_device_is_not_opened_inside_a_container_with_its_own_dev() -> None:
 
     assert (opened, probed) == ([], [])
     assert found.grade is Severity.NOTE
-    assert "this container has a /dev of its own" in found.text
+    assert "this container has its own /dev" in found.text
 
 
 def test_device_is_opened_on_the_host() -> None:
@@ -184,7 +188,7 @@ def test_device_is_not_opened_without_pyverbs() -> None:
     probed, (found,) = verbs_of((HCA,), HostDiagnostics(), None)
 
     assert probed == []
-    assert found.text.startswith("not asked: pyverbs is not installed")
+    assert found.text.startswith("not tested: pyverbs is not installed")
 
 
 # --------------------------------------------------------------------------- the command
@@ -216,7 +220,7 @@ def test_command_reports_a_node_without_rdma(
 
     assert code == 0
     assert output["plugin"].startswith("ok")
-    assert "no RDMA device here" in output["RDMA mode"]
+    assert "no RDMA device on the host" in output["RDMA mode"]
 
 
 def test_command_reports_disabled_nri_and_a_disconnected_plugin(

@@ -62,7 +62,7 @@ def test_table_output_has_devices_and_exclusion_reasons(capsys: pytest.CaptureFi
         "pci-0000-8a-00-0  eth1       up     mlx5_core  1     pci0000:89  mlx5_0  "
         "10.0.0.1/8,fd00::1/64\n"
         "\n"
-        "Kept for the node:\n"
+        "Not published:\n"
         "  lo                loopback\n"
         "  pci-0000-00-03-0  eth0: the node's default route goes through it\n"
     )
@@ -71,7 +71,7 @@ def test_table_output_has_devices_and_exclusion_reasons(capsys: pytest.CaptureFi
 def test_empty_inventory_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     print_inventory("table", Inventory())
 
-    assert capsys.readouterr().out == "No device can be given to pods.\n"
+    assert capsys.readouterr().out == "No device is published.\n"
 
 
 def test_json_output_has_every_attribute(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_table_output_has_the_ports_of_rdma_devices(capsys: pytest.CaptureFixtur
     )
 
     assert capsys.readouterr().out == (
-        "No device can be given to pods.\n"
+        "No device is published.\n"
         "\n"
         "RDMA    PORT  PROTOCOL  STATE   PHYSICAL  RATE                 SUBNET               LID"
         "  PKEYS\n"

@@ -109,12 +109,12 @@ def line_count(line: bytes) -> int:
 def test_unwritable_gap_is_counted_until_it_is_written(pipe: tuple[int, int]) -> None:
     tried = Event()
 
-    def told(lines: int) -> str:
+    def gap_line(lines: int) -> str:
         tried.set()
         return gap(lines)
 
     full = os.open("/dev/full", os.O_WRONLY)
-    outlet = NonBlockingStderr(full, told, retry_s=0.01)
+    outlet = NonBlockingStderr(full, gap_line, retry_s=0.01)
     outlet.write(b"one\ntwo\n")
     assert tried.wait(30)
     outlet.write(b"three\n")
@@ -204,7 +204,7 @@ def test_plugin_answers_hooks_while_its_log_is_not_read(
 ) -> None:
     site = Site(tmp_path)
 
-    async def scene(process: subprocess.Popen[str]) -> None:
+    async def scenario(process: subprocess.Popen[str]) -> None:
         async with RuntimeServer(str(site.socket)) as server:
             runtime = await server.connection()
             await runtime.handshake()
@@ -219,7 +219,7 @@ def test_plugin_answers_hooks_while_its_log_is_not_read(
 
     with subprocess.Popen(site.command(), cwd=ROOT, stderr=pipe[1], text=True) as process:
         try:
-            asyncio.run(scene(process))
+            asyncio.run(scenario(process))
         finally:
             process.kill()
 

@@ -76,54 +76,54 @@ class TwoWorkers:
         await self.bad.at_work.wait()
 
 
-def run_scenario(scene: Callable[[TwoWorkers], Awaitable[None]]) -> TwoWorkers:
+def run_scenario(scenario: Callable[[TwoWorkers], Awaitable[None]]) -> TwoWorkers:
     """Run a scenario and end the workers."""
 
-    async def play() -> TwoWorkers:
-        stage = TwoWorkers()
-        work = asyncio.create_task(stage.workers.run())
-        await stage.good.at_work.wait()
-        await stage.bad.at_work.wait()
-        await scene(stage)
+    async def run() -> TwoWorkers:
+        pair = TwoWorkers()
+        work = asyncio.create_task(pair.workers.run())
+        await pair.good.at_work.wait()
+        await pair.bad.at_work.wait()
+        await scenario(pair)
         work.cancel()
         await asyncio.wait((work,))
         assert work.cancelled()
-        return stage
+        return pair
 
-    return asyncio.run(play())
+    return asyncio.run(run())
 
 
 def test_failed_worker_is_restarted_and_others_are_not_affected() -> None:
-    async def scene(stage: TwoWorkers) -> None:
-        await stage.fail(ValueError("bad news"), FIRST_PAUSE_S)
-        assert stage.workers.failing == {"bad": "ValueError: bad news"}
-        await stage.rested(FIRST_PAUSE_S)
-        assert stage.workers.failing == {}
+    async def scenario(pair: TwoWorkers) -> None:
+        await pair.fail(ValueError("bad news"), FIRST_PAUSE_S)
+        assert pair.workers.failing == {"bad": "ValueError: bad news"}
+        await pair.rested(FIRST_PAUSE_S)
+        assert pair.workers.failing == {}
 
-    stage = run_scenario(scene)
-    assert [(event.name, str(event.cause), event.retry_s) for event in stage.failures] == [
+    pair = run_scenario(scenario)
+    assert [(event.name, str(event.cause), event.retry_s) for event in pair.failures] == [
         ("bad", "bad news", FIRST_PAUSE_S)
     ]
-    assert (stage.good.begun, stage.bad.begun) == (1, 2)
-    assert (stage.good.cancelled, stage.bad.cancelled) == (1, 1)
+    assert (pair.good.begun, pair.bad.begun) == (1, 2)
+    assert (pair.good.cancelled, pair.bad.cancelled) == (1, 1)
 
 
 def test_worker_that_returns_is_restarted() -> None:
-    async def scene(stage: TwoWorkers) -> None:
-        await stage.fail(None, FIRST_PAUSE_S)
-        assert stage.workers.failing == {"bad": "RuntimeError: ended by itself"}
+    async def scenario(pair: TwoWorkers) -> None:
+        await pair.fail(None, FIRST_PAUSE_S)
+        assert pair.workers.failing == {"bad": "RuntimeError: ended by itself"}
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_delays_double_up_to_a_minute_and_restart_after_a_steady_time() -> None:
-    async def scene(stage: TwoWorkers) -> None:
+    async def scenario(pair: TwoWorkers) -> None:
         pauses = [FIRST_PAUSE_S * 2**power for power in range(6)] + [LONGEST_PAUSE_S] * 2
         for pause_s in pauses:
-            await stage.fail(ValueError("again"), pause_s)
-            await stage.rested(pause_s)
-        stage.clock.pass_time(STEADY_S)
-        await stage.fail(ValueError("once more"), FIRST_PAUSE_S)
-        assert [event.retry_s for event in stage.failures] == [*pauses, FIRST_PAUSE_S]
+            await pair.fail(ValueError("again"), pause_s)
+            await pair.rested(pause_s)
+        pair.clock.pass_time(STEADY_S)
+        await pair.fail(ValueError("once more"), FIRST_PAUSE_S)
+        assert [event.retry_s for event in pair.failures] == [*pauses, FIRST_PAUSE_S]
 
-    run_scenario(scene)
+    run_scenario(scenario)

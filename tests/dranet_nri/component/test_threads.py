@@ -57,14 +57,14 @@ def test_exception_of_the_work_is_raised_in_the_caller(error: BaseException) -> 
 
 
 def test_two_jobs_run_concurrently() -> None:
-    meeting = threading.Barrier(2)
+    barrier = threading.Barrier(2)
 
     async def both() -> None:
-        await asyncio.gather(in_thread(meeting.wait), in_thread(meeting.wait))
+        await asyncio.gather(in_thread(barrier.wait), in_thread(barrier.wait))
 
     asyncio.run(both())
 
-    assert not meeting.broken
+    assert not barrier.broken
 
 
 def test_event_loop_runs_while_the_work_waits() -> None:

@@ -243,9 +243,9 @@ def test_device_without_its_interface_on_the_host_is_reported(
     reported: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
     found = Device("nic", DeviceKey("pci", "0", name), reported if protocol else (), rdma_devices)
 
-    why = why_without_interface(found)
+    reason = why_without_interface(found)
 
-    assert why.startswith("has no network interface on the host: ") if bare else not why
+    assert reason.startswith("has no network interface on the host: ") if bare else not reason
 
 
 @pytest.mark.parametrize(

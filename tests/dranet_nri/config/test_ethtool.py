@@ -62,17 +62,17 @@ def test_driver_settings_keep_explicit_false_and_zero() -> None:
     assert network_config_to_object(config) == {"ethtool": DRIVER}
 
 
-@pytest.mark.parametrize("mine", [{"equal": 4}, {"weights": [1, 2]}], ids=str)
-def test_rss_of_the_claim_replaces_that_of_the_class(mine: dict[str, object]) -> None:
-    other = {"weights": [1]} if "equal" in mine else {"equal": 8}
+@pytest.mark.parametrize("of_claim", [{"equal": 4}, {"weights": [1, 2]}], ids=str)
+def test_rss_of_the_claim_replaces_that_of_the_class(of_claim: dict[str, object]) -> None:
+    other = {"weights": [1]} if "equal" in of_claim else {"equal": 8}
     entries = (
         ConfigEntry(ConfigSource.CLASS, "dra.net", {"ethtool": {"rss": other}}),
-        ConfigEntry(ConfigSource.CLAIM, "dra.net", {"ethtool": {"rss": mine}}),
+        ConfigEntry(ConfigSource.CLAIM, "dra.net", {"ethtool": {"rss": of_claim}}),
     )
 
     config = select_config(entries, "nic")
 
-    assert network_config_to_object(config) == {"ethtool": {"rss": mine}}
+    assert network_config_to_object(config) == {"ethtool": {"rss": of_claim}}
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,9 @@ def until_logged(process: subprocess.Popen[str], text: str) -> str:
     return next(line for line in process.stderr if text in line)
 
 
-def play(scene: Coroutine[object, object, None]) -> None:
+def run_scenario(scenario: Coroutine[object, object, None]) -> None:
     """Run a test's coroutine."""
-    asyncio.run(scene)
+    asyncio.run(scenario)
 
 
 async def connected(server: RuntimeServer, process: subprocess.Popen[str]) -> RuntimeConnection:

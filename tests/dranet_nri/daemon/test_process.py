@@ -25,7 +25,7 @@ from tests.dranet_nri.daemon.daemon_bench import (
     daemon,
     ended,
     launched,
-    play,
+    run_scenario,
     until_logged,
 )
 from tests.fakes.called import called
@@ -41,7 +41,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_daemon_registers_for_four_events_and_answers_for_a_pod_without_a_claim(site: Site) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 runtime = await connected(server, process)
@@ -56,14 +56,14 @@ def test_daemon_registers_for_four_events_and_answers_for_a_pod_without_a_claim(
                 process.send_signal(signal.SIGTERM)
                 assert (await asyncio.to_thread(ended, process))[0] == 0
 
-    play(scene())
+    run_scenario(scenario())
     assert site.attachment() is None
 
 
 def test_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) -> None:
     site.allocate("uid-s1")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 runtime = await connected(server, process)
@@ -72,7 +72,7 @@ def test_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) ->
                 assert answer.status is not None
                 assert "remove hostNetwork or the claim" in answer.status.message
 
-    play(scene())
+    run_scenario(scenario())
     record = site.attachment()
     assert record is not None
     assert record.phase is Phase.FAILED
@@ -83,7 +83,7 @@ def test_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) ->
 def test_refusal_is_only_recorded_for_a_runtime_that_keeps_rejected_sandboxes(site: Site) -> None:
     site.allocate("uid-s1")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 arrived = await server.connection()
@@ -92,7 +92,7 @@ def test_refusal_is_only_recorded_for_a_runtime_that_keeps_rejected_sandboxes(si
                 assert (await arrived.answer(call)).status is None
                 assert process.poll() is None
 
-    play(scene())
+    run_scenario(scenario())
     record = site.attachment()
     assert record is not None
     assert record.failure is not None
@@ -100,7 +100,7 @@ def test_refusal_is_only_recorded_for_a_runtime_that_keeps_rejected_sandboxes(si
 
 
 def test_claim_recorded_at_run_time_is_used_and_released(site: Site) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 runtime = await connected(server, process)
@@ -116,7 +116,7 @@ def test_claim_recorded_at_run_time_is_used_and_released(site: Site) -> None:
                     await asyncio.to_thread(until_gone, records)
                 assert process.poll() is None
 
-    play(scene())
+    run_scenario(scenario())
 
 
 def until_gone(records: AttachmentReader) -> None:
@@ -126,7 +126,7 @@ def until_gone(records: AttachmentReader) -> None:
 
 
 def test_second_instance_takes_over_after_the_first_is_killed(site: Site) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as first:
                 await connected(server, first)
@@ -137,7 +137,7 @@ def test_second_instance_takes_over_after_the_first_is_killed(site: Site) -> Non
                     call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                     assert (await runtime.answer(call)).status is None
 
-    play(scene())
+    run_scenario(scenario())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda caught: caught.name)
@@ -168,10 +168,10 @@ def test_instance_without_a_runtime_ends_on_a_signal(site: Site, number: signal.
 
 
 def test_failed_startup_cleanup_does_not_prevent_serving(site: Site) -> None:
-    stray = site.root / "cdi" / "dra.net-stray.json"
-    stray.mkdir(parents=True)  # a spec that cannot be removed
+    orphaned = site.root / "cdi" / "dra.net-stray.json"
+    orphaned.mkdir(parents=True)  # a spec that cannot be removed
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 runtime = await connected(server, process)
@@ -180,26 +180,26 @@ def test_failed_startup_cleanup_does_not_prevent_serving(site: Site) -> None:
                 call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                 assert (await runtime.answer(call)).status is None
 
-    play(scene())
+    run_scenario(scenario())
 
 
 def test_staged_gate_files_of_a_crash_are_removed_before_serving(site: Site) -> None:
-    async def scene() -> None:
-        litter = (
+    async def scenario() -> None:
+        leftovers = (
             site.root / "cdi" / ".dra.net-gone.json.new",
             site.root / "cdi" / "dra.net-gone.json",
             site.run / "metadata" / "gone" / "nic" / "metadata.json",
         )
-        for path in litter:
+        for path in leftovers:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("{}")
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 await connected(server, process)
 
-                assert not any(path.exists() for path in (*litter, litter[2].parents[1]))
+                assert not any(path.exists() for path in (*leftovers, leftovers[2].parents[1]))
 
-    play(scene())
+    run_scenario(scenario())
 
 
 def test_failed_hook_is_logged_and_only_a_bug_logs_a_traceback(site: Site) -> None:
@@ -208,7 +208,7 @@ def test_failed_hook_is_logged_and_only_a_bug_logs_a_traceback(site: Site) -> No
     imports = "import sys; from dranet_nri import cli; from dranet_nri.hooks import handler"
     code = f"{imports}; {bug}; sys.exit(cli.main())"
 
-    async def scene() -> str:
+    async def scenario() -> str:
         async with RuntimeServer(str(site.socket)) as server:
             with launched([sys.executable, "-c", code, *site.words()]) as process:
                 runtime = await connected(server, process)
@@ -217,15 +217,15 @@ def test_failed_hook_is_logged_and_only_a_bug_logs_a_traceback(site: Site) -> No
                 process.terminate()
                 return (await asyncio.to_thread(ended, process))[1]
 
-    log = asyncio.run(scene())
-    surprise, refusal = (part.split("script=")[0] for part in log.split("hook failed")[1:])
-    assert "ZeroDivisionError" in surprise
+    log = asyncio.run(scenario())
+    unexpected, refusal = (part.split("script=")[0] for part in log.split("hook failed")[1:])
+    assert "ZeroDivisionError" in unexpected
     assert "remove hostNetwork or the claim" in refusal
     assert log.count("Traceback") == 1
 
 
 def test_failed_removal_of_staged_files_is_logged_and_does_not_prevent_serving(site: Site) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         (site.root / "cdi" / ".dra.net-gone.json.new").mkdir(parents=True)
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
@@ -233,12 +233,12 @@ def test_failed_removal_of_staged_files_is_logged_and_does_not_prevent_serving(s
 
                 assert "Is a directory" in until_logged(process, "not cleared")
 
-    play(scene())
+    run_scenario(scenario())
 
 
 def test_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> None:
-    async def scene(process: subprocess.Popen[str], ours: socket.socket) -> None:
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
+    async def scenario(process: subprocess.Popen[str], plugin_end: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=plugin_end)
         runtime = RuntimeConnection(reader, writer, FakeRuntime())
         await runtime.handshake()
         registration = runtime.runtime.registrations[0]
@@ -247,9 +247,9 @@ def test_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> Non
         status, _ = await asyncio.to_thread(ended, process)
         assert status == 0
 
-    ours, theirs = socket.socketpair()
+    plugin_end, runtime_end = socket.socketpair()
     identity = {
-        "NRI_PLUGIN_SOCKET": str(theirs.fileno()),
+        "NRI_PLUGIN_SOCKET": str(runtime_end.fileno()),
         "NRI_PLUGIN_NAME": "launched",
         "NRI_PLUGIN_IDX": "42",
     }
@@ -257,14 +257,14 @@ def test_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> Non
         site.command(),
         cwd=ROOT,
         env={**os.environ, **identity},
-        pass_fds=(theirs.fileno(),),
+        pass_fds=(runtime_end.fileno(),),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        theirs.close()
+        runtime_end.close()
         try:
-            play(scene(process, ours))
+            run_scenario(scenario(process, plugin_end))
         finally:
             process.kill()
 
@@ -273,19 +273,19 @@ def test_imported_modules_are_frozen_for_the_garbage_collector(site: Site) -> No
     script = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
     command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {script}"]
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with launched([*command, *site.words()]) as process:
                 await connected(server, process)
                 process.terminate()
                 assert (await asyncio.to_thread(ended, process))[0] == 0
 
-    play(scene())
+    run_scenario(scenario())
 
 
 def test_openssl_is_not_loaded(tmp_path: Path) -> None:
-    words = ["status", "--run-dir", str(tmp_path), "--allocations-dir", str(tmp_path)]
-    work = f"sys.argv[1:] = {words}; cli.main(); import dranet_nri.daemon.process"
+    arguments = ["status", "--run-dir", str(tmp_path), "--allocations-dir", str(tmp_path)]
+    work = f"sys.argv[1:] = {arguments}; cli.main(); import dranet_nri.daemon.process"
     script = "print([name for name in ('_ssl', '_hashlib', 'hashlib') if sys.modules.get(name)])"
     command = [sys.executable, "-c", f"import sys; from dranet_nri import cli; {work}; {script}"]
 

@@ -151,7 +151,7 @@ def test_new_pending_work_is_retried_soon(schedule: ReconcileSchedule) -> None:
 
 
 def test_wait_for_the_resync_ends_on_a_request() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         schedule = ReconcileSchedule(SWEEP_S, Clock())
         await schedule.wait()
         schedule.settle(pending=False)
@@ -160,4 +160,4 @@ def test_wait_for_the_resync_ends_on_a_request() -> None:
         schedule.request_now()
         await waiting
 
-    asyncio.run(scene())
+    asyncio.run(scenario())

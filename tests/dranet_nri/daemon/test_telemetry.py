@@ -8,7 +8,7 @@ import pytest
 from dranet_nri.cli import main
 from dranet_nri.nri.wire.messages import PodEventKind
 from tests.box.waiting import wait_until
-from tests.dranet_nri.daemon.daemon_bench import Site, connected, daemon, play
+from tests.dranet_nri.daemon.daemon_bench import Site, connected, daemon, run_scenario
 from tests.fakes.called import called
 from tests.fakes.runtime import RuntimeServer, pod_message
 from tests.fakes.scrape import Scrape
@@ -54,7 +54,7 @@ async def until_ready(site: Site, *, ready: bool) -> str:
 
 
 def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 runtime = await connected(server, process)
@@ -63,7 +63,7 @@ def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
                 assert "not served by the runtime" in await until_ready(site, ready=False)
                 assert probed(site) == (0, "ok\n")
 
-    play(scene())
+    run_scenario(scenario())
     scrape = numbers(site)
     assert scrape.value("dranet_nri_connects_total") == 1
     assert scrape.value("dranet_nri_disconnects_total") >= 1
@@ -73,7 +73,7 @@ def test_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
 
 
 def test_hooks_are_counted_by_result(site: Site) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
                 runtime = await connected(server, process)
@@ -86,7 +86,7 @@ def test_hooks_are_counted_by_result(site: Site) -> None:
                 runtime.abort()
                 await until_ready(site, ready=False)
 
-    play(scene())
+    run_scenario(scenario())
     scrape = numbers(site)
     answers = {
         status: scrape.value(f"{HOOKS}_total", method="RunPodSandbox", status=status)

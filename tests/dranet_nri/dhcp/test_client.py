@@ -20,7 +20,7 @@ from dranet_nri.dhcp import (
 )
 from dranet_nri.model import FOREVER, Lease, Route
 from tests.dranet_nri.dhcp.test_message import messages
-from tests.fakes.dhcp import SERVER_MAC, asked, reply_bytes
+from tests.fakes.dhcp import SERVER_MAC, decoded, reply_bytes
 
 MAC, XID = "02:00:00:00:00:01", 77
 OFFER = DhcpMessage(
@@ -35,7 +35,7 @@ def only(actions: tuple[Action, ...]) -> DhcpMessage:
     """Return the only message that is sent."""
     (action,) = actions
     assert isinstance(action, Send)
-    return asked(action.payload)
+    return decoded(action.payload)
 
 
 def receive(client: DhcpClient, message: DhcpMessage, now: float = 1001.0) -> tuple[Action, ...]:
@@ -243,7 +243,7 @@ def test_unanswered_renewal_is_repeated_after_half_of_the_remaining_time() -> No
 def test_released_lease_is_sent_to_its_server() -> None:
     sent = release_of(LEASE, MAC, 5)
 
-    message = asked(sent.payload)
+    message = decoded(sent.payload)
     assert (message.kind, message.client, message.server) == (
         DhcpMessageType.RELEASE,
         "10.77.0.50",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dranet_nri.dhcp import DhcpMessage, DhcpMessageType, decode_message, encode_message
 from dranet_nri.errors import ProtocolError
-from tests.fakes.dhcp import asked, option, reply_bytes, with_options
+from tests.fakes.dhcp import decoded, option, reply_bytes, with_options
 
 ACK = DhcpMessage(
     DhcpMessageType.ACK,
@@ -57,7 +57,7 @@ def test_encoded_message_has_the_fields_that_a_server_requires(
 ) -> None:
     data = encode_message(replace(message, secs=secs))
 
-    got = asked(data)
+    got = decoded(data)
     assert (got.kind, got.xid, got.mac) == (message.kind, message.xid, message.mac)
     assert (got.client, got.yours, got.server) == (message.client, message.yours, message.server)
     assert got.secs == min(secs, 65535)
@@ -69,7 +69,7 @@ def test_request_contains_the_address_and_the_parameter_list() -> None:
     request = DhcpMessage(DhcpMessageType.REQUEST, 7, ACK.mac, requested="10.77.0.50")
     data = encode_message(request)
 
-    assert asked(data).requested == "10.77.0.50"
+    assert decoded(data).requested == "10.77.0.50"
     assert option(55, bytes([1, 121, 3, 26, 51, 58, 59])) in data
     released = encode_message(replace(request, kind=DhcpMessageType.RELEASE))
     assert option(57, (1472).to_bytes(2)) in data
@@ -87,7 +87,7 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "reason"),
     [
         (b"", "magic cookie"),
         (bytes(300), "magic cookie"),
@@ -98,8 +98,8 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
         (with_options(ACK, b"\x35\x02\x05\x05\xff"), "option 53 is 0505"),
     ],
 )
-def test_message_that_is_no_reply_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(ProtocolError, match=why):
+def test_message_that_is_no_reply_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
         decode_message(data)
 
 

@@ -181,8 +181,8 @@ def test_malformed_values_are_ignored(tmp_path: Path, text: str) -> None:
 
     (device,) = rdma_devices(tmp_path)
 
-    words = [device.node_type, device.node_guid, device.sys_image_guid, device.ports[0].guid]
-    assert words == [""] * 4
+    guids = [device.node_type, device.node_guid, device.sys_image_guid, device.ports[0].guid]
+    assert guids == [""] * 4
     assert all(part.isprintable() for part in (device.fw_version, device.ports[0].rate))
     assert (device.ports[0].state, device.ports[0].lid, device.ports[0].pkeys) == ("", 0, ())
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 
 DEVICE = """
-    from types import SimpleNamespace as Told
+    from types import SimpleNamespace as Attributes
     from pyverbs.pyverbs_error import PyverbsError
 
     class Context:
@@ -20,12 +20,12 @@ DEVICE = """
             if name == "gone":
                 raise PyverbsError("Failed to find\\n device gone")
         def query_device(self):
-            return Told(max_qp=131072, max_qp_wr=32768, max_cq=16777216, max_mr=16777216,
+            return Attributes(max_qp=131072, max_qp_wr=32768, max_cq=16777216, max_mr=16777216,
                         max_mr_size=2**64 - 1, atomic_caps=1, phys_port_cnt=1)
         def query_device_ex(self):
-            return Told(odp_caps=Told(general_caps=3))
+            return Attributes(odp_caps=Attributes(general_caps=3))
         def query_port(self, number):
-            return Told(active_mtu=5, max_mtu=5, active_width=2, active_speed=128,
+            return Attributes(active_mtu=5, max_mtu=5, active_width=2, active_speed=128,
                         gid_tbl_len=255, pkey_tbl_len=128)
         def close(self):
             pass
@@ -71,8 +71,10 @@ def test_extended_speed_takes_precedence(tmp_path: Path, monkeypatch: pytest.Mon
 def test_missing_odp_capabilities_are_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    silent = DEVICE.replace("return Told(odp_caps", "raise PyverbsError('95'); Told(odp_caps")
-    with_pyverbs(tmp_path, monkeypatch, silent)
+    without_query = DEVICE.replace(
+        "return Attributes(odp_caps", "raise PyverbsError('95'); Attributes(odp_caps"
+    )
+    with_pyverbs(tmp_path, monkeypatch, without_query)
 
     reported = probe("mlx5_0")
 

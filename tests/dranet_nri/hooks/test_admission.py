@@ -36,7 +36,7 @@ pytestmark = pytest.mark.process
 __all__ = ["node"]
 
 
-def ours(node: Node, claim: Allocation) -> Mount:
+def own_mount(node: Node, claim: Allocation) -> Mount:
     """Return the mount of a claim's metadata file."""
     return Mount(f"{node.gate.metadata_dir}/{claim.claim.uid}/nic/metadata.json", "/x")
 
@@ -52,7 +52,7 @@ def test_container_with_own_and_foreign_claim_files_is_refused(
     claims = [node.allocate(pod, 1, claim="mine"), node.allocate(other, 2, claim="theirs")]
     node.run_pod(pod)
     node.run_pod(other)
-    mounts = [ours(node, claim) for claim in claims]
+    mounts = [own_mount(node, claim) for claim in claims]
 
     node.create(pod, mounts[0])
     with pytest.raises(RefusedError, match="lists claim default/theirs, which pod default/other"):
@@ -69,7 +69,7 @@ def test_container_with_own_files_and_files_of_an_earlier_sandbox_is_refused(
     claim = node.allocate(new, 2, claim="mine")
     node.run_pod(new)
     with pytest.raises(RefusedError, match="claim default/left is in sandbox one, not in two"):
-        node.create(new, ours(node, claim), ours(node, left))
+        node.create(new, own_mount(node, claim), own_mount(node, left))
 
 
 def files_of(node: Node, claim: Allocation) -> tuple[Mount, ...]:
@@ -111,9 +111,9 @@ def test_pod_without_a_claim_is_never_refused_beside_a_claimed_pod(
     for container in (None, plain):
         assert node.plugin.is_unclaimed(ordinary, container)
         assert not node.plugin.may_refuse(ordinary, container)
-    thief = replace(plain, mounts=(*plain.mounts, ours(node, claim)))
-    assert not node.plugin.is_unclaimed(ordinary, thief)
-    assert node.plugin.may_refuse(ordinary, thief)
+    intruder = replace(plain, mounts=(*plain.mounts, own_mount(node, claim)))
+    assert not node.plugin.is_unclaimed(ordinary, intruder)
+    assert node.plugin.may_refuse(ordinary, intruder)
 
 
 def test_sandbox_that_still_has_a_nic_is_not_unclaimed(node: Node) -> None:
@@ -132,7 +132,7 @@ def test_sandbox_during_its_attach_is_not_unclaimed(node: Node) -> None:
     claim = node.allocate(pod, 1)
     paused = node.pause()
 
-    async def scene() -> bool:
+    async def scenario() -> bool:
         run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
         await asyncio.to_thread(paused.begun.wait)
         node.allocations.remove(claim.claim.uid)
@@ -141,17 +141,17 @@ def test_sandbox_during_its_attach_is_not_unclaimed(node: Node) -> None:
         await run
         return unclaimed
 
-    assert not node.run(scene)
+    assert not node.run(scenario)
 
 
 class FailingReader(AllocationReader):
     """A reader that raises an unexpected error once poisoned."""
 
-    poisoned = False
+    unreadable = False
 
     def refresh(self) -> frozenset[str]:
         """Fail as no reader should."""
-        if self.poisoned:
+        if self.unreadable:
             raise ValueError("a bug of ours")
         return super().refresh()
 
@@ -160,7 +160,7 @@ def test_internal_error_of_the_reader_does_not_stop_an_unclaimed_pod(node: Node)
     ordinary = node.pod("ordinary")
     node.plugin.allocations.reader.close()
     node.plugin.allocations.reader = reader = FailingReader(node.root / "allocations", owner=None)
-    reader.poisoned = True
+    reader.unreadable = True
 
     assert not node.plugin.is_unclaimed(ordinary)
     node.run_pod(ordinary)
@@ -188,7 +188,7 @@ def test_exhausted_descriptors_refuse_only_claimed_pods(tmp_path: Path) -> None:
     node.allocate(pod, 1)
     node.plugin.allocations.refresh()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await node.plugin.synchronize((ordinary,))
         with no_descriptors():
             assert not await node.plugin.reconcile(), "nothing is wrong with an ordinary pod"
@@ -199,7 +199,7 @@ def test_exhausted_descriptors_refuse_only_claimed_pods(tmp_path: Path) -> None:
             with pytest.raises(KernelError, match="EMFILE"):
                 await node.plugin.run_pod_sandbox(pod, LATER)
 
-    node.run(scene)
+    node.run(scenario)
     node.close()
 
 
@@ -249,7 +249,7 @@ def no_moves(node: Node) -> None:
 
 
 SURPRISES = pytest.mark.parametrize(
-    ("surprise", "text"),
+    ("change", "text"),
     [
         pytest.param(no_threads, "RuntimeError: can't start new thread", id="no-thread"),
         pytest.param(no_namespaces, "RuntimeError: what is /run/netns/", id="no-namespace"),
@@ -268,11 +268,11 @@ def failed(node: Node, claim: Allocation) -> str:
 
 @SURPRISES
 def test_internal_error_rejects_three_sandboxes_and_is_recorded(
-    node: Node, surprise: Callable[[Node], None], text: str
+    node: Node, change: Callable[[Node], None], text: str
 ) -> None:
     pods = [node.pod("web", f"try{number}") for number in range(4)]
     claim = node.allocate(pods[0], 1)
-    surprise(node)
+    change(node)
 
     for pod in pods[:3]:
         with pytest.raises(RuntimeError):
@@ -285,12 +285,12 @@ def test_internal_error_rejects_three_sandboxes_and_is_recorded(
 
 @SURPRISES
 def test_internal_error_rejects_no_sandbox_if_the_runtime_keeps_rejected_ones(
-    node: Node, surprise: Callable[[Node], None], text: str
+    node: Node, change: Callable[[Node], None], text: str
 ) -> None:
     node.plugin.may_reject = False
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    surprise(node)
+    change(node)
 
     node.run_pod(pod)
 

@@ -104,8 +104,8 @@ def test_pod_with_a_vm_runtime_handler_may_use_admin_access(node: Node) -> None:
     node.run_pod(owner)
     pod = replace(node.pod("monitor"), handler="kata")
     claim = node.allocate(pod, 1, claim="look")
-    looks = tuple(replace(device, admin_access=True) for device in claim.devices)
-    node.allocations.put(replace(claim, devices=looks))
+    admin_devices = tuple(replace(device, admin_access=True) for device in claim.devices)
+    node.allocations.put(replace(claim, devices=admin_devices))
 
     node.run_pod(pod)
 
@@ -167,8 +167,8 @@ def test_case_42_host_network_pod_may_use_admin_access(node: Node, path: str) ->
     node.run_pod(owner)
     pod = replace(node.pod("monitor"), netns_path=path)
     claim = node.allocate(pod, 1, claim="look")
-    looks = tuple(replace(device, admin_access=True) for device in claim.devices)
-    node.allocations.put(replace(claim, devices=looks))
+    admin_devices = tuple(replace(device, admin_access=True) for device in claim.devices)
+    node.allocations.put(replace(claim, devices=admin_devices))
 
     node.run_pod(pod)
     node.create(pod)

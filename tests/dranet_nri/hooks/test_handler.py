@@ -105,13 +105,13 @@ def test_device_that_cannot_be_restored_keeps_its_record(node: Node) -> None:
 
 
 def test_forged_record_for_an_owned_nic_is_refused_with_the_owner(node: Node) -> None:
-    pod, thief = node.pod("web"), node.pod("thief")
+    pod, intruder = node.pod("web"), node.pod("thief")
     node.allocate(pod, 1, claim="mine")
-    forged = node.allocate(thief, 1, claim="forged")
+    forged = node.allocate(intruder, 1, claim="forged")
     node.run_pod(pod)
 
     with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
-        node.run_pod(thief)
+        node.run_pod(intruder)
 
     assert node.kernel.state("eth1", node.netns(pod)) is not None
     assert not node.gate_open(forged)

@@ -84,7 +84,7 @@ def test_pod_is_attached_while_all_earlier_repairs_hang(node: Node, kernel: Bloc
     node.allocate(late, HANGING + 1, claim="late")
     node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
 
-    async def scene() -> bool:
+    async def scenario() -> bool:
         await node.plugin.synchronize((*pods, late))
         rounds = asyncio.create_task(node.plugin.reconcile())
         await until(lambda: node.in_pod(HANGING + 1, late))
@@ -94,7 +94,7 @@ def test_pod_is_attached_while_all_earlier_repairs_hang(node: Node, kernel: Bloc
         kernel.go.set()
         return await rounds
 
-    assert not node.run(scene), "all that hung came back within the patience"
+    assert not node.run(scenario), "all that hung came back within the patience"
 
 
 def test_hung_repair_is_started_once_over_several_passes(
@@ -103,7 +103,7 @@ def test_hung_repair_is_started_once_over_several_passes(
     pods = hung_pods(node, kernel)
     node.plugin.reconciler.hang_wait_s = 0
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await node.plugin.synchronize(pods)
         for _ in range(5):
             assert await node.plugin.reconcile(), "all repairs are pending"
@@ -116,7 +116,7 @@ def test_hung_repair_is_started_once_over_several_passes(
         while await node.plugin.reconcile():  # noqa: ASYNC110 (of threads)
             await asyncio.sleep(0)
 
-    node.run(scene)
+    node.run(scenario)
 
 
 def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(tmp_path: Path) -> None:
@@ -129,13 +129,13 @@ def test_hung_detach_of_one_claim_does_not_delay_the_other_claim_of_the_pod(tmp_
     kernel.blocked = {node.netns(pod)}
     node.plugin.reconciler.hang_wait_s, node.plugin.reconciler.turn_s = LATER, 0
 
-    async def scene() -> None:
+    async def scenario() -> None:
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod))
         await until(lambda: len(kernel.entered) == 2)
         kernel.go.set()
         await stop
 
-    node.run(scene)
+    node.run(scenario)
 
     assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
     node.close()
@@ -145,14 +145,14 @@ def test_hung_device_delays_only_its_own_pods(
     node: Node, kernel: BlockingKernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One pod waits for a device that the kernel keeps, and has another one allocated beside it."""
-    stuck, waiting, free = (node.pod(name) for name in ("stuck", "waiting", "free"))
-    node.allocate(stuck, 2, claim="stuck")
-    node.run_pod(stuck)
-    kernel.blocked = {node.netns(stuck)}
+    hung_pod, waiting, free = (node.pod(name) for name in ("stuck", "waiting", "free"))
+    node.allocate(hung_pod, 2, claim="stuck")
+    node.run_pod(hung_pod)
+    kernel.blocked = {node.netns(hung_pod)}
     node.plugin.reconciler.hang_wait_s, node.plugin.attacher.hang_timeout_s = LATER, 0
 
-    async def scene() -> None:
-        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(stuck))
+    async def scenario() -> None:
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(hung_pod))
         await until(lambda: bool(kernel.entered))
         node.allocate(waiting, 1, claim="one")
         node.allocate(waiting, 2, claim="two")
@@ -174,7 +174,7 @@ def test_hung_device_delays_only_its_own_pods(
             await attach
         assert node.in_pod(1, free)
 
-    node.run(scene)
+    node.run(scenario)
 
 
 def test_hung_orphan_scan_is_reported(node: Node, kernel: BlockingKernel) -> None:
@@ -183,7 +183,7 @@ def test_hung_orphan_scan_is_reported(node: Node, kernel: BlockingKernel) -> Non
     attacher.watchdog = replace(attacher.watchdog, hang_timeout_s=0.5)
     kernel.blocked, node.plugin.reconciler.hang_wait_s = {None}, 0
 
-    async def scene() -> list[str]:
+    async def scenario() -> list[str]:
         assert await node.plugin.reconcile()
         await until(lambda: bool(work.hung))
         reported = [hung.step for hung in work.hung.values()]
@@ -191,7 +191,7 @@ def test_hung_orphan_scan_is_reported(node: Node, kernel: BlockingKernel) -> Non
         await until(lambda: not work.hung)
         return reported
 
-    (step,) = node.run(scene)
+    (step,) = node.run(scenario)
     assert step.startswith("look for links of pods that are gone (thread ")
 
 
@@ -250,13 +250,13 @@ def test_hung_repairs_delay_a_pass_by_one_timeout(hanging: int, begun_s: float) 
             yield Repair("hangs", RepairSubject("x", str(number)), hang)
         yield Repair("is well", RepairSubject("y", "y"), healthy)
 
-    async def scene() -> tuple[bool, float, bool, float]:
+    async def scenario() -> tuple[bool, float, bool, float]:
         done = partial(repairs.done, hang_wait_s=HANG_WAIT_S, turn_s=TURN_S)
         loop = asyncio.get_running_loop()
         first = await done(differences()), loop.time()
         return *first, await done(differences()), loop.time()
 
-    first, first_s, second, second_s = run_simulated(scene)
+    first, first_s, second, second_s = run_simulated(scenario)
 
     assert begun == pytest.approx([begun_s, first_s])
     assert (first, second) == (hanging == 0, hanging == 0)
@@ -272,7 +272,7 @@ def test_slow_repair_is_awaited_and_does_not_delay_the_next_one() -> None:
         await asyncio.sleep(seconds)
         order.append(name)
 
-    async def scene() -> bool:
+    async def scenario() -> bool:
         work = (("slow", HANG_WAIT_S / 2), ("swift", 0.0))
         return await repairs.done(
             (
@@ -283,5 +283,5 @@ def test_slow_repair_is_awaited_and_does_not_delay_the_next_one() -> None:
             TURN_S,
         )
 
-    assert run_simulated(scene)
+    assert run_simulated(scenario)
     assert order == ["swift", "slow"]

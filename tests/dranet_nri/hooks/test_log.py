@@ -63,7 +63,7 @@ def test_failed_attach_is_logged_after_its_caller_was_cancelled(
     paused = node.pause()
     container = Container("c", pod.sandbox_id, "app")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         create = asyncio.create_task(node.plugin.create_container(pod, container, LATER))
         await asyncio.to_thread(paused.begun.wait)
         create.cancel()  # its hook is late
@@ -73,7 +73,7 @@ def test_failed_attach_is_logged_after_its_caller_was_cancelled(
         paused.go.set()
         await node.plugin.attacher.idle(pod.sandbox_id)
 
-    node.run(scene)
+    node.run(scenario)
 
     (line,) = lines(capsys)
     assert "attach failed" in line

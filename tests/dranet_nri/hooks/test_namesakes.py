@@ -58,7 +58,7 @@ def test_claim_is_restored_while_an_earlier_claim_of_the_same_name_hangs(node: N
     hanging = HangingRestore(node)
     node.plugin.attacher.executor = hanging
 
-    async def scene() -> Phase | None:
+    async def scenario() -> Phase | None:
         node.plugin.reconciler.hang_wait_s = 0
         await node.plugin.stop_pod_sandbox(old)
         node.plugin.reconciler.hang_wait_s = LATER
@@ -69,7 +69,7 @@ def test_claim_is_restored_while_an_earlier_claim_of_the_same_name_hangs(node: N
             await asyncio.sleep(0)
         return stopped
 
-    assert node.run(scene) is Phase.HOME
+    assert node.run(scenario) is Phase.HOME
     assert node.at_home(1)
     assert node.at_home(2)
 
@@ -81,7 +81,7 @@ def test_pod_is_attached_while_an_earlier_pod_of_the_same_name_hangs(node: Node)
     paused = node.pause()
     node.plugin.may_reject = False
 
-    async def scene() -> bool:
+    async def scenario() -> bool:
         node.plugin.reconciler.hang_wait_s = 0
         await node.plugin.synchronize((old,))
         await node.plugin.reconcile()
@@ -98,4 +98,4 @@ def test_pod_is_attached_while_an_earlier_pod_of_the_same_name_hangs(node: Node)
         await node.plugin.attacher.idle(old.sandbox_id)
         return attached
 
-    assert node.run(scene)
+    assert node.run(scenario)

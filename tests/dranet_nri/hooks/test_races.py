@@ -176,49 +176,49 @@ def test_container_in_an_earlier_sandbox_does_not_take_the_nic_of_the_new_one(no
 
 
 def test_hung_repair_delays_no_other(node: Node) -> None:
-    stuck, other = node.pod("stuck"), node.pod("web")
-    node.allocate(stuck, 1, claim="one")
+    hung, other = node.pod("stuck"), node.pod("web")
+    node.allocate(hung, 1, claim="one")
     node.allocate(other, 2, claim="two")
     working = node.plugin.attacher.executor
     paused = node.pause()
     node.plugin.reconciler.hang_wait_s = 0
 
     async def work() -> None:
-        await node.plugin.synchronize((stuck,))
+        await node.plugin.synchronize((hung,))
         assert await node.plugin.reconcile(), "something is left"
         await asyncio.to_thread(paused.begun.wait)
         node.plugin.attacher.executor = working
         node.plugin.reconciler.hang_wait_s = LATER
-        await node.plugin.synchronize((stuck, other))
+        await node.plugin.synchronize((hung, other))
 
         assert await node.plugin.reconcile(), "the one that hangs is left, and not begun again"
 
         assert node.in_pod(2, other)
         paused.go.set()
-        await node.plugin.attacher.idle(stuck.sandbox_id)
+        await node.plugin.attacher.idle(hung.sandbox_id)
 
     node.run(work)
 
-    assert node.in_pod(1, stuck)
+    assert node.in_pod(1, hung)
 
 
 def test_claim_recorded_for_another_pod_does_not_take_the_nic_of_the_running_one(
     node: Node,
 ) -> None:
-    pod, thief = node.pod("web"), node.pod("thief")
+    pod, intruder = node.pod("web"), node.pod("thief")
     node.allocate(pod, 1)
     node.run_pod(pod)
-    node.allocate(thief, 2)  # the same claim, another NIC
+    node.allocate(intruder, 2)  # the same claim, another NIC
 
     with pytest.raises(RefusedError, match=r"claim default/nics is held by pod default/web"):
-        node.run_pod(thief)
+        node.run_pod(intruder)
 
     assert node.in_pod(1, pod)
     assert node.at_home(2)
     node.stop_pod(pod)
-    node.run_pod(thief)
+    node.run_pod(intruder)
     assert node.at_home(1)
-    assert node.in_pod(2, thief)
+    assert node.in_pod(2, intruder)
 
 
 def test_earlier_sandbox_with_a_lost_stop_does_not_take_the_nic_back(node: Node) -> None:
@@ -276,15 +276,15 @@ def test_pod_that_stops_during_other_repairs_is_not_attached(node: Node) -> None
 def test_gate_is_closed_during_an_attach(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    stray = node.gate.spec_path(claim.claim.uid)
-    stray.parent.mkdir()
-    stray.write_text("{}")  # left by a crash
+    orphaned = node.gate.spec_path(claim.claim.uid)
+    orphaned.parent.mkdir()
+    orphaned.write_text("{}")  # left by a crash
     paused = node.pause()
 
     async def work() -> None:
         run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
         await asyncio.to_thread(paused.begun.wait)
-        assert not stray.exists()
+        assert not orphaned.exists()
         paused.go.set()
         await run
 

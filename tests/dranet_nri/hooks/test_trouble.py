@@ -313,21 +313,21 @@ def test_rejection_count_is_removed_with_the_claims_of_the_pod(node: Node) -> No
 
 
 def test_rdma_device_without_an_interface_is_given_to_one_pod(node: Node) -> None:
-    pod, thief = node.pod("web"), node.pod("thief")
+    pod, intruder = node.pod("web"), node.pod("thief")
     node.kernel.add_rdma("mlx5_9", parent="0000:09:00.0")
-    mine = rdma_only(node, pod, "mine")
-    rdma_only(node, thief, "forged")
+    claim_of_pod = rdma_only(node, pod, "mine")
+    rdma_only(node, intruder, "forged")
     node.run_pod(pod)
 
     with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
-        node.run_pod(thief)
-    stolen = rdma_only(node, thief, "mine")
+        node.run_pod(intruder)
+    stolen = rdma_only(node, intruder, "mine")
     with pytest.raises(RefusedError, match=r"held by pod default/web"):
-        node.run_pod(thief)
+        node.run_pod(intruder)
 
-    assert node.phase(mine) is Phase.ATTACHED
+    assert node.phase(claim_of_pod) is Phase.ATTACHED
     node.stop_pod(pod)
-    node.run_pod(thief)
+    node.run_pod(intruder)
     assert node.phase(stolen) is Phase.ATTACHED
 
 

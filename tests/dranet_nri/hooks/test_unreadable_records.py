@@ -32,7 +32,7 @@ def test_unclaimed_pod_starts_and_stops_while_an_allocation_is_unreadable(node: 
     node.allocate(node.pod("claimed"), 1)
     staged, record = unseen(node, "nics")
 
-    async def scene() -> Edits:
+    async def scenario() -> Edits:
         with no_descriptors():
             staged.rename(record)
             assert not node.plugin.is_unclaimed(pod)
@@ -43,7 +43,7 @@ def test_unclaimed_pod_starts_and_stops_while_an_allocation_is_unreadable(node: 
             await node.plugin.stop_pod_sandbox(pod)
             return edits
 
-    assert node.run(scene) == Edits()
+    assert node.run(scenario) == Edits()
     assert node.plugin.is_unclaimed(pod)
 
 
@@ -54,13 +54,13 @@ def test_pod_with_an_unreadable_allocation_is_attached_late(
     claim = node.allocate(pod, 1)
     staged, record = unseen(node, "nics")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         with no_descriptors():
             staged.rename(record)
             await node.plugin.run_pod_sandbox(pod, LATER)
             assert await node.plugin.reconcile(), "an unreadable claim is pending"
 
-    node.run(scene)
+    node.run(scenario)
     assert not node.gate_open(claim)
     assert node.bell.count("trouble") == 1
     node.bell.clear()
@@ -82,13 +82,13 @@ def test_pod_with_a_known_claim_is_refused_while_its_record_is_unreadable(
     staged = record.with_name(".rewritten")
     staged.write_bytes(record.read_bytes())
 
-    async def scene() -> None:
+    async def scenario() -> None:
         with no_descriptors():
             staged.rename(record)
             with pytest.raises(RefusedError, match="cannot be read: Too many open files"):
                 await node.plugin.run_pod_sandbox(pod, LATER)
 
-    node.run(scene)
+    node.run(scenario)
     node.run_pod(pod)
     assert node.in_pod(1, pod)
 

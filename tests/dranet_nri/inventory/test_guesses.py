@@ -14,7 +14,7 @@ def excluded_by(device: NetDevice, *rules: PolicyRoute, include: tuple[str, ...]
     """Return why the device is not published, "" if it is."""
     functions = (function(VF),) if device.pci else ()
     facts = HostFacts(functions, (device,), policy_routes=rules)
-    return "".join(why for _, why in inventory_from_facts(facts, include=include).excluded)
+    return "".join(cause for _, cause in inventory_from_facts(facts, include=include).excluded)
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,10 @@ def with_routes(*routes: Route, host: LinkState = PLAIN) -> LinkState:
     return replace(host, routes=routes)
 
 
-def network_of(wanted: AttachTarget) -> PodNetwork:
+def network_of(target: AttachTarget) -> PodNetwork:
     """Return the network that the device has in the pod."""
-    assert wanted.network is not None
-    return wanted.network
+    assert target.network is not None
+    return target.network
 
 
 def in_pod(config: NetworkConfig, host: LinkState) -> AttachTarget:

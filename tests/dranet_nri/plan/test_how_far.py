@@ -55,13 +55,15 @@ def rdma(host: tuple[RdmaLink, ...] = (), pod: tuple[RdmaLink, ...] = ()) -> Obs
 def result_of(
     observed: Observed,
     failed: Failed | None = None,
-    wanted: RestoreTarget = WANTED,
+    target: RestoreTarget = WANTED,
     device: Device = NIC,
     *,
     alive: bool = True,
-    patient: bool = True,
+    tries_left: bool = True,
 ) -> RestoreResult:
-    return verify_restored(device, wanted, observed, failed or [], alive=alive, patient=patient)
+    return verify_restored(
+        device, target, observed, failed or [], alive=alive, tries_left=tries_left
+    )
 
 
 AT_HOME = Observed(host=WANTED.snapshot, rdma=rdma(host=(MLX5,)))
@@ -78,7 +80,7 @@ def test_rejected_operation_is_reported_and_given_up_after_the_limit() -> None:
     assert result_of(ROUTELESS, NO_ROUTE) == RestoreResult(
         home=False, text=NO_ROUTE_TEXT, usable=True
     )
-    assert result_of(ROUTELESS, NO_ROUTE, patient=False) == RestoreResult(
+    assert result_of(ROUTELESS, NO_ROUTE, tries_left=False) == RestoreResult(
         home=True, text=given_back, usable=True
     )
 
@@ -98,16 +100,16 @@ def test_permanently_rejected_operation_is_given_up_at_once() -> None:
 def test_missing_virtual_device_counts_as_restored_with_the_reason() -> None:
     desired = RestoreTarget(LinkState(Link(5, "dummy0")))
 
-    assert result_of(Observed(), wanted=desired, device=VIRTUAL).text.startswith(
+    assert result_of(Observed(), target=desired, device=VIRTUAL).text.startswith(
         "device dummy (dummy0) is no more: it was deleted"
     )
-    unclear = result_of(Observed(unclear=("ib0", "ib1")), wanted=desired, device=VIRTUAL)
+    unclear = result_of(Observed(unclear=("ib0", "ib1")), target=desired, device=VIRTUAL)
     assert not unclear.home
     assert "ib0" in unclear.text
 
 
 def test_missing_hardware_is_never_given_up() -> None:
-    assert not result_of(Observed(), NO_ROUTE, patient=False).home
+    assert not result_of(Observed(), NO_ROUTE, tries_left=False).home
 
 
 def test_rdma_device_in_a_dying_namespace_is_awaited_without_a_message() -> None:
@@ -135,7 +137,9 @@ def test_interface_with_a_taken_name_is_awaited_with_a_message(*, alive: bool) -
     spare = replace(WANTED.snapshot or PLAIN, link=replace(UP.link, name="dra4"))
     misnamed = replace(AT_HOME, host=spare, taken_host_names=frozenset({"eth2"}))
 
-    assert result_of(misnamed, alive=alive, patient=False) == RestoreResult(home=False, text=TAKEN)
+    assert result_of(misnamed, alive=alive, tries_left=False) == RestoreResult(
+        home=False, text=TAKEN
+    )
     assert result_of(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
     assert result_of(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
 
@@ -154,7 +158,7 @@ def test_interface_with_a_taken_name_is_awaited_with_a_message(*, alive: bool) -
     ],
 )
 def test_missing_rdma_device_is_never_given_up(there: ObservedRdma, text: str) -> None:
-    back = result_of(replace(ROUTELESS, rdma=there), NO_ROUTE, patient=False)
+    back = result_of(replace(ROUTELESS, rdma=there), NO_ROUTE, tries_left=False)
 
     assert (back.home, back.usable) == (False, False)
     assert back.text == f"{NO_ROUTE_TEXT}; {text}"
@@ -164,11 +168,11 @@ def test_rdma_device_of_a_virtual_device_is_not_awaited_on_the_host() -> None:
     soft = RestoreTarget(LinkState(Link(5, "dummy0")), rdma=(MLX5,))
     here = Observed(host=soft.snapshot, rdma=rdma())
 
-    assert result_of(here, wanted=soft, device=VIRTUAL) == RestoreResult(
+    assert result_of(here, target=soft, device=VIRTUAL) == RestoreResult(
         home=True, text=LOST, usable=True
     )
     away = replace(here, rdma=rdma(pod=(MLX5,)))
-    assert not result_of(away, wanted=soft, device=VIRTUAL).home
+    assert not result_of(away, target=soft, device=VIRTUAL).home
 
 
 def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> None:
@@ -178,7 +182,7 @@ def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> N
 
     assert result_of(ROUTELESS) == RestoreResult(home=False, text=reported, usable=True)
     assert (
-        result_of(ROUTELESS, patient=False).text
+        result_of(ROUTELESS, tries_left=False).text
         == f"{reported}; given back without it after 10 tries"
     )
 
@@ -188,7 +192,7 @@ def test_ipv4_route_without_one_nexthop_is_reported_and_counts_as_restored() -> 
     desired = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
     partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
 
-    assert result_of(Observed(host=partly), wanted=desired) == RestoreResult(
+    assert result_of(Observed(host=partly), target=desired) == RestoreResult(
         home=True,
         text="device nic-2 (eth2): route 10.9.0.0/16 without its leg over eth3, which is not on"
         " the host",

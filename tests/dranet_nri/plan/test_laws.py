@@ -23,8 +23,8 @@ from tests.dranet_nri.plan.worlds import (
     SYSCTLS,
     WORLDS,
     World,
+    apply_changes,
     comparable,
-    misbehave,
 )
 
 # --------------------------------------------------------------------------- laws
@@ -110,13 +110,13 @@ def test_lost_namespace_after_any_prefix_of_an_attach_restores_the_device(
 @given(WORLDS, POD_DEEDS, st.booleans())
 def test_device_is_restored_after_any_change_by_the_pod(
     world: World,
-    deeds: tuple[str, ...],
+    changes: tuple[str, ...],
     dies: bool,  # noqa: FBT001 (Hypothesis passes it)
 ) -> None:
     # An altname that the kernel returns with the device could be the host's by then.
-    assume(not dies or "an altname" not in deeds)
+    assume(not dies or "an altname" not in changes)
     world.apply(world.attach_plan())
-    misbehave(world, deeds)
+    apply_changes(world, changes)
     if dies:
         world.kernel.destroy_netns(world.netns)
 
@@ -127,11 +127,11 @@ def test_device_is_restored_after_any_change_by_the_pod(
 
 @given(WORLDS, POD_DEEDS)
 def test_repair_configures_the_device_after_any_change_by_the_pod(
-    world: World, deeds: tuple[str, ...]
+    world: World, changes: tuple[str, ...]
 ) -> None:
-    assume("altname of its own name" not in deeds or world.config.interface.name != "eth1")
+    assume("altname of its own name" not in changes or world.config.interface.name != "eth1")
     world.apply(world.attach_plan())
-    misbehave(world, deeds)
+    apply_changes(world, changes)
 
     world.apply(world.plan(world.in_pod))
 

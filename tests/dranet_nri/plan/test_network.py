@@ -127,7 +127,7 @@ def test_host_addresses_are_inherited(host: Address, inherited: Address | None) 
 
 
 @pytest.mark.parametrize(
-    ("host", "why"),
+    ("host", "reason"),
     [
         pytest.param(Address("2001:db8::7/64", flags=TEMPORARY), "temporary", id="temporary"),
         pytest.param(Address("2001:db8::7/64", proto=2), "router", id="marked by the kernel"),
@@ -140,13 +140,13 @@ def test_host_addresses_are_inherited(host: Address, inherited: Address | None) 
         pytest.param(Address("10.1.0.7/24", preferred_s=0), "deprecated", id="deprecated IPv4"),
     ],
 )
-def test_temporary_addresses_are_omitted_with_a_warning(host: Address, why: str) -> None:
+def test_temporary_addresses_are_omitted_with_a_warning(host: Address, reason: str) -> None:
     network = pod_network(NOTHING, replace(PLAIN, addresses=(host, *PLAIN.addresses)))
 
     assert network.addresses == PLAIN.addresses
     (warnings,) = network.warnings
     assert f"address {host.cidr} of the host" in warnings
-    assert why in warnings
+    assert reason in warnings
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_address_without_a_prefix_route_reaches_no_gateway() -> None:
 
 
 @pytest.mark.parametrize(
-    ("route", "why"),
+    ("route", "reason"),
     [
         pytest.param(
             Route("10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop(device="eth2"))),
@@ -185,12 +185,12 @@ def test_address_without_a_prefix_route_reaches_no_gateway() -> None:
         pytest.param(Route("10.9.0.0/16", scope=253, encap="06"), "it is a tunnel", id="tunnel"),
     ],
 )
-def test_omitted_route_is_reported(route: Route, why: str) -> None:
+def test_omitted_route_is_reported(route: Route, reason: str) -> None:
     network = pod_network(NOTHING, with_routes(route))
 
     assert network.routes == ()
     (warnings,) = network.warnings
-    assert warnings.startswith(f"left out, for {why}: route 10.9.0.0/16 of the host")
+    assert warnings.startswith(f"left out, for {reason}: route 10.9.0.0/16 of the host")
 
 
 @pytest.mark.parametrize(

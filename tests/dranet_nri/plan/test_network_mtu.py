@@ -27,7 +27,7 @@ NEIGHBOUR_V6 = Neighbour("2001:db8::1", "02:00:00:00:00:fd")
 
 
 @pytest.mark.parametrize(
-    ("config", "host", "what"),
+    ("config", "host", "reason"),
     [
         pytest.param(
             NetworkConfig(InterfaceConfig(addresses=("2001:db8::6/64",))),
@@ -52,12 +52,12 @@ NEIGHBOUR_V6 = Neighbour("2001:db8::1", "02:00:00:00:00:fd")
     ],
 )
 def test_ipv6_configuration_below_the_minimum_mtu_is_refused(
-    config: NetworkConfig, host: LinkState, what: str
+    config: NetworkConfig, host: LinkState, reason: str
 ) -> None:
     with pytest.raises(RefusedError, match=r"interface\.mtu 1279") as caught:
         pod_network(config, host)
 
-    assert f"can't have {what}: IPv6 needs 1280; set interface.mtu" in str(caught.value)
+    assert f"can't have {reason}: IPv6 needs 1280; set interface.mtu" in str(caught.value)
 
 
 def test_inherited_ipv6_address_below_the_minimum_mtu_is_omitted_with_a_warning() -> None:

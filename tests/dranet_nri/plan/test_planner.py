@@ -121,7 +121,7 @@ def test_altnames_that_prevent_the_move_are_removed_before(
 
 
 @pytest.mark.parametrize(
-    ("mtu", "low", "high", "words"),
+    ("mtu", "low", "high", "message_parts"),
     [
         pytest.param(9001, 68, 9000, ("interface.mtu 9001", "eth1", "maximum is 9000"), id="above"),
         pytest.param(67, 68, 9000, ("interface.mtu 67", "eth1", "minimum is 68"), id="below"),
@@ -131,19 +131,19 @@ def test_altnames_that_prevent_the_move_are_removed_before(
     ],
 )
 def test_mtu_outside_the_limits_of_the_device_is_refused(
-    mtu: int, low: int, high: int, words: tuple[str, ...] | None
+    mtu: int, low: int, high: int, message_parts: tuple[str, ...] | None
 ) -> None:
     host = replace(PLAIN, link=replace(NIC, min_mtu=low, max_mtu=high))
     desired = in_pod(NetworkConfig(InterfaceConfig(mtu=mtu)), host)
 
-    if words is None:
+    if message_parts is None:
         assert make_plan(desired, on_host(host))[1] == MoveLink(
             Ns.HOST, 7, Ns.POD, "eth1", LinkSettings(mtu=mtu)
         )
         return
     with pytest.raises(RefusedError) as caught:
         make_plan(desired, on_host(host))
-    assert all(word in str(caught.value) for word in words)
+    assert all(word in str(caught.value) for word in message_parts)
 
 
 @pytest.mark.parametrize(

@@ -146,12 +146,14 @@ def test_every_errno_of_a_read_has_a_remedy(code: int) -> None:
 @pytest.mark.parametrize("ns", Ns)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameter_is_named_only_by_its_operation_in_a_pod(ns: Ns, name: str) -> None:
-    naming = {type(op) for op in ops(ns) for code in errorcode if name in words(remedy(code, op))}
+    naming = {
+        type(op) for op in ops(ns) for code in errorcode if name in normalized(remedy(code, op))
+    }
 
     assert naming <= ({*PARAMETERS[name]} if ns is Ns.POD else set())
 
 
-def words(text: str) -> str:
+def normalized(text: str) -> str:
     """Return the text without the names of kernel tables and commands."""
     return text.replace("(ip -details address, route, rule, link)", "").replace(
         "links or routes than", ""

@@ -26,7 +26,7 @@ GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back",
 
 
 @pytest.mark.parametrize(
-    ("before", "patient"),
+    ("before", "tries_left"),
     [
         (None, True),
         (Failure(RESTORE_FAILED, "", NOW, MAX_RESTORE_TRIES - 1), True),
@@ -36,9 +36,9 @@ GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back",
     ],
 )
 def test_restore_limit_counts_only_tries_with_rejected_operations(
-    before: Failure | None, *, patient: bool
+    before: Failure | None, *, tries_left: bool
 ) -> None:
-    assert has_tries_left(before) is patient
+    assert has_tries_left(before) is tries_left
 
 
 @pytest.mark.parametrize(

@@ -205,9 +205,9 @@ class World:
             for op in ops:
                 session.apply(op)
 
-    def plan(self, wanted: DesiredState) -> Plan:
+    def plan(self, desired: DesiredState) -> Plan:
         """Plan from what is there."""
-        return make_plan(wanted, self.look())
+        return make_plan(desired, self.look())
 
     def attach_plan(self) -> Plan:
         """Plan into the pod, where that can be had at all."""
@@ -271,13 +271,13 @@ POD_DEEDS = some(
 )
 
 
-def misbehave(world: World, deeds: tuple[str, ...]) -> None:
+def apply_changes(world: World, changes: tuple[str, ...]) -> None:
     """Change the device inside the pod, as a privileged container could."""
     now = world.look().pod
     assert now is not None
     name, index = now.link.name, now.link.index
-    for deed in deeds:
-        match deed:
+    for change in changes:
+        match change:
             case "rename":
                 world.apply((SetDown(Ns.POD, index), RenameLink(Ns.POD, index, "mine")))
                 name = "mine"

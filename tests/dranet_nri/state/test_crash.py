@@ -58,13 +58,13 @@ def last_acknowledged(pipe: int) -> int:
 
 
 def test_killed_writer_corrupts_no_record_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    dice = random.Random(2026)
+    rng = random.Random(2026)
     highest = -1
     with AllocationReader(tmp_path, owner=ME) as reader:
         for _ in range(ROUNDS):
             child, pipe = start_writer(tmp_path, highest + 1)
             observed = [-1, -1, -1]
-            for _ in range(dice.randrange(1, 40)):  # its reads are what we wait with
+            for _ in range(rng.randrange(1, 40)):  # its reads are what we wait with
                 first = os.read(pipe, ACKNOWLEDGED)
                 highest = int.from_bytes(first)
                 reader.refresh()
@@ -73,7 +73,7 @@ def test_killed_writer_corrupts_no_record_and_loses_no_acknowledged_write(tmp_pa
                 assert all(new >= old for new, old in zip(now, observed, strict=True))
                 assert max(now) >= highest
                 observed = now
-            for _ in range(dice.randrange(3000)):
+            for _ in range(rng.randrange(3000)):
                 pass  # the moment of death is anywhere in the writer's loop
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)

@@ -224,10 +224,10 @@ def test_socket_is_refused(tmp_path: Path, directory: int, monkeypatch: pytest.M
 
 def test_file_of_another_owner_is_refused(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a.json").write_bytes(b"x")
-    stranger = os.geteuid() + 1
+    foreign_uid = os.geteuid() + 1
 
-    with pytest.raises(StateCorruptError, match=f"belongs to uid .*, must be {stranger}"):
-        read_record_bytes(directory, "a.json", 10, stranger)
+    with pytest.raises(StateCorruptError, match=f"belongs to uid .*, must be {foreign_uid}"):
+        read_record_bytes(directory, "a.json", 10, foreign_uid)
 
 
 def test_file_replaced_during_the_open_is_read_again(

@@ -12,17 +12,17 @@ from dranet_nri.state.record import MAX_RECORD, decode_attachment, encode_attach
 from tests.dranet_nri.state.examples import ATTACHMENT
 
 
-def ip(dice: Random) -> str:
+def ip(rng: Random) -> str:
     """Return an IPv6 address of maximum length."""
-    return ":".join(f"{dice.randrange(0x1000, 0x10000):x}" for _ in range(8))
+    return ":".join(f"{rng.randrange(0x1000, 0x10000):x}" for _ in range(8))
 
 
 def crowded(routes: int, phase: Phase = Phase.INTENT) -> Attachment:
     """Return an attachment with this many routes of maximum size on two NICs or more."""
-    dice = Random(7)
-    gateways = [ip(dice) for _ in range(4)]
+    rng = Random(7)
+    gateways = [ip(rng) for _ in range(4)]
     made = [
-        Route(f"{ip(dice)}/128", gateway=dice.choice(gateways), table=1000, metric=number)
+        Route(f"{ip(rng)}/128", gateway=rng.choice(gateways), table=1000, metric=number)
         for number in range(routes)
     ]
     device = replace(ATTACHMENT.devices[0], home=False, share_id="")
@@ -72,8 +72,8 @@ def ended(device: AttachedDevice) -> AttachedDevice:
 
 
 def test_result_of_an_attach_that_could_be_started_fits_into_the_record() -> None:
-    dice = Random(9)
-    worst = "".join(chr(dice.randrange(0x10000, 0x14000)) for _ in range(2000))
+    rng = Random(9)
+    worst = "".join(chr(rng.randrange(0x10000, 0x14000)) for _ in range(2000))
     failure = Failure("NetworkDeviceAttachFailed", worst, 1_800_000_000, 7)
     intent, attached = largest(Phase.INTENT), largest(Phase.ATTACHED)
     result = replace(

@@ -220,8 +220,8 @@ def test_failed_quarantine_keeps_the_bytes(directory: Path) -> None:
 
             store.refresh()
 
-            shelf = directory / "quarantine"
-            places = [directory / "a.json", *(shelf.iterdir() if shelf.exists() else ())]
+            quarantine = directory / "quarantine"
+            places = [directory / "a.json", *(quarantine.iterdir() if quarantine.exists() else ())]
             kept = [path.read_bytes() for path in places if path.exists()]
             assert kept.count(b"broken %d" % n) == 1
             assert store.broken.keys() == {"a"}

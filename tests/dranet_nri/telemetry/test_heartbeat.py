@@ -241,9 +241,9 @@ def test_hung_threads_are_counted_and_listed_while_they_hang(node: Node) -> None
 
     work.add_hung(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
 
-    stuck = counted("dranet_nri_stuck_threads")
+    hung_threads = counted("dranet_nri_stuck_threads")
     total = counted("dranet_nri_stuck_threads_total")
-    assert increments(node, before) == {stuck: 1, total: 1}
+    assert increments(node, before) == {hung_threads: 1, total: 1}
     assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
 
     work.returned(key)

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.process
 SOME = PrivilegedFacts({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
 
 
-def write(run: Path, seen: PrivilegedFacts) -> None:
-    tcx.store(KernelFileSystem(), run, tcx.encoded(seen))
+def write(run: Path, facts: PrivilegedFacts) -> None:
+    tcx.store(KernelFileSystem(), run, tcx.encoded(facts))
 
 
 def test_written_facts_are_readable_by_all(tmp_path: Path) -> None:
@@ -89,48 +89,48 @@ class Host:
     """A source of kernel facts.
 
     Attributes:
-        seen: the facts that it returns.
+        facts: the facts that it returns.
         error: the error that it raises, None if it answers.
     """
 
     def __init__(self) -> None:
-        self.seen = PrivilegedFacts()
+        self.facts = PrivilegedFacts()
         self.error: Exception | None = None
 
-    def ask(self) -> PrivilegedFacts:
+    def read(self) -> PrivilegedFacts:
         if self.error is not None:
             raise self.error
-        return self.seen
+        return self.facts
 
 
 def test_only_changed_facts_are_written(tmp_path: Path) -> None:
     host = Host()
-    writer = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask))
+    writer = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.read))
     file = tmp_path / "facts.json"
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await writer.update()
         assert tcx.load(tmp_path) == PrivilegedFacts()
         first = file.stat().st_ino
         await writer.update()
         assert file.stat().st_ino == first
-        host.seen = SOME
+        host.facts = SOME
         await writer.update()
         assert tcx.load(tmp_path) == SOME
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
 
 def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: Path) -> None:
     host = Host()
-    host.seen = SOME
+    host.facts = SOME
     writer = PrivilegedFactsWriter(
-        KernelFileSystem(), tmp_path / "run", partial(in_thread, host.ask)
+        KernelFileSystem(), tmp_path / "run", partial(in_thread, host.read)
     )
     no_thread = RuntimeError("can't start new thread")  # an unexpected error
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         await writer.update()  # there is no directory
         (tmp_path / "run").mkdir()
         await writer.update()
@@ -138,7 +138,7 @@ def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: 
             await writer.update()
 
     with capture_logs() as logs:
-        asyncio.run(scene())
+        asyncio.run(scenario())
 
     assert tcx.load(tmp_path / "run") == SOME
     assert [(line["log_level"], line["event"]) for line in logs] == [
@@ -157,17 +157,17 @@ def test_facts_are_read_periodically_until_cancelled(
     monkeypatch.setattr("dranet_nri.telemetry.tcx.PERIOD_S", 0.001)
     host = Host()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         task = asyncio.create_task(
-            PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask)).run()
+            PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.read)).run()
         )
-        host.seen = SOME
+        host.facts = SOME
         while tcx.load(tmp_path) != SOME:  # the test's timeout bounds the wait
             await asyncio.to_thread(time.sleep, 0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
 
 def test_shim_uses_the_last_readable_facts_and_reports_a_failure_once(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def apply(pods: Pods, pod: str, nic: str) -> None:
 def links_of(pods: Pods, pod: str, container: str = "main") -> dict[str, list[str]]:
     """Return the addresses of a pod's links, by name."""
     links: dict[str, list[str]] = {}
-    for line in pods.say(pod, "ip", "-o", "addr", container=container).splitlines():
+    for line in pods.exec(pod, "ip", "-o", "addr", container=container).splitlines():
         _, name, _, address, *_ = line.split()
         links.setdefault(name, []).append(address)
     return links

@@ -87,11 +87,11 @@ class Shim:
     def asks(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         """Return what work gets, given the shim's own client."""
 
-        async def scene() -> T:
+        async def scenario() -> T:
             api = ApiClient(HttpClient(in_cluster(self._environ, self._account)))
             try:
                 return await work(api)
             finally:
                 await api.close()
 
-        return asyncio.run(scene())
+        return asyncio.run(scenario())

@@ -31,7 +31,7 @@ class Pods:
         """Apply a manifest; IMAGE in it becomes the image of the box."""
         self.api.apply(manifest.replace("IMAGE", image.NAME), self.namespace)
 
-    def say(self, pod: str, *command: str, container: str = "main") -> str:
+    def exec(self, pod: str, *command: str, container: str = "main") -> str:
         """Run a command in a pod by `kubectl exec`; return what it prints."""
         return self._kubectl("exec", pod, f"--container={container}", "--", *command)
 

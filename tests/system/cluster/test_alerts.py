@@ -36,7 +36,7 @@ CASES: Final = {
     "DranetThreadStuck": ("dranet_nri_stuck_threads{%s}", "1x60", "0x60"),
     "DranetRecordUnusable": ("dranet_nri_unusable_records{%s}", "1x60", "0x60"),
     "DranetDeviceLost": ("dranet_nri_claims_lost_total{%s}", GROWING, CONSTANT),
-    "DranetDeviceUnhealthy": ('dra_shim_devices{health="ailing",%s}', "2x60", "0x60"),
+    "DranetDeviceUnhealthy": ('dra_shim_devices{health="unhealthy",%s}', "2x60", "0x60"),
     "DranetDeviceNotPublished": ("dra_shim_devices_refused_total{%s}", GROWING, CONSTANT),
 }  # fmt: skip
 FIRING: Final = 'count by (alertname, instance) (ALERTS{alertstate="firing"})'

@@ -49,7 +49,7 @@ def test_pod_of_a_template_has_two_configured_nics(driver: Driver, pods: Pods) -
     pods.apply(TWO)
     pods.wait_running("wide")
 
-    links = pods.say("wide", "ip", "-o", "link").splitlines()
+    links = pods.exec("wide", "ip", "-o", "link").splitlines()
     assert [line.split()[1].partition("@")[0] for line in links if "mtu 1300" in line] == [
         "nic1",
         "nic2",

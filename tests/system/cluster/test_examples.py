@@ -58,7 +58,7 @@ def apply(pods: Pods, name: str) -> None:
 
 def words(pods: Pods, pod: str, *command: str) -> list[str]:
     """Return the lines that a command prints in a pod, single spaces between words."""
-    return [" ".join(line.split()) for line in pods.say(pod, *command).splitlines()]
+    return [" ".join(line.split()) for line in pods.exec(pod, *command).splitlines()]
 
 
 # --------------------------------------------------------------------------- dranet's style
@@ -127,7 +127,7 @@ def test_policy_rules_route_through_another_pod(driver: Driver, pods: Pods, brid
     links = links_of(pods, "rules-router")
     assert [links["net1"][0], links["net2"][0]] == ["10.22.1.1/24", "10.22.2.1/24"]
     ping = ("ping", "-c", "3", "-I", "10.22.1.2", "10.22.2.2")
-    assert ", 0% packet loss" in pods.say("rules-left", *ping)
+    assert ", 0% packet loss" in pods.exec("rules-left", *ping)
     for pod in ("rules-left", "rules-right", "rules-router"):
         pods.delete(pod)
     driver.wait_home()
@@ -199,11 +199,11 @@ def test_claim_of_gpu_and_nic_has_devices_and_metadata_of_both_drivers(
     assert "nic1" in links_of(pods, "train")
     assert "GPUS_GPU=gpu-0,gpu-1" in words(pods, "train", "env")
     place = f"{METADATA_ROOT}/resourceclaims/both"
-    gpu = _first(pods.say("train", "cat", f"{place}/gpu/{EXAMPLE}-metadata.json"))
-    nic = _first(pods.say("train", "cat", f"{place}/nic/dra.net-metadata.json"))
+    gpu = _first(pods.exec("train", "cat", f"{place}/gpu/{EXAMPLE}-metadata.json"))
+    nic = _first(pods.exec("train", "cat", f"{place}/nic/dra.net-metadata.json"))
     assert [device["name"] for device in gpu["requests"][0]["devices"]] == ["gpu-0", "gpu-1"]
     assert nic["requests"][0]["devices"][0]["networkData"]["interfaceName"] == "nic1"
-    aside = pods.say("train", "env", container="aside")
+    aside = pods.exec("train", "env", container="aside")
     assert "DRA_NET_BOTH_NIC_IFNAMES=nic1" in aside
     assert "GPUS_GPU" not in aside
     pods.delete("train")

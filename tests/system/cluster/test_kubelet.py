@@ -21,7 +21,7 @@ def test_plain_pod_runs_and_ends(node: Node, pods: Pods) -> None:
     pods.apply(POD)
     pods.wait_running("plain")
 
-    links = pods.say("plain", "ip", "-o", "link")
+    links = pods.exec("plain", "ip", "-o", "link")
 
     assert "eth0" in links
     assert "nic0" not in links
@@ -36,18 +36,18 @@ def test_pod_reaches_the_api_server_service(node: Node, pods: Pods) -> None:
     pods.apply(POD)
     pods.wait_running("plain")
 
-    pods.say("plain", "sh", "-c", f"nc -w 10 {SERVICE} 443 </dev/null")
+    pods.exec("plain", "sh", "-c", f"nc -w 10 {SERVICE} 443 </dev/null")
 
 
 def test_pods_survive_a_kubelet_restart(node: Node, pods: Pods) -> None:
     pods.apply(POD)
     pods.wait_running("plain")
-    before = pods.say("plain", "cat", "/proc/1/stat")
+    before = pods.exec("plain", "cat", "/proc/1/stat")
 
     node.kubelet.kill()
     node.kubelet.start()
     pods.apply(POD.replace("plain", "second"))
     pods.wait_running("second")
 
-    assert pods.say("plain", "cat", "/proc/1/stat") == before
+    assert pods.exec("plain", "cat", "/proc/1/stat") == before
     pods.delete("plain")

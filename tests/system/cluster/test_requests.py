@@ -86,7 +86,7 @@ def test_first_available_alternative_is_allocated(driver: Driver, pods: Pods) ->
     assert told(pods, "either") == ["plain0"]
     assert told(pods, "either", "aside") == []
     file = f"{METADATA_ROOT}/resourceclaims/either/nic/dra.net-metadata.json"
-    metadata: Any = json.JSONDecoder().raw_decode(pods.say("either", "cat", file))[0]
+    metadata: Any = json.JSONDecoder().raw_decode(pods.exec("either", "cat", file))[0]
     assert [request["name"] for request in metadata["requests"]] == ["nic/plain"]
     wait_until("the claim's status", lambda: ready(pods, "either"))
     pods.delete("either")
@@ -107,7 +107,7 @@ def waits(pods: Pods) -> list[str]:
 
 def told(pods: Pods, pod: str, container: str = "main") -> list[str]:
     """Return the interfaces that variables of a container name, one item a variable."""
-    lines = pods.say(pod, "env", container=container).splitlines()
+    lines = pods.exec(pod, "env", container=container).splitlines()
     pairs = [line.partition("=") for line in lines]
     return [value for name, _, value in pairs if name.endswith("_IFNAMES")]
 

@@ -10,7 +10,7 @@ from dra_shim.resourceslice import FeaturesMissing
 from tests.dra_shim.resourceslice.pools import many, on_node
 from tests.dra_shim.resourceslice.publisher_bench import names_of
 from tests.dra_shim.resourceslice.test_contract import CARD as PLAIN_CARD
-from tests.dra_shim.resourceslice.test_contract import VFS, publisher, seen
+from tests.dra_shim.resourceslice.test_contract import VFS, published, publisher
 from tests.dranet_nri.nri.stub.plugin_bench import finish
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.subject import RealSubject
@@ -30,26 +30,26 @@ def old(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
 def test_fields_dropped_by_feature_gates_cause_no_repeated_writes(old: ControlPlane) -> None:
     subject = RealSubject(old)
 
-    async def scene() -> None:
-        async with publisher(subject) as (_, it):
+    async def scenario() -> None:
+        async with publisher(subject) as (_, bench):
             # Lists are off by default.
             resources = driver_resources(
-                it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {}
+                bench.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {}
             )
-            told = await it.publish(resources)
-            await it.until_at_ease()
-            before = await it.versions()
-        async with publisher(subject, it.node) as (_, again):
+            notice = await bench.publish(resources)
+            await bench.until_in_sync()
+            before = await bench.versions()
+        async with publisher(subject, bench.node) as (_, again):
             restarted = await again.publish(resources)
 
             (document,) = await again.slices()
-            assert (told.writes, restarted.writes) == (1, 0)
+            assert (notice.writes, restarted.writes) == (1, 0)
             assert await again.versions() == before
-            assert it.said(FeaturesMissing) == [FeaturesMissing(OFF | {Feature.LISTS})]
+            assert bench.notices_of(FeaturesMissing) == [FeaturesMissing(OFF | {Feature.LISTS})]
             assert names_of(document) == ["pf", "vf-0", "vf-1", "vf-2", "with-numa"]
             assert "NoCarrier" in str(document)
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.fixture
@@ -60,16 +60,16 @@ def listing(programs: Path, tmp_path: Path) -> Iterator[ControlPlane]:
 
 
 def test_numa_nodes_are_lists_if_the_feature_gate_is_on(listing: ControlPlane) -> None:
-    async def scene() -> None:
-        async with publisher(RealSubject(listing)) as (_, it):
+    async def scenario() -> None:
+        async with publisher(RealSubject(listing)) as (_, bench):
             devices = [on_node(1, name) for name in many(65)]
             resources = driver_resources(
-                it.node, devices, unhealthy={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
+                bench.node, devices, unhealthy={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
             )
-            told = await it.publish(resources)
+            notice = await bench.publish(resources)
 
-            assert (told.devices, told.slices) == (65, 2)
-            assert (await seen(it))[0] == resources.offers
-            assert it.said(FeaturesMissing) == []
+            assert (notice.devices, notice.slices) == (65, 2)
+            assert (await published(bench))[0] == resources.offers
+            assert bench.notices_of(FeaturesMissing) == []
 
-    finish(scene())
+    finish(scenario())

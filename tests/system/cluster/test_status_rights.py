@@ -35,14 +35,14 @@ def test_shim_writes_and_removes_device_status(
             it.allocations.put(record)
             it.attachments.put(failed(record, "no carrier"))
             await it.rest()
-            await it.until_said(StatusApplied)
-            await it.until_said(EventPosted)
+            await it.until_notice(StatusApplied)
+            await it.until_notice(EventPosted)
             told = [list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
             it.clock.pass_time(REST_S)
             it.allocations.remove(claim.uid)
             it.attachments.remove(claim.uid)
             await it.rest(DEPARTURE_S)
-            await it.until_said(StatusApplied, 2)
+            await it.until_notice(StatusApplied, 2)
             return [*told, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
 
     assert ours.asks(work) == [["nic0"], []]
@@ -60,7 +60,7 @@ def test_missing_right_is_named(
             it.allocations.put(record)
             it.attachments.put(attached(record))
             await it.rest()
-            return await it.until_said(StatusSyncFailed)
+            return await it.until_notice(StatusSyncFailed)
 
     told = ours.asks(work)
 

@@ -38,7 +38,7 @@ class Inside:
     def run(self, *command: str) -> ExecResult:
         """Run a command; one that fails says why on its standard error."""
         try:
-            said = self.pods.say(self.pod, "/usr/bin/env", f"PATH={PATH}", *command)
+            said = self.pods.exec(self.pod, "/usr/bin/env", f"PATH={PATH}", *command)
         except RuntimeError as error:
             return ExecResult(1, "", str(error))
         return ExecResult(0, said, "")

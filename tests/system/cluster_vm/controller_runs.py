@@ -169,7 +169,7 @@ def test_kueue_admits_a_job_when_quota_is_free(
     running.name(2, "train")
     for name in first:
         pods.wait_running(name)
-        pods.say(name, "touch", "/tmp/end", container="worker")
+        pods.exec(name, "touch", "/tmp/end", container="worker")
 
     logs = [running.wait_ended(name) for name in first]
 

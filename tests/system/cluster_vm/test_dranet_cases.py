@@ -176,7 +176,7 @@ def test_permanent_neighbours_are_copied(cases: Cases) -> None:
 def test_pod_reaches_another_through_a_router(
     cases: Cases, pod: str, command: tuple[str, ...]
 ) -> None:
-    shown = cases.pods.say(pod, "ping", "-c", "1", *command)
+    shown = cases.pods.exec(pod, "ping", "-c", "1", *command)
 
     assert " 0% packet loss" in shown
 
@@ -186,7 +186,7 @@ def test_pod_reaches_another_through_a_router(
 
 def test_arp_sysctls(cases: Cases) -> None:
     directory = "/proc/sys/net/ipv4/conf/dranet-arp"
-    shown = cases.pods.say("arp", "cat", f"{directory}/arp_ignore", f"{directory}/arp_announce")
+    shown = cases.pods.exec("arp", "cat", f"{directory}/arp_ignore", f"{directory}/arp_announce")
 
     assert shown.split() == ["1", "2"]
 

@@ -36,11 +36,11 @@ def test_pod_gets_two_vfs_of_one_numa_node(installed: Machine, pods: Pods) -> No
     on_node = checked(installed.node, "ip", "-o", "link")
     for fact in facts:
         name = str(fact["dra.net/ifName"])
-        shown = pods.say("train", "ip", "-o", "link", "show", name)
+        shown = pods.exec("train", "ip", "-o", "link", "show", name)
         assert "mtu 1300" in shown
         assert f"link/ether {fact['dra.net/mac']}" in shown
         assert str(fact["dra.net/ipv4"]) in links[name]
-        numa = pods.say("train", "cat", f"/sys/class/net/{name}/device/numa_node")
+        numa = pods.exec("train", "cat", f"/sys/class/net/{name}/device/numa_node")
         assert int(numa) == fact[NUMA]
         assert f" {name}: " not in on_node
     pods.delete("train")
@@ -77,7 +77,7 @@ def test_rdma_device_is_only_in_its_pod(installed: Machine, pods: Pods) -> None:
     assert sorted(checked(place, "ls", "/dev/infiniband").split()) == ["rdma_cm", verbs]
     assert "unlimited" in checked(place, "sh", "-c", "ulimit -l")
     with pytest.raises(RuntimeError, match="/dev/infiniband"):
-        pods.say("near", "ls", "/dev/infiniband", container="aside")
+        pods.exec("near", "ls", "/dev/infiniband", container="aside")
     assert name not in rdma.links(installed.node)
     assert sysctls(pods, "near", str(facts["dra.net/ifName"])) == ["1", "2"]
     wait_until("word of it", lambda: told_ready(pods, "near") == [device])
@@ -119,4 +119,4 @@ def end(installed: Machine, pods: Pods, place: Inside, address: str) -> Endpoint
 
 def sysctls(pods: Pods, pod: str, name: str) -> list[str]:
     """Return arp_ignore and arp_announce of an interface in a pod."""
-    return pods.say(pod, "cat", f"{CONF}/{name}/arp_ignore", f"{CONF}/{name}/arp_announce").split()
+    return pods.exec(pod, "cat", f"{CONF}/{name}/arp_ignore", f"{CONF}/{name}/arp_announce").split()

@@ -51,16 +51,16 @@ class Worker:
     gpus: frozenset[str]
     nics: tuple[Facts, ...]
 
-    def say(self, *command: str) -> str:
+    def exec(self, *command: str) -> str:
         """Run a command in its container."""
-        return self.pods.say(self.name, *command, container=self.container)
+        return self.pods.exec(self.name, *command, container=self.container)
 
     def check(self) -> None:
         """Look whether it has the NICs and GPUs that it was given, and no others."""
-        assert f"GPUS_GPU={','.join(sorted(self.gpus))}" in self.say("env").splitlines()
+        assert f"GPUS_GPU={','.join(sorted(self.gpus))}" in self.exec("env").splitlines()
         rdma = sorted(str(nic["dra.net/rdmaDevice"]) for nic in self.nics)
-        assert sorted(self.say("ls", "/sys/class/infiniband").split()) == rdma
-        verbs = [name for name in self.say("ls", "/dev/infiniband").split() if "uverbs" in name]
+        assert sorted(self.exec("ls", "/sys/class/infiniband").split()) == rdma
+        verbs = [name for name in self.exec("ls", "/dev/infiniband").split() if "uverbs" in name]
         assert len(verbs) == len(rdma)
         links = links_of(self.pods, self.name, self.container)
         names = [str(nic["dra.net/ifName"]) for nic in self.nics]
@@ -68,7 +68,7 @@ class Worker:
         for entry in self.nics:
             name = str(entry["dra.net/ifName"])
             assert entry["dra.net/ipv4"] in links[name]
-            shown = self.say("ip", "-o", "link", "show", name)
+            shown = self.exec("ip", "-o", "link", "show", name)
             assert f"mtu {entry['dra.net/mtu']} " in shown
 
 
@@ -173,7 +173,7 @@ def test_unaligned_training_has_the_nics_of_the_other_socket(story: Story) -> No
     assert (len(worker.gpus), len(worker.nics)) == (4, 4)
     for nic in worker.nics:
         place = f"/sys/class/net/{nic['dra.net/ifName']}/device/numa_node"
-        assert worker.say("cat", place).strip() == "1"
+        assert worker.exec("cat", place).strip() == "1"
     assert "cannot allocate all claims" in story.waiting()[0]
 
 

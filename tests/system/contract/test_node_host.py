@@ -28,7 +28,7 @@ class World(Protocol):
     def host(self) -> Host:
         """Return the node."""
 
-    def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
+    def run(self, scenario: Callable[[], Coroutine[object, object, None]]) -> None:
         """Run a scene where the node is."""
 
     def add_nic(self, name: str) -> None:
@@ -52,9 +52,9 @@ class MemoryWorld(FakeHost):
         """See World."""
         return self
 
-    def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
+    def run(self, scenario: Callable[[], Coroutine[object, object, None]]) -> None:
         """See World."""
-        asyncio.run(scene())
+        asyncio.run(scenario())
 
 
 class RealWorld:
@@ -66,9 +66,9 @@ class RealWorld:
         self._nsfd = nsfd
         self._wire = wire
 
-    def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
+    def run(self, scenario: Callable[[], Coroutine[object, object, None]]) -> None:
         """See World."""
-        run_inside(self._nsfd, lambda: asyncio.run(scene()))
+        run_inside(self._nsfd, lambda: asyncio.run(scenario()))
 
     def add_nic(self, name: str) -> None:
         """See World."""
@@ -162,19 +162,21 @@ class Watched:
             if holds(facts):
                 return facts
 
-    async def run(self, scene: Callable[["Watched"], Coroutine[object, object, None]]) -> None:
+    async def run(self, scenario: Callable[["Watched"], Coroutine[object, object, None]]) -> None:
         with self._host.listening(self._stirred.set, self.notices.append):
             await self.look(whole=True)
-            await scene(self)
+            await scenario(self)
         assert self.notices == []
 
 
-def play(world: World, scene: Callable[[Watched], Coroutine[object, object, None]]) -> None:
-    world.run(lambda: Watched(world.host).run(scene))
+def run_scenario(
+    world: World, scenario: Callable[[Watched], Coroutine[object, object, None]]
+) -> None:
+    world.run(lambda: Watched(world.host).run(scenario))
 
 
 def test_added_or_removed_link_triggers_an_event(world: World) -> None:
-    async def scene(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         world.add_nic("a")
         await it.until(lambda facts: carriers(facts) == {"a": True})
         world.add_nic("b")
@@ -182,36 +184,36 @@ def test_added_or_removed_link_triggers_an_event(world: World) -> None:
         world.take_link("a")
         await it.until(lambda facts: names(facts) == {"b"})
 
-    play(world, scene)
+    run_scenario(world, scenario)
 
 
 def test_lost_carrier_triggers_an_event(world: World) -> None:
     world.add_nic("a")
 
-    async def scene(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         world.unplug("a")
         await it.until(lambda facts: carriers(facts) == {"a": False})
 
-    play(world, scene)
+    run_scenario(world, scenario)
 
 
 def test_default_route_triggers_an_event(world: World) -> None:
     world.add_nic("a")
     world.add_nic("b")
 
-    async def scene(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         world.route_through("a")
         await it.until(lambda facts: uplinks(facts) == {"a"})
         world.route_through("b")
         await it.until(lambda facts: uplinks(facts) == {"b"})
 
-    play(world, scene)
+    run_scenario(world, scenario)
 
 
 def test_reported_programs_belong_to_their_link_until_withdrawn(
     world: World,
 ) -> None:
-    async def scene(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         world.add_nic("a")
         world.add_nic("b")
         facts = await it.until(lambda facts: names(facts) == {"a", "b"})
@@ -224,11 +226,11 @@ def test_reported_programs_belong_to_their_link_until_withdrawn(
             assert programs(await it.look(whole=whole)) == {"a": (), "b": ()}
             assert above(await it.look(whole=whole)) == {"a": (), "b": ()}
 
-    play(world, scene)
+    run_scenario(world, scenario)
 
 
 def test_partial_scan_equals_a_full_scan(world: World) -> None:
-    async def scene(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         for name in ("a", "b", "c"):
             world.add_nic(name)
         await it.until(lambda facts: carriers(facts) == dict.fromkeys("abc", True))
@@ -239,17 +241,17 @@ def test_partial_scan_equals_a_full_scan(world: World) -> None:
 
         assert facts == await it.look(whole=True)
 
-    play(world, scene)
+    run_scenario(world, scenario)
 
 
 def test_no_event_arrives_after_close(world: World) -> None:
     stirs: list[int] = []
 
-    async def scene() -> None:
+    async def scenario() -> None:
         with world.host.listening(lambda: stirs.append(1), lambda _: None):
             pass
         world.add_nic("a")
         await asyncio.sleep(0)
 
-    world.run(scene)
+    world.run(scenario)
     assert stirs == []

@@ -44,11 +44,11 @@ __all__ = [
 def test_fifty_cycles_leave_the_host_and_the_plugin_unchanged(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    looked: list[Held] = []
+    scanned: list[Held] = []
     for _ in range(5):
         cycle(cri, nics[:2], rounds=10)
         wait_until("threads to end", lambda: held(plugin.pid).threads <= IDLE_THREADS)
-        looked.append(held(plugin.pid))
+        scanned.append(held(plugin.pid))
 
     assert_home(before)
-    assert is_flat(looked), looked
+    assert is_flat(scanned), scanned

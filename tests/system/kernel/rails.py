@@ -77,12 +77,11 @@ class Rails:
 
     def on_wire(self, *words: str) -> "subprocess.Popen[str]":
         """Start a program at the other end of the NICs, whose links there are pnic0, pnic1, …."""
-        return run_inside(
-            self._wire,
-            lambda: subprocess.Popen(
-                words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            ),
-        )
+        return _started(self._wire, words)
+
+    def in_pod(self, *words: str, pod: int = 0) -> "subprocess.Popen[str]":
+        """Start a program in a pod."""
+        return _started(self._pods[pod], words)
 
     def session(self, pod: int = 0) -> NetlinkSession:
         """Open a session with a pod."""
@@ -188,6 +187,16 @@ class Rails:
             os.close(pod)
         os.close(self._host)
         os.close(self._wire)
+
+
+def _started(netns: int, words: tuple[str, ...]) -> "subprocess.Popen[str]":
+    """Start a program in a namespace."""
+    return run_inside(
+        netns,
+        lambda: subprocess.Popen(
+            words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ),
+    )
 
 
 def _file(key: str) -> str:

@@ -25,7 +25,7 @@ LONG_S = 600  # a watch's own time, which no test waits for
 def test_watch_ends_soon_after_its_server_stopped_answering(
     nsfd: int,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         server = FakeApiServer()
         async with served(server) as url:
             access = RestConfig(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
@@ -47,7 +47,7 @@ def test_watch_ends_soon_after_its_server_stopped_answering(
 
     def run() -> None:
         set_loopback("up")
-        asyncio.run(scene())
+        asyncio.run(scenario())
 
     run_inside(nsfd, run)
 

@@ -61,7 +61,7 @@ def test_programs_are_listed_by_name_or_by_number(
 
 
 def test_program_is_detached_from_one_side_and_attached_unchanged(netns: int) -> None:
-    def scene() -> None:
+    def scenario() -> None:
         bpf.attach_tcx("left", "count")
         bpf.attach_tcx("left", "drop")
         bpf.attach_tcx("left", "send", bpf.TCX_EGRESS)
@@ -77,13 +77,13 @@ def test_program_is_detached_from_one_side_and_attached_unchanged(netns: int) ->
         bpf.attach_tcx("right")
         assert programs_on(3)
 
-    run_inside(netns, scene)
+    run_inside(netns, scenario)
 
 
 def test_program_of_a_bpf_link_is_detached_with_the_link_and_kept_by_its_owner(
     netns: int,
 ) -> None:
-    def scene() -> None:
+    def scenario() -> None:
         held = bpf.hold_tcx("left", "held")
         try:
             assert tcx_names() == {2: ("held",)}
@@ -101,13 +101,13 @@ def test_program_of_a_bpf_link_is_detached_with_the_link_and_kept_by_its_owner(
             os.close(held)
         assert tcx_names() == {}
 
-    run_inside(netns, scene)
+    run_inside(netns, scenario)
 
 
 def test_program_that_only_the_link_references_is_lost_unless_it_is_held(netns: int) -> None:
     loaded = LoadedPrograms()
 
-    def scene(*, hold: bool) -> None:
+    def scenario(*, hold: bool) -> None:
         bpf.attach_tcx("left", "count")
         (program,) = programs_on(2)
         if hold:
@@ -129,8 +129,8 @@ def test_program_that_only_the_link_references_is_lost_unless_it_is_held(netns: 
             attach("put it back", 2, program)
         loaded.hold("keep it", program)
 
-    run_inside(netns, lambda: scene(hold=False))
-    run_inside(netns, lambda: scene(hold=True))
+    run_inside(netns, lambda: scenario(hold=False))
+    run_inside(netns, lambda: scenario(hold=True))
 
 
 def is_loaded(program: TcxProgram) -> bool:
@@ -147,13 +147,13 @@ def test_move_deletes_the_qdisc_with_its_tc_filters(netns: int) -> None:
         lacking("the tc command", "install iproute2")
     show = ["tc", "qdisc", "show", "dev", "left"]
 
-    def scene(there: int) -> None:
+    def scenario(there: int) -> None:
         run("tc qdisc add dev left clsact")
         assert b"clsact" in subprocess.check_output(show)
         run(f"ip link set left netns /proc/{os.getpid()}/fd/{there}")
 
     with open_netns() as there:
-        run_inside(netns, lambda: scene(there))
+        run_inside(netns, lambda: scenario(there))
         assert b"clsact" not in run_inside(there, lambda: subprocess.check_output(show))
 
 

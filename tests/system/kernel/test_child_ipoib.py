@@ -44,10 +44,10 @@ class Recorder(RtnetlinkSocket):
 
     def __init__(self, netlink: RtnetlinkSocket) -> None:
         self.netlink = netlink
-        self.asked: list[tuple[int, int, bytes]] = []
+        self.requests: list[tuple[int, int, bytes]] = []
 
     def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
-        self.asked.append((kind, flags, body))
+        self.requests.append((kind, flags, body))
         self.netlink.do(what, kind, flags, body)
 
 
@@ -86,7 +86,7 @@ def test_ipoib_request_is_that_of_iproute2(
         child.add(recorder, MoveEnd(recorder.netlink, nsfd), str(op), op)
     recorder.netlink.close()
 
-    ((kind, flags, body),) = recorder.asked
+    ((kind, flags, body),) = recorder.requests
     assert (kind, flags) == (16, 0x600)  # RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL
     assert body[: INFO.size] == bytes(INFO.size)
     requested = dict(unfolded(body[INFO.size :]))
@@ -116,7 +116,7 @@ def test_ipoib_mode_request_is_that_of_iproute2(nsfd: int) -> None:
         set_settings(recorder, "set", 1, LinkSettings(ipoib=IpoibState(connected=True)))
     recorder.netlink.close()
 
-    ((kind, flags, body),) = recorder.asked
+    ((kind, flags, body),) = recorder.requests
     assert (kind, flags) == (16, 0)  # RTM_NEWLINK
     assert body[: INFO.size] == INFO.pack(0, 0, 1, 0, 0)
     requested = dict(unfolded(body[INFO.size :]))

@@ -117,25 +117,25 @@ Play = Callable[[Callable[[Node], Coroutine[object, object, None]]], None]
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
+def run_scenario(tmp_path: Path) -> Iterator[Play]:
     """Return a function that runs a scenario with a watched node."""
     if not shutil.which("ip"):
         lacking("the ip command", "install iproute2")
 
-    async def run(node: Node, scene: Callable[[Node], Coroutine[object, object, None]]) -> None:
+    async def run(node: Node, scenario: Callable[[Node], Coroutine[object, object, None]]) -> None:
         async with node.running():
-            await scene(node)
+            await scenario(node)
 
     with ExitStack() as stack:
         nsfd, pod = (stack.enter_context(open_netns()) for _ in range(2))
         state = StatePaths(tmp_path / "lib", tmp_path / "run")
-        yield lambda scene: run_inside(
-            nsfd, lambda: asyncio.run(run(Node(state, nsfd, pod), scene))
+        yield lambda scenario: run_inside(
+            nsfd, lambda: asyncio.run(run(Node(state, nsfd, pod), scenario))
         )
 
 
-def test_added_changed_and_removed_links_are_published(play: Play) -> None:
-    async def scene(node: Node) -> None:
+def test_added_changed_and_removed_links_are_published(run_scenario: Play) -> None:
+    async def scenario(node: Node) -> None:
         assert node.names() == []
         node.add("nic0")
         await node.until(lambda: node.names() == ["nic0"])
@@ -146,11 +146,11 @@ def test_added_changed_and_removed_links_are_published(play: Play) -> None:
         node.ip("link del dev nic0")
         await node.until(lambda: node.names() == [])
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_uplink_is_not_published(play: Play) -> None:
-    async def scene(node: Node) -> None:
+def test_uplink_is_not_published(run_scenario: Play) -> None:
+    async def scenario(node: Node) -> None:
         node.add("nic0")
         node.add("nic1")
         await node.until(lambda: node.names() == ["nic0", "nic1"])
@@ -159,13 +159,13 @@ def test_uplink_is_not_published(play: Play) -> None:
         node.ip("route replace default dev nic1")
         await node.until(lambda: node.names() == ["nic0"])
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_uplink_is_kept_after_the_loss_of_its_default_route(
-    play: Play,
+    run_scenario: Play,
 ) -> None:
-    async def scene(node: Node) -> None:
+    async def scenario(node: Node) -> None:
         node.add("nic0")
         node.add("nic1")
         node.ip("route add default dev nic0")
@@ -184,13 +184,13 @@ def test_uplink_is_kept_after_the_loss_of_its_default_route(
         node.ip("route add default dev nic2")
         await node.until(lambda: node.names() == ["nic0", "nic1", "nic3"])
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_link_with_the_node_address_is_not_published_without_a_default_route(
-    play: Play,
+    run_scenario: Play,
 ) -> None:
-    async def scene(node: Node) -> None:
+    async def scenario(node: Node) -> None:
         node.add("nic0")
         node.add("nic1")
         await node.until(lambda: node.names() == ["nic0", "nic1"])
@@ -201,11 +201,11 @@ def test_link_with_the_node_address_is_not_published_without_a_default_route(
         await node.until(lambda: "nic0" in node.names())
         assert "nic1" not in node.names()
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_link_in_a_pod_keeps_its_facts_and_is_updated_on_return(play: Play) -> None:
-    async def scene(node: Node) -> None:
+def test_link_in_a_pod_keeps_its_facts_and_is_updated_on_return(run_scenario: Play) -> None:
+    async def scenario(node: Node) -> None:
         node.add("nic0")
         node.ip("addr add 192.0.2.5/24 dev nic0")
         await node.until(
@@ -226,13 +226,13 @@ def test_link_in_a_pod_keeps_its_facts_and_is_updated_on_return(play: Play) -> N
         await node.until(lambda: node.attribute("nic0", "ipv4") is None)
         assert node.names() == ["nic0", "other"]
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_prepare_finds_a_link_added_just_before(play: Play) -> None:
-    async def scene(node: Node) -> None:
+def test_prepare_finds_a_link_added_just_before(run_scenario: Play) -> None:
+    async def scenario(node: Node) -> None:
         node.add("nic0")
 
         assert list(await node.devices.devices(["nic0", "nic9"])) == ["nic0"]
 
-    play(scene)
+    run_scenario(scenario)

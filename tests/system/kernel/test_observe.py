@@ -275,11 +275,11 @@ class Mute:
     """A socket on which each dump fails."""
 
     error: KernelError
-    asked: int = 0
+    requests: int = 0
 
     def dump(self, *_: object) -> NoReturn:
         """Fail."""
-        self.asked += 1
+        self.requests += 1
         raise self.error
 
 

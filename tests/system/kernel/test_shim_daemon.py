@@ -176,7 +176,7 @@ def recorded(place: Site, claim: ObjectRef) -> bool:
 
 
 def test_claim_is_prepared_and_unprepared_by_a_running_shim(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place, running(place) as shim:
             await shim.until("serving", node=NODE_1)
             await shim.until("published", devices=1)
@@ -200,11 +200,11 @@ def test_claim_is_prepared_and_unprepared_by_a_running_shim(tmp_path: Path) -> N
             assert await offered(place) == {"nic0"}, "slices outlive an update"
 
     with nic("nic0"):
-        finish(scene())
+        finish(scenario())
 
 
 def test_added_nic_is_published_and_removed_nic_is_not(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place, running(place) as shim:
             await shim.until("published", devices=1)
             with nic("nic1"):
@@ -214,13 +214,13 @@ def test_added_nic_is_published_and_removed_nic_is_not(tmp_path: Path) -> None:
             assert await offered(place) == {"nic0"}
 
     with nic("nic0"):
-        finish(scene())
+        finish(scenario())
 
 
 def test_nic_with_the_node_address_is_not_published(tmp_path: Path) -> None:
     addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place:
             place.server.alter(
                 "nodes", NODE_1, lambda entry: entry.update(status={"addresses": addresses})
@@ -233,7 +233,7 @@ def test_nic_with_the_node_address_is_not_published(tmp_path: Path) -> None:
 
     with nic("nic0"), nic("nic1"):
         subprocess.run(("ip", "addr", "add", "192.0.2.77/24", "dev", "nic1"), check=True)
-        finish(scene())
+        finish(scenario())
 
 
 async def until_healthy(http: AsyncClient, address: str) -> None:
@@ -243,7 +243,7 @@ async def until_healthy(http: AsyncClient, address: str) -> None:
 
 
 def test_health_and_metrics_are_served(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place, running(place) as shim, AsyncClient() as http:
             address = (await shim.until("metrics and health served"))["address"]
             await shim.until("published", devices=1)
@@ -264,15 +264,15 @@ def test_health_and_metrics_are_served(tmp_path: Path) -> None:
             assert 'dranet_driver_published_devices_total{feature="total"} 1' in lines
             assert "dra_shim_registered 1" in lines
             assert 'dra_shim_claims_total{result="prepared"} 1' in lines
-            assert 'dra_shim_devices{health="well"} 1' in lines
+            assert 'dra_shim_devices{health="healthy"} 1' in lines
             assert "dra_shim_plugin_alive 0" in lines
 
     with nic("nic0"):
-        finish(scene())
+        finish(scenario())
 
 
 def test_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place, running(place) as first:
             await first.until("registered" if await registered(place) else "serving")
             async with running(place) as second:
@@ -283,7 +283,7 @@ def test_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
                 assert await first.stop() == 0
                 await second.until("serving")
 
-    finish(scene())
+    finish(scenario())
 
 
 async def registered(place: Site) -> bool:
@@ -295,7 +295,7 @@ async def registered(place: Site) -> bool:
 def test_claims_of_a_previous_driver_are_recorded_before_publication(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place:
             await place.api.create(SLICE, SLICE_OF_BEFORE)
             claim = await allocated(place, "nics", "pci-0000-8a-00-0")
@@ -307,18 +307,18 @@ def test_claims_of_a_previous_driver_are_recorded_before_publication(
                 assert len((await place.api.list(SLICE)).items) == 1
 
     with nic("nic0"):
-        finish(scene())
+        finish(scenario())
 
 
 def test_pod_of_a_previous_driver_that_ends_during_the_list_leaves_no_record(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place:
             claim = await allocated(place, "nics", "pci-0000-8a-00-0")
             go_on = place.server.hold(lists_claims)
             async with running(place) as shim:
-                await place.server.until(lambda: any(map(lists_claims, place.server.asked)))
+                await place.server.until(lambda: any(map(lists_claims, place.server.requests)))
                 while not await registered(place):  # noqa: ASYNC110 (a directory)
                     await asyncio.sleep(0.05)
                 await place.kubelet.unprepare(claim)
@@ -327,7 +327,7 @@ def test_pod_of_a_previous_driver_that_ends_during_the_list_leaves_no_record(
                 assert not recorded(place, claim)
 
     with nic("nic0"):
-        finish(scene())
+        finish(scenario())
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_pod_of_a_previous_driver_that_ends_during_the_list_leaves_no_record(
 def test_invalid_setting_ends_the_process_with_a_reason(
     tmp_path: Path, flags: tuple[str, ...], text: str
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with site(tmp_path) as place:
             process = await asyncio.create_subprocess_exec(
                 *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -352,4 +352,4 @@ def test_invalid_setting_ends_the_process_with_a_reason(
             assert output.decode().splitlines()[-1].startswith("dra-shim: ")
             assert text in output.decode()
 
-    finish(scene())
+    finish(scenario())

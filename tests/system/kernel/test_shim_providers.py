@@ -61,7 +61,7 @@ def parameters(place: Site, claim: ObjectRef) -> list[dict[str, object]]:
 def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
     tmp_path: Path,
 ) -> None:
-    async def scene(script: Script, url: str) -> None:
+    async def scenario(script: Script, url: str) -> None:
         flags = ("--webhook-url", url, "--profile-provider=webhook")
         async with site(tmp_path) as place:
             async with running(place, *flags) as shim:
@@ -90,11 +90,11 @@ def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
 
     script = webhook()
     with nic("nic0"), served(script, tmp_path / "webhook.sock") as url:
-        finish(scene(script, url))
+        finish(scenario(script, url))
 
 
 def test_claim_is_prepared_again_while_the_webhook_is_down(tmp_path: Path) -> None:
-    async def scene(place: Site, script: Script, url: str) -> None:
+    async def scenario(place: Site, script: Script, url: str) -> None:
         async with running(place, "--webhook-url", url) as shim:
             await shim.until("published", devices=1)
             await place.kubelet.look()
@@ -109,7 +109,7 @@ def test_claim_is_prepared_again_while_the_webhook_is_down(tmp_path: Path) -> No
 
     async def start(script: Script, url: str) -> None:
         async with site(tmp_path) as place:
-            await scene(place, script, url)
+            await scenario(place, script, url)
 
     script = webhook()
     with nic("nic0"), served(script, tmp_path / "webhook.sock") as url:

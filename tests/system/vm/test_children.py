@@ -12,6 +12,7 @@ from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import NetworkConfig, Phase
 from dranet_nri.plan.ops import Op
+from tests.box.waiting import wait_until
 from tests.dranet_nri.attach.execution.journal import Crash
 from tests.system.kernel.rails import Rails, rails
 
@@ -85,6 +86,7 @@ ROWS = [
 @pytest.fixture(autouse=True)
 def modules() -> None:
     subprocess.run(("modprobe", "--all", "ipvlan", "macvlan", "8021q"), check=True)
+    subprocess.run(("modprobe", "bonding", "max_bonds=0"), check=True)  # else it makes bond0
 
 
 @pytest.fixture
@@ -155,13 +157,13 @@ def test_crash_at_any_step_leaves_no_child(
     for step in range(1, 100):
         done.clear()
 
-        def mortal(session: NetlinkSession, op: Op, step: int = step) -> None:
+        def crash_after(session: NetlinkSession, op: Op, step: int = step) -> None:
             real(session, op)
             done.append(str(op))
             if len(done) == step:
                 raise Crash
 
-        monkeypatch.setattr(NetlinkSession, "apply", mortal)
+        monkeypatch.setattr(NetlinkSession, "apply", crash_after)
         try:
             record = host.attach("nic0", config=config(row.interface))
         except Crash:
@@ -208,6 +210,27 @@ def test_children_of_one_parent_in_two_pods_reach_each_other(host: Rails) -> Non
     assert route.startswith("10.5.0.21 from 10.5.0.20 dev net1 table 1891")
     host.ping("10.5.0.21", "10.5.0.20", pod=0)
     assert all(host.detach(record).phase is Phase.HOME for record in records)
+
+
+def test_child_of_a_bond_keeps_its_traffic_when_a_port_loses_its_carrier() -> None:
+    with rails(2) as host:
+        host.ip(*bonded("bond0", "nic0", "nic1"), "addr add 10.9.0.7/24 dev bond0")
+        for command in (*bonded("bond1", "pnic0", "pnic1"), "addr add 10.9.0.1/24 dev bond1"):
+            run_on_wire(host, command)
+        before = state(host)
+        record = host.attach(
+            "bond0", config=config({"type": "IPVLAN", "addresses": ["10.9.0.20/24"]})
+        )
+        with host.in_pod("ping", "-w200", "-i0.1", "-I10.9.0.20", "10.9.0.1") as ping:
+            await_replies(ping, 5)
+            for lost, other in (("pnic0", "pnic1"), ("pnic1", "pnic0")):
+                set_port(host, other, "up")
+                set_port(host, lost, "down")
+                await_replies(ping, 20)
+            set_port(host, "pnic1", "up")
+            ping.terminate()
+        assert host.detach(record).phase is Phase.HOME
+        wait_until("the host to be as before", lambda: state(host) == before)
 
 
 @pytest.mark.parametrize(
@@ -262,6 +285,47 @@ def test_mtu_above_that_of_the_parent_is_refused_before_any_change(host: Rails) 
         host.attach("nic0", config=config({"type": "MACVLAN", "mtu": 9000}))
 
     assert state(host) == before
+
+
+def bonded(name: str, *ports: str) -> tuple[str, ...]:
+    """Return commands that make an LACP bond of ports, which is up."""
+    return (
+        f"link add {name} type bond mode 802.3ad miimon 10 lacp_rate fast",
+        *(f"link set {port} down" for port in ports),
+        *(f"link set {port} master {name}" for port in ports),
+        f"link set {name} up",
+    )
+
+
+def run_on_wire(host: Rails, command: str) -> None:
+    """Run iproute2 at the other end of the NICs."""
+    with host.on_wire("ip", *command.split()) as run:
+        output, _ = run.communicate()
+    assert run.returncode == 0, (command, output)
+
+
+def set_port(host: Rails, far: str, state: str) -> None:
+    """Set the other end of a port of the host's bond, and wait until the bond knows."""
+    run_on_wire(host, f"link set {far} {state}")
+    port = far.removeprefix("p")
+    wait_until(f"{port} to be {state}", lambda: mii_status(host, port) == state.upper())
+
+
+def mii_status(host: Rails, port: str) -> str:
+    """Return whether a port of a bond has its carrier, "UP" or "DOWN"."""
+    info = links(host)[port]["linkinfo"]
+    assert isinstance(info, dict)
+    return str(info["info_slave_data"]["mii_status"])
+
+
+def await_replies(ping: "subprocess.Popen[str]", number: int) -> None:
+    """Read what ping prints until so many replies have come."""
+    assert ping.stdout is not None
+    for line in ping.stdout:
+        number -= "bytes from" in line
+        if number == 0:
+            return
+    pytest.fail("ping ended")
 
 
 def is_first_name(name: str) -> bool:

@@ -174,7 +174,7 @@ def test_doctor_names_the_module_of_a_missing_file(stock_rdma: None, netdev: str
     checked(NODE, "modprobe", "ib_umad")
     after = [finding["text"] for finding in doctor()["findings"]]
 
-    missing = "has no umad file, only ibstat and its like need it: modprobe ib_umad"
+    missing = "has no umad file, only ibstat and similar tools need it: modprobe ib_umad"
     assert missing in before
     assert missing not in after
     assert any(str(text).startswith("shared: ") for text in before)

@@ -1,7 +1,7 @@
 """Pods that share one NIC by children: addresses, GIDs and rates of their own, node to node."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ from tests.system.vm_pair.wire import NIC, RDMA, at_once
 PORT = 7100
 RATE = 16  # Mbit/s of each pod
 STATE = "import json; from tests.box.nics import host_state; print(json.dumps(host_state()))"
-# Sends for two seconds; the other side prints how many bits a second came, from the first byte on.
+# Sends for two seconds; the other side prints how many bits a second came by each connection, from
+# its first byte on.
 SEND = """
 import socket, sys, time
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as wire:
@@ -31,14 +32,19 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as wire:
         wire.sendall(bytes(16384))
 """
 RECEIVE = f"""
-import socket, time
-with socket.create_server(("", {PORT})) as server:
-    wire, _ = server.accept()
+import socket, sys, time
+from concurrent.futures import ThreadPoolExecutor
+def rate(wire):
     wire.recv(1)
     begin, count = time.monotonic(), 0
     while data := wire.recv(1 << 16):
         count += len(data)
-    print(8 * count / (time.monotonic() - begin))
+    return 8 * count / (time.monotonic() - begin)
+number = int(sys.argv[1])
+pool = ThreadPoolExecutor(number)
+with socket.create_server(("", {PORT}), backlog=number) as server:
+    for served in [pool.submit(rate, server.accept()[0]) for _ in range(number)]:
+        print(served.result())
 """
 
 
@@ -86,13 +92,17 @@ def sides(peer: Peer, shared_roce: None) -> Iterator[tuple[Side, Side]]:
         yield Side(NODE, here), Side(peer, there)
 
 
-def measured(server: Endpoint, client: Endpoint) -> float:
-    """Return the rate of one TCP connection, Mbit/s."""
-    with ThreadPoolExecutor(1) as pool:
-        served = pool.submit(checked, server.place, "python3", "-c", RECEIVE)
+def measured(server: Endpoint, clients: Sequence[Endpoint]) -> list[float]:
+    """Return the rates of one TCP connection of each client, at the same time, Mbit/s."""
+    send = ("python3", "-c", SEND, server.address, str(PORT))
+    with ThreadPoolExecutor(1 + len(clients)) as pool:
+        receive = ("python3", "-c", RECEIVE, str(len(clients)))
+        served = pool.submit(checked, server.place, *receive)
         wait_until("the server to listen", lambda: served.done() or listens(server.place, PORT))
-        checked(client.place, "python3", "-c", SEND, server.address, str(PORT))
-        return float(served.result()) / 10**6
+        sent = [pool.submit(checked, client.place, *send) for client in clients]
+        for one in sent:
+            one.result()
+        return [float(rate) / 10**6 for rate in served.result().split()]
 
 
 @pytest.mark.timeout(900)
@@ -113,8 +123,7 @@ def test_pods_share_a_nic_with_their_own_address_gid_and_rate(
     for client in clients:
         rdma.rping(server=server, client=client)
         assert rdma.ib_write_bw(server=server, client=client, iterations=20) > 0
-    for client in clients[:1]:
-        assert measured(server, client) == pytest.approx(RATE, rel=0.1)
+    assert measured(server, clients) == pytest.approx([RATE] * pods, rel=0.1)
     for side, ended in ((here, names), (there, ["server"])):
         side.cri.remove_all()
         for name in ended:

@@ -50,7 +50,7 @@ def record(device: AllocatedDevice, *, touched: bool = True) -> Attachment:
 
 
 @pytest.mark.parametrize(
-    ("devices", "records", "words"),
+    ("devices", "records", "message"),
     [
         pytest.param(
             [allocated(IpvlanConfig())], [record(allocated(IpvlanConfig()))], "", id="alike"
@@ -74,13 +74,13 @@ def record(device: AllocatedDevice, *, touched: bool = True) -> Attachment:
     ],
 )
 def test_children_of_different_kinds_on_one_parent_are_refused(
-    devices: Sequence[AllocatedDevice], records: Sequence[Attachment], words: str
+    devices: Sequence[AllocatedDevice], records: Sequence[Attachment], message: str
 ) -> None:
     claims = (claim(DATA, *devices),)
-    if not words:
+    if not message:
         refuse_unlike_children(claims, tuple(records))
         return
-    with pytest.raises(OwnedError, match=words):
+    with pytest.raises(OwnedError, match=message):
         refuse_unlike_children(claims, tuple(records))
 
 

@@ -97,10 +97,10 @@ def test_attach_without_a_router_fails_and_is_undone(node: Node) -> None:
     slept: list[float] = []
     node.clock.asleep = slept.append
 
-    why = refusal_of(node, NetworkConfig(AUTOMATIC.interface))
+    refusal = refusal_of(node, NetworkConfig(AUTOMATIC.interface))
 
-    assert "no router advertised a prefix to net1 within 8 s" in why
-    assert "raise --slaac-ready-timeout" in why
+    assert "no router advertised a prefix to net1 within 8 s" in refusal
+    assert "raise --slaac-ready-timeout" in refusal
     assert sum(slept) == pytest.approx(SLAAC_S)
 
 

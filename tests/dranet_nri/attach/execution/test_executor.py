@@ -227,7 +227,7 @@ def test_second_attach_runs_no_operations(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claims", "words"),
+    ("claims", "expected"),
     [
         pytest.param(
             (
@@ -255,9 +255,9 @@ def test_second_attach_runs_no_operations(node: Node) -> None:
     ],
 )
 def test_refused_pod_changes_nothing_and_the_reason_is_recorded(
-    node: Node, claims: tuple[Allocation, ...], words: str
+    node: Node, claims: tuple[Allocation, ...], expected: str
 ) -> None:
-    with pytest.raises(RefusedError, match=words) as caught:
+    with pytest.raises(RefusedError, match=expected) as caught:
         node.attach(claims)
 
     assert node.kernel.log == []

@@ -65,7 +65,7 @@ async def until_recorded(node: Node, record: Attachment) -> Failure:
 def record_of_hang(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False) -> Failure:
     """Let the work hang until that is recorded, then release it; return the recorded failure."""
 
-    async def scene() -> Failure:
+    async def scenario() -> Failure:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
         failure = await until_recorded(node, record)
         if cancel:
@@ -75,7 +75,7 @@ def record_of_hang(node: Node, record: Attachment, hang: Hang, *, cancel: bool =
         await asyncio.gather(task, return_exceptions=True)
         return failure
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
 def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
@@ -126,14 +126,14 @@ def test_record_written_by_the_hung_thread_is_kept(node: Node) -> None:
     result = replace(record, attempt=7)
     hang = Hang()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
         await until_recorded(node, record)
         node.attachments.put(result)
         hang.go.set()
         await task
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
     assert recorded(node, record) == result
 
@@ -169,14 +169,14 @@ def test_work_that_fails_after_a_hang_raises_its_own_error(node: Node) -> None:
         hang.work()
         raise ValueError("late")
 
-    async def scene() -> None:
+    async def scenario() -> None:
         task = asyncio.create_task(watchdog(node).done(work, (record,)))
         await until_recorded(node, record)
         hang.go.set()
         with pytest.raises(ValueError, match="late"):
             await task
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
     failure = Failure(FAULT, "ValueError: late", node.clock.wall(), 1)
     assert recorded(node, record) == replace(record, failure=failure)
@@ -221,14 +221,14 @@ def test_full_disk_does_not_stop_the_watched_work(
     node.disk.room = 0
     hang = Hang()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         task = asyncio.create_task(watchdog(node).done(hang.work, (record,)))
         while "not recorded" not in "".join(capsys.readouterr()):  # noqa: ASYNC110 (a log line)
             await asyncio.sleep(0)
         hang.go.set()
         await task
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
     assert hang.left.is_set()
     assert recorded(node, record) == record
@@ -239,7 +239,7 @@ def test_hung_thread_without_a_claim_is_logged(
 ) -> None:
     hang, one = Hang(), watchdog(node)
 
-    async def scene() -> list[tuple[str, str]]:
+    async def scenario() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work))
         while not one.counts.hung:  # noqa: ASYNC110 (of a thread)
             await asyncio.sleep(0)
@@ -248,7 +248,7 @@ def test_hung_thread_without_a_claim_is_logged(
         await task
         return during
 
-    ((claim, step),) = asyncio.run(scene())
+    ((claim, step),) = asyncio.run(scenario())
 
     assert claim == ""
     assert step.startswith("add address 10.0.1.5/24 (thread ")
@@ -262,7 +262,7 @@ def test_hung_thread_is_counted_until_it_returns(node: Node) -> None:
     hang = Hang()
     one = watchdog(node)
 
-    async def scene() -> list[tuple[str, str]]:
+    async def scenario() -> list[tuple[str, str]]:
         task = asyncio.create_task(one.done(hang.work, (record,)))
         await until_recorded(node, record)
         during = [(hung.claim, hung.step) for hung in one.counts.hung.values()]
@@ -270,7 +270,7 @@ def test_hung_thread_is_counted_until_it_returns(node: Node) -> None:
         await task
         return during
 
-    ((claim, step),) = asyncio.run(scene())
+    ((claim, step),) = asyncio.run(scenario())
 
     assert claim == str(record.claim)
     assert step.startswith("add address 10.0.1.5/24 (thread ")

@@ -70,12 +70,12 @@ def _record_events(folder: Path) -> None:
 
 
 def _record(folder: Path, scenarios: Mapping[str, Callable[[RdmaSocket], object]]) -> None:
-    for name, ask in scenarios.items():
+    for name, request in scenarios.items():
         sock = open_socket(NETLINK_RDMA)
         demand_answers(sock)
         recorder = Recorder(sock)
         with suppress(KernelError):
-            ask(recorder.session())
+            request(recorder.session())
         recorder.close()
         _write(folder, name, recorder.lines)
 

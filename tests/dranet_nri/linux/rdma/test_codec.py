@@ -195,7 +195,7 @@ Decoder = Callable[[bytes], object]
 
 
 @pytest.mark.parametrize(
-    ("decode", "body", "words"),
+    ("decode", "body", "message"),
     [
         pytest.param(codec.decode_device, b"", "no device index", id="nothing"),
         pytest.param(codec.decode_device, HANDLE[:8], "no device name", id="no-name"),
@@ -234,9 +234,9 @@ Decoder = Callable[[bytes], object]
     ],
 )
 def test_malformed_bytes_are_a_kernel_error_with_the_missing_part(
-    decode: Decoder, body: bytes, words: str
+    decode: Decoder, body: bytes, message: str
 ) -> None:
-    with pytest.raises(KernelError, match=words) as caught:
+    with pytest.raises(KernelError, match=message) as caught:
         decode(body)
 
     assert caught.value.code == EBADMSG

@@ -89,7 +89,7 @@ def test_accepted_change_returns(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "words"),
+    ("name", "code", "expected"),
     [
         ("no-device", ENODEV, "look at rxe9: ENODEV (no RDMA device has index 99"),
         ("no-ports", ENODEV, "dump ports of rxe9: ENODEV (no RDMA device has index 99"),
@@ -107,13 +107,13 @@ def test_accepted_change_returns(name: str) -> None:
     ],
 )
 def test_refused_change_is_reported_with_meaning_and_remedy(
-    name: str, code: int, words: str
+    name: str, code: int, expected: str
 ) -> None:
     with pytest.raises(KernelError) as caught:
         ALL[name](replayed(name))
 
     assert caught.value.code == code
-    assert words in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_added_changed_and_removed_devices_are_decoded_from_events() -> None:
@@ -158,9 +158,9 @@ def test_lookup_refused_for_another_reason_is_reported(name: str) -> None:
 
 def test_refusal_is_unchanged_if_the_device_cannot_be_looked_up() -> None:
     (requested, refused) = recording("move-nobody")[:2]
-    look, denied = refusing("no-device", EPERM)
+    query, denied = refusing("no-device", EPERM)
     # The look is the second request of the session.
-    second = [look[:18] + "02" + look[20:], denied[:18] + "02" + denied[20:]]
+    second = [query[:18] + "02" + query[20:], denied[:18] + "02" + denied[20:]]
 
     with pytest.raises(KernelError, match="the target is no network namespace") as caught:
         ALL["move-nobody"](replayed_lines([requested, refused, *second]))
@@ -169,11 +169,11 @@ def test_refusal_is_unchanged_if_the_device_cannot_be_looked_up() -> None:
 
 
 def test_unsupported_move_is_reported_if_the_mode_cannot_be_read() -> None:
-    (requested, refused, look, _) = recording("move-unsupported")
+    (requested, refused, query, _) = recording("move-unsupported")
     denied = f"< {bytes.fromhex(refused[2:])[:8].hex()}02{refused[20:]}"
 
     with pytest.raises(KernelError) as caught:
-        ALL["move-unsupported"](replayed_lines([requested, refused, look, denied]))
+        ALL["move-unsupported"](replayed_lines([requested, refused, query, denied]))
 
     error = caught.value
     assert (error.op, error.code, error.detail) == ("move rxe0", EOPNOTSUPP, "")

@@ -86,7 +86,7 @@ class Kernel:
 
 
 def test_listener_is_open_while_there_are_devices(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         kernel = Kernel(tmp_path)
         kernel.listener.follow()
         assert kernel.listening() == [], "asking would load RDMA"
@@ -115,21 +115,21 @@ def test_listener_is_open_while_there_are_devices(tmp_path: Path) -> None:
         assert kernel.errors == []
         kernel.close()
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_empty_device_class_opens_no_listener(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         kernel = Kernel(tmp_path)
         (tmp_path / "class/infiniband").mkdir(parents=True)
         kernel.listener.follow()
         assert kernel.listening() == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_refused_listener_is_reported_once_until_devices_change(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         kernel = Kernel(tmp_path)
         kernel.refuses = True
         kernel.add("mlx5_0")
@@ -144,22 +144,22 @@ def test_refused_listener_is_reported_once_until_devices_change(tmp_path: Path) 
         kernel.listener.close()
         kernel.close()
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_kernel_without_notifications_is_accepted(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         kernel = Kernel(tmp_path)
         kernel.silent = True
         kernel.add("mlx5_0")
         kernel.remove("mlx5_0")
         assert (kernel.events, kernel.errors) == ([], [])
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failed_socket_is_reported_and_closed(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         kernel = Kernel(tmp_path)
         kernel.add("mlx5_0")
         kernel.send(message(codec.MONITOR, 0)[:-8])
@@ -168,4 +168,4 @@ def test_failed_socket_is_reported_and_closed(tmp_path: Path) -> None:
         assert (kernel.events, kernel.listening()) == ([], [False])
         kernel.close()
 
-    finish(scene())
+    finish(scenario())

@@ -57,19 +57,19 @@ class Bench:
         async with self.changed:
             self.changed.notify_all()
 
-    def said(self, kind: type[T]) -> list[T]:
+    def notices_of(self, kind: type[T]) -> list[T]:
         """Return the notices of one kind."""
         return [notice for notice in self.notices if isinstance(notice, kind)]
 
-    async def until_said(self, kind: type[T], count: int = 1) -> T:
+    async def until_notice(self, kind: type[T], count: int = 1) -> T:
         """Wait for the count-th notice of a kind."""
         async with self.changed:
-            await self.changed.wait_for(lambda: len(self.said(kind)) >= count)
-        return self.said(kind)[count - 1]
+            await self.changed.wait_for(lambda: len(self.notices_of(kind)) >= count)
+        return self.notices_of(kind)[count - 1]
 
     async def retry(self, count: int = 1) -> Disconnected:
         """Wait for the count-th loss and let the pause after it pass."""
-        lost = await self.until_said(Disconnected, count)
+        lost = await self.until_notice(Disconnected, count)
         assert lost.retry_s is not None
         await self.clock.until_asleep(lost.retry_s)
         self.clock.pass_time(lost.retry_s)

@@ -22,7 +22,7 @@ def test_status_follows_the_handshake(tmp_path: Path) -> None:
         runtime_name="containerd", runtime_version="v2.1.9", nri_version="v0.12.2"
     )
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             statuses = [plugin.connection.status]
             runtime = await server.connection()
@@ -33,7 +33,7 @@ def test_status_follows_the_handshake(tmp_path: Path) -> None:
             await plugin.handler.logged("synchronize done")
             statuses.append(plugin.connection.status)
             runtime.abort()
-            await plugin.until_said(Disconnected)
+            await plugin.until_notice(Disconnected)
             statuses.append(plugin.connection.status)
 
         assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
@@ -44,14 +44,14 @@ def test_status_follows_the_handshake(tmp_path: Path) -> None:
         ]
         assert (statuses[3].connected, statuses[3].synchronized) == (False, False)
         assert statuses[3].last_error
-        assert plugin.said(Serving) == [Serving("containerd", "v2.1.9", "v0.12.2")]
+        assert plugin.notices_of(Serving) == [Serving("containerd", "v2.1.9", "v0.12.2")]
         assert plugin.handler.lists == [["s1"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_30_synchronize_may_take_minutes(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await runtime.register()
@@ -60,30 +60,30 @@ def test_case_30_synchronize_may_take_minutes(tmp_path: Path) -> None:
             plugin.clock.pass_time(600)
             status = plugin.connection.status
             await runtime.answer(runtime.runtime.synchronize())
-            await plugin.until_said(Serving)
+            await plugin.until_notice(Serving)
 
             assert (status.connected, status.synchronized) == (True, False)
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("wait_s", [60.0, REGISTER_TIMEOUT_S - 1])
 def test_case_31_late_registration_answer_of_a_busy_runtime_is_accepted(
     tmp_path: Path, wait_s: float
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await plugin.clock.until_asleep(REGISTER_TIMEOUT_S)
 
             plugin.clock.pass_time(wait_s)
             await runtime.handshake()
-            await plugin.until_said(Serving)
+            await plugin.until_notice(Serving)
 
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(
@@ -96,54 +96,54 @@ def test_case_31_late_registration_answer_of_a_busy_runtime_is_accepted(
 def test_runtime_without_a_sandbox_list_is_reported_while_it_lasts(
     tmp_path: Path, *, registered: bool, reason: str
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             if registered:
                 await runtime.register()
                 await runtime.answer(runtime.runtime.configure())
             for count, passing_s in enumerate((10, 10, 20), 1):
-                assert len(plugin.said(Unsynchronized)) == count - 1
+                assert len(plugin.notices_of(Unsynchronized)) == count - 1
                 await plugin.clock.until_asleep(passing_s)
                 plugin.clock.pass_time(passing_s)
-                await plugin.until_said(Unsynchronized, count)
-            reported = plugin.said(Unsynchronized)
+                await plugin.until_notice(Unsynchronized, count)
+            reported = plugin.notices_of(Unsynchronized)
             status = plugin.connection.status
             await (
                 runtime.answer(runtime.runtime.synchronize()) if registered else runtime.handshake()
             )
-            await plugin.until_said(Serving)
+            await plugin.until_notice(Serving)
             plugin.clock.pass_time(40)
             await answered(runtime)
 
             assert [timeout.waited_s for timeout in reported] == [10, 20, 40]
             assert re.search(reason, reported[1].reason)
             assert (status.synchronized, status.last_error) == (False, reported[-1].reason)
-            assert plugin.said(Unsynchronized) == reported
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Unsynchronized) == reported
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_31_runtime_that_never_answers_is_disconnected(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await plugin.clock.until_asleep(REGISTER_TIMEOUT_S)
 
             plugin.clock.pass_time(REGISTER_TIMEOUT_S)
-            lost = await plugin.until_said(Disconnected)
+            lost = await plugin.until_notice(Disconnected)
             await runtime.ended()
 
             assert lost.reason == f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_29_configured_plugin_does_not_time_out_on_the_registration_answer(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await runtime.until(lambda: len(runtime.runtime.registrations) == 1)
@@ -156,17 +156,17 @@ def test_case_29_configured_plugin_does_not_time_out_on_the_registration_answer(
             before = plugin.connection.status.synchronized
             runtime.runtime.accept()
             runtime.send()
-            await plugin.until_said(Serving)
+            await plugin.until_notice(Serving)
 
             assert not before
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
 def test_case_32_runtime_lost_at_any_step_is_connected_again(tmp_path: Path, steps: int) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             if steps > 0:
@@ -187,11 +187,11 @@ def test_case_32_runtime_lost_at_any_step_is_connected_again(tmp_path: Path, ste
             assert lost.reason == "the runtime closed the connection"
             assert plugin.handler.lists == [["new"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_33_refused_registration_is_reported_and_the_connection_closed(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await runtime.until(lambda: len(runtime.runtime.registrations) == 1)
@@ -200,15 +200,15 @@ def test_case_33_refused_registration_is_reported_and_the_connection_closed(tmp_
             runtime.send()
             await runtime.ended()
 
-            reason = (await plugin.until_said(Disconnected)).reason
+            reason = (await plugin.until_notice(Disconnected)).reason
             assert reason == "the runtime refused the registration: invalid plugin index (code 2)"
             assert plugin.connection.status.last_error == reason
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_34_runtime_that_rejects_the_event_mask_is_connected_again(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await runtime.register()
@@ -219,11 +219,11 @@ def test_case_34_runtime_that_rejects_the_event_mask_is_connected_again(tmp_path
 
             await (await server.connection()).handshake()
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_node_with_1000_pods_and_3000_containers_is_served(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await runtime.register()
@@ -237,9 +237,9 @@ def test_node_with_1000_pods_and_3000_containers_is_served(tmp_path: Path) -> No
             await plugin.handler.logged("synchronize done")
 
             assert plugin.handler.lists == [[pod.id for pod in node.pods]]
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_node_with_1000_pods_and_3000_containers_is_served(tmp_path: Path) -> No
 def test_case_08_broken_stream_is_one_disconnect_and_a_new_start(
     tmp_path: Path, data: bytes
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             runtime = await server.connection()
             await runtime.until(lambda: len(runtime.runtime.registrations) == 1)
@@ -266,9 +266,9 @@ def test_case_08_broken_stream_is_one_disconnect_and_a_new_start(
             await (await server.connection()).handshake()
 
             assert lost.reason.startswith(("mux connection", "ttrpc"))
-            assert len(plugin.said(Disconnected)) == 1
+            assert len(plugin.notices_of(Disconnected)) == 1
 
-    finish(scene())
+    finish(scenario())
 
 
 # --- reconnecting
@@ -290,36 +290,36 @@ async def pauses(plugin: Bench, count: int) -> list[float]:
 def test_case_38_delays_grow_to_ten_seconds_and_never_end(
     tmp_path: Path, random: float, expected: list[float]
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench(tmp_path) as plugin:
             plugin.random = random
 
             assert await pauses(plugin, len(expected)) == expected
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_38_served_connection_resets_the_delays(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench(tmp_path) as plugin:
             await pauses(plugin, 4)
-            await plugin.until_said(Disconnected, 5)
+            await plugin.until_notice(Disconnected, 5)
             async with RuntimeServer(plugin.path) as server:
                 before = await plugin.retry(5)
                 await (await server.connection()).handshake()
-                await plugin.until_said(Serving)
-            after = await plugin.until_said(Disconnected, 6)
+                await plugin.until_notice(Serving)
+            after = await plugin.until_notice(Disconnected, 6)
 
             assert before.retry_s == pytest.approx(3.2)
             assert after.retry_s == pytest.approx(0.2)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_38_repeatedly_refused_registration_does_not_reset_the_delays(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
             found = []
             for number in range(1, 5):
@@ -331,22 +331,22 @@ def test_case_38_repeatedly_refused_registration_does_not_reset_the_delays(
 
             assert found == [0.2, 0.4, 0.8, 1.6]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_38_missing_stale_and_replaced_sockets_are_retried(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench(tmp_path) as plugin:
-            missing = await plugin.until_said(Disconnected)
+            missing = await plugin.until_notice(Disconnected)
             with socket.socket(socket.AF_UNIX) as stale:
                 stale.bind(plugin.path)
             await plugin.retry()
-            refused = await plugin.until_said(Disconnected, 2)
+            refused = await plugin.until_notice(Disconnected, 2)
             Path(plugin.path).unlink(missing_ok=True)  # noqa: ASYNC240 - Python 3.13 did it
             async with RuntimeServer(plugin.path) as server:
                 await plugin.retry(2)
                 await (await server.connection()).handshake()
-            await plugin.until_said(Disconnected, 3)
+            await plugin.until_notice(Disconnected, 3)
             Path(plugin.path).unlink(missing_ok=True)  # noqa: ASYNC240 - Python 3.13 did it
             async with RuntimeServer(plugin.path) as server:
                 await plugin.retry(3)
@@ -355,11 +355,11 @@ def test_case_38_missing_stale_and_replaced_sockets_are_retried(tmp_path: Path) 
             assert missing.reason == f"{plugin.path}: No such file or directory"
             assert refused.reason == f"{plugin.path}: Connection refused"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_38_forbidden_socket_is_retried(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         closed = tmp_path / "closed"
         closed.mkdir(mode=0o000)
         user = os.geteuid()
@@ -367,11 +367,11 @@ def test_case_38_forbidden_socket_is_retried(tmp_path: Path) -> None:
             os.seteuid(65534)  # root may open anything
         try:
             async with bench(closed) as plugin:
-                lost = await plugin.until_said(Disconnected)
+                lost = await plugin.until_notice(Disconnected)
         finally:
             os.seteuid(user)
 
         assert lost.reason == f"{closed}/nri.sock: Permission denied"
         assert lost.retry_s is not None
 
-    finish(scene())
+    finish(scenario())

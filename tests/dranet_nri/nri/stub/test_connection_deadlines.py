@@ -29,7 +29,7 @@ LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 def test_case_21_late_pod_hook_succeeds_and_continues(
     tmp_path: Path, kind: PodEventKind, hook: str
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold(hook, "s1")
             stream = event(runtime, kind, "s1")
@@ -46,15 +46,15 @@ def test_case_21_late_pod_hook_succeeds_and_continues(
             assert stream not in early
             assert answer == TtrpcResponse(stream, b"")
             assert before == [f"{hook} s1"]
-            assert [(late.hook, str(late.pod)) for late in plugin.said(HookLate)] == [
+            assert [(late.hook, str(late.pod)) for late in plugin.notices_of(HookLate)] == [
                 (kind, "default/pod-s1")
             ]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_21_late_container_hook_is_refused_and_cancelled(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("create", "s1")
             stream = create(runtime, "s1")
@@ -69,11 +69,11 @@ def test_case_21_late_container_hook_is_refused_and_cancelled(tmp_path: Path) ->
             assert answer.status == RpcStatus(RpcCode.ABORTED, f"{text}; it is tried again")
             assert next_answer.status is None
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_21_time_in_the_queue_counts(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             run = event(runtime, RUN, "s1", timeout_nano=10_000_000_000)
@@ -94,14 +94,14 @@ def test_case_21_time_in_the_queue_counts(tmp_path: Path) -> None:
             # The container's hook never began; the stop began after the run.
             assert plugin.handler.log == ["run s1", "run s1 done", "stop s1", "stop s1 done"]
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("timeout_nano", [1, -1, -(10**18), 1_000_000])
 def test_case_21_call_expired_on_arrival_is_answered_at_once(
     tmp_path: Path, timeout_nano: int
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
 
@@ -120,7 +120,7 @@ def test_case_21_call_expired_on_arrival_is_answered_at_once(
                 "run s1", "run s1 done", "stop s1", "stop s1 done", "remove s1", "remove s1 done"
             ]  # fmt: skip
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_case_21_call_expired_on_arrival_is_answered_at_once(
 def test_case_21_deadline_is_four_fifths_of_the_timeout_after_arrival(
     tmp_path: Path, timeout_nano: int, budget_s: float
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             arrival = plugin.clock()
 
@@ -141,13 +141,13 @@ def test_case_21_deadline_is_four_fifths_of_the_timeout_after_arrival(
             expected = pytest.approx(arrival + budget_s)
             assert plugin.handler.deadlines == {("run", "s1"): expected, ("create", "s1"): expected}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_21_error_after_a_late_answer_is_only_logged(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             error = RefusedError("eth1: busy")
@@ -158,16 +158,16 @@ def test_case_21_error_after_a_late_answer_is_only_logged(
             answer = await runtime.answer(stream)
 
             release()
-            failed = await plugin.until_said(HookFailed)
+            failed = await plugin.until_notice(HookFailed)
 
             assert answer.status is None
             assert (failed.hook, failed.error, failed.reported) == (RUN, error, False)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_hook_in_time_leaves_no_timer(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             before = plugin.clock.asleep()
             for kind in (RUN, STOP, REMOVE):
@@ -177,4 +177,4 @@ def test_hook_in_time_leaves_no_timer(tmp_path: Path) -> None:
 
             assert plugin.clock.asleep() == before
 
-    finish(scene())
+    finish(scenario())

@@ -15,19 +15,19 @@ pytestmark = pytest.mark.process
 
 
 def test_close_ends_a_plugin_without_a_connection(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with bench(tmp_path) as plugin:
-            await plugin.until_said(Disconnected)
+            await plugin.until_notice(Disconnected)
 
             plugin.connection.close()
             assert plugin.run is not None
             await plugin.run
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_40_running_hooks_complete_before_the_plugin_ends(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             stream = runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"))
@@ -43,15 +43,15 @@ def test_case_40_running_hooks_complete_before_the_plugin_ends(tmp_path: Path) -
             await plugin.run
 
             assert answer == TtrpcResponse(stream, b"")
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_40_unfinished_hooks_are_refused_and_cancelled_after_the_grace_period(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("run", "s1")
             streams = [
@@ -78,13 +78,13 @@ def test_case_40_unfinished_hooks_are_refused_and_cancelled_after_the_grace_peri
             ]
             assert plugin.handler.log == ["run s1", "run s1 cancelled"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_40_irrefusable_hooks_succeed_in_a_stopping_plugin(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.unrefusable = {"s1", "s2"}
             plugin.handler.hold("run", "s1")
@@ -105,13 +105,13 @@ def test_case_40_irrefusable_hooks_succeed_in_a_stopping_plugin(
             assert [answer.status for answer in answers] == [None, None, None]
             assert plugin.handler.log == ["run s1"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_40_stopping_plugin_accepts_no_work_and_answers_unclaimed_pods(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.unclaimed = {"ordinary"}
             release = plugin.handler.hold("run", "s1")
@@ -134,11 +134,11 @@ def test_case_40_stopping_plugin_accepts_no_work_and_answers_unclaimed_pods(
             assert refused.status.code == RpcCode.UNAVAILABLE
             assert plugin.handler.log == ["run s1", "run s1 done"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_40_runtime_that_does_not_read_does_not_delay_the_end(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(env=(("FILL", "x" * (2 << 20)),))
             runtime.stop_reading()
@@ -154,13 +154,13 @@ def test_case_40_runtime_that_does_not_read_does_not_delay_the_end(tmp_path: Pat
             assert plugin.run is not None
             await plugin.run
 
-            assert plugin.said(HookFailed) == []
+            assert plugin.notices_of(HookFailed) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_cancelled_run_closes_the_socket_and_cancels_the_hooks(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("run", "s1")
             stream = runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"))
@@ -176,4 +176,4 @@ def test_cancelled_run_closes_the_socket_and_cancels_the_hooks(tmp_path: Path) -
             assert plugin.run.cancelled()
             assert runtime.runtime.unanswered == (stream,)
 
-    finish(scene())
+    finish(scenario())

@@ -29,7 +29,7 @@ LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 
 @pytest.mark.parametrize("dedicated", [True, False], ids=["dedicated", "StateChange"])
 def test_case_41_both_event_styles_reach_the_same_hooks(tmp_path: Path, *, dedicated: bool) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path, dedicated=dedicated) as (plugin, runtime):
             for kind in (RUN, STOP, REMOVE):
                 stream = event(runtime, kind, "s1")
@@ -39,11 +39,11 @@ def test_case_41_both_event_styles_reach_the_same_hooks(tmp_path: Path, *, dedic
                 "run s1", "run s1 done", "stop s1", "stop s1 done", "remove s1", "remove s1 done"
             ]  # fmt: skip
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_container_gets_the_edits_of_its_handler(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(char_devices=(CharDevice("/dev/x", 1, 2),))
 
@@ -52,13 +52,13 @@ def test_container_gets_the_edits_of_its_handler(tmp_path: Path) -> None:
             response = nri_pb2.CreateContainerResponse.FromString(answer.payload)
             assert [device.path for device in response.adjust.linux.devices] == ["/dev/x"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_44_hooks_of_one_sandbox_run_in_order_and_are_all_answered(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
 
@@ -74,11 +74,11 @@ def test_case_44_hooks_of_one_sandbox_run_in_order_and_are_all_answered(
                 "run s1", "run s1 done", "stop s1", "stop s1 done", "remove s1", "remove s1 done"
             ]  # fmt: skip
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_44_hook_waits_for_an_earlier_one_that_was_already_answered(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             run = event(runtime, RUN, "s1")
@@ -94,11 +94,11 @@ def test_case_44_hook_waits_for_an_earlier_one_that_was_already_answered(tmp_pat
             assert stop not in early
             assert plugin.handler.log == ["run s1", "run s1 done", "stop s1", "stop s1 done"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_44_order_holds_across_a_lost_connection(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
             bench(tmp_path) as plugin,
@@ -121,11 +121,11 @@ def test_case_44_order_holds_across_a_lost_connection(tmp_path: Path) -> None:
             assert stop not in early
             assert plugin.handler.log.index("run s1 done") < plugin.handler.log.index("stop s1")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_47_different_sandboxes_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "slow")
             slow = event(runtime, RUN, "slow")
@@ -140,11 +140,11 @@ def test_case_47_different_sandboxes_do_not_wait_for_each_other(tmp_path: Path) 
             assert slow not in early
             assert plugin.handler.log[-1] == "run slow done"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_07_hundreds_of_events_during_a_busy_handler_are_answered(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             streams = [event(runtime, RUN, "s1")]
@@ -155,13 +155,13 @@ def test_case_07_hundreds_of_events_during_a_busy_handler_are_answered(tmp_path:
             for stream in streams:
                 assert await runtime.answer(stream) == TtrpcResponse(stream, b"")
 
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_18_events_of_many_sandboxes_are_answered_on_completion(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             names = [f"s{number}" for number in range(40)]
             releases = [plugin.handler.hold("run", name) for name in names]
@@ -171,11 +171,11 @@ def test_case_18_events_of_many_sandboxes_are_answered_on_completion(tmp_path: P
                 release()
                 assert await runtime.answer(stream) == TtrpcResponse(stream, b"")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_hooks_wait_for_an_earlier_list(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
             bench(tmp_path) as plugin,
@@ -198,11 +198,11 @@ def test_hooks_wait_for_an_earlier_list(tmp_path: Path) -> None:
                 "synchronize", "synchronize done", "run s1", "run s1 done"
             ]  # fmt: skip
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_lists_are_handled_one_at_a_time(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("synchronize", "")
             await runtime.answer(runtime.runtime.synchronize([pod("a")]))
@@ -219,11 +219,11 @@ def test_lists_are_handled_one_at_a_time(tmp_path: Path) -> None:
             assert plugin.handler.lists[1:] == [["a"], ["b"]]
             assert plugin.handler.log[-2:] == ["run b", "run b done"]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_event_behind_a_running_hook_is_not_answered_at_once(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             event(runtime, RUN, "s1")
@@ -238,4 +238,4 @@ def test_event_behind_a_running_hook_is_not_answered_at_once(tmp_path: Path) -> 
             assert stop not in early
             assert "stop s1 done" in plugin.handler.log
 
-    finish(scene())
+    finish(scenario())

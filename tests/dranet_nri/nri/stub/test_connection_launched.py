@@ -26,8 +26,8 @@ DIALLED = Endpoint("dra.net", "00")
 
 
 def test_case_39_launched_plugin_serves_on_its_socket_and_ends_with_it() -> None:
-    async def scene(process: subprocess.Popen[str], ours: socket.socket) -> None:
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
+    async def scenario(process: subprocess.Popen[str], plugin_end: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=plugin_end)
         runtime = RuntimeConnection(reader, writer, FakeRuntime())
         registration = await runtime.register()
         await runtime.answer(runtime.runtime.configure())
@@ -41,25 +41,25 @@ def test_case_39_launched_plugin_serves_on_its_socket_and_ends_with_it() -> None
         assert answer.status is None
 
     with ExitStack() as stack:
-        ours, theirs = socket.socketpair()
-        stack.enter_context(ours)
+        plugin_end, runtime_end = socket.socketpair()
+        stack.enter_context(plugin_end)
         process = stack.enter_context(
             subprocess.Popen(
                 [sys.executable, "-I", str(PLUGIN)],
                 env={
                     "NRI_PLUGIN_NAME": "dra.net",
                     "NRI_PLUGIN_IDX": "42",
-                    "NRI_PLUGIN_SOCKET": str(theirs.fileno()),
+                    "NRI_PLUGIN_SOCKET": str(runtime_end.fileno()),
                 },
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(runtime_end.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 text=True,
             )
         )
         stack.callback(process.kill)
-        theirs.close()
-        finish(scene(process, ours))
+        runtime_end.close()
+        finish(scenario(process, plugin_end))
         output, _ = process.communicate(timeout=30)
 
     assert process.returncode == 0
@@ -68,14 +68,14 @@ def test_case_39_launched_plugin_serves_on_its_socket_and_ends_with_it() -> None
 
 @pytest.mark.parametrize("stopped_first", [False, True], ids=["running", "stopped"])
 def test_case_09_killed_runtime_is_detected(tmp_path: Path, *, stopped_first: bool) -> None:
-    async def scene(process: subprocess.Popen[str]) -> None:
+    async def scenario(process: subprocess.Popen[str]) -> None:
         async with bench(tmp_path) as plugin:
-            await plugin.until_said(Serving)
+            await plugin.until_notice(Serving)
             if stopped_first:
                 process.send_signal(signal.SIGSTOP)
             process.kill()
 
-            await plugin.until_said(Disconnected)
+            await plugin.until_notice(Disconnected)
 
             assert not plugin.connection.status.connected
 
@@ -87,7 +87,7 @@ def test_case_09_killed_runtime_is_detected(tmp_path: Path, *, stopped_first: bo
         assert process.stdout is not None
         assert process.stdout.readline() == "listening\n"
         try:
-            finish(scene(process))
+            finish(scenario(process))
         finally:
             process.kill()
 

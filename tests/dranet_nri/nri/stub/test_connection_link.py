@@ -104,7 +104,7 @@ class Wire:
 
 
 def test_unclaimed_pod_is_answered_within_the_read() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.handler.unclaimed = {"s1"}
@@ -121,11 +121,11 @@ def test_unclaimed_pod_is_answered_within_the_read() -> None:
         assert asyncio.all_tasks() == tasks
         assert wire.handler.log == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_list_is_handled_after_its_answer_was_written() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -140,11 +140,11 @@ def test_list_is_handled_after_its_answer_was_written() -> None:
         assert not any(isinstance(event, PodsSynchronized | PodEvent) for event in before)
         assert [type(event) for event in wire.delivered[-2:]] == [PodsSynchronized, PodEvent]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_runtime_lost_before_the_answer_to_its_list_is_reported() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -159,11 +159,11 @@ def test_runtime_lost_before_the_answer_to_its_list_is_reported() -> None:
             "plugin_request_timeout for a busy node"
         )
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_runtime_lost_before_the_answer_to_a_list_part_is_reported() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.runtime.synchronize(more=True)
@@ -173,12 +173,12 @@ def test_runtime_lost_before_the_answer_to_a_list_part_is_reported() -> None:
 
         assert "the answer to its list of pods had not reached it" in wire.link.reason
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_runtime_lost_without_a_pending_list_has_another_reason(*, listed: bool) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         if listed:
@@ -190,11 +190,11 @@ def test_runtime_lost_without_a_pending_list_has_another_reason(*, listed: bool)
         expected = "the runtime closed the connection (Connection reset by peer)"
         assert wire.link.reason == expected
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_36_list_with_a_late_answer_is_dropped_with_the_connection() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -208,11 +208,11 @@ def test_case_36_list_with_a_late_answer_is_dropped_with_the_connection() -> Non
         assert wire.transport.closed == "aborted"
         assert wire.link.reason == "the answer to Synchronize left after its deadline"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_36_list_in_time_or_without_a_limit_is_handled() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         for timeout_nano, passed_s in ((2_000_000_000, 1.9), (0, 600)):
             wire = Wire()
             wire.handshake()
@@ -226,11 +226,11 @@ def test_case_36_list_in_time_or_without_a_limit_is_handled() -> None:
             assert len(wire.lists()) == 1
             assert wire.transport.closed == ""
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_hook_deadline_counts_from_arrival() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -245,11 +245,11 @@ def test_hook_deadline_counts_from_arrival() -> None:
 
         assert wire.handler.deadlines == {("run", "s1"): pytest.approx(arrival + 1.6)}
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_list_is_not_handled_after_the_connection_ended() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -264,11 +264,11 @@ def test_list_is_not_handled_after_the_connection_ended() -> None:
         assert wire.link.state is HandshakeState.CLOSED
         assert wire.link.reason == "over"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_runtime_that_never_reads_is_disconnected_at_the_send_limit() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.handler.unclaimed = {"s1"}
@@ -286,11 +286,11 @@ def test_runtime_that_never_reads_is_disconnected_at_the_send_limit() -> None:
         assert "the runtime does not read" in wire.link.reason
         assert len(wire.transport.written) > MAX_UNSENT
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_second_list_before_the_first_answer_was_sent_ends_the_connection() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -304,11 +304,11 @@ def test_second_list_before_the_first_answer_was_sent_ends_the_connection() -> N
         assert (first, wire.transport.closed) == ("", "aborted")
         assert "has not read the answer to Synchronize" in wire.link.reason
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_calls_held_behind_a_list_are_bounded() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.transport.full = True
@@ -323,11 +323,11 @@ def test_calls_held_behind_a_list_are_bounded() -> None:
 
         assert (held, wire.transport.closed) == ("", "aborted")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_unlimited_calls_end_the_connection() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         wire.handler.hold("run", "s1")
@@ -339,11 +339,11 @@ def test_unlimited_calls_end_the_connection() -> None:
         assert wire.transport.closed == "aborted"
         assert wire.link.reason == f"ttrpc: more than {MAX_OPEN} calls wait for their answers"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_nothing_is_written_after_the_end() -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         wire = Wire()
         wire.handshake()
         release = wire.handler.hold("run", "s1")
@@ -358,4 +358,4 @@ def test_nothing_is_written_after_the_end() -> None:
 
         assert wire.transport.written == b""
 
-    finish(scene())
+    finish(scenario())

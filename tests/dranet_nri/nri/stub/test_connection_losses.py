@@ -42,7 +42,7 @@ LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
 def test_case_19_hook_error_is_status_2_with_its_text_and_reported_once(
     tmp_path: Path, error: Exception, text: str, hook: str
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.errors[hook, "s1"] = error
 
@@ -52,14 +52,14 @@ def test_case_19_hook_error_is_status_2_with_its_text_and_reported_once(
 
             assert answer.status == RpcStatus(RpcCode.UNKNOWN, text)
             assert healthy.status is None
-            (failed,) = plugin.said(HookFailed)
+            (failed,) = plugin.notices_of(HookFailed)
             assert (failed.error, failed.reported) == (error, True)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failed_check_is_reported_and_the_hook_answers(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             error = plugin.handler.errors["unclaimed", "s1"] = ValueError("oops")
 
@@ -67,14 +67,14 @@ def test_failed_check_is_reported_and_the_hook_answers(tmp_path: Path) -> None:
 
             assert answer.status is None
             assert plugin.handler.log == ["run s1", "run s1 done"]
-            (failed,) = plugin.said(HookFailed)
+            (failed,) = plugin.notices_of(HookFailed)
             assert (failed.error, failed.reported) == (error, False)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_invalid_edits_fail_the_container(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(mounts=(Mount("/\udcff", "/d"),))
 
@@ -82,13 +82,13 @@ def test_invalid_edits_fail_the_container(tmp_path: Path) -> None:
 
             assert answer.status is not None
             assert answer.status.code == RpcCode.UNKNOWN
-            assert isinstance(plugin.said(HookFailed)[0].error, InvalidValueError)
+            assert isinstance(plugin.notices_of(HookFailed)[0].error, InvalidValueError)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_20_oversized_answer_fails_only_the_container(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(env=(("FILL", "x" * (4 << 20)),))
 
@@ -99,11 +99,11 @@ def test_case_20_oversized_answer_fails_only_the_container(tmp_path: Path) -> No
             assert answer.status.code == RpcCode.RESOURCE_EXHAUSTED
             assert healthy.status is None
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_failed_list_is_reported_and_events_continue(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
             bench(tmp_path) as plugin,
@@ -112,25 +112,25 @@ def test_failed_list_is_reported_and_events_continue(tmp_path: Path) -> None:
             runtime = await server.connection()
             await runtime.handshake()
 
-            failed = await plugin.until_said(HookFailed)
+            failed = await plugin.until_notice(HookFailed)
             answer = await runtime.answer(event(runtime, RUN, "s1"))
 
             assert (failed.hook, failed.pod, failed.reported) == ("Synchronize", None, False)
             assert answer.status is None
 
-    finish(scene())
+    finish(scenario())
 
 
 async def cut_off(plugin: Bench, runtime: RuntimeConnection) -> None:
     """Abort the connection and wait until the plugin reports it."""
     runtime.abort()
-    await plugin.until_said(Disconnected)
+    await plugin.until_notice(Disconnected)
 
 
 def test_case_22_work_continues_after_a_lost_connection_and_its_answer_is_dropped(
     tmp_path: Path,
 ) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             run, stop = event(runtime, RUN, "s1"), event(runtime, STOP, "s1")
@@ -143,14 +143,14 @@ def test_case_22_work_continues_after_a_lost_connection_and_its_answer_is_droppe
             await plugin.handler.logged("stop s1 done")
 
             assert plugin.handler.log == ["run s1", "run s1 done", "stop s1", "stop s1 done"]
-            assert plugin.said(HookLate) == []
+            assert plugin.notices_of(HookLate) == []
             assert {run, stop} <= set(runtime.runtime.unanswered)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_22_error_after_a_lost_connection_is_only_logged(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             release = plugin.handler.hold("run", "s1")
             plugin.handler.errors["run", "s1"] = RefusedError("late")
@@ -159,15 +159,15 @@ def test_case_22_error_after_a_lost_connection_is_only_logged(tmp_path: Path) ->
 
             await cut_off(plugin, runtime)
             release()
-            failed = await plugin.until_said(HookFailed)
+            failed = await plugin.until_notice(HookFailed)
 
             assert not failed.reported
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_22_container_hook_without_a_caller_is_cancelled(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("create", "s1")
             create(runtime, "s1")
@@ -177,11 +177,11 @@ def test_case_22_container_hook_without_a_caller_is_cancelled(tmp_path: Path) ->
 
             await plugin.handler.logged("create s1 cancelled")
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_08_every_kind_of_connection_loss_is_one_disconnect(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
             bench(tmp_path) as plugin,
@@ -200,14 +200,14 @@ def test_case_08_every_kind_of_connection_loss_is_one_disconnect(tmp_path: Path)
             await last.handshake()
             await last.answer(event(last, RUN, "s2"))
 
-            assert len(plugin.said(Disconnected)) == 2
+            assert len(plugin.notices_of(Disconnected)) == 2
             assert len(plugin.handler.lists) == 3
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_09_runtime_that_stops_reading_does_not_stop_the_reads(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = LARGE
             runtime.stop_reading()
@@ -222,11 +222,11 @@ def test_case_09_runtime_that_stops_reading_does_not_stop_the_reads(tmp_path: Pa
 
             assert plugin.connection.status.connected
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_09_half_closed_connection_ends_with_unread_answers(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = LARGE
             runtime.stop_reading()
@@ -234,15 +234,15 @@ def test_case_09_half_closed_connection_ends_with_unread_answers(tmp_path: Path)
             await plugin.handler.logged("create s1 done")
 
             runtime.send_eof()
-            lost = await plugin.until_said(Disconnected)
+            lost = await plugin.until_notice(Disconnected)
 
             assert lost.reason == "the runtime closed the connection"
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_10_truncated_answer_ends_the_connection(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = LARGE
             runtime.stop_reading()
@@ -250,15 +250,15 @@ def test_case_10_truncated_answer_ends_the_connection(tmp_path: Path) -> None:
             await plugin.handler.logged("create s1 done")
 
             runtime.abort()
-            await plugin.until_said(Disconnected)
+            await plugin.until_notice(Disconnected)
 
             assert not plugin.connection.status.connected
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_11_large_answers_of_many_hooks_arrive_complete(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.edits = Edits(env=(("FILL", "x" * 300_000),))
             names = [f"s{number}" for number in range(30)]
@@ -272,13 +272,13 @@ def test_case_11_large_answers_of_many_hooks_arrive_complete(tmp_path: Path) -> 
             answers = [await runtime.answer(stream) for stream in streams]
 
             assert {len(answer.payload) > 300_000 for answer in answers} == {True}
-            assert plugin.said(Disconnected) == []
+            assert plugin.notices_of(Disconnected) == []
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_28_lost_plugin_fails_the_calls_of_the_runtime_once(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("run", "s1")
             stream = event(runtime, RUN, "s1")
@@ -291,11 +291,11 @@ def test_case_28_lost_plugin_fails_the_calls_of_the_runtime_once(tmp_path: Path)
 
             assert runtime.runtime.unanswered == (stream,)
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_case_36_late_list_answer_reconnects(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             RuntimeServer(str(tmp_path / "nri.sock")) as server,
             bench(tmp_path) as plugin,
@@ -315,11 +315,11 @@ def test_case_36_late_list_answer_reconnects(tmp_path: Path) -> None:
             assert lost.reason == "the answer to Synchronize left after its deadline"
             assert plugin.handler.lists == [["s1"]]
 
-    finish(scene())
+    finish(scenario())
 
 
 def test_no_task_is_left_after_the_end(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         own = asyncio.all_tasks()
         async with serving(tmp_path) as (plugin, runtime):
             plugin.handler.hold("run", "s1")
@@ -329,4 +329,4 @@ def test_no_task_is_left_after_the_end(tmp_path: Path) -> None:
             await plugin.handler.logged("run s1")
         assert asyncio.all_tasks() == own
 
-    finish(scene())
+    finish(scenario())

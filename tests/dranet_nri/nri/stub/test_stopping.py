@@ -68,11 +68,11 @@ def test_case_40_stopping_plugin_refuses_no_unclaimed_pod(node: Node) -> None:
     node.run_pod(claimed)
     paused = node.pause()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with stopping(node, busy, paused) as runtime:
             assert [answer.status for answer in await answers(runtime, ordinary)] == [None] * 4
 
-    finish(scene())
+    finish(scenario())
 
 
 @pytest.mark.parametrize(("may_reject", "refusals"), [(True, 3), (False, 0)])
@@ -86,7 +86,7 @@ def test_case_40_stopping_plugin_refuses_a_claimed_pod_up_to_the_rejection_limit
     node.allocate(busy, 2, claim="two")
     paused = node.pause()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with stopping(node, busy, paused) as runtime:
             events = [runtime.runtime.pod_event(RUN, message(pod)) for pod in pods]
             refused = [(await runtime.answer(stream)).status is not None for stream in events]
@@ -97,4 +97,4 @@ def test_case_40_stopping_plugin_refuses_a_claimed_pod_up_to_the_rejection_limit
             assert status is not None
             assert status.code == RpcCode.UNAVAILABLE
 
-    finish(scene())
+    finish(scenario())

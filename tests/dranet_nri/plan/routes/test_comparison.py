@@ -48,16 +48,16 @@ def test_similar_route_does_not_count_as_the_wanted_one(now: Route) -> None:
 
 
 def test_device_restores_its_own_nexthops_of_an_ipv6_route() -> None:
-    own, weighty = NextHop("fe80::1"), NextHop("fe80::2", 3)
+    own, weighted = NextHop("fe80::1"), NextHop("fe80::2", 3)
     other = NextHop("fe80::3", device="eth2")
-    before = Route(V6, nexthops=(own, weighty, other))
+    before = Route(V6, nexthops=(own, weighted, other))
     left = Route(V6, nexthops=(other, own))
 
     assert lost_routes((before,), (), {"eth2"}) == (
         Route(V6, gateway="fe80::1"),
-        Route(V6, nexthops=(weighty,)),
+        Route(V6, nexthops=(weighted,)),
     )
-    assert lost_routes((before,), (left,), {"eth2"}) == (Route(V6, nexthops=(weighty,)),)
+    assert lost_routes((before,), (left,), {"eth2"}) == (Route(V6, nexthops=(weighted,)),)
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def config(*driver: DriverSetting, rss: RssConfig | None = None) -> NetworkConfi
     return NetworkConfig(ethtool=EthtoolConfig(settings=driver, rss=rss))
 
 
-def into_pod(wanted: NetworkConfig, host: LinkState = HOST) -> Plan:
-    return make_plan(AttachTarget(pod_network(wanted, host), host), on_host(host))
+def into_pod(claimed_config: NetworkConfig, host: LinkState = HOST) -> Plan:
+    return make_plan(AttachTarget(pod_network(claimed_config, host), host), on_host(host))
 
 
-def claimed(wanted: tuple[DriverSetting, ...]) -> SetDriver:
-    return SetDriver(Ns.HOST, NAME, wanted, claimed=True)
+def claimed(claimed_config: tuple[DriverSetting, ...]) -> SetDriver:
+    return SetDriver(Ns.HOST, NAME, claimed_config, claimed=True)
 
 
 def restored(**values: int) -> SetDriver:

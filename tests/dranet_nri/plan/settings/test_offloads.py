@@ -37,8 +37,8 @@ def flags(on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> NetworkConfig:
     return NetworkConfig(ethtool=EthtoolConfig(private_flags=Switches(on, off)))
 
 
-def into_pod(wanted: NetworkConfig, host: LinkState = HOST) -> Plan:
-    return make_plan(AttachTarget(pod_network(wanted, host), host), on_host(host))
+def into_pod(claimed_config: NetworkConfig, host: LinkState = HOST) -> Plan:
+    return make_plan(AttachTarget(pod_network(claimed_config, host), host), on_host(host))
 
 
 def switched(ops: Plan) -> list[Op]:
