@@ -65,9 +65,9 @@ class FakeKernel:
         log: ops that were asked for and succeeded, in order.
         held: namespaces held through hold().
         open_sessions: sessions that were opened and not closed.
-        tells_parents: whether it is Linux 5.14 or newer.
-        tells_features: whether it is Linux 5.7 or newer.
-        tells_programs: whether it is Linux 6.6 or newer.
+        reports_parents: whether it is Linux 5.14 or newer.
+        reports_features: whether it is Linux 5.7 or newer.
+        reports_programs: whether it is Linux 6.6 or newer.
         judged: how often the host was looked at to judge its links.
         whole_pods: how often all that a device has in a pod was asked for.
         dhcp: the servers, by link of a pod.
@@ -79,9 +79,9 @@ class FakeKernel:
     log: list[Op] = field(default_factory=list)
     held: set[NetnsId] = field(default_factory=set)
     open_sessions: int = 0
-    tells_parents: bool = True
-    tells_features: bool = True
-    tells_programs: bool = True
+    reports_parents: bool = True
+    reports_features: bool = True
+    reports_programs: bool = True
     judged: int = 0
     whole_pods: int = 0
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
@@ -317,7 +317,7 @@ class FakeKernel:
     ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
         links = [replace(link, dev_port=None) for link in pod.plain()]
-        if self.tells_parents or not key.parent:
+        if self.reports_parents or not key.parent:
             return links
         own, above = own_names(links, name, known), (key.bus, key.parent)
         parents = [above if link.name in own else ("", "") for link in links]

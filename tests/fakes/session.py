@@ -108,14 +108,14 @@ class FakeSession:
         self._open("read ethtool features")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
         found = space.at("read ethtool features", index).ethtool(groups)
-        return found if self.kernel.tells_features else None
+        return found if self.kernel.reports_features else None
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
         """Return what runs on a link by TCX."""
         self._open("ask for TCX programs")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
         found = tuple(space.at("ask for TCX programs", index).tcx)
-        return found if self.kernel.tells_programs else None
+        return found if self.kernel.reports_programs else None
 
     def rdma(self, known: RdmaIdentity) -> ObservedRdma:
         """Look for the RDMA devices."""
