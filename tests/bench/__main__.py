@@ -3,16 +3,16 @@
 import sys
 
 from tests.bench import attach, children, hooks, inventory, lists, noop, prepare, start, wire
-from tests.bench.table import Row, machine, render, say
+from tests.bench.table import Row, machine, print_now, render
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
 
 
-def main(wanted: set[str]) -> None:
+def main(selected: set[str]) -> None:
     """Measure the wanted groups, or all."""
     rows: list[Row] = []
     notes = [machine()]
-    say(notes[0])
+    print_now(notes[0])
     beside = {"attach": attach, "noop": noop, "start": start}
     apart = {
         "children": children,
@@ -22,15 +22,15 @@ def main(wanted: set[str]) -> None:
         "list": lists,
         "inventory": inventory,
     }
-    wanted = wanted or {*beside, *apart}
-    if wanted & {*beside}:
+    selected = selected or {*beside, *apart}
+    if selected & {*beside}:
         runtime = Containerd()
         runtime.start()
         with Cri() as cri:
-            for name in (name for name in beside if name in wanted):
+            for name in (name for name in beside if name in selected):
                 beside[name].run(rows, notes, cri)
         runtime.stop()
-    for name in (name for name in apart if name in wanted):
+    for name in (name for name in apart if name in selected):
         apart[name].run(rows, notes)
     sys.stdout.write(render(rows, notes))
 

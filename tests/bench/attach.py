@@ -22,7 +22,7 @@ from dranet_nri.model import Pod as SandboxPod
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.bench.floor import MESSAGES, Side, Wire, transfer
 from tests.bench.nics import allocation, make_wires
-from tests.bench.table import Row, ms, say, spread
+from tests.bench.table import Row, ms, print_now, spread
 from tests.box.cri import Cri
 from tests.box.nics import ip
 from tests.box.plugin import ALLOCATIONS, Plugin
@@ -166,21 +166,21 @@ def executing(claim: Allocation) -> Iterator[Subject]:
 
 def interleaved(wires: Sequence[Wire]) -> Measured:
     """Move the NICs in and home, ours and the bare messages in turn."""
-    seen, counted = Measured(), Counted()
+    measured, counted = Measured(), Counted()
     host, space = Side("/proc/self/ns/net"), Side(SPACE_PATH)
     with executing(allocation(wires)) as subject, counted.counting():
         for number in range(-WARM_UP, ROUNDS[len(wires)]):
             if number == 0:
-                seen = Measured()  # The rounds before only warmed things up.
-            seen.attach.append(counted.run(subject.attach))
+                measured = Measured()  # The rounds before only warmed things up.
+            measured.attach.append(counted.run(subject.attach))
             made = shown() if number < 0 else ""
-            seen.detach.append(counted.run(subject.detach))
-            timed(partial(transfer, host, space, wires), seen.floor.attach)
+            measured.detach.append(counted.run(subject.detach))
+            timed(partial(transfer, host, space, wires), measured.floor.attach)
             assert number >= 0 or made == shown(), "the two made different things"
-            timed(partial(transfer, space, host, wires), seen.floor.detach)
+            timed(partial(transfer, space, host, wires), measured.floor.detach)
     host.close()
     space.close()
-    return seen
+    return measured
 
 
 def shown() -> str:
@@ -200,12 +200,12 @@ def in_process(rows: list[Row], notes: list[str], wires: Sequence[Wire]) -> dict
     ip("netns", "add", SPACE)
     floors = {}
     for count in ROUNDS:
-        say(f"attach: {ROUNDS[count]} rounds of {count} NICs, ours and bare messages in turn")
-        seen = interleaved(wires[:count])
-        floors[count] = seen.floor
+        print_now(f"attach: {ROUNDS[count]} rounds of {count} NICs, ours and bare messages in turn")
+        measured = interleaved(wires[:count])
+        floors[count] = measured.floor
         for way, ours, floor in (
-            ("attach", seen.attach, seen.floor.attach),
-            ("detach", seen.detach, seen.floor.detach),
+            ("attach", measured.attach, measured.floor.attach),
+            ("detach", measured.detach, measured.floor.detach),
         ):
             what = f"{way} {count} NIC"
             rows += compared(what, ours, floor)
@@ -260,7 +260,7 @@ def end_to_end(rows: list[Row], cri: Cri, wires: Sequence[Wire], floors: dict[in
     """
     store = AllocationStore(ALLOCATIONS)
     for count in PODS:
-        say(f"attach: {PODS[count]} pods with {count} NICs and as many without, in turn")
+        print_now(f"attach: {PODS[count]} pods with {count} NICs and as many without, in turn")
         claimed, plain = Times(), Times()
         for number in range(PODS[count]):
             one_pod(cri, f"plain{count}-{number}", plain)
@@ -269,11 +269,11 @@ def end_to_end(rows: list[Row], cri: Cri, wires: Sequence[Wire], floors: dict[in
             one_pod(cri, claim.pod.name, claimed)
             store.remove(claim.claim.uid)
             wait_until("the NICs to be home", lambda: wires[-1].name in ip("-o", "link"))
-        for call, mine, base, bare in (
+        for call, attached, base, bare in (
             ("RunPodSandbox", claimed.attach, plain.attach, floors[count].attach),
             ("StopPodSandbox", claimed.detach, plain.detach, floors[count].detach),
         ):
-            here, without = statistics.median(mine), statistics.median(base)
+            here, without = statistics.median(attached), statistics.median(base)
             rows.append(
                 Row(
                     f"{call}, {count} NIC claim, against no claim",

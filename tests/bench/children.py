@@ -32,7 +32,7 @@ from tests.bench.floor import (
     delete_children,
 )
 from tests.bench.nics import allocation, make_wires
-from tests.bench.table import Row, ms, say, spread
+from tests.bench.table import Row, ms, print_now, spread
 from tests.box.nics import ip
 
 ROUNDS: Final = {1: 60, 4: 30}
@@ -142,7 +142,7 @@ def run(rows: list[Row], notes: list[str]) -> None:
     kind = kind_of(wires[0])
     ip("netns", "add", SPACE)
     for count, rounds in ROUNDS.items():
-        say(f"children: {rounds} rounds of {count}, ours, bare messages and the NICs in turn")
+        print_now(f"children: {rounds} rounds of {count}, ours, bare messages and the NICs in turn")
         ways = measured(wires[:count], kind)
         for way in ("attach", "detach"):
             what = f"{way} {count} {kind}"

@@ -64,7 +64,7 @@ class Control(HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(os.fspath(self._path))
 
-    def ask(self, method: str, path: str, document: object = None) -> Any:
+    def query(self, method: str, path: str, document: object = None) -> Any:
         """Return the answer's document."""
         self.request(method, path, json.dumps(document) if document is not None else None)
         response = self.getresponse()
@@ -150,7 +150,7 @@ class Driver:
             ends = (f"nic{number}", "type", "veth", "peer", "name", f"wire{number}")
             ip("-n", self.host, "link", "add", *ends, "netns", self.far)
             ip("-n", self.far, "link", "set", f"wire{number}", "up")
-        self.dress(range(self.nics))
+        self.configure_nics(range(self.nics))
         control = self.root / "api.sock"
         module = (sys.executable, "-m", "tests.bench.kube_api")
         self._api_process = subprocess.Popen(
@@ -160,13 +160,13 @@ class Driver:
         wait_until("the API server", control.exists)
         (self.root / "kubeconfig").write_text(KUBECONFIG.format(port=PORT, ca=CERTIFICATE))
         self.api = Control(control)
-        self.api.ask("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
+        self.api.query("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.fspath(self.nri))
         self._listener.listen()
         self._listener.settimeout(LIMIT_S)
 
-    def dress(self, numbers: Sequence[int]) -> None:
+    def configure_nics(self, numbers: Sequence[int]) -> None:
         """Give NICs what moves with them: two addresses, up, a route."""
         lines = []
         for number in numbers:
@@ -236,7 +236,7 @@ class Driver:
 
     def requests(self) -> dict[str, int]:
         """Return how often it asked the API server for what."""
-        counted: dict[str, int] = self.api.ask("GET", REQUESTS)
+        counted: dict[str, int] = self.api.query("GET", REQUESTS)
         return counted
 
     def device(self, interface: str) -> str:
@@ -268,7 +268,7 @@ class Driver:
         return pod
 
     def _published(self, interface: str) -> bool:
-        listed = self.api.ask("GET", "/apis/resource.k8s.io/v1/resourceslices")
+        listed = self.api.query("GET", "/apis/resource.k8s.io/v1/resourceslices")
         for device in (entry for item in listed["items"] for entry in item["spec"]["devices"]):
             name = device["attributes"].get("dra.net/ifName", {}).get("string", "")
             self._device_names[name] = device["name"]
@@ -293,7 +293,7 @@ class Driver:
         return False
 
 
-def ours(nics: int) -> Driver:
+def own_driver(nics: int) -> Driver:
     """Return this driver, two processes."""
     root = Path("/run/bench-ours")
     state, run, nri = Path("/var/lib/bench-ours"), root / "run", root / "nri.sock"

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.nri.wire.messages import PodEventKind
-from tests.bench.drivers import NODE, PEER, Driver, addresses, drift, ours, peer
-from tests.bench.table import Row, ms, say, spread
+from tests.bench.drivers import NODE, PEER, Driver, addresses, drift, own_driver, peer
+from tests.bench.table import Row, ms, print_now, spread
 from tests.box.nics import ip
 
 NICS: Final = 8
@@ -57,9 +57,9 @@ def one_cycle(driver: Driver, identity: str, numbers: Sequence[int]) -> Seconds:
         "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
         "/api/v1/namespaces/default/pods",
     )
-    pod_uid = driver.api.ask("POST", pods, pod)["metadata"]["uid"]
+    pod_uid = driver.api.query("POST", pods, pod)["metadata"]["uid"]
     claim["status"]["reservedFor"][0]["uid"] = pod_uid
-    uid = driver.api.ask("POST", claims, claim)["metadata"]["uid"]
+    uid = driver.api.query("POST", claims, claim)["metadata"]["uid"]
     reference = {"namespace": "default", "name": identity, "uid": uid}
     sandbox = driver.sandbox(identity, pod_uid)
     container = nri_pb2.Container(id=f"c-{identity}", pod_sandbox_id=identity, name="main")
@@ -87,9 +87,9 @@ def one_cycle(driver: Driver, identity: str, numbers: Sequence[int]) -> Seconds:
     measure("Unprepare", partial(driver.kubelet, "Unprepare", reference))
     time.sleep(SETTLE_S)
     taken["cycle, CPU"] = driver.cpu() - begin_cpu
-    driver.api.ask("DELETE", f"{claims}/{identity}")
-    driver.api.ask("DELETE", f"{pods}/{identity}")
-    driver.dress(numbers)
+    driver.api.query("DELETE", f"{claims}/{identity}")
+    driver.api.query("DELETE", f"{pods}/{identity}")
+    driver.configure_nics(numbers)
     return taken
 
 
@@ -167,25 +167,25 @@ class Compared:
         self.notes = notes
 
     def pairs(
-        self, what: str, mine: Sequence[float], theirs: Sequence[float], goal: float | None
+        self, what: str, own: Sequence[float], other: Sequence[float], goal: float | None
     ) -> None:
         """Add a row of the median of the ratios pair by pair, with its middle half as a note."""
-        if not theirs:
-            self.rows.append(Row(what, ms(statistics.median(mine))))
+        if not other:
+            self.rows.append(Row(what, ms(statistics.median(own))))
             return
-        ratios = [here / there for here, there in zip(mine, theirs, strict=True)]
+        ratios = [here / there for here, there in zip(own, other, strict=True)]
         low, ratio, high = statistics.quantiles(ratios, n=4)
-        self.add(what, ms(statistics.median(mine)), ms(statistics.median(theirs)), ratio, goal)
+        self.add(what, ms(statistics.median(own)), ms(statistics.median(other)), ratio, goal)
         self.notes.append(
-            f"{what}: middle half ours {spread(mine)}, peer {spread(theirs)},"
+            f"{what}: middle half ours {spread(own)}, peer {spread(other)},"
             f" ratio {low:.2f} to {high:.2f}"
         )
 
-    def add(self, what: str, mine: str, theirs: str, ratio: float, goal: float | None) -> None:
+    def add(self, what: str, own: str, other: str, ratio: float, goal: float | None) -> None:
         """Add a row."""
         met = None if goal is None else ratio <= goal
         budget = "" if goal is None else f"≤ {goal:.2f}"
-        self.rows.append(Row(what, mine, f"{theirs} peer", ratio, budget, met))
+        self.rows.append(Row(what, own, f"{other} peer", ratio, budget, met))
 
 
 def starts(drivers: Sequence[Driver], table: Compared) -> None:
@@ -211,7 +211,7 @@ def cycles(drivers: Sequence[Driver], table: Compared) -> None:
     """Add the rows of pods with claims."""
     identities = itertools.count()
     for count, rounds in ROUNDS.items():
-        say(f"hooks: {rounds} pods with {count} NICs")
+        print_now(f"hooks: {rounds} pods with {count} NICs")
         taken: dict[str, list[Seconds]] = defaultdict(list)
         before = {driver.name: driver.requests() for driver in drivers}
         for number in range(-WARM_UP, rounds):
@@ -221,31 +221,31 @@ def cycles(drivers: Sequence[Driver], table: Compared) -> None:
                 if number >= 0:
                     taken[driver.name].append(pod)
         for what, goals in GOALS.items():
-            mine, theirs = ([pod[what] for pod in taken[name]] for name in ("ours", "peer"))
-            table.pairs(f"{what}, {count} NIC", mine, theirs, goals.get(count))
+            own, other = ([pod[what] for pod in taken[name]] for name in ("ours", "peer"))
+            table.pairs(f"{what}, {count} NIC", own, other, goals.get(count))
         for driver in drivers:
-            asked = {
+            api_requests = {
                 what: (times - before[driver.name].get(what, 0)) / (rounds + WARM_UP)
                 for what, times in driver.requests().items()
             }
             shown = ", ".join(
-                f"{what} {share:.2f}" for what, share in sorted(asked.items()) if share
+                f"{what} {share:.2f}" for what, share in sorted(api_requests.items()) if share
             )
             table.notes.append(f"requests a cycle, {count} NIC, {driver.name}: {shown}")
 
 
 def plain_pods(drivers: Sequence[Driver], table: Compared) -> None:
     """Add the rows of pods without claims."""
-    say(f"hooks: {UNCLAIMED} pods without claims")
+    print_now(f"hooks: {UNCLAIMED} pods without claims")
     seconds: dict[str, dict[str, list[float]]] = {
         name: defaultdict(list) for name in ("ours", "peer")
     }
     for _ in range(UNCLAIMED // 10):
         for driver in random.sample(drivers, len(drivers)):
             unclaimed(driver, 10, seconds[driver.name])
-    for hook, mine in seconds["ours"].items():
+    for hook, own in seconds["ours"].items():
         what = f"{hook}, pod without claims"
-        table.pairs(what, mine, seconds["peer"][hook], UNCLAIMED_GOAL)
+        table.pairs(what, own, seconds["peer"][hook], UNCLAIMED_GOAL)
 
 
 def memory(drivers: Sequence[Driver], table: Compared) -> None:
@@ -256,17 +256,17 @@ def memory(drivers: Sequence[Driver], table: Compared) -> None:
     if "peer" not in sizes:
         table.rows.append(Row(what, f"{shown} MiB"))
         return
-    mine, theirs = (sum(sizes[name].values()) for name in ("ours", "peer"))
-    table.add(what, f"{shown} MiB", f"{theirs / MIB:.1f} MiB", mine / theirs, MEMORY_GOAL)
+    own, other = (sum(sizes[name].values()) for name in ("ours", "peer"))
+    table.add(what, f"{shown} MiB", f"{other / MIB:.1f} MiB", own / other, MEMORY_GOAL)
 
 
 def run(rows: list[Row], notes: list[str]) -> None:
     """Measure everything about whole hooks."""
-    drivers = [ours(NICS)]
+    drivers = [own_driver(NICS)]
     if shutil.which(PEER):
         drivers.append(peer(NICS))
     table = Compared(rows, notes)
-    say(f"hooks: {STARTS} starts of {' and '.join(driver.name for driver in drivers)}")
+    print_now(f"hooks: {STARTS} starts of {' and '.join(driver.name for driver in drivers)}")
     for driver in drivers:
         driver.build()
     starts(drivers, table)

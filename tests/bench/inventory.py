@@ -23,7 +23,7 @@ from dranet_nri.linux.netlink.addresses import RTM_GETADDR
 from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
 from dranet_nri.linux.netlink.routes import RTM_GETROUTE
 from dranet_nri.linux.netlink.rtnetlink import open_here
-from tests.bench.table import Row, ms, say
+from tests.bench.table import Row, ms, print_now
 from tests.fakes.sysfs import FakeSysfs
 from tests.system.kernel.namespaces import open_netns
 
@@ -171,7 +171,7 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         ("after one link changed", again, lambda: bare_link(index), AGAIN_BUDGET_S),
     ):
         rows.append(scan_row(what, best(ours), best(floor), budget))
-    say("inventory: from facts to what is offered")
+    print_now("inventory: from facts to what is offered")
     memo, flips = Memo(), cycle((replace(facts, netdevs=_with_mtu(facts, 9000)), facts))
     anew = best(lambda: snapshot_of("box", facts, (), DeviceSelection()))
     one_changed = best(lambda: snapshot_of("box", next(flips), (), DeviceSelection(), memo=memo))
@@ -200,7 +200,7 @@ def _with_mtu(facts: HostFacts, mtu: int) -> tuple[NetDevice, ...]:
 
 def run(rows: list[Row], notes: list[str]) -> None:
     """Measure on a node of its own."""
-    say(f"inventory: making {PFS * VFS} VFs")
+    print_now(f"inventory: making {PFS * VFS} VFs")
     with open_netns() as nsfd, open_netns() as wires, tempfile.TemporaryDirectory() as root:
 
         def inside() -> None:

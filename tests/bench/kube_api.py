@@ -63,9 +63,9 @@ class Connection(asyncio.Protocol):
         counted: it is a connection of the driver.
     """
 
-    def __init__(self, server: Server, seen: Counter[str], *, counted: bool) -> None:
+    def __init__(self, server: Server, counts: Counter[str], *, counted: bool) -> None:
         self._server = server
-        self._seen = seen
+        self._counts = counts
         self._counted = counted
         self._data = b""
         self._transport: asyncio.Transport | None = None
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
     def _respond(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
         url = urlsplit(target)
         if url.path == REQUESTS:
-            self._write(200, json.dumps(self._seen).encode())
+            self._write(200, json.dumps(self._counts).encode())
             return
         if body.startswith(MAGIC):
             document = decode_slice(body)
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
             document = json.loads(body) if body else {}
         request = Request(method, unquote(url.path), dict(parse_qsl(url.query)), headers, document)
         if self._counted:
-            self._seen[_named(request)] += 1
+            self._counts[_named(request)] += 1
         response = self._server.answer(request)
         if isinstance(response, WatchStream):
             self._watch = asyncio.create_task(self._stream(response))
@@ -157,13 +157,13 @@ def _named(request: Request) -> str:
 async def main(control: str, certificate: str, key: str) -> None:
     """Serve until the end of standard input."""
     server = Server()
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
     loop = asyncio.get_running_loop()
-    driver = partial(Connection, server, seen, counted=True)
+    driver = partial(Connection, server, counts, counted=True)
     await loop.create_server(driver, "127.0.0.1", PORT, ssl=tls)
-    await loop.create_unix_server(partial(Connection, server, seen, counted=False), control)
+    await loop.create_unix_server(partial(Connection, server, counts, counted=False), control)
     await asyncio.to_thread(sys.stdin.read)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import which
 from typing import Final
 
-from tests.bench.table import Row, ms, say
+from tests.bench.table import Row, ms, print_now
 from tests.fakes.full_node import Piece, full_node, pieces
 from tests.fakes.runtime import RuntimeServer
 
@@ -67,22 +67,22 @@ def run(rows: list[Row], notes: list[str]) -> None:
     if stub is None:
         notes.append("list of a full node: not measured, hack/bench found no Go to build the stub")
         return
-    say(f"list: {PODS} pods x {CONTAINERS} containers")
+    print_now(f"list: {PODS} pods x {CONTAINERS} containers")
     parts = list(pieces(full_node(PODS, CONTAINERS)))
-    ours: list[float] = []
+    plugin_s: list[float] = []
     floor: list[float] = []
     for number in range(TRIES):
-        for program, found in (("ours", ours), ("stub", floor)):
+        for program, found in (("ours", plugin_s), ("stub", floor)):
             with tempfile.TemporaryDirectory() as root:
                 directory, socket = Path(root), Path(root) / "nri.sock"
                 command = plugin(directory, socket) if program == "ours" else (stub, str(socket))
                 found.append(asyncio.run(served(command, directory, parts)))
-        say(f"list: try {number + 1}, {ms(ours[-1])} and {ms(floor[-1])}")
-    ratio = min(ours) / min(floor)
+        print_now(f"list: try {number + 1}, {ms(plugin_s[-1])} and {ms(floor[-1])}")
+    ratio = min(plugin_s) / min(floor)
     rows.append(
         Row(
             f"list of {PODS} pods x {CONTAINERS} containers, answered",
-            ms(min(ours)),
+            ms(min(plugin_s)),
             f"{ms(min(floor))} a stub in Go",
             ratio,
             f"≤ {BAR:.0f} x the stub",

@@ -36,7 +36,7 @@ from dranet_nri.nri.wire.session import ContainerEvent, PluginSession, PodEvent,
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.bench.nics import allocation, make_wires
-from tests.bench.table import Row, ms, percentile, say, spread
+from tests.bench.table import Row, ms, percentile, print_now, spread
 from tests.box.cri import Cri
 from tests.box.plugin import ALLOCATIONS
 from tests.box.plugin import Plugin as PluginProcess
@@ -49,7 +49,7 @@ ROUNDS: Final = 12
 PODS_A_BLOCK: Final = 3
 
 
-class Deaf(HookHandler):
+class UnsubscribedHandler(HookHandler):
     """The wire alone: every hook is answered on the spot, nothing is looked up."""
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
@@ -75,7 +75,7 @@ class Case:
 
 
 CASES: Final = (
-    Case(Deaf, other=False),
+    Case(UnsubscribedHandler, other=False),
     Case(HookHandler, other=False),
     Case(HookHandler, other=True),
 )
@@ -271,7 +271,7 @@ async def handling(hooks: HookHandler, hook: str) -> list[float]:
 
 def own_time(rows: list[Row]) -> None:
     """Add our own time in a hook of a pod without claims."""
-    say(f"noop: {PASSES} times {EVENTS} hooks of pods without claims, on a socket of our own")
+    print_now(f"noop: {PASSES} times {EVENTS} hooks of pods without claims, on a socket of our own")
     for hook in ("RunPodSandbox", "CreateContainer"):
         passes: dict[Case, list[list[float]]] = {case: [] for case in CASES}
         for _ in range(PASSES):
@@ -317,7 +317,7 @@ def whole_pods(rows: list[Row], notes: list[str], cri: Cri) -> None:
     added: dict[str, list[float]] = {"no claim on the node": [], "beside a claimed pod": []}
     claim = allocation(make_wires(1, "spare"), "holder")
     process = PluginProcess()
-    say(f"noop: {ROUNDS} rounds of pods without plugin, with it, and beside a claimed pod")
+    print_now(f"noop: {ROUNDS} rounds of pods without plugin, with it, and beside a claimed pod")
     for number in range(ROUNDS):
         alone.append(pods(cri, f"without{number}"))
         process.start()

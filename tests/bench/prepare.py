@@ -11,7 +11,7 @@ from typing import Final
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import KernelFileSystem, save
 from dranet_nri.state.record import encode_allocation
-from tests.bench.table import Row, ms, say, spread
+from tests.bench.table import Row, ms, print_now, spread
 from tests.dra_shim.prepare.prepare_bench import Bench
 from tests.fakes.cluster import config
 
@@ -27,14 +27,14 @@ PLACE: Final = "/var/lib"  # memory in the box, so that fsync costs nothing on e
 
 async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float]]:
     """Return the seconds of each Prepare, and of writing its record durably, in turn."""
-    ours, bare = [], []
+    prepare_s, bare = [], []
     for number in range(ROUNDS):
         claim = bench.cluster.add("measured", "measured", "nic-measured", pod="m", pod_uid="m")
         allocation = bench.cluster.claims["measured"]["status"]["allocation"]
         allocation["devices"]["config"] = [config(PARAMETERS)]
         begin = time.perf_counter()
         (answer,) = (await bench.preparer.prepare([claim])).values()
-        ours.append(time.perf_counter() - begin)
+        prepare_s.append(time.perf_counter() - begin)
         assert answer.devices, answer.error
         record = bench.record(claim)
         assert record is not None
@@ -43,20 +43,20 @@ async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float
         save(KernelFileSystem(), directory / f"{number}.json", data)
         bare.append(time.perf_counter() - begin)
         assert await bench.preparer.unprepare([claim]) == {claim.uid: ""}
-    return ours, bare
+    return prepare_s, bare
 
 
 def run(rows: list[Row], notes: list[str]) -> None:
     """Measure Prepare of one claim with parameters."""
-    say(f"prepare: a claim on a node with {OTHERS} others, {ROUNDS} times")
+    print_now(f"prepare: a claim on a node with {OTHERS} others, {ROUNDS} times")
     with tempfile.TemporaryDirectory(dir=PLACE) as place:
         directory = Path(place)
         with closing(Bench(StatePaths(directory / "state", directory / "run"))) as bench:
             for number in range(OTHERS):
                 name = f"other-{number}"
                 bench.prepare(bench.cluster.add(name, name, f"nic-{number}"))
-            ours, bare = asyncio.run(rounds(bench, directory))
-    middle, floor = statistics.median(ours), statistics.median(bare)
+            prepare_s, bare = asyncio.run(rounds(bench, directory))
+    middle, floor = statistics.median(prepare_s), statistics.median(bare)
     rows.append(
         Row(
             "NodePrepareResources, 1 claim, no API server",
@@ -67,4 +67,4 @@ def run(rows: list[Row], notes: list[str]) -> None:
             middle - floor <= BUDGET_S,
         )
     )
-    notes.append(f"prepare: middle half {spread(ours)}, the record alone {spread(bare)}")
+    notes.append(f"prepare: middle half {spread(prepare_s)}, the record alone {spread(bare)}")

@@ -9,7 +9,7 @@ from typing import Final
 
 from dranet_nri.state.store import AllocationStore
 from tests.bench.nics import allocation, make_wires
-from tests.bench.table import Row, ms, say
+from tests.bench.table import Row, ms, print_now
 from tests.box.cri import Cri
 from tests.box.plugin import ALLOCATIONS, LOG
 
@@ -54,11 +54,11 @@ class Started:
     def __init__(self) -> None:
         """Spawn it and wait."""
         ALLOCATIONS.mkdir(parents=True, exist_ok=True)
-        seen = LOG.stat().st_size if LOG.exists() else 0
+        offset = LOG.stat().st_size if LOG.exists() else 0
         begin = time.perf_counter()
         with LOG.open("ab") as log:
             self._process = subprocess.Popen(("dranet-nri", "run"), stdout=log, stderr=log)
-        while b"serving" not in LOG.read_bytes()[seen:]:
+        while b"serving" not in LOG.read_bytes()[offset:]:
             assert self._process.poll() is None, LOG.read_text()[-2000:]
             assert time.perf_counter() < begin + LIMIT_S, "the plugin does not serve"
             time.sleep(0.001)
@@ -88,7 +88,7 @@ def worked(cri: Cri, pid: int) -> int:
 
 def run(rows: list[Row], notes: list[str], cri: Cri) -> None:
     """Measure start, imports and memory."""
-    say(f"start: {STARTS} starts, and imports alone")
+    print_now(f"start: {STARTS} starts, and imports alone")
     ready, bare, ours, floor = [], [], [], []
     size = least = peak = 0.0
     for number in range(STARTS + 1):
@@ -102,11 +102,11 @@ def run(rows: list[Row], notes: list[str], cri: Cri) -> None:
             bare.append(whole)
             floor.append(seconds)
             ours.append(imported(IMPORTS)[1])
-    for what, mine, base, label in (
+    for what, measured_s, base, label in (
         ("spawn to serving", ready, bare, "spawn to exit, dependencies alone"),
         ("imports", ours, floor, "dependencies alone"),
     ):
-        here, there = statistics.median(mine), statistics.median(base)
+        here, there = statistics.median(measured_s), statistics.median(base)
         rows.append(Row(f"dranet-nri, {what}", ms(here), f"{ms(there)} {label}", here / there))
     for what, kib in (("serving", size), (f"after {CLAIMS} pods with 8 NICs, peak", peak)):
         rows.append(

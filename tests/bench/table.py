@@ -42,8 +42,8 @@ class Row:
         return self.what, self.ours, self.floor or "-", ratio, self.budget or "-", met
 
 
-def say(text: str) -> None:
-    """Tell on standard error how far things are."""
+def print_now(text: str) -> None:
+    """Print the progress on standard error."""
     sys.stderr.write(f"[bench {time.monotonic() - _STARTED:4.0f}s] {text}\n")
     sys.stderr.flush()
 

@@ -8,7 +8,7 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Edits
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.session import ContainerEvent, PluginSession, PodEvent, PodsSynchronized
-from tests.bench.table import Row, ms, say
+from tests.bench.table import Row, ms, print_now
 from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import FakeRuntime, pod_message
 
@@ -20,7 +20,7 @@ CONTAINERS: Final = 3
 TRIES: Final = 9  # the best counts: others only take time away
 
 
-def shaken() -> tuple[PluginSession, FakeRuntime]:
+def connected_session() -> tuple[PluginSession, FakeRuntime]:
     """Return two ends that have shaken hands."""
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     runtime.receive(session.data_to_send())
@@ -41,7 +41,7 @@ def rate(count: int, work: Callable[[], object]) -> float:
 
 def incoming(size: int, count: int) -> tuple[float, float]:
     """Return calls a second from bytes to events, and what protobuf alone could parse."""
-    session, runtime = shaken()
+    session, runtime = connected_session()
     pod = pod_message("box", netns="/run/netns/box")
     if size:
         pod.annotations["filler"] = "x" * size
@@ -67,7 +67,7 @@ def incoming(size: int, count: int) -> tuple[float, float]:
 
 def outgoing(size: int, count: int) -> tuple[float, float]:
     """Return answers a second from values to bytes, and what protobuf alone could write."""
-    session, runtime = shaken()
+    session, runtime = connected_session()
     pod = pod_message("box", netns="/run/netns/box")
     container = nri_pb2.Container(id="c", pod_sandbox_id="box", name="main")
     env = tuple((f"NAME{number}", "x" * 1000) for number in range(size // 1000))
@@ -123,7 +123,7 @@ def full_list() -> tuple[float, float]:
 
 def run(rows: list[Row], notes: list[str]) -> None:
     """Measure both directions."""
-    say("wire: messages through mux, ttrpc and session")
+    print_now("wire: messages through mux, ttrpc and session")
     for way, measure in (("runtime to plugin", incoming), ("plugin to runtime", outgoing)):
         for label, size, count in (("small", 0, COUNT), ("64 KiB", LARGE, LARGE_COUNT)):
             measure(size, count // 10)

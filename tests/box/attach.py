@@ -1,6 +1,6 @@
 """Tests of pods on a real runtime, shared by the tiers: attached NICs, and a restored host.
 
-Each tier provides the fixtures `nics` (at least eight, dressed by tests.box.nics.dress) and
+Each tier provides the fixtures `nics` (at least eight, configured by tests.box.nics.configure) and
 `before` (the host's state once everything has settled).
 """
 
@@ -120,21 +120,21 @@ def test_parameters_of_the_claim_are_applied(
     pod = cri.run_pod("shaped")
     container = cri.run_container(pod, "main", claim.spec())
 
-    def say(command: str) -> str:
+    def run_in_pod(command: str) -> str:
         return cri.exec(container, "/bin/sh", "-c", command).stdout
 
-    link = say("ip addr show dev rdma0")
+    link = run_in_pod("ip addr show dev rdma0")
     assert "mtu 1300" in link
     assert "02:00:00:00:77:05" in link
     assert "192.168.7.5/24" in link
     assert "fd00:77::5/64" in link
-    assert "172.31.0.0/16 via 192.168.7.1" in say("ip route")
-    assert "172.30.0.1 dev rdma0" in say("ip route show table 77")
-    assert "700:\tfrom 192.168.7.0/24 lookup 77" in say("ip rule")
+    assert "172.31.0.0/16 via 192.168.7.1" in run_in_pod("ip route")
+    assert "172.30.0.1 dev rdma0" in run_in_pod("ip route show table 77")
+    assert "700:\tfrom 192.168.7.0/24 lookup 77" in run_in_pod("ip rule")
     netns = str(cri.netns(pod)).rpartition("/")[2]
     assert "02:00:00:00:00:0a PERMANENT" in ip("-n", netns, "neigh", "show", "192.168.7.9")
     conf = "/proc/sys/net/ipv4/conf/rdma0"
-    assert say(f"cat {conf}/arp_ignore {conf}/arp_announce {conf}/forwarding").split() == [
+    assert run_in_pod(f"cat {conf}/arp_ignore {conf}/arp_announce {conf}/forwarding").split() == [
         "1",
         "2",
         "1",
@@ -147,13 +147,13 @@ def test_parameters_of_the_claim_are_applied(
 
 def segmentation(name: str, netns: str = "/proc/self/ns/net") -> dict[str, str]:
     """Return what ethtool says of a link's TCP segmentation offloads: on or off, by feature."""
-    told = subprocess.run(
+    result = subprocess.run(
         ("nsenter", f"--net={netns}", "ethtool", "-k", name),
         check=True,
         capture_output=True,
         text=True,
     )
-    rows = (line.strip().split(": ", 1) for line in told.stdout.splitlines() if ": " in line)
+    rows = (line.strip().split(": ", 1) for line in result.stdout.splitlines() if ": " in line)
     return {key: value.split()[0] for key, value in rows if key.startswith("tx-tcp")}
 
 
@@ -223,7 +223,7 @@ def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
     made: list[str] = []
     refusals = ["none"]
 
-    def let_in() -> bool:
+    def container_starts() -> bool:
         try:
             made.append(cri.create_container(pod, spec=spec))
         except CriError as error:
@@ -231,7 +231,7 @@ def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
         return bool(made)
 
     try:
-        wait_until("the gate to open", let_in, OPEN_S)
+        wait_until("the gate to open", container_starts, OPEN_S)
     except TimeoutError as error:
         specs = sorted(path.name for path in Path("/var/run/cdi").glob("*"))
         raise TimeoutError(f"{error}; specs {specs}; the last refusal: {refusals[-1]}") from None
@@ -351,13 +351,13 @@ def test_forged_record_for_an_owned_nic_is_refused_with_the_owner(
     release("thief-uid")
 
 
-def forge_record(owner: str, thief: str) -> None:
+def forge_record(owner: str, intruder: str) -> None:
     """Write an allocation of the owner's device to another claim and pod, past dra-shim."""
     directory = Path("/var/lib/dranet-nri/allocations")
-    record = (directory / f"{owner}-claim-uid.json").read_text().replace(owner, thief)
+    record = (directory / f"{owner}-claim-uid.json").read_text().replace(owner, intruder)
     staged = directory / ".forged"
     staged.write_text(record)
-    staged.rename(directory / f"{thief}-claim-uid.json")
+    staged.rename(directory / f"{intruder}-claim-uid.json")
 
 
 def test_second_pod_on_the_claim_is_refused_with_the_owner(

@@ -82,8 +82,8 @@ class Containerd(Runtime):
 
     def _serves(self) -> bool:
         # The CRI plugin comes up last: answering at all is not enough.
-        asked = ["ctr", "--timeout", "60s", "plugins", "ls", "id==cri"]
-        done = subprocess.run(asked, check=False, capture_output=True)
+        command = ["ctr", "--timeout", "60s", "plugins", "ls", "id==cri"]
+        done = subprocess.run(command, check=False, capture_output=True)
         return done.returncode == 0 and NRI_SOCKET.exists()
 
     def _import_image(self) -> None:

@@ -10,7 +10,7 @@ from tests.box.claims import Allocated, allocate
 from tests.box.cri import Cri, CriError, Pod
 from tests.box.nics import Nic
 from tests.box.plugin import Plugin
-from tests.prove.mortal import MortalPlugin
+from tests.prove.crashing_plugin import CrashingPlugin
 
 
 def run_pod_and_die(
@@ -24,15 +24,15 @@ def run_pod_and_die(
 
     A container gets no further then, unless the NICs are there.
     """
-    mortal = MortalPlugin()
-    mortal.start_with(word, last)
+    crashing = CrashingPlugin()
+    crashing.start_with_trigger(word, last)
     try:
-        claim = allocate("mortal", nics, "mortal-uid", config=config)
-        mortal.arm()
-        pod = cri.run_pod("mortal")
-        assert word in mortal.wait_dead()
+        claim = allocate("crashing", nics, "crashing-uid", config=config)
+        crashing.arm()
+        pod = cri.run_pod("crashing")
+        assert word in crashing.wait_for_crash()
     finally:
-        mortal.kill()
+        crashing.kill()
     try:
         early = cri.run_container_once(pod, "early", claim.spec())
     except CriError as error:
@@ -57,15 +57,15 @@ def assert_whole(cri: Cri, container: str, nics: Sequence[Nic]) -> None:
 
 def end_pod_and_die(cri: Cri, nics: Sequence[Nic], word: str, last: int) -> None:
     """End a pod with the NICs, whose plugin dies of it."""
-    mortal = MortalPlugin()
-    mortal.start_with(word, last)
+    crashing = CrashingPlugin()
+    crashing.start_with_trigger(word, last)
     try:
-        pod, _ = start_pod(cri, "mortal", nics)
-        mortal.arm()
+        pod, _ = start_pod(cri, "crashing", nics)
+        crashing.arm()
         end(cri, pod)
-        assert word in mortal.wait_dead()
+        assert word in crashing.wait_for_crash()
     finally:
-        mortal.kill()
+        crashing.kill()
 
 
 def end(cri: Cri, pod: Pod) -> None:

@@ -18,9 +18,9 @@ _numbers = count()
 class Fault:
     """A step that the kernel does not return from until the fault ends."""
 
-    def __init__(self, name: str, *words: str, refuse: bool) -> None:
+    def __init__(self, name: str, *patterns: str, refuse: bool) -> None:
         self._path = FAULTS / name
-        self._words = words
+        self._words = patterns
         self._refuse = refuse
 
     def begin(self) -> None:
@@ -44,11 +44,11 @@ class Fault:
 
 
 @contextmanager
-def fault(*words: str, refuse: bool = False) -> Iterator[Fault]:
+def fault(*patterns: str, refuse: bool = False) -> Iterator[Fault]:
     """Let every step that has all the words in it hang; with refuse, it fails when that ends."""
     FAULTS.mkdir(exist_ok=True)
     HELD.mkdir(exist_ok=True)
-    made = Fault(str(next(_numbers)), *words, refuse=refuse)
+    made = Fault(str(next(_numbers)), *patterns, refuse=refuse)
     made.begin()
     try:
         yield made
@@ -61,10 +61,10 @@ class FaultyPlugin(Plugin):
 
     command: tuple[str, ...] = (sys.executable, "-m", "tests.box.faulty")
 
-    def said(self, *words: str) -> int:
+    def said(self, *patterns: str) -> int:
         """Return how many lines since its last start have all the words in them."""
-        return sum(all(word in line for word in words) for line in self.since().splitlines())
+        return sum(all(word in line for word in patterns) for line in self.since().splitlines())
 
-    def wait_said(self, *words: str) -> None:
+    def wait_said(self, *patterns: str) -> None:
         """Return once it has said that."""
-        wait_until(f"the plugin to say {words}", lambda: self.said(*words))
+        wait_until(f"the plugin to say {patterns}", lambda: self.said(*patterns))

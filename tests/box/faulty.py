@@ -43,12 +43,12 @@ def meet(step: str) -> None:
     """
     for path in sorted(FAULTS.glob("[0-9]*")):
         with suppress(FileNotFoundError):
-            told = json.loads(path.read_text())
-            if all(word in step for word in told["words"]):
+            fault_spec = json.loads(path.read_text())
+            if all(word in step for word in fault_spec["words"]):
                 with _marked(HELD / f"{path.name}.{next(_numbers)}", step):
                     while path.exists():
                         time.sleep(0.01)
-                if told["refuse"]:
+                if fault_spec["refuse"]:
                     raise KernelError(step, EBUSY, "the fault's")
 
 

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 
-def ask(connection: socket.socket, question: object) -> Any:
+def request(connection: socket.socket, message: object) -> Any:
     """Send a question, return the answer; both are what JSON can say.
 
     Raises:
         ConnectionError: The other side ended without an answer.
     """
-    connection.sendall(json.dumps(question).encode() + b"\n")
+    connection.sendall(json.dumps(message).encode() + b"\n")
     with connection.makefile("rb") as replies:
         line = replies.readline()
     if not line:
-        raise ConnectionResetError(f"no answer to {question}")
+        raise ConnectionResetError(f"no answer to {message}")
     return json.loads(line)
 
 
@@ -28,8 +28,8 @@ def serve(address: tuple[str, int], answer: Callable[[Any], object]) -> None:
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            said = answer(json.loads(self.rfile.readline()))
-            self.wfile.write(json.dumps(said).encode() + b"\n")
+            response = answer(json.loads(self.rfile.readline()))
+            self.wfile.write(json.dumps(response).encode() + b"\n")
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True

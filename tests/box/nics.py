@@ -63,14 +63,14 @@ def make_wires(count: int) -> tuple[Nic, ...]:
 
 
 def make_wire(number: int) -> Nic:
-    """Make the veth NIC of that number, dressed; what is left of an earlier one is replaced."""
+    """Make the veth NIC of that number, with its configuration; an earlier one is replaced."""
     nic = Nic(f"nic{number}", f"10.{100 + number}.0.5/24")
     wire = f"wire{number}"
     mac = f"02:00:00:00:01:{number:02x}"
     peer = ("type", "veth", "peer", "name", wire, "netns", SWITCH)
     ip("link", "add", nic.name, "address", mac, *peer)
     ip("-n", SWITCH, "link", "set", wire, "up")
-    dress(nic, number)
+    configure(nic, number)
     return nic
 
 
@@ -98,7 +98,7 @@ def dress_functions(functions: Sequence[Path]) -> tuple[Nic, ...]:
     nics = []
     for number, function in enumerate(functions):
         nic = Nic(_netdev(function), f"10.{100 + number}.0.5/24")
-        dress(nic, number)
+        configure(nic, number)
         nics.append(nic)
     return tuple(nics)
 
@@ -107,7 +107,7 @@ def _netdev(function: Path) -> str:
     return next((function / "net").iterdir()).name
 
 
-def dress(nic: Nic, number: int) -> None:
+def configure(nic: Nic, number: int) -> None:
     """Give the NIC everything that a pod must not cost it."""
     net = f"10.{100 + number}"
     ip("addr", "add", nic.cidr, "dev", nic.name)
@@ -181,8 +181,10 @@ def _dump(*options: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _rows(dumped: Sequence[Json]) -> list[str]:
-    ours = (row for row in dumped if RUNTIMES_BRIDGE not in (row.get("ifname"), row.get("dev")))
-    return sorted(json.dumps(_lasting(row), sort_keys=True) for row in ours)
+    host_rows = (
+        row for row in dumped if RUNTIMES_BRIDGE not in (row.get("ifname"), row.get("dev"))
+    )
+    return sorted(json.dumps(_lasting(row), sort_keys=True) for row in host_rows)
 
 
 def _lasting(value: object) -> object:

@@ -42,7 +42,7 @@ class Peer:
             ConnectionError: The peer is not there.
         """
         with socket.create_connection((self.uplink, PORT), DEADLINE_S + 30) as connection:
-            return ExecResult(*lines.ask(connection, command))
+            return ExecResult(*lines.request(connection, command))
 
     def _listens(self) -> bool:
         try:

@@ -75,6 +75,6 @@ def checked(place: Place, *command: str) -> str:
     """
     done = place.run(*command)
     if done.exit_code:
-        said = f"{done.stdout}{done.stderr}".strip()
-        raise RuntimeError(f"{' '.join(command)}: exit status {done.exit_code}: {said}")
+        output = f"{done.stdout}{done.stderr}".strip()
+        raise RuntimeError(f"{' '.join(command)}: exit status {done.exit_code}: {output}")
     return done.stdout

@@ -34,12 +34,12 @@ class Plugin:
     def __init__(self, *flags: str) -> None:
         self._flags = flags
         self._process: subprocess.Popen[bytes] | None = None
-        self._seen = 0
+        self._log_offset = 0
 
     def start(self, *, wait: bool = True) -> None:
         """Start it; return once the runtime has synchronised it."""
         ALLOCATIONS.mkdir(parents=True, exist_ok=True)
-        self._seen = len(self.log())
+        self._log_offset = len(self.log())
         with self.log_file.open("ab") as log:
             command = (*self.command, "run", "--verbose", *self._flags)
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -87,7 +87,7 @@ class Plugin:
 
     def since(self) -> str:
         """Return what it said since it was last started."""
-        return self.log()[self._seen :]
+        return self.log()[self._log_offset :]
 
     def _serves(self) -> bool:
         assert self.running, f"{self.command[0]} ended:\n{self.since()[-4000:]}"

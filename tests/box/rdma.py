@@ -211,12 +211,12 @@ def ib_write_bw(
     def command(end: Endpoint) -> tuple[str, ...]:
         return "ib_write_bw", "--ib-dev", end.device, "--gid-index", str(gid_index(end)), *options
 
-    said = _traffic(
+    output = _traffic(
         (server, command(server)),
         (client, (*command(client), server.reached_at or server.address)),
         ready=lambda: listens(server.place),
     )
-    rows = (line.split() for line in said.splitlines())
+    rows = (line.split() for line in output.splitlines())
     return next(int(row[1]) for row in rows if len(row) == 5 and row[0] == str(size))
 
 
@@ -236,8 +236,8 @@ def rping(server: Endpoint, client: Endpoint, *, count: int = 3) -> None:
         (server, ("rping", "-s", *options)),
         (client, (*limited, "rping", "-c", *options)),
         ready=lambda: "LISTEN" in checked(server.place, "rdma", "resource", "show", "cm_id"),
-        succeeded=lambda asked: (
-            asked.exit_code in {0, _TIMED_OUT} and asked.stdout.count("ping data: ") == count
+        succeeded=lambda ended: (
+            ended.exit_code in {0, _TIMED_OUT} and ended.stdout.count("ping data: ") == count
         ),
     )
 
@@ -262,7 +262,7 @@ def _traffic(
     client: tuple[Endpoint, tuple[str, ...]],
     *,
     ready: Callable[[], bool],
-    succeeded: Callable[[ExecResult], bool] = lambda asked: asked.exit_code == 0,
+    succeeded: Callable[[ExecResult], bool] = lambda ended: ended.exit_code == 0,
 ) -> str:
     """Run the server's command, once ready the client's; return what the client printed.
 
@@ -278,18 +278,18 @@ def _traffic(
     with ThreadPoolExecutor(1) as pool:
         serving = pool.submit(server[0].place.run, *server[1])
         wait_until(f"{server[1][0]} to listen", lambda: serving.done() or ready())
-        asked = client[0].place.run(*client[1])
+        ended = client[0].place.run(*client[1])
         served = serving.result()
-    if not succeeded(asked) or served.exit_code:
-        said = "".join(
+    if not succeeded(ended) or served.exit_code:
+        output = "".join(
             f"\n{side} {' '.join(command)}: {result.exit_code}\n{result.stdout}{result.stderr}"
             for side, (_, command), result in (
                 ("server", server, served),
-                ("client", client, asked),
+                ("client", client, ended),
             )
         )
-        raise RuntimeError(f"no RDMA traffic{said}")
-    return asked.stdout
+        raise RuntimeError(f"no RDMA traffic{output}")
+    return ended.stdout
 
 
 def listens(place: Place, port: int = _PERFTEST_PORT) -> bool:

@@ -25,23 +25,23 @@ _PHYSICAL: Final = {
     "Phy Test": "PHY_TEST",
 }
 _DEVICE: Final[Mapping[str, Callable[[Json], object]]] = {
-    "ifindex": lambda ours: ours["index"],
-    "node_type": lambda ours: str(ours["nodeType"]).lower().replace(" ", "_"),
-    "protocol": lambda ours: ours["protocol"],
-    "fw": lambda ours: ours["firmware"],
-    "node_guid": lambda ours: ours["nodeGUID"],
-    "sys_image_guid": lambda ours: ours["sysImageGUID"],
-    "parent": lambda ours: ours["partOf"],
+    "ifindex": lambda own: own["index"],
+    "node_type": lambda own: str(own["nodeType"]).lower().replace(" ", "_"),
+    "protocol": lambda own: own["protocol"],
+    "fw": lambda own: own["firmware"],
+    "node_guid": lambda own: own["nodeGUID"],
+    "sys_image_guid": lambda own: own["sysImageGUID"],
+    "parent": lambda own: own["partOf"],
 }
 _PORT: Final[Mapping[str, Callable[[Json], object]]] = {
-    "subnet_prefix": lambda ours: ours["subnetPrefix"],
-    "lid": lambda ours: ours["lid"],
-    "sm_lid": lambda ours: ours["smLid"],
-    "state": lambda ours: ours["state"],
-    "physical_state": lambda ours: _PHYSICAL.get(
-        str(ours["physState"]), str(ours["physState"]).upper()
+    "subnet_prefix": lambda own: own["subnetPrefix"],
+    "lid": lambda own: own["lid"],
+    "sm_lid": lambda own: own["smLid"],
+    "state": lambda own: own["state"],
+    "physical_state": lambda own: _PHYSICAL.get(
+        str(own["physState"]), str(own["physState"]).upper()
     ),
-    "netdev": lambda ours: ours["netdevs"],
+    "netdev": lambda own: own["netdevs"],
 }
 _NOT_OURS: Final = {
     "ifindex",
@@ -83,15 +83,15 @@ def shown_by_both(place: Place = NODE) -> tuple[Facts, Facts]:
         for name, device in our_devices.items()
         for port in device["ports"]
     }
-    theirs: Facts = {}
-    ours: Facts = {}
+    kernel: Facts = {}
+    published: Facts = {}
     for row in devices:
-        _compare(row["ifname"], row, (our_devices, _DEVICE), (theirs, ours))
+        _compare(row["ifname"], row, (our_devices, _DEVICE), (kernel, published))
     for row in links:
-        _compare(f"{row['ifname']}/{row['port']}", row, (our_ports, _PORT), (theirs, ours))
-    ours |= {name: "shown" for name in our_devices if f"{name} is" not in theirs}
+        _compare(f"{row['ifname']}/{row['port']}", row, (our_ports, _PORT), (kernel, published))
+    published |= {name: "shown" for name in our_devices if f"{name} is" not in kernel}
     _check_published(inventory["devices"], our_devices)
-    return theirs, ours
+    return kernel, published
 
 
 def _compare(
@@ -101,16 +101,16 @@ def _compare(
     facts: tuple[Facts, Facts],
 ) -> None:
     objects, fields = here
-    theirs, ours = facts
+    kernel, published = facts
     assert not row.keys() - fields.keys() - _NOT_OURS, f"rdma shows more of {name}: {row}"
-    theirs[f"{name} is"] = "shown"
+    kernel[f"{name} is"] = "shown"
     if name not in objects:
         return
-    ours[f"{name} is"] = "shown"
+    published[f"{name} is"] = "shown"
     for field, read in fields.items():
         if field in row:
-            theirs[f"{name} {field}"] = [row[field]] if field == "netdev" else row[field]
-            ours[f"{name} {field}"] = read(objects[name])
+            kernel[f"{name} {field}"] = [row[field]] if field == "netdev" else row[field]
+            published[f"{name} {field}"] = read(objects[name])
 
 
 def _check_published(devices: list[Json], rdma: Mapping[str, Json]) -> None:

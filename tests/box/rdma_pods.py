@@ -207,10 +207,10 @@ def endless_traffic(server: RdmaPod, client: RdmaPod, seconds: int = 50) -> Iter
 
 def kill_all(netns: Node) -> None:
     """Kill every process in a network namespace at once, the sandbox's own as well."""
-    wanted = Path("/run/netns", netns.netns).stat().st_ino
+    inode = Path("/run/netns", netns.netns).stat().st_ino
     for space in Path("/proc").glob("[0-9]*/ns/net"):
         with suppress(FileNotFoundError, ProcessLookupError):
-            if space.stat().st_ino == wanted:
+            if space.stat().st_ino == inode:
                 os.kill(int(space.parts[2]), signal.SIGKILL)
 
 

@@ -20,8 +20,8 @@ def refused(cri: Cri, name: str, reason: str, *, host_network: bool = False) -> 
     Its sandbox is rejected; or its container, where the runtime keeps a record of such sandboxes,
     as containerd 2.1 does but not 1.7, nor CRI-O (dranet_nri.nri.runtime_quirks).
     """
-    told = cri.version()
-    if (told.runtime_name, told.runtime_version.lstrip("v")[:2]) != ("containerd", "2."):
+    version = cri.version()
+    if (version.runtime_name, version.runtime_version.lstrip("v")[:2]) != ("containerd", "2."):
         with pytest.raises(CriError, match=reason) as rejected:
             cri.run_pod(name, host_network=host_network)
         return str(rejected.value)

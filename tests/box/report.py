@@ -26,8 +26,8 @@ def tails(_item: pytest.Item) -> Generator[tuple[str, str]]:
                 f"the end of what {title} said",
                 "\n".join(log.read_text(errors="replace").splitlines()[-LINES:]),
             )
-    said = subprocess.run(("dmesg",), capture_output=True, text=True, check=False).stdout
-    yield "the end of what the kernel said", "\n".join(said.splitlines()[-LINES:])
+    output = subprocess.run(("dmesg",), capture_output=True, text=True, check=False).stdout
+    yield "the end of what the kernel said", "\n".join(output.splitlines()[-LINES:])
 
 
 pytest_runtest_makereport = reporting(tails)

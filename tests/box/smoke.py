@@ -19,13 +19,13 @@ def test_pod_lives_and_ends_with_its_own_network(cri: Cri) -> None:
     pod = cri.run_pod("alone", namespace="blue", uid="0c7e")
 
     container = cri.run_container(pod, spec=ContainerSpec(env={"COLOUR": "blue"}))
-    seen = cri.exec(container, "/bin/sh", "-c", "echo $COLOUR; ip -o link")
+    output = cri.exec(container, "/bin/sh", "-c", "echo $COLOUR; ip -o link")
     netns = cri.netns(pod)
 
     assert cri.pod_ready(pod)
-    assert seen.exit_code == 0, seen.stderr
-    assert seen.stdout.startswith("blue\n")
-    assert "eth0" in seen.stdout
+    assert output.exit_code == 0, output.stderr
+    assert output.stdout.startswith("blue\n")
+    assert "eth0" in output.stdout
     assert cri.pod_address(pod).startswith("10.88.")
     assert netns is not None
     assert netns.exists()

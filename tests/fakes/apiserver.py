@@ -355,12 +355,12 @@ class FakeApiServer:
         entries = body.get("status", {}).get("devices", [])
         owned = (document["metadata"]["uid"], request.query["fieldManager"])
         before = self._owned.get(owned, [])
-        mine = [entry_key(entry) for entry in entries]
+        keys = [entry_key(entry) for entry in entries]
         shown = document.setdefault("status", {})
         others = [
             device
             for device in shown.get("devices", [])
-            if entry_key(device) not in mine and entry_key(device) not in before
+            if entry_key(device) not in keys and entry_key(device) not in before
         ]
         old = deepcopy(shown)
         shown.update(body.get("status", {}))
@@ -370,7 +370,7 @@ class FakeApiServer:
         if causes:
             text = f'ResourceClaim.resource.k8s.io "{key[2]}" is invalid'
             return Response(422, status(422, "Invalid", text, name=key[2], causes=causes))
-        self._owned[owned] = mine
+        self._owned[owned] = keys
         if document != self._objects[key]:
             self._store(key, document, "MODIFIED", "patch")
         return Response(200, self._objects[key])

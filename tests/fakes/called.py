@@ -22,7 +22,9 @@ class Ended:
     stderr: str
 
 
-def called(main: Callable[[Sequence[str]], int], *words: str, home: Path, stdin: str = "") -> Ended:
+def called(
+    main: Callable[[Sequence[str]], int], *arguments: str, home: Path, stdin: str = ""
+) -> Ended:
     """Call a program's main() with a command line, in the directory home."""
     with (
         TemporaryFile("w+", encoding="utf-8") as output,
@@ -33,7 +35,7 @@ def called(main: Callable[[Sequence[str]], int], *words: str, home: Path, stdin:
         redirect_stderr(errors),
     ):
         try:
-            status = main(words)
+            status = main(arguments)
         except SystemExit as end:  # argparse: help, or a command line that is wrong
             if not isinstance(end.code, int):
                 raise

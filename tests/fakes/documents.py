@@ -40,7 +40,7 @@ def selected(document: Document, selector: Mapping[str, str]) -> bool:
             found = found.get(name, {}) if isinstance(found, dict) else {}
         return found
 
-    return all(value(path) == wanted for path, wanted in selector.items())
+    return all(value(path) == expected for path, expected in selector.items())
 
 
 def inward(document: Document, version: str) -> Document:

@@ -65,9 +65,9 @@ class FakeKernel:
         log: ops that were asked for and succeeded, in order.
         held: namespaces held through hold().
         open_sessions: sessions that were opened and not closed.
-        tells_parents: whether it is Linux 5.14 or newer.
-        tells_features: whether it is Linux 5.7 or newer.
-        tells_programs: whether it is Linux 6.6 or newer.
+        reports_parents: whether it is Linux 5.14 or newer.
+        reports_features: whether it is Linux 5.7 or newer.
+        reports_programs: whether it is Linux 6.6 or newer.
         judged: how often the host was looked at to judge its links.
         whole_pods: how often all that a device has in a pod was asked for.
         dhcp: the servers, by link of a pod.
@@ -79,9 +79,9 @@ class FakeKernel:
     log: list[Op] = field(default_factory=list)
     held: set[NetnsId] = field(default_factory=set)
     open_sessions: int = 0
-    tells_parents: bool = True
-    tells_features: bool = True
-    tells_programs: bool = True
+    reports_parents: bool = True
+    reports_features: bool = True
+    reports_programs: bool = True
     judged: int = 0
     whole_pods: int = 0
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class FakeKernel:
     def remove_netns(self, netns: NetnsId) -> None:
         """Unlink the namespace's path. It dies at once unless it is held, else on release."""
         self._removed.add(netns)
-        self._bury(netns)
+        self._destroy_unused(netns)
 
     def destroy_netns(self, netns: NetnsId) -> None:
         """Let the namespace die although it may be held, as a reboot or a crash would."""
@@ -242,7 +242,7 @@ class FakeKernel:
     def release(self, netns: NetnsId) -> None:
         """Let it die if nothing else keeps it."""
         self.held.discard(netns)
-        self._bury(netns)
+        self._destroy_unused(netns)
 
     def session(self, netns: NetnsId | None) -> FakeSession:
         """Open a session."""
@@ -317,7 +317,7 @@ class FakeKernel:
     ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
         links = [replace(link, dev_port=None) for link in pod.plain()]
-        if self.tells_parents or not key.parent:
+        if self.reports_parents or not key.parent:
             return links
         own, above = own_names(links, name, known), (key.bus, key.parent)
         parents = [above if link.name in own else ("", "") for link in links]
@@ -346,13 +346,13 @@ class FakeKernel:
         entry = space.named(str(op), op.name)
         entry.link = replace(entry.link, alias=op.alias)
 
-    def _add_ipoib(self, op: AddChild, wanted: IpoibConfig) -> None:
+    def _add_ipoib(self, op: AddChild, requested: IpoibConfig) -> None:
         host = self.space()
         parent = host.at(str(op), op.parent).link
         if parent.arphrd != ARPHRD_INFINIBAND:
             raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
         if host.find(op.name) is None:
-            connected = wanted.mode is IpoibMode.CONNECTED
+            connected = requested.mode is IpoibMode.CONNECTED
             mode, mtu = IpoibState(connected), MAX_CONNECTED if connected else 2044
             child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
             made = self.add_link(op.name, link=replace(child, mtu=mtu, ipoib=mode))
@@ -402,14 +402,14 @@ class FakeKernel:
             pod_rate=there[0].rate if there else 0,
         )
 
-    def _bury(self, netns: NetnsId) -> None:
-        """Let a namespace die that nobody names or holds: hardware comes home, bare and down."""
+    def _destroy_unused(self, netns: NetnsId) -> None:
+        """Destroy an unused namespace: hardware returns to the host, down and without settings."""
         if netns not in self._removed or netns in self.held or netns not in self._namespaces:
             return
-        self.rdma.bury(netns)
-        dead, host = self._namespaces.pop(netns), self.space()
-        refunded = (e for e in dead.links if e.link.parent or e.link.kind == "ipoib")
-        for entry in list(refunded):
+        self.rdma.destroy_namespace(netns)
+        destroyed, host = self._namespaces.pop(netns), self.space()
+        hardware = (e for e in destroyed.links if e.link.parent or e.link.kind == "ipoib")
+        for entry in list(hardware):
             free = host.find(entry.link.name) is None
             name = entry.link.name if free else f"dev{entry.link.index}"
-            operations.carry(entry, dead, host, name)
+            operations.carry(entry, destroyed, host, name)

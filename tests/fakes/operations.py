@@ -190,16 +190,16 @@ def _switch(what: str, entry: FakeLink, op: SetFeatures | SetPrivateFlags) -> No
         entry.private_flags = _switched(what, entry.private_flags, op.flags)
 
 
-def _set_features(what: str, entry: FakeLink, wanted: Switches, *, strict: bool) -> None:
-    entry.features = _switched(what, entry.features, wanted)
+def _set_features(what: str, entry: FakeLink, requested: Switches, *, strict: bool) -> None:
+    entry.features = _switched(what, entry.features, requested)
     active = entry.ethtool().active
-    refused = [name for name in wanted.on if name not in active]
+    refused = [name for name in requested.on if name not in active]
     if strict and refused:
         raise KernelError(what, EOPNOTSUPP, f"the device does not take {refused[0]} on")
 
 
-def _switched(what: str, present: Mapping[str, bool], wanted: Switches) -> dict[str, bool]:
-    given = dict.fromkeys(wanted.on, True) | dict.fromkeys(wanted.off, False)
+def _switched(what: str, present: Mapping[str, bool], requested: Switches) -> dict[str, bool]:
+    given = dict.fromkeys(requested.on, True) | dict.fromkeys(requested.off, False)
     if given.keys() - present.keys():
         raise KernelError(what, EOPNOTSUPP, "bit name not found")
     return {**present, **given}
@@ -264,16 +264,16 @@ def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
     )
 
 
-def _in_mode(what: str, link: Link, wanted: IpoibState) -> Link:
+def _in_mode(what: str, link: Link, requested: IpoibState) -> Link:
     """Return the IPoIB link in that mode: ipoib_set_mode, drivers/infiniband/ulp/ipoib."""
     if link.ipoib is None:
         raise KernelError(what, EOPNOTSUPP, "the link is no IPoIB link")
-    if link.ipoib.connected == wanted.connected:
-        return replace(link, ipoib=wanted)
-    if wanted.connected and not int(link.mac[:2], 16) & IPOIB_FLAGS_RC:
+    if link.ipoib.connected == requested.connected:
+        return replace(link, ipoib=requested)
+    if requested.connected and not int(link.mac[:2], 16) & IPOIB_FLAGS_RC:
         raise KernelError(what, EINVAL, "the device knows no connected mode")
-    mtu = MAX_CONNECTED if wanted.connected else min(2044, link.mtu)
-    return replace(link, mtu=mtu, ipoib=wanted)
+    mtu = MAX_CONNECTED if requested.connected else min(2044, link.mtu)
+    return replace(link, mtu=mtu, ipoib=requested)
 
 
 def _drop_address(space: Namespace, entry: FakeLink, cidr: str) -> None:
@@ -307,15 +307,15 @@ def _add_altname(what: str, space: Namespace, entry: FakeLink, altname: str) -> 
     entry.link = replace(entry.link, altnames=(*entry.link.altnames, altname))
 
 
-def _add_address(what: str, entry: FakeLink, wanted: Address) -> None:
+def _add_address(what: str, entry: FakeLink, requested: Address) -> None:
     off = entry.sysctls.get(("ipv6", "disable_ipv6")) == "1"
-    if is_v6(wanted.cidr) and off:
+    if is_v6(requested.cidr) and off:
         raise KernelError(what, EACCES, "IPv6 is disabled on this device")
     for present in entry.addresses:
-        if ip_interface(present.cidr).ip != ip_interface(wanted.cidr).ip:
+        if ip_interface(present.cidr).ip != ip_interface(requested.cidr).ip:
             continue
-        if (present.cidr, present.peer) == (wanted.cidr, wanted.peer):
+        if (present.cidr, present.peer) == (requested.cidr, requested.peer):
             return
-        if is_v6(wanted.cidr):
+        if is_v6(requested.cidr):
             raise KernelError(what, EEXIST, f"the link has {present.cidr}")
-    entry.addresses.append(wanted)
+    entry.addresses.append(requested)

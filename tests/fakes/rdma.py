@@ -135,7 +135,7 @@ class FakeRdmaCore:
             raise KernelError(str(op), EEXIST, f"the name {op.name} is in use")
         device.link = replace(device.link, name=op.name)
 
-    def bury(self, netns: NetnsId) -> None:
+    def destroy_namespace(self, netns: NetnsId) -> None:
         """Bring home what was in a namespace that dies."""
         for device in self.devices:
             if device.netns == netns:
@@ -153,19 +153,19 @@ class FakeRdmaCore:
         shared = self.mode is RdmaMode.SHARED
         spaces = {Ns.HOST: self.host} | ({Ns.POD: pod} if pod else {})
 
-        def netdevs(ns: Ns, asked: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
+        def netdevs(ns: Ns, rdma_devices: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
             there = [link for link in links(spaces[ns]) if link.arphrd != ARPHRD_INFINIBAND]
             return {
                 rdma.index: frozenset(link.index for link in there if link.parent == device.nic)
-                for rdma in asked
+                for rdma in rdma_devices
                 for device in self.devices
                 if device.link.index == rdma.index and device.nic
             }
 
         shown = VisibleRdma(
             self.mode,
-            host=[_told(e) for e in self.devices if shared or e.netns == self.host],
-            pod=[_told(e) for e in self.devices if not shared and e.netns == pod],
+            host=[_as_facts(e) for e in self.devices if shared or e.netns == self.host],
+            pod=[_as_facts(e) for e in self.devices if not shared and e.netns == pod],
             parents={e.link.name: (e.bus, e.parent) for e in self.devices},
             netdevs=netdevs,
         )
@@ -193,7 +193,7 @@ class FakeRdmaCore:
         return next(number for number in count() if number not in used)
 
 
-def _told(device: FakeRdma) -> RdmaDevice:
+def _as_facts(device: FakeRdma) -> RdmaDevice:
     link = device.link
     return RdmaDevice(link.index, link.name, node_guid=link.node_guid, parent=device.part_of)
 

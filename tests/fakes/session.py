@@ -68,16 +68,16 @@ class FakeSession:
         self._open("dump addresses")
         entry = self.kernel.space(self.netns).named("dump addresses", name)
         plans = self.kernel.detected.get(name, [()])
-        seen = plans.pop(0) if len(plans) > 1 else plans[0]
+        observed = plans.pop(0) if len(plans) > 1 else plans[0]
         there = {address.cidr for address in entry.addresses}
         entry.addresses += (
             Address(found.cidr, found.scope, valid_s=86400)
-            for found in seen
+            for found in observed
             if found.cidr not in there and not (found.tentative or found.duplicate)
         )
-        named = {found.cidr for found in seen}
+        named = {found.cidr for found in observed}
         own = (a for a in entry.addresses if ":" in a.cidr and a.cidr not in named)
-        return (*(DetectedAddress(a.cidr, a.scope) for a in own), *seen)
+        return (*(DetectedAddress(a.cidr, a.scope) for a in own), *observed)
 
     def dhcp(self, name: str) -> FakeDhcpServer:
         """Return the server of the pod's link, one that is silent if there is none."""
@@ -108,14 +108,14 @@ class FakeSession:
         self._open("read ethtool features")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
         found = space.at("read ethtool features", index).ethtool(groups)
-        return found if self.kernel.tells_features else None
+        return found if self.kernel.reports_features else None
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
         """Return what runs on a link by TCX."""
         self._open("ask for TCX programs")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
         found = tuple(space.at("ask for TCX programs", index).tcx)
-        return found if self.kernel.tells_programs else None
+        return found if self.kernel.reports_programs else None
 
     def rdma(self, known: RdmaIdentity) -> ObservedRdma:
         """Look for the RDMA devices."""

@@ -69,12 +69,12 @@ def problems(spec: Document, old: Document | None) -> Iterator[Problem]:
         yield "spec.devices", f"Too many: {len(devices)}: must have at most {limit} items"
     if len(spec.get("sharedCounters", ())) > 8:
         yield "spec.sharedCounters", "Too many: must have at most 8 items"
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, device in enumerate(devices):
         path = f"spec.devices[{index}]"
-        if device["name"] in seen:
+        if device["name"] in names:
             yield f"{path}.name", f'Duplicate value: "{device["name"]}"'
-        seen.add(device["name"])
+        names.add(device["name"])
         yield from _device(path, device)
 
 

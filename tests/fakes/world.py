@@ -139,9 +139,9 @@ class FakeLink:
             self.rss if SettingGroup.RSS in groups else None,
         )
 
-    def set_driver(self, what: str, wanted: tuple[DriverSetting, ...]) -> None:
+    def set_driver(self, what: str, target: tuple[DriverSetting, ...]) -> None:
         """Set driver settings; the table of RSS follows the queues if it is the default."""
-        for setting in wanted:
+        for setting in target:
             found = self.driver.get(setting.name)
             if found is None:
                 raise KernelError(what, EOPNOTSUPP, "the driver has no such setting")
@@ -170,21 +170,21 @@ class FakeLink:
     def seen_sysctls(self, only: Collection[tuple[str, str]]) -> tuple[Sysctl, ...]:
         """Return those asked for."""
         values = {**DEFAULTS, **self.sysctls}
-        seen = tuple(Sysctl(*slot, values[slot]) for slot in DEFAULTS if slot in only)
-        if Sysctl(*ADDR_GEN_MODE, "2") in seen:
-            return Sysctl(*STABLE_SECRET, values[STABLE_SECRET]), *seen
-        return seen
+        visible = tuple(Sysctl(*slot, values[slot]) for slot in DEFAULTS if slot in only)
+        if Sysctl(*ADDR_GEN_MODE, "2") in visible:
+            return Sysctl(*STABLE_SECRET, values[STABLE_SECRET]), *visible
+        return visible
 
-    def set_sysctl(self, what: str, wanted: Sysctl) -> None:
+    def set_sysctl(self, what: str, target: Sysctl) -> None:
         """Set one, as far as the kernel takes it."""
-        slot = wanted.family, wanted.key
+        slot = target.family, target.key
         if slot not in DEFAULTS and slot != STABLE_SECRET:
             raise KernelError(what, ENOENT, "no such sysctl")
         if slot == STABLE_SECRET:
             self.sysctls[ADDR_GEN_MODE] = "2"
-        if slot == ADDR_GEN_MODE and wanted.value == "2" and STABLE_SECRET not in self.sysctls:
+        if slot == ADDR_GEN_MODE and target.value == "2" and STABLE_SECRET not in self.sysctls:
             raise KernelError(what, EINVAL, "there is no stable secret")
-        self.sysctls[slot] = wanted.value
+        self.sysctls[slot] = target.value
 
     def reaches(self, gateway: str) -> bool:
         """Whether the gateway is in the network of one of the addresses."""
@@ -203,7 +203,7 @@ class Namespace:
     """
 
     links: list[FakeLink]
-    told: Collection[tuple[str, str]] = tuple(DEFAULTS)
+    reported: Collection[tuple[str, str]] = tuple(DEFAULTS)
     routes: list[tuple[FakeLink, Route]] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
 
@@ -242,7 +242,7 @@ class Namespace:
 
     def state(self, entry: FakeLink) -> LinkState:
         """Return everything of one link."""
-        routes = tuple(seen for held in self.routes if (seen := _seen_from(entry, *held)))
+        routes = tuple(visible for held in self.routes if (visible := _seen_from(entry, *held)))
         name, tables = entry.link.name, {route.table for route in routes} - MAIN_TABLES
         masters = [e.link.name for e in self.links if e.link.index == entry.link.master]
         return LinkState(
@@ -252,7 +252,7 @@ class Namespace:
             routes=routes,
             rules=tuple(r for r in self.rules if name in {r.iif, r.oif} or r.table in tables),
             neighbours=tuple(entry.neighbours),
-            sysctls=entry.seen_sysctls(self.told),
+            sysctls=entry.seen_sysctls(self.reported),
             unrestorable=entry.unrestorable,
         )
 
@@ -306,10 +306,10 @@ class Namespace:
         """
         kept: list[tuple[FakeLink, Route]] = []
         for owner, route in self.routes:
-            seen = _seen_from(entry, owner, route)
-            legs = [hop for hop in seen.nexthops if hop.device] if seen else []
+            visible = _seen_from(entry, owner, route)
+            legs = [hop for hop in visible.nexthops if hop.device] if visible else []
             alive = any(self.named("flush", hop.device).link.up for hop in legs)
-            if seen is None or (alive and not leaving):
+            if visible is None or (alive and not leaving):
                 kept.append((owner, route))
             elif legs and is_v6(route.destination):
                 survivor = self.named("flush", legs[0].device)
@@ -321,30 +321,30 @@ class Namespace:
     def add_route(self, what: str, name: str, route: Route, *, beside: bool = True) -> None:
         """Add a route unless an equal one is there, beside others of its slot if it may."""
         entry = self.named(what, name)
-        wanted = stored(route)
-        for hop in legs_of(wanted):
-            _require_usable(what, self.named(what, hop.device or name), wanted, hop, far=beside)
+        target = stored(route)
+        for hop in legs_of(target):
+            _require_usable(what, self.named(what, hop.device or name), target, hop, far=beside)
         owned = {ip_interface(a.cidr).ip for e in self.links for a in e.addresses}
-        if wanted.source and ip_address(wanted.source) not in owned:
+        if target.source and ip_address(target.source) not in owned:
             raise KernelError(what, EINVAL, "Invalid prefsrc address")
-        others = [held for held in self.routes if slot_of(held[1]) == slot_of(wanted)]
-        seen = (_seen_from(entry, owner, present) for owner, present in others)
+        others = [held for held in self.routes if slot_of(held[1]) == slot_of(target)]
+        visible = (_seen_from(entry, owner, present) for owner, present in others)
         devices = {link.link.name for link in self.links}
-        if not lost_routes((wanted,), filter(None, seen), devices):
+        if not lost_routes((target,), filter(None, visible), devices):
             return
         if others and not beside:
             raise KernelError(what, EEXIST, "another route is there")
-        legs = _named_legs(entry, wanted)
+        legs = _named_legs(entry, target)
         for owner, present in others:
             have = _named_legs(owner, present)
-            joined = is_v6(wanted.destination) and _has_gateway(wanted) and _has_gateway(present)
+            joined = is_v6(target.destination) and _has_gateway(target) and _has_gateway(present)
             if joined:
-                missing = [leg for leg in legs_of(wanted) if _named(entry, leg) not in have]
+                missing = [leg for leg in legs_of(target) if _named(entry, leg) not in have]
                 own = legs_of(_as_seen_from(entry, owner, present))
-                wanted = over(wanted, (*own, *missing))
+                target = over(target, (*own, *missing))
             if joined or have < legs:
                 self.routes.remove((owner, present))
-        self.routes.append((entry, wanted))
+        self.routes.append((entry, target))
 
     def add_rule(self, what: str, rule: Rule) -> None:
         """Add a rule unless it is there."""

@@ -38,11 +38,13 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
     parser.add_argument("--findings", type=Path, help="folder for what crashes, and the corpora")
-    asked = parser.parse_args()
-    if unknown := [name for name in asked.targets if name not in TARGETS]:
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.targets if name not in TARGETS]:
         parser.error(f"no target {unknown[0]}; use some of: {', '.join(TARGETS)}")
-    findings = asked.findings or Path(tempfile.mkdtemp(prefix="fuzz-"))
-    results = [_campaign(name, asked.seconds, findings) for name in asked.targets or TARGETS]
+    findings = arguments.findings or Path(tempfile.mkdtemp(prefix="fuzz-"))
+    results = [
+        _campaign(name, arguments.seconds, findings) for name in arguments.targets or TARGETS
+    ]
     rows = [f"{'target':<10}{'runs':>10}{'seconds':>9}{'crashes':>9}  by {engine()}"]
     rows += [f"{r.name:<10}{r.runs:>10}{r.seconds:>9.0f}{r.crashes:>9}" for r in results]
     sys.stdout.write("\n".join(rows) + "\n")

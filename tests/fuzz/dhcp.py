@@ -25,7 +25,7 @@ _MAC, _XID, _BEGAN = "02:00:00:00:00:01", 7, 1000.0
 _LEASE = Lease("10.77.0.50/24", "10.77.0.1", SERVER_MAC, 900, 120, 60, 105)
 
 
-def converse(data: bytes) -> None:
+def exchange(data: bytes) -> None:
     """Any packets give one usable lease at most, and what is sent is a message of a client."""
     if not data:
         return
@@ -94,7 +94,7 @@ NAK = DhcpMessage(DhcpMessageType.NAK, _XID, _MAC, server="10.77.0.1")
 
 TARGETS = {
     "dhcp": Target(
-        converse,
+        exchange,
         (
             *(packet_bytes(message) for message in (OFFER, ACK, NAK)),
             *(option(code, bytes(4)) for code in (1, 3, 51, 54, 58, 59, 121)),

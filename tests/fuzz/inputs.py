@@ -31,8 +31,10 @@ def inputs(name: str) -> st.SearchStrategy[bytes]:
         _edited, st.sampled_from(seeds), st.lists(edit, min_size=1, max_size=_MOST_EDITS)
     )
     cut = st.binary(min_size=1, max_size=1)
-    words = st.builds(lambda first, rest: first + b"".join(rest), cut, st.lists(word, max_size=12))
-    return mutated | words | st.binary(max_size=80)
+    byte_strings = st.builds(
+        lambda first, rest: first + b"".join(rest), cut, st.lists(word, max_size=12)
+    )
+    return mutated | byte_strings | st.binary(max_size=80)
 
 
 def _edited(parts: list[bytes], edits: list[tuple[int, int, bytes | None]]) -> bytes:

@@ -46,8 +46,8 @@ def read_links(data: bytes) -> None:
     assert sum(4 + len(payload) for _, payload in walk(data)) <= len(data) + 3
     netlink = RtnetlinkSocket(cast("socket.socket", Recorded(pieces(data, UNIT))))
     with suppress(KernelError):
-        for seen in dump_links(netlink, "a namespace"):
-            link_from(seen)
+        for link in dump_links(netlink, "a namespace"):
+            link_from(link)
 
 
 def message(kind: int, body: bytes, sequence: int = 1, flags: int = 2) -> bytes:

@@ -24,7 +24,7 @@ _ASK: tuple[Callable[[RdmaSocket], object], ...] = (
 _RECORDED = ("devices", "ports", "system-shared", "uverbs", "events")
 
 
-def ask(data: bytes) -> None:
+def decode(data: bytes) -> None:
     """Any answer to any question is a value or a KernelError; the first byte asks."""
     if not data:
         return
@@ -38,7 +38,7 @@ def ask(data: bytes) -> None:
 
 TARGETS = {
     "rdma": Target(
-        ask,
+        decode,
         (
             *(answer for name in _RECORDED for answer in answers(name)),
             message(NLMSG_DONE, bytes(4), flags=0),

@@ -90,7 +90,7 @@ def _answered(cuts: list[bytes]) -> list[rpc.TtrpcResponse]:
     return answers
 
 
-def converse(data: bytes) -> None:
+def exchange(data: bytes) -> None:
     """Any bytes are calls and answers or a ProtocolError, whatever the cuts; none comes twice."""
     cuts = list(pieces(data))
     assert _served(cuts) == _served([data[1:]])
@@ -226,7 +226,7 @@ _ANSWERS = tuple(_answer_bytes(stream, code) for stream in (1, 3) for code in (0
 TARGETS = {
     "mux": Target(demultiplex, _FRAMES),
     "ttrpc": Target(
-        converse,
+        exchange,
         (
             *(call_bytes(s, _SERVICE, m, b"p") for s in (1, 2, 3) for m in ("Do", "Bulk", "No")),
             *_ANSWERS,

@@ -46,23 +46,23 @@ def commands(path: Path) -> Iterator[list[str]]:
     inline = (" ".join(code.split()) for code in _INLINE.findall(_INDENTED.sub("", text)))
     for line in "\n".join((*fenced, *_INDENTED.findall(text), *inline)).splitlines():
         for command in _COMMAND.findall(line):
-            words = shlex.split(command)
-            yield words[: words.index("--")] if "--" in words else words
+            arguments = shlex.split(command)
+            yield arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
-def subcommand(words: list[str], recorded: dict[str, list[str]]) -> str | None:
+def subcommand(arguments: list[str], recorded: dict[str, list[str]]) -> str | None:
     """Return the longest recorded subcommand that begins a command; None: there is none.
 
     A value of a flag before the subcommand is joined to its flag by `=`.
     """
-    plain = [word for word in words if not word.startswith("-")]
+    plain = [word for word in arguments if not word.startswith("-")]
     prefixes = (" ".join(plain[:count]) for count in (5, 4, 3, 2))
     return next((prefix for prefix in prefixes if prefix in recorded), None)
 
 
-def flags(words: list[str]) -> set[str]:
+def flags(arguments: list[str]) -> set[str]:
     """Return the flags of a command, without values."""
-    return {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
+    return {word.partition("=")[0] for word in arguments if word.startswith("-") and word != "-"}
 
 
 def known_flags(subcommand: str, recorded: dict[str, list[str]]) -> set[str]:
@@ -73,7 +73,7 @@ def known_flags(subcommand: str, recorded: dict[str, list[str]]) -> set[str]:
 def recorded_flags() -> dict[str, list[str]]:
     """Return the record: flags by subcommand."""
     records: list[dict[str, list[str]]] = [json.loads(path.read_text()) for path in RECORDS]
-    return {verb: words for record in records for verb, words in record.items()}
+    return {verb: arguments for record in records for verb, arguments in record.items()}
 
 
 def read_flags(program: Path | str, verbs: list[str]) -> list[str]:

@@ -145,9 +145,9 @@ def test_update_never_runs_two_pods_on_a_node() -> None:
     ("container", "budget"), [(PLUGIN, 44), (SHIM, 60)], ids=["the plugin", "the shim"]
 )
 def test_resource_requests_cover_the_budget(container: Any, budget: int) -> None:
-    wanted, most = (container["resources"][kind]["memory"] for kind in ("requests", "limits"))
+    request, most = (container["resources"][kind]["memory"] for kind in ("requests", "limits"))
 
-    assert budget <= int(wanted[:-2]) * MIB[wanted[-2:]] <= budget * 1.1
+    assert budget <= int(request[:-2]) * MIB[request[-2:]] <= budget * 1.1
     assert int(most[:-2]) * MIB[most[-2:]] >= 4 * budget
 
 

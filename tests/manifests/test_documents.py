@@ -143,10 +143,10 @@ def usage_of(script: str) -> str:
     return "".join(re.findall(r"^#.*\n", (ROOT / script).read_text(), re.MULTILINE))
 
 
-def check_script(words: list[str]) -> None:
+def check_script(arguments: list[str]) -> None:
     """Fail if a script of hack/, or an argument of it, does not exist."""
-    usage = usage_of(words[0])
-    for word in words[1:]:
+    usage = usage_of(arguments[0])
+    for word in arguments[1:]:
         if word.startswith("-") and "PYTEST ARGUMENTS" in usage and word not in usage:
             return  # what follows is pytest's
         assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", usage), word
@@ -156,24 +156,24 @@ def check_script(words: list[str]) -> None:
 def test_command_and_flags_in_a_document_exist(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = shlex.split(re.sub(r"\[.*?\]", "", command))
-    if words[0] not in PROGRAMS:
-        check_script(words)
+    arguments = shlex.split(re.sub(r"\[.*?\]", "", command))
+    if arguments[0] not in PROGRAMS:
+        check_script(arguments)
         return
-    commands = {command for command, _ in PROGRAMS[words[0]].PROGRAM.commands}
-    given = {word.partition("=")[0] for word in words if word.startswith("-")}
+    commands = {command for command, _ in PROGRAMS[arguments[0]].PROGRAM.commands}
+    given = {word.partition("=")[0] for word in arguments if word.startswith("-")}
 
-    assert words[1] in commands
-    assert given <= flags_of(words[0], words[1], capsys)
+    assert arguments[1] in commands
+    assert given <= flags_of(arguments[0], arguments[1], capsys)
 
 
 @pytest.mark.parametrize(
     "command", sorted({command for _, command in COMMANDS if command.split()[0] in PROGRAMS})
 )
 def test_command_in_a_block_is_complete(command: str) -> None:
-    program, *words = shlex.split(command.replace("$POD_UID", "uid"))
+    program, *arguments = shlex.split(command.replace("$POD_UID", "uid"))
 
-    PROGRAMS[program].PROGRAM.parse(words)
+    PROGRAMS[program].PROGRAM.parse(arguments)
 
 
 def test_files_of_commands_exist() -> None:

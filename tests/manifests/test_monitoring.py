@@ -90,8 +90,8 @@ def test_scrapes_select_the_port_of_the_driver() -> None:
 
     assert {*pods["selector"]["matchLabels"].items()} <= {*labels.items()}
     assert {*service["spec"]["selector"].items()} <= {*labels.items()}
-    wanted = services["selector"]["matchLabels"]
-    assert {*wanted.items()} <= {*service["metadata"]["labels"].items()}
+    selector = services["selector"]["matchLabels"]
+    assert {*selector.items()} <= {*service["metadata"]["labels"].items()}
     names = [port["name"] for port in ports]
     assert pods["podMetricsEndpoints"][0]["port"] in names
     assert service["spec"]["ports"][0]["targetPort"] in names

@@ -81,14 +81,14 @@ def test_table_of_a_walkthrough_matches_compare(
 
 
 @pytest.mark.parametrize(
-    ("aligned", "unaligned", "told"),
+    ("aligned", "unaligned", "expected"),
     [
         pytest.param("nothing", "nothing", "did the run end?", id="no result"),
         pytest.param('MFU_RESULT {"a": 1}', 'COLLECTIVES_RESULT {"a": 1}', "one kind", id="kinds"),
     ],
 )
 def test_incomparable_logs_are_refused(
-    aligned: str, unaligned: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    aligned: str, unaligned: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "aligned").write_text(aligned)
     (tmp_path / "unaligned").write_text(unaligned)
@@ -99,4 +99,4 @@ def test_incomparable_logs_are_refused(
         message = capsys.readouterr().err
     except SystemExit as error:
         message = str(error)
-    assert told in message
+    assert expected in message

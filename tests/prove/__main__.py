@@ -23,11 +23,11 @@ from tests.box.nics import (
     make_wires,
 )
 from tests.box.waiting import wait_until
-from tests.prove import fabric, hostile, outfit, runtime, soak
+from tests.prove import host_setup, hostile, rdma_functions, runtime, soak
+from tests.prove.environment import After, HostEnvironment, Loss
 from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
-from tests.prove.stage import After, Loss, Stage
-from tests.prove.table import Tally, keep, known, say
+from tests.prove.table import Tally, keep, known, print_now
 
 MOST = 3  # NICs that a shape asks for
 RDMA_CYCLES = 500
@@ -39,7 +39,7 @@ def wires() -> tuple[Nic, ...]:
         ip("netns", "del", SWITCH)
         wait_until("the wires to be gone", lambda: ": nic" not in ip("-o", "link"))
         forget_rules()
-    return outfit.wear(make_wires(MOST))
+    return host_setup.configure(make_wires(MOST))
 
 
 def functions() -> tuple[Nic, ...]:
@@ -47,12 +47,12 @@ def functions() -> tuple[Nic, ...]:
     for nic in sorted(IGB.glob("0000:*")):
         (nic / "sriov_numvfs").write_text("0")
     forget_rules()
-    return outfit.wear(dress_functions(make_functions()[:MOST]))
+    return host_setup.configure(dress_functions(make_functions()[:MOST]))
 
 
 def fabrics() -> tuple[Nic, ...]:
     """Make the virtual functions, each with an RDMA device."""
-    return fabric.add_devices(functions())
+    return rdma_functions.add_devices(functions())
 
 
 def forget_rules() -> None:
@@ -68,22 +68,22 @@ def skip_duplicate_detection() -> None:
         Path(f"/proc/sys/net/ipv6/conf/{conf}/accept_dad").write_text("0")
 
 
-def play(stage: Stage, shape: Shape, after: After) -> bool:
+def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
     """Play the rows of one shape; return whether all went well."""
-    what = f"{stage.tier} {shape.name}, {after}"
+    what = f"{environment.tier} {shape.name}, {after}"
     if known(what):
         return True
-    begin, seen = time.monotonic(), 0
+    begin, rows_done = time.monotonic(), 0
     losses: Counter[Loss] = Counter()
-    for row in rows(stage, shape, after):
-        seen += 1
+    for row in rows(environment, shape, after):
+        rows_done += 1
         if row.loss is not None:
             losses[row.loss] += 1
-            say(f"{row.shape}, {after}, {row.number} {row.event!r}: {row.loss}: {row.detail}")
+            print_now(f"{row.shape}, {after}, {row.number} {row.event!r}: {row.loss}: {row.detail}")
     keep(
         Tally(
             what,
-            rows=seen,
+            rows=rows_done,
             lost=losses[Loss.LOST],
             misconfigured=losses[Loss.MISCONFIGURED],
             unguarded=losses[Loss.UNGUARDED],
@@ -94,15 +94,15 @@ def play(stage: Stage, shape: Shape, after: After) -> bool:
     return not losses
 
 
-def matrix(stage: Stage, words: list[str]) -> bool:
+def matrix(environment: HostEnvironment, names: list[str]) -> bool:
     """Play every shape that fits and has one of the words in its name, or all."""
     chosen = [
         shape
         for shape in SHAPES
-        if stage.fits(shape) and (not words or any(word in shape.name for word in words))
+        if environment.fits(shape) and (not names or any(word in shape.name for word in names))
     ]
     went_well = [
-        play(stage, shape, after)
+        run_shape(environment, shape, after)
         for shape in chosen
         for after in After
         if after is After.GONE or shape.act not in HARDWARE_ONLY  # no sandbox is left to list
@@ -110,35 +110,35 @@ def matrix(stage: Stage, words: list[str]) -> bool:
     return all(went_well)
 
 
-def main(what: str, *words: str) -> int:
+def main(what: str, *names: str) -> int:
     """Prove it; 1 if it does not hold."""
     if what == "runtime":
         return 0 if runtime.run() else 1
     tier = os.environ["BOX_TIER"]
     skip_duplicate_detection()
     if what in {"rdma", "rdma-soak"}:
-        with fabric.movable("exclusive"):
-            return prove(what, Stage("vm rdma", fabrics(), fabrics), list(words))
+        with rdma_functions.movable("exclusive"):
+            return prove(what, HostEnvironment("vm rdma", fabrics(), fabrics), list(names))
     if what == "rdma-shared":
-        with fabric.movable("shared"):
-            return prove(what, Stage("vm rdma shared", fabrics(), fabrics), list(words))
+        with rdma_functions.movable("shared"):
+            return prove(what, HostEnvironment("vm rdma shared", fabrics(), fabrics), list(names))
     if what == "hostile-wires":
-        return prove("hostile", Stage("vm wires", wires(), wires), list(words))
+        return prove("hostile", HostEnvironment("vm wires", wires(), wires), list(names))
     rebuild = functions if tier == "vm" else wires
-    return prove(what, Stage(tier, rebuild(), rebuild), list(words))
+    return prove(what, HostEnvironment(tier, rebuild(), rebuild), list(names))
 
 
-def prove(what: str, stage: Stage, words: list[str]) -> int:
-    """Prove it on the stage; 1 if it does not hold."""
+def prove(what: str, environment: HostEnvironment, names: list[str]) -> int:
+    """Run the proof in the environment; 1 if it does not hold."""
     match what:
         case "soak":
-            held = soak.run(stage)
+            held = soak.run(environment)
         case "rdma-soak":
-            held = soak.run(stage, RDMA_CYCLES)
+            held = soak.run(environment, RDMA_CYCLES)
         case "hostile":
-            held = hostile.run(stage, words)
+            held = hostile.run(environment, names)
         case _:
-            held = matrix(stage, words)
+            held = matrix(environment, names)
     return 0 if held else 1
 
 

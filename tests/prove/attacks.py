@@ -57,18 +57,18 @@ class Hostile:
     mac: str
     index: int
 
-    def run(self, *words: str | bytes, stdin: bytes | None = None) -> None:
+    def run(self, *arguments: str | bytes, stdin: bytes | None = None) -> None:
         """Run a program in the pod's namespace.
 
         Raises:
             CalledProcessError: it failed; its standard error is in the notes.
         """
         done = subprocess.run(
-            ("nsenter", f"--net=/run/netns/{self.netns}", *words),
+            ("nsenter", f"--net=/run/netns/{self.netns}", *arguments),
             input=stdin, capture_output=True, check=False,
         )  # fmt: skip
         if done.returncode:
-            error = subprocess.CalledProcessError(done.returncode, words)
+            error = subprocess.CalledProcessError(done.returncode, arguments)
             error.add_note(done.stderr.decode(errors="replace")[-2000:])
             raise error
 

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 from tests.prove.breaks import BREAKS
 from tests.prove.promise import Break
-from tests.prove.table import say
+from tests.prove.table import print_now
 
 CHECKOUT: Final = Path(__file__).parents[2]
 LIMIT_S: Final = 900  # of one run of tests
@@ -137,20 +137,22 @@ def line(verdict: Verdict) -> str:
     return f"| {verdict.broken.what} | {noticed}{where.replace('_', ' ')} |"
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Prove the breaks that have one of the words, or all; 1 if one went unnoticed."""
     chosen = [
-        breakage for breakage in BREAKS if not words or any(word in breakage.what for word in words)
+        breakage
+        for breakage in BREAKS
+        if not arguments or any(word in breakage.what for word in arguments)
     ]
-    say(f"breaks: the {len(chosen)} tests without any, first")
+    print_now(f"breaks: the {len(chosen)} tests without any, first")
     verdicts = []
     try:
         for number, verdict in enumerate(prove(chosen), 1):
             verdicts.append(verdict)
             found = f"{verdict.broken.what}: {verdict.problem or 'noticed'}"
-            say(f"{number} of {len(chosen)}, {verdict.seconds:.1f} s: {found}")
+            print_now(f"{number} of {len(chosen)}, {verdict.seconds:.1f} s: {found}")
     except ValueError as error:
-        say(f"error: {error}; correct tests/prove/breaks.py")
+        print_now(f"error: {error}; correct tests/prove/breaks.py")
         return 1
     table = ["| the program, broken | the test that fails |", "|---|---|", *map(line, verdicts)]
     sys.stdout.write("\n".join((*table, "")))

@@ -15,7 +15,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from tests.prove.cases import CASES, Case
-from tests.prove.table import say
+from tests.prove.table import print_now
 
 CHECKOUT: Final = Path(__file__).parents[2]
 LIMIT_S: Final = 1800
@@ -58,7 +58,7 @@ def outcomes_of(report: str) -> Outcomes:
     return found
 
 
-def seen(case: Case, outcomes: Outcomes) -> tuple[bool, str]:
+def observed(case: Case, outcomes: Outcomes) -> tuple[bool, str]:
     """Return whether a case is as expected, and what its tests saw."""
     count = 0
     for test in case.tests:
@@ -76,12 +76,14 @@ def seen(case: Case, outcomes: Outcomes) -> tuple[bool, str]:
     return True, f"as expected, {count} tests"
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the cases that have one of the words, or all; 1 if one is not as expected."""
-    chosen = [case for case in CASES if not words or any(word in case.name for word in words)]
-    say(f"cases: {len(chosen)}")
+    chosen = [
+        case for case in CASES if not arguments or any(word in case.name for word in arguments)
+    ]
+    print_now(f"cases: {len(chosen)}")
     outcomes = run(test for case in chosen for test in case.tests)
-    verdicts = [(case, *seen(case, outcomes)) for case in chosen]
+    verdicts = [(case, *observed(case, outcomes)) for case in chosen]
     rows = [f"| {case.name} | {case.expected} | {text} |" for case, _, text in verdicts]
     table = ["| case | expected | seen |", "|---|---|---|", *rows]
     sys.stdout.write("\n".join((*table, "")))

@@ -24,14 +24,14 @@ from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.store import AllocationStore
 from tests.box.nics import ip
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import looks, namespaces
+from tests.prove import namespaces, observed_state
 from tests.prove.attacks import ATTACKS, Attack, End, Hostile
-from tests.prove.scene import LONG_NANO, ROOT, SETTLED_S
+from tests.prove.environment import Failed, HostEnvironment, Loss
+from tests.prove.plugin_process import plugin
+from tests.prove.scenario import LONG_NANO, ROOT, SETTLED_S
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
-from tests.prove.stage import Failed, Loss, Stage
-from tests.prove.table import Tally, keep, known, say
-from tests.prove.victim import plugin
+from tests.prove.table import Tally, keep, known, print_now
 
 _SWEEP_S: Final = 1.0  # a NIC that returns later is restored by a sweep
 
@@ -51,19 +51,19 @@ class _Pod:
 
 
 class Row:
-    """One attack on a stage of at least two NICs."""
+    """One attack in an environment of at least two NICs."""
 
-    def __init__(self, stage: Stage, attack: Attack) -> None:
+    def __init__(self, environment: HostEnvironment, attack: Attack) -> None:
         """Record two claims."""
-        self.stage, self.attack = stage, attack
-        self.number = next(stage.numbers)
+        self.environment, self.attack = environment, attack
+        self.number = next(environment.numbers)
         self.site = Site(ROOT / f"hostile{self.number}", _SWEEP_S)
         self.site.root.mkdir(parents=True)
         self.nested = f"nested{self.number}"
         with closing(AllocationStore(self.site.settings.allocations)) as store:
             self.hostile, self.other = (
                 self._pod(store, nic.name, word)
-                for nic, word in zip(stage.nics, ("hostile", "other"), strict=False)
+                for nic, word in zip(environment.nics, ("hostile", "other"), strict=False)
             )
 
     def _pod(self, store: AllocationStore, nic: str, word: str) -> _Pod:
@@ -74,42 +74,44 @@ class Row:
         store.put(claim)
         return _Pod(pod, claim, nic)
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         """Run the pods.
 
         Raises:
             Failed: it did not end as it must.
         """
         async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
-            with plugin(self.site) as victim:
+            with plugin(self.site) as process:
                 runtime = await server.connection()
                 await runtime.handshake()
                 await self._start(runtime, self.hostile)
                 namespaces.add(self.nested)
-                beside = looks.host_state()
+                beside = observed_state.host_state()
                 self._attack()
                 await self._start(runtime, self.other)
                 await self._end(runtime, self.other)
-                await _until(lambda: self.stage.changed(beside), "another NIC while the pod ran")
+                await _until(
+                    lambda: self.environment.changed(beside), "another NIC while the pod ran"
+                )
                 await self._end(runtime, self.hostile)
                 if self.attack.end is not End.HOME:
                     await _until(self._unreported, "the record")
                     namespaces.delete(self.nested)
                 if self.returns:
-                    await _until(self.stage.changed, "after the pod")
-                if not victim.alive or victim.stop() != 0:
+                    await _until(self.environment.changed, "after the pod")
+                if not process.alive or process.stop() != 0:
                     raise Failed(Loss.STUCK, "the plugin ended badly")
 
     @property
     def returns(self) -> bool:
         """Whether the NIC comes home in the end."""
         end = self.attack.end
-        return end is End.HOME or (end is End.AWAY and self.stage.hardware)
+        return end is End.HOME or (end is End.AWAY and self.environment.hardware)
 
     def clear(self) -> None:
         """Delete what is left of the row; make the NICs anew if one is lost."""
         for name in (self.hostile.netns, self.other.netns, self.nested):
-            if looks.exists(name):
+            if observed_state.exists(name):
                 namespaces.delete(name)
         shutil.rmtree(self.site.root, ignore_errors=True)
 
@@ -136,7 +138,7 @@ class Row:
         answer = await runtime.answer(call)
         if answer.status is not None:
             raise Failed(Loss.MISCONFIGURED, f"{pod.netns}: {answer.status.message}")
-        if pod.nic not in looks.links(pod.netns):
+        if pod.nic not in observed_state.links(pod.netns):
             raise Failed(Loss.MISCONFIGURED, f"{pod.nic} is not in {pod.netns}")
 
     async def _end(self, runtime: RuntimeConnection, pod: _Pod) -> None:
@@ -146,7 +148,7 @@ class Row:
 
     def _unreported(self) -> str:
         """Return why the loss of the NIC is not reported, "" if it is."""
-        if looks.links() & {self.hostile.nic}:
+        if observed_state.links() & {self.hostile.nic}:
             return f"a link {self.hostile.nic} is on the host"
         settings = self.site.settings
         directories = ("--allocations-dir", settings.allocations, "--run-dir", settings.run)
@@ -159,8 +161,8 @@ class Row:
             if row["claim"] == str(self.hostile.claim.claim)
         ]
         # Of a NIC that a sweep missed while its pod ran, the failed attach tells.
-        words = ("lsns --type net", "another namespace holds it")
-        reported = any(word in reason for reason in reasons for word in words)
+        names = ("lsns --type net", "another namespace holds it")
+        reported = any(word in reason for reason in reasons for word in names)
         return "" if reported else f"the status says {reasons}"
 
 
@@ -184,43 +186,43 @@ async def _call(runtime: RuntimeConnection, kind: PodEventKind, pod: _Pod) -> No
         raise Failed(Loss.MISCONFIGURED, f"{pod.netns}, {kind}: {answer.status.message}")
 
 
-def fitting(stage: Stage, words: Sequence[str] = ()) -> tuple[Attack, ...]:
-    """Return the attacks that the stage's NICs can meet and that have one of the words, or all."""
+def fitting(environment: HostEnvironment, names: Sequence[str] = ()) -> tuple[Attack, ...]:
+    """Return the attacks that the NICs support and that have one of the words, or all."""
     return tuple(
         attack
         for attack in ATTACKS
-        if not (attack.virtual and stage.hardware)
-        and (not words or any(word in attack.name for word in words))
+        if not (attack.virtual and environment.hardware)
+        and (not names or any(word in attack.name for word in names))
     )
 
 
-def play(stage: Stage, attack: Attack) -> Failed | None:
-    """Play one row; return what it found. The stage is whole again afterwards."""
-    row = Row(stage, attack)
+def run_row(environment: HostEnvironment, attack: Attack) -> Failed | None:
+    """Run one row; return its failure, if any. The environment is restored afterwards."""
+    row = Row(environment, attack)
     found: Failed | None = None
     try:
-        asyncio.run(asyncio.wait_for(row.play(), 10 * SETTLED_S))
+        asyncio.run(asyncio.wait_for(row.run(), 10 * SETTLED_S))
     except Failed as error:
         found = error
     except (ConnectionError, TimeoutError) as error:
         found = Failed(Loss.STUCK, repr(error))
     row.clear()
     if found or not row.returns:
-        stage.restore()
+        environment.restore()
     return found
 
 
-def run(stage: Stage, words: Sequence[str] = ()) -> bool:
+def run(environment: HostEnvironment, names: Sequence[str] = ()) -> bool:
     """Play all rows; keep the line; return whether all went well."""
-    name = f"{stage.tier} hostile pods"
+    name = f"{environment.tier} hostile pods"
     if known(name):
         return True
     begin = time.monotonic()
     losses: Counter[Loss] = Counter()
-    attacks = fitting(stage, words)
+    attacks = fitting(environment, names)
     for attack in attacks:
-        found = play(stage, attack)
-        say(f"{stage.tier} {attack.name}: {found or 'as it must be'}")
+        found = run_row(environment, attack)
+        print_now(f"{environment.tier} {attack.name}: {found or 'as it must be'}")
         if found:
             losses[found.loss] += 1
     keep(

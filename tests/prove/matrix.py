@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from tests.prove import looks, namespaces
-from tests.prove.scene import Scene
+from tests.prove import namespaces, observed_state
+from tests.prove.environment import After, Failed, HostEnvironment, Loss
+from tests.prove.scenario import CrashScenario
 from tests.prove.shapes import Shape
-from tests.prove.stage import After, Failed, Loss, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,55 +37,57 @@ class Row:
     detail: str = ""
 
 
-def rehearsed(stage: Stage, shape: Shape) -> None:
-    """Learn how the shape's pod looks; once.
+def require_expected(environment: HostEnvironment, shape: Shape) -> None:
+    """Record the expected state of the shape's pod, once.
 
     Raises:
         Failed: it does not even work undisturbed.
     """
-    if shape.name not in stage.whole:
-        scene = Scene(stage, shape)
-        asyncio.run(scene.rehearse())
-        _clear(scene)
+    if shape.name not in environment.whole:
+        scenario = CrashScenario(environment, shape)
+        asyncio.run(scenario.record_expected())
+        _clear(scenario)
 
 
-def row(stage: Stage, shape: Shape, after: After, last: int, word: str = "") -> tuple[Row, bool]:
+def row(
+    environment: HostEnvironment, shape: Shape, after: After, last: int, word: str = ""
+) -> tuple[Row, bool]:
     """Play one row: death after event number last of those that have the word in them.
 
     Returns:
         The row, and whether the plugin died of that event.
     """
-    scene = Scene(stage, shape)
+    scenario = CrashScenario(environment, shape)
     try:
-        event, died = asyncio.run(scene.play(after, last, word))
+        event, died = asyncio.run(scenario.run(after, last, word))
     except (Failed, ConnectionError, TimeoutError) as error:
         failed = error if isinstance(error, Failed) else Failed(Loss.STUCK, repr(error))
-        died = scene.site.died.exists()
-        event = scene.site.died.read_text() if died else "answered"
-        scene.destroy()
-        scene.give_names_back()
-        stage.restore()
+        died = scenario.site.died.exists()
+        event = scenario.site.died.read_text() if died else "answered"
+        scenario.destroy()
+        scenario.give_names_back()
+        environment.restore()
         return Row(shape.name, after, last, event, failed.loss, failed.detail), died
-    _clear(scene)
+    _clear(scenario)
     return Row(shape.name, after, last, event), died
 
 
-def _clear(scene: Scene) -> None:
-    for pod in scene.pods:
-        if looks.exists(pod.id):
+def _clear(scenario: CrashScenario) -> None:
+    for pod in scenario.pods:
+        if observed_state.exists(pod.id):
             namespaces.delete(pod.id)
-    shutil.rmtree(scene.site.root)
+    shutil.rmtree(scenario.site.root)
 
 
-def rows(stage: Stage, shape: Shape, after: After) -> Iterator[Row]:
-    """Play a row for every event, until the act outruns the fuse.
+def rows(environment: HostEnvironment, shape: Shape, after: After) -> Iterator[Row]:
+    """Run a row for every event, until the act ends before the trigger.
 
     Raises:
         Failed: the shape does not even work undisturbed.
     """
     for last in count(1):
-        rehearsed(stage, shape)
-        played, died = row(stage, shape, after, last)
-        yield played
+        require_expected(environment, shape)
+        result, died = row(environment, shape, after, last)
+        yield result
         if not died:
             return

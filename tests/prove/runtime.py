@@ -13,7 +13,7 @@ from tests.prove.table import Tally, keep, known
 ROWS: Final = "tests/system/host/test_crash_containerd.py"
 
 
-class _Seen:
+class _Results:
     """Counts the rows that pytest plays, and those that fail."""
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ def run() -> bool:
     what = f"host containerd of {os.environ['BOX_IMAGE']}"
     if known(what):
         return True
-    begin, seen = time.monotonic(), _Seen()
-    status = pytest.main(["-q", ROWS], plugins=[seen])
+    begin, results = time.monotonic(), _Results()
+    status = pytest.main(["-q", ROWS], plugins=[results])
     keep(
         Tally(
             what,
-            rows=len(seen.rows),
-            other=len(seen.failed) or int(status != 0),
+            rows=len(results.rows),
+            other=len(results.failed) or int(status != 0),
             seconds=time.monotonic() - begin,
         )
     )

@@ -1,6 +1,6 @@
 """Soak test: a thousand pods come and go, and the plugin uses no more resources at the end.
 
-Where NICs have RDMA devices each pod has two, and every cycle looks where those are.
+Where NICs have RDMA devices each pod has two, and every cycle checks where those are.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.store import AllocationStore
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import fabric, looks, namespaces
-from tests.prove.scene import LONG_NANO, ROOT
+from tests.prove import namespaces, observed_state, rdma_functions
+from tests.prove.environment import HostEnvironment
+from tests.prove.plugin_process import PluginProcess, plugin
+from tests.prove.scenario import LONG_NANO, ROOT
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
-from tests.prove.stage import Stage
-from tests.prove.table import Tally, keep, known, say
-from tests.prove.victim import Victim, plugin
+from tests.prove.table import Tally, keep, known, print_now
 
 CYCLES: Final = 1000
-BEATS: Final = 10  # looks at the process
+BEATS: Final = 10  # samples of the process
 IDLE_THREADS: Final = 2 + KEPT  # the event loop's, the log's, and those that wait for a job
-GROWTH_KIB: Final = 2048  # of memory, from the looks after the first to the last ones
+GROWTH_KIB: Final = 2048  # of memory, from the samples after the first to the last ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,19 @@ def held(pid: int) -> Held:
         descriptors=len(tuple(Path(f"/proc/{pid}/fd").iterdir())),
         threads=int(status["Threads"]),
         rss_kib=int(status["VmRSS"].split()[0]),
-        namespaces=len(looks.namespaces_of(pid)),
+        namespaces=len(observed_state.namespaces_of(pid)),
     )
 
 
-def run(stage: Stage, cycles: int = CYCLES) -> bool:
+def run(environment: HostEnvironment, cycles: int = CYCLES) -> bool:
     """Let the pods come and go; keep the line; return whether all is flat."""
-    name = f"{stage.tier} soak: "
+    name = f"{environment.tier} soak: "
     if known(name):
         return True
     begin = time.monotonic()
     site = Site(ROOT / "soak")
     site.root.mkdir(parents=True)
-    scanned, refused = asyncio.run(_cycles(stage, site, cycles))
+    scanned, refused = asyncio.run(_cycles(environment, site, cycles))
     shutil.rmtree(site.root)
     flat = is_flat(scanned)
     last, grown = scanned[-1], scanned[-1].rss_kib - scanned[1].rss_kib
@@ -81,9 +81,9 @@ def run(stage: Stage, cycles: int = CYCLES) -> bool:
 
 
 def is_flat(scanned: Sequence[Held]) -> bool:
-    """Tell whether the last looks show no more than those after the first, which warmed things up.
+    """Return whether the last samples show no more than those after the first, a warm-up.
 
-    Of three looks the least counts: one can meet the heartbeat's file while it is open.
+    Of three samples the least counts: one can meet the heartbeat's file while it is open.
     """
     early, late = (_least(some) for some in (scanned[1:4], scanned[-3:]))
     return (
@@ -103,7 +103,7 @@ def _least(scanned: Sequence[Held]) -> Held:
     )
 
 
-async def _cycles(stage: Stage, site: Site, cycles: int) -> tuple[list[Held], int]:
+async def _cycles(environment: HostEnvironment, site: Site, cycles: int) -> tuple[list[Held], int]:
     scanned: list[Held] = []
     refused = 0
     store = AllocationStore(site.settings.allocations)
@@ -114,25 +114,25 @@ async def _cycles(stage: Stage, site: Site, cycles: int) -> tuple[list[Held], in
             await runtime.handshake()
             for _ in range(BEATS):
                 for _ in range(cycles // BEATS):
-                    refused += await _cycle(stage, store, runtime, next(numbers))
+                    refused += await _cycle(environment, store, runtime, next(numbers))
                 scanned.append(_quiet(subject))
-                say(f"soak: {scanned[-1]}")
-            refused += not _is_home(stage)
+                print_now(f"soak: {scanned[-1]}")
+            refused += not _is_home(environment)
     store.close()
     return scanned, refused
 
 
-def _is_home(stage: Stage) -> bool:
+def _is_home(environment: HostEnvironment) -> bool:
     """Tell whether the host becomes as it was: link-local addresses come when the link is up."""
     try:
-        wait_until("the host to be as it was", lambda: not stage.changed())
+        wait_until("the host to be as it was", lambda: not environment.changed())
     except TimeoutError:
-        say(f"soak: the host is not as it was: {stage.changed()}")
+        print_now(f"soak: the host is not as it was: {environment.changed()}")
         return False
     return True
 
 
-def _quiet(subject: Victim) -> Held:
+def _quiet(subject: PluginProcess) -> Held:
     """Return what is held once the last cycle's threads and namespaces are gone."""
     scanned: list[Held] = []
 
@@ -145,13 +145,13 @@ def _quiet(subject: Victim) -> Held:
 
 
 async def _cycle(
-    stage: Stage, store: AllocationStore, runtime: RuntimeConnection, number: int
+    environment: HostEnvironment, store: AllocationStore, runtime: RuntimeConnection, number: int
 ) -> bool:
     """Run and stop one pod; return whether anything was refused or left behind."""
     name = f"soak{number}"
     pod = pod_message(name, uid=f"{name}-uid", netns=f"/run/netns/{name}")
-    kind = shape("attach 2 claims" if stage.before["rdma"] else "attach 1 NIC")
-    devices = [device_of(nic.name) for nic in stage.nics[: kind.count]]
+    kind = shape("attach 2 claims" if environment.before["rdma"] else "attach 1 NIC")
+    devices = [device_of(nic.name) for nic in environment.nics[: kind.count]]
     claims = allocations(kind, devices, ObjectRef("default", name, pod.uid))
     for claim in claims:
         store.put(claim)
@@ -160,29 +160,29 @@ async def _cycle(
     answers = [await runtime.answer(fake.pod_event(PodEventKind.RUN, pod, LONG_NANO))]
     container = nri_pb2.Container(id="c", pod_sandbox_id=name, name="main")
     answers.append(await runtime.answer(fake.create_container(pod, container, LONG_NANO)))
-    problems = _misplaced(stage, name, devices)
+    problems = _misplaced(environment, name, devices)
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.STOP, pod, LONG_NANO)))
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
-    if fabric.shown_in() != stage.before["rdma"]:
-        problems.append(f"at home are {fabric.shown_in()}")
+    if rdma_functions.shown_in() != environment.before["rdma"]:
+        problems.append(f"at home are {rdma_functions.shown_in()}")
     namespaces.delete(name)
     for claim in claims:
         store.remove(claim.claim.uid)
     problems += (answer.status.message for answer in answers if answer.status is not None)
     if problems:
-        say(f"soak: {name}: {'; '.join(problems)}")
+        print_now(f"soak: {name}: {'; '.join(problems)}")
     return bool(problems)
 
 
-def _misplaced(stage: Stage, netns: str, devices: Sequence[Device]) -> list[str]:
+def _misplaced(environment: HostEnvironment, netns: str, devices: Sequence[Device]) -> list[str]:
     """Return what of the pod's NICs and RDMA devices is not in its namespace, and nowhere else."""
     names = {device.key.name for device in devices}
-    links = looks.links(netns)
+    links = observed_state.links(netns)
     problems = [f"{name} is not in the pod" for name in sorted(names - links)]
-    before = stage.before["rdma"]
+    before = environment.before["rdma"]
     assert isinstance(before, list)
     moved = [row for row in before if json.loads(row)[-1] in names]
-    inside, outside = fabric.shown_in(netns), fabric.shown_in()
+    inside, outside = rdma_functions.shown_in(netns), rdma_functions.shown_in()
     if inside != moved or outside != [row for row in before if row not in moved]:
         problems.append(f"in the pod are {inside}, on the host {outside}")
     return problems

@@ -61,20 +61,20 @@ class Tally:
         )
 
 
-def say(text: str) -> None:
-    """Tell on standard error how far things are."""
+def print_now(text: str) -> None:
+    """Print the progress on standard error."""
     sys.stderr.write(f"[prove {time.monotonic() - _STARTED:4.0f}s] {text}\n")
     sys.stderr.flush()
 
 
 def keep(tally: Tally) -> None:
-    """Say the line, and leave it where hack/prove finds it."""
-    say(", ".join(f"{key} {value}" for key, value in asdict(tally).items()))
+    """Print the line, and write it to the file that hack/prove reads."""
+    print_now(", ".join(f"{key} {value}" for key, value in asdict(tally).items()))
     try:
         with RESULTS.open("a") as file:
             file.write(json.dumps(asdict(tally)) + "\n")
     except OSError as error:  # a box without --io
-        say(f"not kept: {error}")
+        print_now(f"not kept: {error}")
 
 
 def known(what: str) -> bool:
@@ -83,7 +83,7 @@ def known(what: str) -> bool:
         result.what.startswith(what) and not result.failed for result in load((RESULTS,))
     )
     if found:
-        say(f"{what}: known from before")
+        print_now(f"{what}: known from before")
     return found
 
 

@@ -34,25 +34,25 @@ def test_machine_is_not_restarted_after_its_command_started(tmp_path: Path, stat
 
 
 def test_machine_that_ends_before_its_command_is_restarted_once(tmp_path: Path) -> None:
-    status, said, boots = boot(tmp_path, f'[ "$boots" = 2 ] || exit 4\n{STARTED} exit 3')
+    status, output, boots = boot(tmp_path, f'[ "$boots" = 2 ] || exit 4\n{STARTED} exit 3')
     assert (status, boots) == (3, 2)
-    assert f"{TOLD} (exit status 4)" in said
-    assert "Kernel panic" in said
+    assert f"{TOLD} (exit status 4)" in output
+    assert "Kernel panic" in output
 
 
 def test_machine_that_hangs_before_its_command_is_restarted_once(tmp_path: Path) -> None:
     """Not before the last process of the first boot ended: it may hold a lock or a device."""
     first = '{ (sleep 2; touch "$1/ended") & exec sleep 100; }'
     second = f'[ -e "$1/ended" ] || exit 9\n{STARTED} exit 3'
-    status, said, boots = boot(tmp_path, f'[ "$boots" = 2 ] || {first}\n{second}', SHORT_S)
+    status, output, boots = boot(tmp_path, f'[ "$boots" = 2 ] || {first}\n{second}', SHORT_S)
     assert (status, boots) == (3, 2)
-    assert TOLD in said
+    assert TOLD in output
 
 
 def test_machine_that_never_boots_is_a_failure(tmp_path: Path) -> None:
-    status, said, boots = boot(tmp_path, "exit 4")
+    status, output, boots = boot(tmp_path, "exit 4")
     assert (status, boots) == (4, 2)
-    assert said.count(TOLD) == 1
+    assert output.count(TOLD) == 1
 
 
 def test_boot_limit_does_not_apply_to_the_command(tmp_path: Path) -> None:

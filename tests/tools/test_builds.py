@@ -118,10 +118,10 @@ class Host:
         }
 
     def _command(self, build: Build) -> list[str]:
-        words = build.command.split()
+        arguments = build.command.split()
         for name in ("BIN", "KERNEL", "ROOT"):
-            words = [word.replace(name, f"{self._place}/{name}") for word in words]
-        return ["bash", "-c", build.script, "-", *words]
+            arguments = [word.replace(name, f"{self._place}/{name}") for word in arguments]
+        return ["bash", "-c", build.script, "-", *arguments]
 
     def start(self, build: Build, moment: str, terminal: int = subprocess.DEVNULL) -> Started:
         """Start a build, as the first process of the terminal if any, and wait for the moment."""

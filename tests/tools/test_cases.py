@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prove.case_runs import outcomes_of, seen
+from tests.prove.case_runs import observed, outcomes_of
 from tests.prove.cases import CASES, Case
 
 pytestmark = pytest.mark.process
@@ -35,7 +35,7 @@ def test_tests_of_all_cases_exist(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tests", "well", "words"),
+    ("tests", "passed", "text"),
     [
         ((WELL,), True, "as expected, 2 tests"),
         ((WELL, BAD), False, f"{BAD}: failure: assert 1 == 2"),
@@ -44,6 +44,6 @@ def test_tests_of_all_cases_exist(case: Case) -> None:
     ],
 )
 def test_case_passes_if_all_its_tests_pass(
-    tests: tuple[str, ...], *, well: bool, words: str
+    tests: tuple[str, ...], *, passed: bool, text: str
 ) -> None:
-    assert seen(Case("c", "x", tests), outcomes_of(REPORT)) == (well, words)
+    assert observed(Case("c", "x", tests), outcomes_of(REPORT)) == (passed, text)

@@ -97,9 +97,9 @@ def test_container_gets_its_gpus_by_environment_and_file(node: Node, home: Path)
     assert mount["containerPath"] == (
         f"{METADATA_ROOT}/resourceclaims/both/gpu/{NVIDIA}-metadata.json"
     )
-    told = read(Path(mount["hostPath"]))
-    assert told["metadata"] == {"name": "both", "namespace": "ai", "uid": "u1"}
-    (request,) = told["requests"]
+    content = read(Path(mount["hostPath"]))
+    assert content["metadata"] == {"name": "both", "namespace": "ai", "uid": "u1"}
+    (request,) = content["requests"]
     assert [device["name"] for device in request["devices"]] == ["gpu-0", "gpu-1"]
 
 

@@ -25,7 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 RUN = PROJECT["project"]["dependencies"]
 BUILD = PROJECT["dependency-groups"]["build"]
-WANTED = {
+REQUIREMENTS = {
     "run": RUN,
     "box": [*RUN, *EXTRAS["box"]],
     "build": [*BUILD, *PROJECT["build-system"]["requires"]],
@@ -49,14 +49,14 @@ def locked(name: str) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", REQUIREMENTS)
 def test_lock_satisfies_the_requirements_of_the_project(name: str) -> None:
     lock = locked(name)
-    wanted = [Requirement(text) for text in WANTED[name]]
+    requirements = [Requirement(text) for text in REQUIREMENTS[name]]
 
     refused = [
         str(requirement)
-        for requirement in wanted
+        for requirement in requirements
         if requirement.name != PROJECT["project"]["name"]
         and not requirement.specifier.contains(lock[canonicalize_name(requirement.name)][0])
     ]
@@ -64,7 +64,7 @@ def test_lock_satisfies_the_requirements_of_the_project(name: str) -> None:
     assert refused == []
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", REQUIREMENTS)
 def test_locked_packages_have_hashes(name: str) -> None:
     assert [package for package, (_, hashes) in locked(name).items() if not hashes] == []
 

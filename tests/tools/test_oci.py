@@ -20,8 +20,8 @@ pytestmark = pytest.mark.process
 SCRIPT = Path(__file__).parents[2] / "hack/box/oci.py"
 
 
-def run(*words: str | Path) -> None:
-    subprocess.run((sys.executable, SCRIPT, *words), check=True)
+def run(*arguments: str | Path) -> None:
+    subprocess.run((sys.executable, SCRIPT, *arguments), check=True)
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_image_has_valid_references(image: dict[str, bytes]) -> None:
 
 
 def test_digest_and_file_are_read_from_an_archive(image: dict[str, bytes], tmp_path: Path) -> None:
-    def read(*words: str | Path) -> bytes:
-        return subprocess.run((sys.executable, SCRIPT, *words), check=True, stdout=-1).stdout
+    def read(*arguments: str | Path) -> bytes:
+        return subprocess.run((sys.executable, SCRIPT, *arguments), check=True, stdout=-1).stdout
 
     (entry,) = json.loads(image["index.json"])["manifests"]
 

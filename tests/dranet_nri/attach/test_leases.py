@@ -106,7 +106,7 @@ def test_attach_without_a_dhcp_server_fails_and_is_undone(
 ) -> None:
     server.silent = True
     slept: list[float] = []
-    node.clock.asleep = slept.append
+    node.clock.on_sleep = slept.append
 
     with pytest.raises(AttachError, match="no DHCP server granted net1 an address within 10 s"):
         node.attach((claim(DATA, of(LEASED)),))

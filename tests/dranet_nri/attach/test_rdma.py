@@ -305,7 +305,7 @@ def test_ipoib_link_is_read_again_after_the_move_of_its_rdma_device() -> None:
 
 def test_ipoib_link_is_found_in_the_pod_without_parent_information() -> None:
     node = FabricNode()
-    node.kernel.tells_parents = False
+    node.kernel.reports_parents = False
     node.kernel.add_link("ib0", node.netns, kind="ipoib", parent="0000:66:00.0")
 
     attached(node, *node.claims[0].devices)

@@ -208,7 +208,7 @@ def test_rdma_device_recreated_by_the_nic_move_gives_its_new_files(
         if len(slept) == 3:
             tied.kernel.add_rdma("bnxt_re5", parent=pci(2).key.parent)
 
-    tied.clock.asleep = wait
+    tied.clock.on_sleep = wait
     tied.kernel.add_rdma("other", parent="0000:77:00.0")  # it has the next number
 
     record = attached(tied, given(pci(2)))
@@ -221,7 +221,7 @@ def test_rdma_device_recreated_by_the_nic_move_gives_its_new_files(
 
 def test_rdma_device_removed_by_the_nic_move_fails_the_attach_after_a_second(tied: Node) -> None:
     slept: list[float] = []
-    tied.clock.asleep = slept.append
+    tied.clock.on_sleep = slept.append
     tied.rdma_at_start -= {"mlx5_2"}
 
     with pytest.raises(AttachError, match="look for RDMA device mlx5_2: ENODEV") as caught:
@@ -236,7 +236,7 @@ def test_rdma_device_removed_by_the_nic_move_fails_the_attach_after_a_second(tie
 
 def test_attach_does_not_wait_while_all_shared_devices_are_present(tied: Node) -> None:
     slept: list[float] = []
-    tied.clock.asleep = slept.append
+    tied.clock.on_sleep = slept.append
     share = replace(given(pci(2)), share_id="5e0f")
 
     (record,) = tied.attach((claim(DATA, share, given(pci(1))),))

@@ -164,8 +164,8 @@ class ControlPlane:
         return self._etcd, self._api_server, self._controllers, self._scheduler
 
     def _program(self, name: str, flags: Flags) -> Program:
-        words = (f"--{flag}={value}" for flag, value in flags.items())
-        return Program(self._directory / f"{name}.log", (self._programs / name, *words))
+        flag_arguments = (f"--{flag}={value}" for flag, value in flags.items())
+        return Program(self._directory / f"{name}.log", (self._programs / name, *flag_arguments))
 
     def _url(self, port: str, scheme: str = "https") -> str:
         return f"{scheme}://{HOST}:{self._ports[port].number}"

@@ -204,9 +204,9 @@ class Daemons(Driver):
         return items
 
 
-def _rights(words: Sequence[str]) -> tuple[str, Rights]:
+def _rights(arguments: Sequence[str]) -> tuple[str, Rights]:
     """Return which program it is of, and what a line of PROCESSES says."""
-    name, tokens, *rest = words
+    name, tokens, *rest = arguments
     users, capabilities = map(int, rest[:4]), (int(word, 16) for word in rest[4:7])
     filtered = int(rest[7]), int(rest[8])
     return name, Rights(int(tokens), frozenset(users), frozenset(capabilities), filtered)

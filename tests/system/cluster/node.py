@@ -223,7 +223,7 @@ class Node:
     def _answer(self, question: list[str], deadline_s: float) -> Any:
         with self._uplink.connect(PORT) as connection:
             connection.settimeout(deadline_s)
-            result, error = lines.ask(connection, question)
+            result, error = lines.request(connection, question)
         if error is not None:
             raise NodeError(error)
         return result

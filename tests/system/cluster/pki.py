@@ -84,5 +84,5 @@ class Authority:
 def _openssl(*arguments: str | Path) -> None:
     done = subprocess.run(("openssl", *arguments), capture_output=True, text=True, check=False)
     if done.returncode:
-        words = " ".join(str(argument) for argument in arguments)
-        raise RuntimeError(f"openssl {words}: {done.stderr.strip()}")
+        command = " ".join(str(argument) for argument in arguments)
+        raise RuntimeError(f"openssl {command}: {done.stderr.strip()}")

@@ -38,14 +38,14 @@ def asking(documents: Iterable[Object], username: str) -> list[bool]:
     ]
 
 
-def denied(policy: Object, asked: Mapping[str, Any]) -> list[str]:
+def denied(policy: Object, request: Mapping[str, Any]) -> list[str]:
     """Return what a policy says of a request that it denies.
 
     Args:
         policy: of manifests/.
         asked: `request`, `object` and `oldObject`, as a server has them.
     """
-    given: dict[str, Any] = {**asked, "variables": {}}
+    given: dict[str, Any] = {**request, "variables": {}}
     environment: Any = cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("extensions:\n- name: strings\n- name: optional"),
         variables=dict.fromkeys(given, cel.Type("dyn")),

@@ -42,13 +42,13 @@ CASES: Final = {
 FIRING: Final = 'count by (alertname, instance) (ALERTS{alertstate="firing"})'
 
 
-def promtool(*words: str | Path) -> str:
+def promtool(*arguments: str | Path) -> str:
     """Run promtool; return what it said."""
     root = os.environ.get("BOX_PROMTOOL")
     if not root:
         lacking("the root of image promtool", "run ./hack/test cluster")
     loader = (f"{root}/usr/lib64/ld-linux-x86-64.so.2", "--library-path")
-    command = (*loader, f"{root}/usr/lib/x86_64-linux-gnu", f"{root}/usr/bin/promtool", *words)
+    command = (*loader, f"{root}/usr/lib/x86_64-linux-gnu", f"{root}/usr/bin/promtool", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -47,10 +47,10 @@ FLAGS = {
 SERVED = [("1.32.0", "v1beta1"), ("1.33.4-gke.1", "v1beta1"), ("1.34.0", "v1"), ("1.37.1", "v1")]
 
 
-def said(helm: Path, *words: str) -> tuple[int, str]:
+def run_helm(helm: Path, *arguments: str) -> tuple[int, str]:
     """Return how helm ended and all it said."""
     done = subprocess.run(
-        (helm, *words), capture_output=True, text=True, check=False, timeout=DEADLINE_S
+        (helm, *arguments), capture_output=True, text=True, check=False, timeout=DEADLINE_S
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -58,7 +58,9 @@ def said(helm: Path, *words: str) -> tuple[int, str]:
 def templated(helm: Path, *flags: str, **values: Any) -> tuple[int, str]:
     """Return how rendering the chart ended and what came of it."""
     given = (f"--set-json={name}={json.dumps(value)}" for name, value in values.items())
-    return said(helm, "template", "dranet", str(CHART), "--namespace=kube-system", *flags, *given)
+    return run_helm(
+        helm, "template", "dranet", str(CHART), "--namespace=kube-system", *flags, *given
+    )
 
 
 def rendered(helm: Path, *flags: str, **values: Any) -> list[Any]:
@@ -87,7 +89,7 @@ def test_chart_renders_the_base(helm: Path, programs: Path) -> None:
 
 
 def test_helm_lint_has_no_findings(helm: Path) -> None:
-    status, text = said(helm, "lint", "--strict", str(CHART))
+    status, text = run_helm(helm, "lint", "--strict", str(CHART))
 
     assert status == 0, text
 

@@ -39,8 +39,8 @@ def crds(cluster: ControlPlane) -> None:
 
 def applied(cluster: ControlPlane, text: str) -> str:
     """Return what the API server says of a manifest, without unknown fields and duplicates."""
-    words = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
-    return cluster.kubectl(*words, stdin=text)
+    arguments = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
+    return cluster.kubectl(*arguments, stdin=text)
 
 
 def manifest(cluster: ControlPlane, example: str) -> str:

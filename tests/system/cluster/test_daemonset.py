@@ -58,9 +58,9 @@ def test_impossible_route_is_reported_and_the_nic_is_restored(daemons: Daemons, 
     wait_until("word in the claim", lambda: ready(pods, "lost").get("reason") == FAILED, PATIENCE_S)
 
     assert NOT_REACHABLE["destination"] in pods.messages("lost")
-    told = ready(pods, "lost")
-    assert told["status"] == "False"
-    assert NOT_REACHABLE["destination"] in told["message"]
+    status = ready(pods, "lost")
+    assert status["status"] == "False"
+    assert NOT_REACHABLE["destination"] in status["message"]
     pods.delete("lost")
     daemons.wait_home()
 
@@ -73,9 +73,9 @@ def test_slice_has_the_tcx_programs_of_a_nic(daemons: Daemons) -> None:
     checked(daemons.node, "ip", "link", "set", "nic7", "alias", "a look is worth it")
     wait_until("a look", lambda: "dra.net/tcxProgramNames" in attributes(daemons, "nic7"))
 
-    told = attributes(daemons, "nic7")
-    assert told["dra.net/tcxProgramNames"] == {"string": "count_packets"}
-    assert told["dra.net/ebpf"] == {"bool": True}
+    status = attributes(daemons, "nic7")
+    assert status["dra.net/tcxProgramNames"] == {"string": "count_packets"}
+    assert status["dra.net/ebpf"] == {"bool": True}
     assert attributes(daemons, "nic6")["dra.net/ebpf"] == {"bool": False}
 
 

@@ -56,7 +56,7 @@ def apply(pods: Pods, name: str) -> None:
         pods.apply(text.replace("docker.io/library/busybox:1.37", "IMAGE"))
 
 
-def words(pods: Pods, pod: str, *command: str) -> list[str]:
+def output_lines(pods: Pods, pod: str, *command: str) -> list[str]:
     """Return the lines that a command prints in a pod, single spaces between words."""
     return [" ".join(line.split()) for line in pods.exec(pod, *command).splitlines()]
 
@@ -69,7 +69,7 @@ def test_pod_has_the_routes_of_the_claim(driver: Driver, pods: Pods) -> None:
     pods.wait_running("routes")
 
     assert links_of(pods, "routes")["net1"][0] == "10.20.1.5/32"
-    routes = words(pods, "routes", "ip", "route")
+    routes = output_lines(pods, "routes", "ip", "route")
     assert "10.20.1.1 dev net1 scope link" in routes
     assert "10.20.0.0/16 via 10.20.1.1 dev net1 src 10.20.1.5" in routes
 
@@ -79,13 +79,13 @@ def test_interface_has_every_setting_of_the_claim(driver: Driver, pods: Pods) ->
     pods.wait_running("advanced")
 
     assert {"10.21.1.5/24", "fd00:21::5/64"} <= set(links_of(pods, "advanced")["fast0"])
-    link = " ".join(words(pods, "advanced", "ip", "link", "show", "fast0"))
+    link = " ".join(output_lines(pods, "advanced", "ip", "link", "show", "fast0"))
     assert "mtu 1400" in link
     assert "link/ether 02:00:00:21:00:05" in link
     conf = "/proc/sys/net/ipv4/conf/fast0"
     settings = [f"{conf}/{name}" for name in ("arp_ignore", "arp_announce", "forwarding")]
-    assert words(pods, "advanced", "cat", *settings) == ["1", "2", "1"]
-    neighbours = words(pods, "advanced", "ip", "neigh", "show", "dev", "fast0")
+    assert output_lines(pods, "advanced", "cat", *settings) == ["1", "2", "1"]
+    neighbours = output_lines(pods, "advanced", "ip", "neigh", "show", "dev", "fast0")
     kept = {
         neighbour.partition(" lladdr")[0]
         for neighbour in neighbours
@@ -115,9 +115,9 @@ def test_policy_rules_route_through_another_pod(driver: Driver, pods: Pods, brid
         pods.wait_running(pod)
 
     for pod, own, other in (("rules-left", 1, 2), ("rules-right", 2, 1)):
-        rules = words(pods, pod, "ip", "rule")
+        rules = output_lines(pods, pod, "ip", "rule")
         assert f"1000: from 10.22.{own}.2 lookup 100" in rules
-        routes = words(pods, pod, "ip", "route", "show", "table", "100")
+        routes = output_lines(pods, pod, "ip", "route", "show", "table", "100")
         assert sorted(routes) == sorted(
             [
                 f"10.22.{own}.0/24 dev net1 scope link",
@@ -197,7 +197,7 @@ def test_claim_of_gpu_and_nic_has_devices_and_metadata_of_both_drivers(
     pods.wait_running("train")
 
     assert "nic1" in links_of(pods, "train")
-    assert "GPUS_GPU=gpu-0,gpu-1" in words(pods, "train", "env")
+    assert "GPUS_GPU=gpu-0,gpu-1" in output_lines(pods, "train", "env")
     place = f"{METADATA_ROOT}/resourceclaims/both"
     gpu = _first(pods.exec("train", "cat", f"{place}/gpu/{EXAMPLE}-metadata.json"))
     nic = _first(pods.exec("train", "cat", f"{place}/nic/dra.net-metadata.json"))

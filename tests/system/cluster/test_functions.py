@@ -25,7 +25,7 @@ def site(cluster: ControlPlane) -> Iterator[Site]:
     site.delete()
 
 
-def ask(site: Site, name: str, interface: str, **more: Any) -> str:
+def claim_interface(site: Site, name: str, interface: str, **more: Any) -> str:
     """Have a pod claim a NIC by its name; return its namespace."""
     namespace = site.namespace(ADMIN)
     (node,) = site.nodes
@@ -52,19 +52,21 @@ def refused(site: Site, namespace: str) -> str:
 
 def test_pf_and_its_vfs_are_not_allocated_together(site: Site) -> None:
     for name in ("eth10", "eth20v0"):
-        assert given(site, ask(site, name, name)) == [name]
+        assert given(site, claim_interface(site, name, name)) == [name]
 
-    assert "needs 1, 0 is left" in refused(site, ask(site, "below", "eth10v1"))
-    assert "needs 2, 1 is left" in refused(site, ask(site, "above", "eth20"))
-    assert given(site, ask(site, "beside", "eth20v1")) == ["eth20v1"]
+    assert "needs 1, 0 is left" in refused(site, claim_interface(site, "below", "eth10v1"))
+    assert "needs 2, 1 is left" in refused(site, claim_interface(site, "above", "eth20"))
+    assert given(site, claim_interface(site, "beside", "eth20v1")) == ["eth20v1"]
 
 
 def test_admin_access_claim_needs_free_counters_when_scheduled(site: Site) -> None:
-    given(site, ask(site, "first", "eth10v0"))
+    given(site, claim_interface(site, "first", "eth10v0"))
 
-    looks = [ask(site, f"look-{number}", "eth10v0", adminAccess=True) for number in range(2)]
+    admin_claims = [
+        claim_interface(site, f"look-{number}", "eth10v0", adminAccess=True) for number in range(2)
+    ]
 
-    assert [given(site, look) for look in looks] == [["eth10v0"]] * 2
-    given(site, ask(site, "second", "eth10v1"))
-    late = ask(site, "late", "eth10v0", adminAccess=True)
+    assert [given(site, look) for look in admin_claims] == [["eth10v0"]] * 2
+    given(site, claim_interface(site, "second", "eth10v1"))
+    late = claim_interface(site, "late", "eth10v0", adminAccess=True)
     assert "needs 1, 0 is left" in refused(site, late)

@@ -64,7 +64,7 @@ def test_list_attribute_needs_its_feature_gate(cluster: ControlPlane, lists: Con
 
 def _publish(api: Api, name: str, spec: dict[str, Any]) -> Object:
     """Create a slice and return its spec as the server keeps it; the slice is gone then."""
-    wanted = slice_of(name, spec)
-    kept: Object = api.create(SLICES, wanted)["spec"]
+    document = slice_of(name, spec)
+    kept: Object = api.create(SLICES, document)["spec"]
     api.delete(f"{SLICES}/{name}")
     return kept

@@ -138,10 +138,10 @@ def test_server_accepts_the_admission_policies(cluster: ControlPlane, installed:
 def test_daemonset_has_one_pod_per_node(
     installed: Installed, nodes: tuple[Workload, Workload]
 ) -> None:
-    def wanted() -> int:
+    def expected() -> int:
         return int(installed.daemon_set()["status"]["desiredNumberScheduled"])
 
-    wait_until("the DaemonSet to know its nodes", lambda: wanted() >= len(nodes))
+    wait_until("the DaemonSet to know its nodes", lambda: expected() >= len(nodes))
 
 
 # ------------------------------------------------------------------- its own node
@@ -370,17 +370,17 @@ def _is_ours(policy: Any) -> bool:
     return bool(policy["metadata"].get("labels", {}).get("app") == "dranet")
 
 
-def _missing(wanted: Any, kept: Any, path: str = "") -> list[str]:
+def _missing(expected: Any, kept: Any, path: str = "") -> list[str]:
     """Return the paths of what is wanted and not kept; the server may add."""
-    if isinstance(wanted, dict) and isinstance(kept, dict):
+    if isinstance(expected, dict) and isinstance(kept, dict):
         return [
             entry
-            for key, value in wanted.items()
+            for key, value in expected.items()
             for entry in _missing(value, kept.get(key), f"{path}.{key}")
         ]
-    if isinstance(wanted, list) and isinstance(kept, list) and len(wanted) == len(kept):
-        pairs = enumerate(zip(wanted, kept, strict=True))
+    if isinstance(expected, list) and isinstance(kept, list) and len(expected) == len(kept):
+        pairs = enumerate(zip(expected, kept, strict=True))
         return [
             entry for n, (one, other) in pairs for entry in _missing(one, other, f"{path}[{n}]")
         ]
-    return [] if wanted == kept else [f"{path}: {wanted!r} became {kept!r}"]
+    return [] if expected == kept else [f"{path}: {expected!r} became {kept!r}"]

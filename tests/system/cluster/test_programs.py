@@ -27,11 +27,11 @@ def test_program_has_the_pinned_version(programs: Path, name: str) -> None:
     pinned = PINNED.search(Path(__file__).with_name("go.mod").read_text())
     assert pinned is not None
 
-    said = subprocess.run(
+    version = subprocess.run(
         (programs / name, "--version"), capture_output=True, text=True, check=True
     )
 
-    assert said.stdout == f"Kubernetes {pinned[1]}\n"
+    assert version.stdout == f"Kubernetes {pinned[1]}\n"
 
 
 def test_program_ends_with_its_tests(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ Run = Callable[..., str]
 def run(helm: Path, cluster: ControlPlane) -> Run:
     """Return what runs Helm as the cluster's administrator, and returns what it says."""
 
-    def running(*words: str) -> str:
-        command = [str(helm), *words, f"--kubeconfig={cluster.kubeconfig}"]
+    def running(*arguments: str) -> str:
+        command = [str(helm), *arguments, f"--kubeconfig={cluster.kubeconfig}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

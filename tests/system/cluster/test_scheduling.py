@@ -15,8 +15,8 @@ def test_claim_gets_the_device_of_its_selector(workload: Workload) -> None:
     wait_until("the pod to have a node", lambda: "nodeName" in workload.pod("train")["spec"])
     status = workload.claim("train")["status"]
     (result,) = status["allocation"]["devices"]["results"]
-    wanted = {"request": "nic", "driver": "dra.net", "pool": workload.name, "device": "nic1"}
-    assert wanted.items() <= result.items()
+    expected = {"request": "nic", "driver": "dra.net", "pool": workload.name, "device": "nic1"}
+    assert expected.items() <= result.items()
     assert workload.pod("train")["spec"]["nodeName"] == workload.name
     (user,) = status["reservedFor"]
     assert (user["resource"], user["name"]) == ("pods", "train")

@@ -30,20 +30,20 @@ def test_shim_writes_and_removes_device_status(
     record = of_node(claim, nodes[0].name)
 
     async def work(api: ApiClient) -> list[list[str]]:
-        it = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[0].name)
-        async with it.running():
-            it.allocations.put(record)
-            it.attachments.put(failed(record, "no carrier"))
-            await it.rest()
-            await it.until_notice(StatusApplied)
-            await it.until_notice(EventPosted)
-            told = [list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
-            it.clock.pass_time(REST_S)
-            it.allocations.remove(claim.uid)
-            it.attachments.remove(claim.uid)
-            await it.rest(DEPARTURE_S)
-            await it.until_notice(StatusApplied, 2)
-            return [*told, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
+        bench = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[0].name)
+        async with bench.running():
+            bench.allocations.put(record)
+            bench.attachments.put(failed(record, "no carrier"))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            await bench.until_notice(EventPosted)
+            applied = [list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
+            bench.clock.pass_time(REST_S)
+            bench.allocations.remove(claim.uid)
+            bench.attachments.remove(claim.uid)
+            await bench.rest(DEPARTURE_S)
+            await bench.until_notice(StatusApplied, 2)
+            return [*applied, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
 
     assert ours.asks(work) == [["nic0"], []]
 
@@ -55,14 +55,14 @@ def test_missing_right_is_named(
     record = of_node(claim, nodes[1].name)
 
     async def work(api: ApiClient) -> Notice:
-        it = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[1].name)
-        async with it.running():
-            it.allocations.put(record)
-            it.attachments.put(attached(record))
-            await it.rest()
-            return await it.until_notice(StatusSyncFailed)
+        bench = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[1].name)
+        async with bench.running():
+            bench.allocations.put(record)
+            bench.attachments.put(attached(record))
+            await bench.rest()
+            return await bench.until_notice(StatusSyncFailed)
 
-    told = ours.asks(work)
+    applied = ours.asks(work)
 
-    assert isinstance(told, StatusSyncFailed)
-    assert "grant associated-node:patch on resourceclaims/driver" in str(told.error)
+    assert isinstance(applied, StatusSyncFailed)
+    assert "grant associated-node:patch on resourceclaims/driver" in str(applied.error)

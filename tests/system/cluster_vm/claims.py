@@ -38,10 +38,10 @@ class Inside:
     def run(self, *command: str) -> ExecResult:
         """Run a command; one that fails says why on its standard error."""
         try:
-            said = self.pods.exec(self.pod, "/usr/bin/env", f"PATH={PATH}", *command)
+            output = self.pods.exec(self.pod, "/usr/bin/env", f"PATH={PATH}", *command)
         except RuntimeError as error:
             return ExecResult(1, "", str(error))
-        return ExecResult(0, said, "")
+        return ExecResult(0, output, "")
 
 
 def apply_rdma(pods: Pods, pod: str, address: str) -> Inside:
@@ -77,7 +77,7 @@ def given(pods: Pods, claim: str) -> list[str]:
     )
 
 
-def told(pods: Pods, claim: str) -> dict[str, Any]:
+def device_status(pods: Pods, claim: str) -> dict[str, Any]:
     """Return what the status of a claim tells of each device, by its name."""
     found = pods.claim(claim)
     assert found is not None
@@ -86,7 +86,7 @@ def told(pods: Pods, claim: str) -> dict[str, Any]:
 
 def told_ready(pods: Pods, claim: str) -> list[str]:
     """Return the devices that the status of a claim calls ready; it may have called them late."""
-    entries = told(pods, claim).items()
+    entries = device_status(pods, claim).items()
     return sorted(name for name, entry in entries if conditions(entry).get("Ready") == "True")
 
 

@@ -104,12 +104,12 @@ def rails(installed: Machine) -> Iterator[list[str]]:
         for facts in installed.functions.values()
         if facts["dra.net/isSriovVf"] and facts["dra.net/rdmaDevice"]
     }
-    words = [word for pair in sorted(addresses.items()) for word in pair]
-    checked(node, "sh", "-ec", JOIN, "-", *words)
+    arguments = [word for pair in sorted(addresses.items()) for word in pair]
+    checked(node, "sh", "-ec", JOIN, "-", *arguments)
     installed.settle()
     yield sorted(addresses)
     installed.wait_home()
-    checked(node, "sh", "-ec", PART, "-", *words)
+    checked(node, "sh", "-ec", PART, "-", *arguments)
     installed.settle()
 
 

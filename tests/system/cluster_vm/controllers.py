@@ -152,9 +152,9 @@ def running(
         checked(node, "sh", "-ec", 'printf %s "$1" >"$0"', path, text)
         flags.append(f"--config={path}")
     environment = {"KUBECONFIG": "/io/shim.kubeconfig", **controller.environment}
-    words = [f"{name}={value}" for name, value in environment.items()]
+    assignments = [f"{name}={value}" for name, value in environment.items()]
     start = f'"$@" >>/io/{controller.name}.log 2>&1 & echo $!'
-    pid = checked(node, "sh", "-c", start, "-", "env", *words, program, *flags).strip()
+    pid = checked(node, "sh", "-c", start, "-", "env", *assignments, program, *flags).strip()
     webhooks = list(_webhooks(controller, manifests))
     paths = [_path(webhook) for document in webhooks for webhook in document["webhooks"]]
     urls = [controller.ready, *(f"https://127.0.0.1:{WEBHOOK_PORT}{path}" for path in paths)]

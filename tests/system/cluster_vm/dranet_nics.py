@@ -55,7 +55,7 @@ def device_class() -> Object:
     return documents.device_class() | {"metadata": {"name": "dra.net"}}
 
 
-def ask(name: str, *interfaces: str, more: str = "", **exactly: Any) -> Object:
+def claim_of(name: str, *interfaces: str, more: str = "", **exactly: Any) -> Object:
     """Return a request for links of these names, or of one of them."""
     attributes = 'device.attributes["dra.net"]'
     called = " || ".join(f'{attributes}.ifName == "{interface}"' for interface in interfaces)
@@ -72,7 +72,7 @@ def pod(name: str, **source: str) -> Object:
 def static(name: str, nic: str, **parameters: Any) -> tuple[Object, Object]:
     """Return a claim with these parameters, and a pod of its name."""
     config = documents.parameters(**parameters) if parameters else []
-    return documents.claim(name, ask("nic", nic), config=config), pod(name)
+    return documents.claim(name, claim_of("nic", nic), config=config), pod(name)
 
 
 def templated(name: str, request: Object, *, profile: str = "") -> tuple[Object, Object]:
@@ -123,7 +123,7 @@ def through_router(case: str, nets: tuple[str, str], **parameters: Any) -> list[
     for number, net in enumerate(nets, 1):
         interface = {"name": f"eth{number}", "addresses": [f"{net}.2/24"], "forwarding": True}
         (config,) = documents.parameters(interface={**interface, **parameters})
-        requests.append(ask(f"side-{number}", f"{case}{number}-rtr"))
+        requests.append(claim_of(f"side-{number}", f"{case}{number}-rtr"))
         configs.append({"requests": [f"side-{number}"], **config})
     name = f"{case}-router"
     return [*made, documents.claim(name, *requests, config=configs), pod(name)]
@@ -146,7 +146,9 @@ def all_documents() -> list[Object]:
     }
     big = {"name": "dranet1", "addresses": ["192.168.200.1/24"], "mtu": 8896}
     first = documents.claim(
-        "static", ask("nic", "static", more=kind), config=documents.parameters(interface=eth99())
+        "static",
+        claim_of("nic", "static", more=kind),
+        config=documents.parameters(interface=eth99()),
     )
     return [
         device_class(),
@@ -154,7 +156,7 @@ def all_documents() -> list[Object]:
         pod("static"),
         *static("normalized", "mlx5_6", interface=eth99()),
         *static("arp", "arp0", interface={"name": "dranet-arp", "arpIgnore": 1, "arpAnnounce": 2}),
-        *templated("template", ask("nic", "template")),
+        *templated("template", claim_of("nic", "template")),
         *static("routes", "routes", interface=eth99("169.254.169.13/32"), routes=[far, near]),
         *static(
             "advanced",
@@ -169,13 +171,13 @@ def all_documents() -> list[Object]:
             ethtool={"features": {off[0]: True, off[1]: True, off[2]: False}},
         ),
         *static("programs", "programs", interface={"disableEbpfPrograms": True}),
-        *templated("double", ask("nics", "double0", "double1", count=2)),
-        *templated("reapply", ask("nic", "reapply")),
+        *templated("double", claim_of("nics", "double0", "double1", count=2)),
+        *templated("reapply", claim_of("nic", "reapply")),
         *static("neigh", "neigh", interface=eth99()),
         *static("rules", "rules", interface=eth99("169.254.18.13/24")),
         *static("subnet6", "subnet6"),
         *through_router("pbr", ("192.168.101", "192.168.102")),
         *through_router("vrf", ("10.10.10", "10.10.20"), vrf={"name": "test-vrf"}),
-        *templated("leased", ask("nic", "leased"), profile=RANGE),
-        *templated("custom", ask("nic", NIC, more=custom), profile=FIXED),
+        *templated("leased", claim_of("nic", "leased"), profile=RANGE),
+        *templated("custom", claim_of("nic", NIC, more=custom), profile=FIXED),
     ]

@@ -73,9 +73,9 @@ class Machine:
 
     def published(self) -> dict[str, Facts]:
         """Return the devices in the node's slices, with those attributes that `functions` has."""
-        asked = {name for facts in self.functions.values() for name in facts}
+        names = {name for facts in self.functions.values() for name in facts}
         return {
-            name: {request: attributes.get(request) for request in asked}
+            name: {request: attributes.get(request) for request in names}
             for name, attributes in self.devices().items()
         }
 

@@ -35,19 +35,19 @@ class Plugin:
             "KUBECONFIG": str(self.cluster.kubeconfig),
         }
 
-    def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a subcommand to its end."""
         return subprocess.run(
-            ["kubectl", "dranet", *words], env=self.environment, capture_output=True, text=True,
+            ["kubectl", "dranet", *arguments], env=self.environment, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
 
-    def text(self, *words: str | Path) -> str:
+    def text(self, *arguments: str | Path) -> str:
         """Return the output of a subcommand that succeeds."""
-        done = self.run(*words)
+        done = self.run(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def document(self, *words: str | Path) -> Any:
+    def document(self, *arguments: str | Path) -> Any:
         """Return the JSON of a subcommand that succeeds."""
-        return json.loads(self.text(*words, "--output=json"))
+        return json.loads(self.text(*arguments, "--output=json"))

@@ -272,7 +272,7 @@ def test_pod_is_applied_again(cases: Cases) -> None:
     running = len(cases.listed())
 
     remove(cases, "reapply")
-    template, deployment = dranet_nics.templated("reapply", dranet_nics.ask("nic", "reapply"))
+    template, deployment = dranet_nics.templated("reapply", dranet_nics.claim_of("nic", "reapply"))
     cases.pods.apply(documents.manifest(template, deployment))
     wait_until("another pod", lambda: len(cases.listed()) == running)
     cases.wait_running(running)

@@ -15,8 +15,8 @@ from tests.system.cluster_vm.claims import (
     Inside,
     apply_rdma,
     conditions,
+    device_status,
     given,
-    told,
     told_ready,
 )
 from tests.system.cluster_vm.machine import Machine
@@ -54,7 +54,7 @@ def test_claim_status_has_the_devices_of_its_pod(installed: Machine, pods: Pods)
     devices = given(pods, "train")
     wait_until("word of both NICs", lambda: told_ready(pods, "train") == devices)
 
-    for device, entry in told(pods, "train").items():
+    for device, entry in device_status(pods, "train").items():
         facts = installed.functions[device]
         assert conditions(entry) == {"Ready": "True", "NetworkReady": "True"}
         data = entry["networkData"]
@@ -81,7 +81,7 @@ def test_rdma_device_is_only_in_its_pod(installed: Machine, pods: Pods) -> None:
     assert name not in rdma.links(installed.node)
     assert sysctls(pods, "near", str(facts["dra.net/ifName"])) == ["1", "2"]
     wait_until("word of it", lambda: told_ready(pods, "near") == [device])
-    assert conditions(told(pods, "near")[device])["RDMALinkReady"] == "True"
+    assert conditions(device_status(pods, "near")[device])["RDMALinkReady"] == "True"
     assert rdma.contexts(installed.node) == rdma.contexts(place) == [], "plugin or shim has it open"
     pods.delete("near")
     installed.wait_home()

@@ -56,7 +56,7 @@ def verified(
     cluster.kubectl("delete", "deviceclass", "verified")
 
 
-def command(pod: Path, *words: str) -> list[str]:
+def command(pod: Path, *arguments: str) -> list[str]:
     """Return the words of a command line: two pods on the one node of the cluster, one NIC each."""
     bars = [word for bar in BARS for word in ("--bar", bar)]
     return [
@@ -66,7 +66,7 @@ def command(pod: Path, *words: str) -> list[str]:
         "--class=verified",
         f"--pod={pod}",
         *bars,
-        *words,
+        *arguments,
     ]
 
 
@@ -82,8 +82,8 @@ def test_verify_reports_two_pods(
 ) -> None:  # fmt: skip
     svg = tmp_path / "matrix.svg"
 
-    words = command(verified, "--output=json", f"--svg={svg}")
-    done = Plugin(cluster, programs).run(*words)
+    arguments = command(verified, "--output=json", f"--svg={svg}")
+    done = Plugin(cluster, programs).run(*arguments)
 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
@@ -100,14 +100,14 @@ def test_verify_reports_two_pods(
 def test_interrupted_verification_leaves_no_objects(
     cluster: ControlPlane, installed: Machine, programs: Path, verified: Path, rails: list[str]
 ) -> None:
-    words = ("kubectl", "dranet", *command(verified))
+    arguments = ("kubectl", "dranet", *command(verified))
     environment = Plugin(cluster, programs).environment
-    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         wait_until("the namespace", lambda: left(cluster), 60)
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate()
+        _, errors = running.communicate()
 
-    assert running.returncode == 130, said
+    assert running.returncode == 130, errors
     assert left(cluster) == []
     installed.wait_home()

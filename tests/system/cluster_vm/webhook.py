@@ -58,9 +58,14 @@ def ipam(command: str, claim_uid: str, device: dict[str, str]) -> str:
         "CNI_IFNAME": device["name"],
         "CNI_PATH": PLUGINS,
     }
-    words = [f"{PLUGINS}/host-local"]
+    arguments = [f"{PLUGINS}/host-local"]
     return subprocess.run(
-        words, env=environment, input=json.dumps(IPAM), capture_output=True, text=True, check=True
+        arguments,
+        env=environment,
+        input=json.dumps(IPAM),
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
 

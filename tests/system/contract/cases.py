@@ -128,9 +128,9 @@ def has_route(route: Route) -> Callable[[LinkState], bool]:
     return lambda state: route in state.routes
 
 
-def case_of_route(route: Route, seen: Route | None = None) -> Case:
+def case_of_route(route: Route, observed: Route | None = None) -> Case:
     """Return the case of a route that reads back as it was written, or as seen."""
-    return Case(AddRoute(Ns.HOST, "eth1", route), has_route(seen or route), UP)
+    return Case(AddRoute(Ns.HOST, "eth1", route), has_route(observed or route), UP)
 
 
 RULE = Rule(4, priority=100, source="10.0.0.0/24", table=1000, protocol=4)

@@ -107,9 +107,9 @@ def test_move_is_idempotent(session: Session) -> None:
 def test_move_renames_configures_and_leaves_the_link_down(session: Session) -> None:
     apply(session, *UP)
     sizes = OffloadSizes(40000, 30000, 20000, 10000)
-    wanted = LinkSettings(1400, MAC, 77, "rail 1", sizes, flags=PROMISC | NOARP, group=7)
+    settings = LinkSettings(1400, MAC, 77, "rail 1", sizes, flags=PROMISC | NOARP, group=7)
 
-    move_in(session, wanted)
+    move_in(session, settings)
 
     observed = session.observe(KEY, "net1")
     link = in_pod(session).link

@@ -1,4 +1,4 @@
-"""Nodes as NodeDevices sees them, in memory and real: what happens is announced, and then seen."""
+"""Contract of NodeDevices, in memory and on the real kernel: events, and the scans after them."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from tests.system.kernel.namespaces import open_netns
 
 
 class World(Protocol):
-    """A node, and what can happen on it."""
+    """A node, and the changes of a test."""
 
     @property
     def host(self) -> Host:
@@ -90,8 +90,8 @@ class RealWorld:
         self._ip(self._nsfd, f"route replace default dev {name}")
 
     def _ip(self, nsfd: int, command: str) -> None:
-        words = ["ip", *command.split()]
-        run_inside(nsfd, lambda: subprocess.run(words, check=True, capture_output=True))
+        command_line = ["ip", *command.split()]
+        run_inside(nsfd, lambda: subprocess.run(command_line, check=True, capture_output=True))
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -143,18 +143,20 @@ def uplinks(facts: HostFacts) -> set[str]:
 
 
 class Watched:
-    """What is heard of a node, and what it shows then."""
+    """The events of a node, and its scans."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._stirred = asyncio.Event()
         self.notices: list[Notice] = []
 
-    async def look(self, *, whole: bool = False, told: PrivilegedFacts = NOTHING) -> HostFacts:
-        return await in_thread(lambda: self._host.scan(full=whole, tcx=told))
+    async def look(
+        self, *, whole: bool = False, privileged: PrivilegedFacts = NOTHING
+    ) -> HostFacts:
+        return await in_thread(lambda: self._host.scan(full=whole, tcx=privileged))
 
     async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
-        """Look whenever something is heard, until it holds; the test's timeout bounds the wait."""
+        """Scan after each event until the condition holds; the timeout of the test bounds it."""
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -176,13 +178,13 @@ def run_scenario(
 
 
 def test_added_or_removed_link_triggers_an_event(world: World) -> None:
-    async def scenario(it: Watched) -> None:
+    async def scenario(watched: Watched) -> None:
         world.add_nic("a")
-        await it.until(lambda facts: carriers(facts) == {"a": True})
+        await watched.until(lambda facts: carriers(facts) == {"a": True})
         world.add_nic("b")
-        await it.until(lambda facts: names(facts) == {"a", "b"})
+        await watched.until(lambda facts: names(facts) == {"a", "b"})
         world.take_link("a")
-        await it.until(lambda facts: names(facts) == {"b"})
+        await watched.until(lambda facts: names(facts) == {"b"})
 
     run_scenario(world, scenario)
 
@@ -190,9 +192,9 @@ def test_added_or_removed_link_triggers_an_event(world: World) -> None:
 def test_lost_carrier_triggers_an_event(world: World) -> None:
     world.add_nic("a")
 
-    async def scenario(it: Watched) -> None:
+    async def scenario(watched: Watched) -> None:
         world.unplug("a")
-        await it.until(lambda facts: carriers(facts) == {"a": False})
+        await watched.until(lambda facts: carriers(facts) == {"a": False})
 
     run_scenario(world, scenario)
 
@@ -201,11 +203,11 @@ def test_default_route_triggers_an_event(world: World) -> None:
     world.add_nic("a")
     world.add_nic("b")
 
-    async def scenario(it: Watched) -> None:
+    async def scenario(watched: Watched) -> None:
         world.route_through("a")
-        await it.until(lambda facts: uplinks(facts) == {"a"})
+        await watched.until(lambda facts: uplinks(facts) == {"a"})
         world.route_through("b")
-        await it.until(lambda facts: uplinks(facts) == {"b"})
+        await watched.until(lambda facts: uplinks(facts) == {"b"})
 
     run_scenario(world, scenario)
 
@@ -213,33 +215,33 @@ def test_default_route_triggers_an_event(world: World) -> None:
 def test_reported_programs_belong_to_their_link_until_withdrawn(
     world: World,
 ) -> None:
-    async def scenario(it: Watched) -> None:
+    async def scenario(watched: Watched) -> None:
         world.add_nic("a")
         world.add_nic("b")
-        facts = await it.until(lambda facts: names(facts) == {"a", "b"})
+        facts = await watched.until(lambda facts: names(facts) == {"a", "b"})
         (index,) = [netdev.link.index for netdev in facts.netdevs if netdev.link.name == "a"]
         for whole in (False, True):
             seen = PrivilegedFacts({index: ("count", "drop")}, {index: ("macvlan",)})
-            told = await it.look(whole=whole, told=seen)
-            assert programs(told) == {"a": ("count", "drop"), "b": ()}
-            assert above(told) == {"a": ("macvlan",), "b": ()}
-            assert programs(await it.look(whole=whole)) == {"a": (), "b": ()}
-            assert above(await it.look(whole=whole)) == {"a": (), "b": ()}
+            facts = await watched.look(whole=whole, privileged=seen)
+            assert programs(facts) == {"a": ("count", "drop"), "b": ()}
+            assert above(facts) == {"a": ("macvlan",), "b": ()}
+            assert programs(await watched.look(whole=whole)) == {"a": (), "b": ()}
+            assert above(await watched.look(whole=whole)) == {"a": (), "b": ()}
 
     run_scenario(world, scenario)
 
 
 def test_partial_scan_equals_a_full_scan(world: World) -> None:
-    async def scenario(it: Watched) -> None:
+    async def scenario(watched: Watched) -> None:
         for name in ("a", "b", "c"):
             world.add_nic(name)
-        await it.until(lambda facts: carriers(facts) == dict.fromkeys("abc", True))
+        await watched.until(lambda facts: carriers(facts) == dict.fromkeys("abc", True))
         world.route_through("a")
-        await it.until(lambda facts: uplinks(facts) == {"a"})
+        await watched.until(lambda facts: uplinks(facts) == {"a"})
         world.take_link("b")
-        facts = await it.until(lambda facts: names(facts) == {"a", "c"})
+        facts = await watched.until(lambda facts: names(facts) == {"a", "c"})
 
-        assert facts == await it.look(whole=True)
+        assert facts == await watched.look(whole=True)
 
     run_scenario(world, scenario)
 

@@ -101,9 +101,9 @@ def test_multipath_route_names_the_links_of_other_nexthops(world: World, session
 
     session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
 
-    seen = (NextHop("10.0.0.1", device="eth1"), NextHop("10.2.0.1", weight=2))
+    hops = (NextHop("10.0.0.1", device="eth1"), NextHop("10.2.0.1", weight=2))
     assert [route.nexthops for route in on_host(session).routes] == [legs]
-    assert [route.nexthops for route in on_host(session, "eth2").routes] == [seen]
+    assert [route.nexthops for route in on_host(session, "eth2").routes] == [hops]
 
 
 def test_links_that_a_move_deletes_are_observed(world: World, session: Session) -> None:
@@ -176,18 +176,18 @@ def test_manually_added_connected_route_is_restored(session: Session) -> None:
 def test_observed_host_sysctls_are_those_reset_by_a_move(session: Session) -> None:
     defaults = session.default_sysctls()
     assert on_host(session).sysctls == defaults
-    wanted = Sysctl("ipv4", "rp_filter", "2")
-    assert wanted not in defaults
+    sysctl = Sysctl("ipv4", "rp_filter", "2")
+    assert sysctl not in defaults
 
-    session.apply(SetSysctl(Ns.HOST, "eth1", wanted))
+    session.apply(SetSysctl(Ns.HOST, "eth1", sysctl))
 
-    assert set(on_host(session).sysctls) - set(defaults) == {wanted}
+    assert set(on_host(session).sysctls) - set(defaults) == {sysctl}
     assert session.default_sysctls() == defaults
 
 
 def test_observed_pod_sysctls_are_those_of_claims(session: Session) -> None:
     move_in(session)
-    wanted = {
+    sysctl = {
         Sysctl("ipv4", "arp_announce", "2"),
         Sysctl("ipv4", "arp_ignore", "1"),
         Sysctl("ipv4", "forwarding", "1"),
@@ -204,10 +204,10 @@ def test_observed_pod_sysctls_are_those_of_claims(session: Session) -> None:
         Sysctl("ipv6", "router_solicitation_max_interval", "60"),
         Sysctl("ipv6", "router_solicitations", "7"),
     }
-    apply(session, *(SetSysctl(Ns.POD, "net1", setting) for setting in wanted))
+    apply(session, *(SetSysctl(Ns.POD, "net1", setting) for setting in sysctl))
     session.apply(SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "rp_filter", "2")))
 
-    assert set(in_pod(session).sysctls) == wanted
+    assert set(in_pod(session).sysctls) == sysctl
 
 
 def test_missing_device_is_observed_as_absent(session: Session) -> None:

@@ -52,11 +52,13 @@ def shared_fabric() -> Fabric:
 
 
 def test_host_rdma_device_is_found_by_its_nic(movable: Bench) -> None:
-    seen = movable.seen()
+    observed = movable.seen()
 
-    (link,) = seen.host
+    (link,) = observed.host
     assert (link.name, bool(link.node_guid)) == ("soft0", True)
-    assert seen == ObservedRdma(RdmaMode.EXCLUSIVE, (link,), (), frozenset({"soft1"}), frozenset())
+    assert observed == ObservedRdma(
+        RdmaMode.EXCLUSIVE, (link,), (), frozenset({"soft1"}), frozenset()
+    )
     assert movable.on_host("soft1").index != link.index
 
 
@@ -70,26 +72,26 @@ def test_rdma_device_without_a_parent_is_found_by_its_port(fixed: Bench, name: s
     nic = fixed.session.observe(key, "").host
     assert nic is not None
 
-    seen = fixed.session.rdma(RdmaIdentity(key, (), host_netdev=nic.link.index))
+    observed = fixed.session.rdma(RdmaIdentity(key, (), host_netdev=nic.link.index))
 
-    assert [rdma.name for rdma in seen.host] == [name]
+    assert [rdma.name for rdma in observed.host] == [name]
 
 
 def test_nic_without_rdma_has_no_rdma_device(movable: Bench) -> None:
     key = replace(movable.fabric.key("soft0"), parent="0000:ff:1f.7", pci="0000:ff:1f.7")
 
-    seen = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=NOWHERE))
+    observed = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=NOWHERE))
 
-    assert (seen.host, seen.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
+    assert (observed.host, observed.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
 
 
 def test_session_without_a_pod_searches_only_the_host(movable: Bench) -> None:
     link = movable.move_in()
 
     with closing(movable.fabric.kernel.session(None)) as session:
-        seen = session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), (link,)))
+        observed = session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), (link,)))
 
-    assert (seen.host, seen.pod, seen.mode) == ((), (), RdmaMode.EXCLUSIVE)
+    assert (observed.host, observed.pod, observed.mode) == ((), (), RdmaMode.EXCLUSIVE)
 
 
 # --------------------------------------------------------------------------- moves
@@ -98,19 +100,22 @@ def test_session_without_a_pod_searches_only_the_host(movable: Bench) -> None:
 def test_rdma_move_keeps_index_name_and_guid(movable: Bench) -> None:
     link = movable.move_in()
 
-    seen = movable.seen(link)
+    observed = movable.seen(link)
 
-    assert (seen.host, seen.pod) == ((), (link,))
-    assert (seen.taken_host_names, seen.taken_pod_names) == (frozenset({"soft1"}), frozenset())
+    assert (observed.host, observed.pod) == ((), (link,))
+    assert (observed.taken_host_names, observed.taken_pod_names) == (
+        frozenset({"soft1"}),
+        frozenset(),
+    )
 
 
 def test_unrecorded_rdma_device_in_the_pod_is_found_by_name(movable: Bench) -> None:
     link = movable.move_in()
 
-    seen = movable.seen()
+    observed = movable.seen()
     other = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft7",)))
 
-    assert (seen.host, seen.pod, seen.taken_pod_names) == ((), (link,), frozenset())
+    assert (observed.host, observed.pod, observed.taken_pod_names) == ((), (link,), frozenset())
     assert (other.host, other.pod, other.taken_pod_names) == ((), (), frozenset({"soft0"}))
 
 
@@ -121,18 +126,18 @@ def test_unrecorded_rdma_device_is_found_by_the_claimed_name(
     movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
     known = RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
 
-    seen = movable.session.rdma(known)
+    observed = movable.session.rdma(known)
     movable.session.apply(RenameRdma(Ns.POD, link.index, link.name))
 
-    assert seen.pod == (replace(link, name="hca0"),)
+    assert observed.pod == (replace(link, name="hca0"),)
 
 
 def test_rdma_device_on_the_host_is_not_searched_in_the_pod(movable: Bench) -> None:
     movable.move_in()
 
-    seen = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft1"), ("soft0",)))
+    observed = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft1"), ("soft0",)))
 
-    assert ([rdma.name for rdma in seen.host], seen.pod) == (["soft1"], ())
+    assert ([rdma.name for rdma in observed.host], observed.pod) == (["soft1"], ())
 
 
 def test_recorded_rdma_device_is_found_only_by_its_identity(movable: Bench) -> None:
@@ -202,9 +207,9 @@ def test_recreated_rdma_device_is_another_device(movable: Bench) -> None:
 def test_shared_rdma_devices_are_on_the_host(shared: Bench) -> None:
     link = shared.on_host()
 
-    seen = shared.seen(link)
+    observed = shared.seen(link)
 
-    assert seen == ObservedRdma(
+    assert observed == ObservedRdma(
         RdmaMode.SHARED, (link,), (), frozenset({"soft1"}), software=("soft0",)
     )
 

@@ -117,16 +117,16 @@ def test_slots_of_pod_routes_are_listed(world: World, pod: NetnsId, session: Ses
     move_in(session)
     apply(session, *(replace(op, ns=Ns.POD, name="net1") for op in UP))
     other = {("10.0.0.0/24", 254, 0, 0): "net1", ("2001:db8::/64", 254, 0, 256): "net1"}
-    told = {
+    expected = {
         ("0.0.0.0/0", 254, 0, 0): "eth0",
         ("10.7.0.0/16", 1000, 16, 7): "eth0",
         ("2001:db8:1::/48", 254, 0, 1024): "eth0",
     }
 
-    seen = session.pod_slots({own.link.index})
-    assert {slot: name for slot, name in seen.items() if slot[0] != "ff00::/8"} == other
-    seen = session.pod_slots({in_pod(session).link.index})
-    assert {slot: name for slot, name in seen.items() if slot[0] != "ff00::/8"} == told | {
+    slots = session.pod_slots({own.link.index})
+    assert {slot: name for slot, name in slots.items() if slot[0] != "ff00::/8"} == other
+    slots = session.pod_slots({in_pod(session).link.index})
+    assert {slot: name for slot, name in slots.items() if slot[0] != "ff00::/8"} == expected | {
         ("10.0.0.0/24", 254, 0, 0): "eth0"
     }
 

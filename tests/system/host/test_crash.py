@@ -3,15 +3,15 @@
 import pytest
 
 from tests.box.nics import Nic
-from tests.prove.matrix import rehearsed, row
+from tests.prove.environment import After, HostEnvironment
+from tests.prove.matrix import require_expected, row
 from tests.prove.shapes import shape
-from tests.prove.stage import After, Stage
 
 
 @pytest.fixture
-def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
+def environment(nics: tuple[Nic, ...], before: dict[str, object]) -> HostEnvironment:
     """Return the host; a lost NIC is lost for the tests that follow."""
-    return Stage("host", nics, lambda: nics)
+    return HostEnvironment("host", nics, lambda: nics)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
     ],
 )
 def test_plugin_killed_at_any_step_loses_no_device(
-    stage: Stage, name: str, after: After, last: int, event: str
+    environment: HostEnvironment, name: str, after: After, last: int, event: str
 ) -> None:
-    rehearsed(stage, shape(name))
+    require_expected(environment, shape(name))
 
-    played, died = row(stage, shape(name), after, last, event)
+    result, died = row(environment, shape(name), after, last, event)
 
     assert died
-    assert played.loss is None, f"{played.event}: {played.detail}"
+    assert result.loss is None, f"{result.event}: {result.detail}"

@@ -12,8 +12,8 @@ from tests.box.cri import Cri, CriError
 from tests.box.nics import Nic, ip
 from tests.box.plugin import RUN, Plugin, status
 from tests.box.waiting import wait_until
-from tests.prove.looks import links
-from tests.prove.mortal import MortalPlugin
+from tests.prove.crashing_plugin import CrashingPlugin
+from tests.prove.observed_state import links
 
 NOT_REACHABLE = {"routes": [{"destination": "172.31.0.0/16", "gateway": "198.51.100.1"}]}
 
@@ -75,7 +75,7 @@ def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
     absent.start()
     wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    release("mortal-uid")
+    release("crashing-uid")
     assert_home(before)
 
 
@@ -83,14 +83,14 @@ def test_detach_of_a_killed_plugin_is_completed_by_the_next_one(
 def test_plugin_killed_during_the_removal_of_a_record_leaves_none(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
 ) -> None:
-    mortal = MortalPlugin()
-    mortal.start_with(word, 1)
-    pod, _ = start_pod(cri, "mortal", nics[:1])
+    crashing = CrashingPlugin()
+    crashing.start_with_trigger(word, 1)
+    pod, _ = start_pod(cri, "crashing", nics[:1])
     end(cri, pod)
-    mortal.arm()
-    release("mortal-uid")
-    assert word in mortal.wait_dead()
-    mortal.kill()
+    crashing.arm()
+    release("crashing-uid")
+    assert word in crashing.wait_for_crash()
+    crashing.kill()
 
     absent.start()
     wait_until("the claim to be forgotten", lambda: not list(RUN.glob("attachments/*.json")))

@@ -71,8 +71,8 @@ def _bpf(command: int, attr: bytes) -> int:
     padded = attr.ljust(_MOST, b"\0")
     result: int = _libc.syscall(NUMBER[platform.machine()], command, padded, len(padded))
     if result < 0:
-        why = os.strerror(ctypes.get_errno())
-        lacking(f"bpf(2) ({why})", "run as root on Linux 6.6 or newer")
+        reason = os.strerror(ctypes.get_errno())
+        lacking(f"bpf(2) ({reason})", "run as root on Linux 6.6 or newer")
     return result
 
 

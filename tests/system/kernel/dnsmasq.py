@@ -64,8 +64,8 @@ def dnsmasq(host: Rails, folder: Path, *options: str) -> Iterator[Dnsmasq]:
     """Run a server on 10.77.0.1 for the length of a block."""
     if shutil.which("dnsmasq") is None:
         lacking("dnsmasq", "apt-get install dnsmasq-base")
-    for words in (("addr", "add", f"{SERVER}/24", "dev", "pnic0"), ("link", "set", "lo", "up")):
-        added = host.on_wire("ip", *words)
+    for arguments in (("addr", "add", f"{SERVER}/24", "dev", "pnic0"), ("link", "set", "lo", "up")):
+        added = host.on_wire("ip", *arguments)
         added.communicate()
     server = Dnsmasq(host, folder, *options)
     try:

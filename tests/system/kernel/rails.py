@@ -75,13 +75,13 @@ class Rails:
             self.kernel.release(self._netns(number))
         self._start()
 
-    def on_wire(self, *words: str) -> "subprocess.Popen[str]":
+    def on_wire(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start a program at the other end of the NICs, whose links there are pnic0, pnic1, …."""
-        return _started(self._wire, words)
+        return _started(self._wire, arguments)
 
-    def in_pod(self, *words: str, pod: int = 0) -> "subprocess.Popen[str]":
+    def in_pod(self, *arguments: str, pod: int = 0) -> "subprocess.Popen[str]":
         """Start a program in a pod."""
-        return _started(self._pods[pod], words)
+        return _started(self._pods[pod], arguments)
 
     def session(self, pod: int = 0) -> NetlinkSession:
         """Open a session with a pod."""
@@ -92,9 +92,9 @@ class Rails:
         assert netns is not None
         return netns
 
-    def _inside(self, pod: int | None, *words: str) -> str:
+    def _inside(self, pod: int | None, *arguments: str) -> str:
         def run() -> str:
-            done = subprocess.run(words, check=True, capture_output=True, text=True)
+            done = subprocess.run(arguments, check=True, capture_output=True, text=True)
             return done.stdout
 
         return run_inside(self._host if pod is None else self._pods[pod], run)
@@ -189,12 +189,12 @@ class Rails:
         os.close(self._wire)
 
 
-def _started(netns: int, words: tuple[str, ...]) -> "subprocess.Popen[str]":
+def _started(netns: int, arguments: tuple[str, ...]) -> "subprocess.Popen[str]":
     """Start a program in a namespace."""
     return run_inside(
         netns,
         lambda: subprocess.Popen(
-            words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            arguments, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ),
     )
 

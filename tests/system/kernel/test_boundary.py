@@ -125,8 +125,8 @@ class Node:
         """Run iproute2 on the host."""
 
         def run() -> str:
-            words = ["ip", *command.replace("POD", self._other).split()]
-            return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+            arguments = ["ip", *command.replace("POD", self._other).split()]
+            return subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
 
         return run_inside(self._host, run)
 

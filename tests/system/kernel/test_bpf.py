@@ -181,12 +181,12 @@ def test_query_of_programs_leaves_no_open_descriptor(netns: int) -> None:
 
 
 def test_query_without_privilege_is_refused(netns: int) -> None:
-    def ask() -> None:
+    def query() -> None:
         drop_capabilities()
         with pytest.raises(KernelError, match=r"ask for the TCX programs of link \d+: EPERM"):
             tcx_names()
 
-    run_inside(netns, ask)
+    run_inside(netns, query)
 
 
 def test_inventory_has_programs_with_privilege_and_none_without(netns: int, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_ipoib_request_is_that_of_iproute2(
 
 
 @pytest.mark.parametrize(
-    ("op", "code", "words"),
+    ("op", "code", "message"),
     [
         pytest.param(CONNECTED, EINVAL, "set interface.ipoib.mode to datagram", id="connected"),
         pytest.param(OP, EINVAL, r"EINVAL$", id="datagram"),
@@ -103,9 +103,9 @@ def test_ipoib_request_is_that_of_iproute2(
         pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
     ],
 )
-def test_refused_request_is_reported_with_the_remedy(op: AddChild, code: int, words: str) -> None:
+def test_refused_request_is_reported_with_the_remedy(op: AddChild, code: int, message: str) -> None:
     refusing = Refusing(code)
-    with pytest.raises(KernelError, match=words):
+    with pytest.raises(KernelError, match=message):
         child.add(refusing, MoveEnd(refusing, -1), str(op), op)
 
 

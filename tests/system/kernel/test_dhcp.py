@@ -128,13 +128,13 @@ def test_lease_survives_a_crash_of_the_plugin_at_any_step(
         for step in count(1):
             done: list[str] = []
 
-            def mortal(session: NetlinkSession, op: Op, done: list[str] = done) -> None:
+            def crash_after(session: NetlinkSession, op: Op, done: list[str] = done) -> None:
                 real(session, op)
                 done.append(str(op))
                 if len(done) == step:  # noqa: B023 - called in this round only
                     raise Crash
 
-            monkeypatch.setattr(NetlinkSession, "apply", mortal)
+            monkeypatch.setattr(NetlinkSession, "apply", crash_after)
             with suppress(Crash):
                 host.attach("nic0", config=LEASED)
             monkeypatch.setattr(NetlinkSession, "apply", real)

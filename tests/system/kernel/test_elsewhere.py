@@ -32,8 +32,8 @@ class Node:
         nsfd = self._host if pod is None else self._pods[pod]
         for number, fd in enumerate(self._pods):
             command = command.replace(f"POD{number}", f"/proc/{os.getpid()}/fd/{fd}")
-        words = ["ip", *command.split()]
-        run_inside(nsfd, lambda: subprocess.run(words, check=True, capture_output=True))
+        arguments = ["ip", *command.split()]
+        run_inside(nsfd, lambda: subprocess.run(arguments, check=True, capture_output=True))
 
     def above(self, netlink: RtnetlinkSocket | None = None) -> Above:
         """Return the reported upper links."""

@@ -101,8 +101,8 @@ def host() -> Iterator[Host]:
         yield made
 
 
-def run(session: Session, wanted: DesiredState) -> None:
-    for op in make_plan(wanted, session.observe(KEY, "eth1")):
+def run(session: Session, desired: DesiredState) -> None:
+    for op in make_plan(desired, session.observe(KEY, "eth1")):
         session.apply(op)
 
 
@@ -150,8 +150,8 @@ def test_link_settings_of_a_pod_reach_neither_the_host_nor_the_next_pod(
 ) -> None:
     before, dad = link_of(host), host.sysctl("accept_dad")
     snapshot = replace(attach(host), sysctls=())  # all have the defaults
-    for words in LEFT_BY_PODS:
-        host.ip("link", "set", "eth1", *words, inside=True)
+    for arguments in LEFT_BY_PODS:
+        host.ip("link", "set", "eth1", *arguments, inside=True)
     host.ip("link", "property", "add", "dev", "eth1", "altname", "tenant", inside=True)
     host.attach_xdp(XdpMode.NATIVE, inside=True)
 
@@ -164,8 +164,8 @@ def test_link_settings_of_a_pod_reach_neither_the_host_nor_the_next_pod(
 def test_link_settings_returned_by_the_kernel_are_reset_on_the_host(host: Host) -> None:
     before = link_of(host)
     snapshot = attach(host)
-    for words in LEFT_BY_PODS:
-        host.ip("link", "set", "eth1", *words, inside=True)
+    for arguments in LEFT_BY_PODS:
+        host.ip("link", "set", "eth1", *arguments, inside=True)
     host.attach_xdp(XdpMode.GENERIC, inside=True)
     host.return_by_kernel()
 
@@ -175,8 +175,8 @@ def test_link_settings_returned_by_the_kernel_are_reset_on_the_host(host: Host) 
 
 
 def test_link_settings_of_the_host_are_restored(host: Host) -> None:
-    for words in LEFT_BY_PODS:
-        host.ip("link", "set", "eth1", *words)
+    for arguments in LEFT_BY_PODS:
+        host.ip("link", "set", "eth1", *arguments)
     host.attach_xdp(XdpMode.GENERIC)
     before = link_of(host)
     snapshot = attach(host)
@@ -333,8 +333,8 @@ def test_nic_is_found_among_more_links_than_the_dump_limit(
     monkeypatch.setattr(namespace, "MOST_IN_POD", 8192)
     for inside in (False, True):
         for number in range(10):
-            words = (f"wire{number}", "type", "veth", "peer", f"end{number}")
-            host.ip("link", "add", *words, inside=inside)
+            arguments = (f"wire{number}", "type", "veth", "peer", f"end{number}")
+            host.ip("link", "add", *arguments, inside=inside)
     host.ip("link", "set", "eth1", "name", "mine", inside=True)
     index = json.loads(host.ip("-json", "link", "show", "mine", inside=True))[0]["ifindex"]
     identity = DeviceIdentity(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)

@@ -64,7 +64,7 @@ def test_claimed_route_rejected_by_the_kernel_fails_the_attach() -> None:
 def test_inherited_addresses_keep_their_flags_and_peers() -> None:
     with rails(1) as host:
         host.ip("addr flush dev nic0 scope global")
-        for words in (
+        for arguments in (
             "10.3.0.5 peer 10.3.0.6/32",
             "10.4.0.5/24 noprefixroute",
             "10.8.0.5/24 valid_lft 900 preferred_lft 800",
@@ -72,7 +72,7 @@ def test_inherited_addresses_keep_their_flags_and_peers() -> None:
             "fd02::5/64 nodad mngtmpaddr valid_lft 900 preferred_lft 800",
             "fd03::5/64 nodad valid_lft 900 preferred_lft 0",
         ):
-            host.ip(f"addr add {words} dev nic0")
+            host.ip(f"addr add {arguments} dev nic0")
         host.ip("route add 10.66.0.0/16 via 10.3.0.6 dev nic0")
 
         record = host.attach("nic0")

@@ -92,10 +92,10 @@ class Node:
 
     def ip(self, command: str, inside: int | None = None) -> None:
         """Run ip on the node, or elsewhere."""
-        words = ["ip", *command.split()]
+        arguments = ["ip", *command.split()]
         run_inside(
             self._nsfd if inside is None else inside,
-            lambda: subprocess.run(words, check=True, capture_output=True),
+            lambda: subprocess.run(arguments, check=True, capture_output=True),
         )
 
     def allocate(self, device: Device) -> None:

@@ -32,8 +32,8 @@ def scans() -> Iterator[Scans]:
     def ip(commands: tuple[str, ...], pod: int) -> None:
         far = f"/proc/{os.getpid()}/fd/{pod}"
         for command in commands:
-            words = ["ip", *command.replace("POD", far).split()]
-            subprocess.run(words, check=True, capture_output=True)
+            arguments = ["ip", *command.replace("POD", far).split()]
+            subprocess.run(arguments, check=True, capture_output=True)
 
     def inside(
         before: tuple[str, ...], after: tuple[str, ...], pod: int

@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 UNWRITABLE = pytest.mark.parametrize(
-    ("unwritable", "why", "remedy"),
+    ("unwritable", "reason", "remedy"),
     [
         (full, "No space left on device", "make room there"),
         (readonly, "Read-only file system", "make it writable"),
@@ -38,39 +38,41 @@ UNWRITABLE = pytest.mark.parametrize(
 Unwritable = Callable[[Path], AbstractContextManager[None]]
 
 
-def assert_said(text: str, state: Path, why: str, remedy: str) -> None:
+def assert_reported(text: str, state: Path, reason: str, remedy: str) -> None:
     """Assert that the text names the directory, the reason and the remedy."""
-    assert text.startswith(f"state directory {state}: cannot be written: {why}")
+    assert text.startswith(f"state directory {state}: cannot be written: {reason}")
     assert text.endswith(f"; {remedy}")
 
 
 @UNWRITABLE
 def test_unwritable_state_directory_is_reported_and_retried(
-    home: Path, unwritable: Unwritable, why: str, remedy: str
+    home: Path, unwritable: Unwritable, reason: str, remedy: str
 ) -> None:
     state = home / "state"
     with closing(Bench(StatePaths(state, home / "run"))) as bench:
         first, second = (bench.cluster.add(name, f"u-{name}", name) for name in "ab")
         bench.prepare(first)
         with unwritable(state):
-            assert_said(bench.error(second), state, why, remedy)
+            assert_reported(bench.error(second), state, reason, remedy)
         assert bench.prepare(second)[0].error == ""
         assert bench.record(second) is not None
 
         with readonly(state):
             (reported,) = asyncio.run(bench.preparer.unprepare([first])).values()
-            assert_said(reported, state, "Read-only file system", "make it writable")
+            assert_reported(reported, state, "Read-only file system", "make it writable")
         assert asyncio.run(bench.preparer.unprepare([first])) == {first.uid: ""}
 
 
 @UNWRITABLE
 def test_allocate_reports_an_unwritable_directory_in_one_line(
-    home: Path, unwritable: Unwritable, why: str, remedy: str
+    home: Path, unwritable: Unwritable, reason: str, remedy: str
 ) -> None:
     shim = Shim(home)
     with unwritable(home / "state"):
         done = shim.allocate()
 
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-        assert_said(done.stderr.strip().removeprefix("dra-shim: "), Path("state"), why, remedy)
+        assert_reported(
+            done.stderr.strip().removeprefix("dra-shim: "), Path("state"), reason, remedy
+        )
     assert shim.allocate().returncode == 0

@@ -157,13 +157,13 @@ def test_crash_at_any_step_leaves_no_child(
     for step in range(1, 100):
         done.clear()
 
-        def mortal(session: NetlinkSession, op: Op, step: int = step) -> None:
+        def crash_after(session: NetlinkSession, op: Op, step: int = step) -> None:
             real(session, op)
             done.append(str(op))
             if len(done) == step:
                 raise Crash
 
-        monkeypatch.setattr(NetlinkSession, "apply", mortal)
+        monkeypatch.setattr(NetlinkSession, "apply", crash_after)
         try:
             record = host.attach("nic0", config=config(row.interface))
         except Crash:
@@ -234,7 +234,7 @@ def test_child_of_a_bond_keeps_its_traffic_when_a_port_loses_its_carrier() -> No
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "words"),
+    ("first", "second", "message"),
     [
         pytest.param({"type": "IPVLAN"}, {"type": "MACVLAN"}, "EBUSY", id="another kind"),
         pytest.param(
@@ -246,11 +246,11 @@ def test_child_of_a_bond_keeps_its_traffic_when_a_port_loses_its_carrier() -> No
     ],
 )
 def test_conflicting_child_is_refused_with_the_remedy(
-    host: Rails, first: dict[str, object], second: dict[str, object], words: str
+    host: Rails, first: dict[str, object], second: dict[str, object], message: str
 ) -> None:
     record = host.attach("nic0", config=config(first))
 
-    with pytest.raises(AttachError, match=words):
+    with pytest.raises(AttachError, match=message):
         host.attach("nic0", pod=1, config=config(second))
 
     assert "net1" not in links(host, pod=1)

@@ -9,23 +9,23 @@ from tests.box.cri import Cri
 from tests.box.nics import Nic, ip
 from tests.box.plugin import RUN, Plugin
 from tests.box.waiting import wait_until
-from tests.prove.matrix import rehearsed, row
+from tests.prove.environment import After, HostEnvironment
+from tests.prove.matrix import require_expected, row
 from tests.prove.shapes import shape
-from tests.prove.stage import After, Stage
 
 
 @pytest.mark.timeout(300)
 def test_plugin_killed_during_the_restore_of_a_returned_nic_loses_nothing(
     nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    stage = Stage("vm", nics, lambda: nics)
+    environment = HostEnvironment("vm", nics, lambda: nics)
     destroyed = shape("destroyed 1 NIC")
-    rehearsed(stage, destroyed)
+    require_expected(environment, destroyed)
 
-    played, died = row(stage, destroyed, After.GONE, 1, "add address")
+    result, died = row(environment, destroyed, After.GONE, 1, "add address")
 
     assert died
-    assert played.loss is None, f"{played.event}: {played.detail}"
+    assert result.loss is None, f"{result.event}: {result.detail}"
 
 
 @pytest.mark.timeout(300)
@@ -37,7 +37,7 @@ def test_plugin_killed_before_the_move_to_the_host_finds_the_returned_nic(
 
     absent.start()
     wait_until("the NIC to be on the host", lambda: nics[0].name in ip("-o", "link"))
-    release("mortal-uid")
+    release("crashing-uid")
     wait_until("the claim to be forgotten", lambda: not list(RUN.glob("attachments/*.json")))
 
     assert_home(before)

@@ -4,14 +4,14 @@ import pytest
 
 from tests.box.nics import Nic
 from tests.prove.attacks import attack
-from tests.prove.hostile import play
-from tests.prove.stage import Stage
+from tests.prove.environment import HostEnvironment
+from tests.prove.hostile import run_row
 
 
 @pytest.fixture
-def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
+def environment(nics: tuple[Nic, ...], before: dict[str, object]) -> HostEnvironment:
     """Return the host; a lost NIC is lost for the tests that follow."""
-    return Stage("vm", nics, lambda: nics)
+    return HostEnvironment("vm", nics, lambda: nics)
 
 
 @pytest.mark.timeout(300)
@@ -26,5 +26,5 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         "moved away, an impostor in its place",
     ],
 )
-def test_hostile_pod_does_not_change_the_host(stage: Stage, name: str) -> None:
-    assert play(stage, attack(name)) is None
+def test_hostile_pod_does_not_change_the_host(environment: HostEnvironment, name: str) -> None:
+    assert run_row(environment, attack(name)) is None

@@ -4,10 +4,10 @@ import pytest
 
 from tests.box import rdma
 from tests.box.nics import Nic
-from tests.prove.fabric import add_devices
-from tests.prove.matrix import rehearsed, row
+from tests.prove.environment import After, HostEnvironment
+from tests.prove.matrix import require_expected, row
+from tests.prove.rdma_functions import add_devices
 from tests.prove.shapes import shape
-from tests.prove.stage import After, Stage
 
 
 @pytest.mark.timeout(300)
@@ -18,12 +18,12 @@ from tests.prove.stage import After, Stage
 def test_plugin_killed_after_the_move_of_an_rdma_device_loses_nothing(
     movable_rdma: None, nics: tuple[Nic, ...], name: str, after: After
 ) -> None:
-    stage = Stage("vm rdma", add_devices(nics[:1]), lambda: nics[:1])
+    environment = HostEnvironment("vm rdma", add_devices(nics[:1]), lambda: nics[:1])
     whole = rdma.links()
-    rehearsed(stage, shape(name))
+    require_expected(environment, shape(name))
 
-    played, died = row(stage, shape(name), after, 1, "move RDMA device")
+    result, died = row(environment, shape(name), after, 1, "move RDMA device")
 
     assert died
-    assert played.loss is None, f"{played.event}: {played.detail}"
+    assert result.loss is None, f"{result.event}: {result.detail}"
     assert rdma.links() == whole

@@ -65,7 +65,7 @@ def unmovable(nics: tuple[Nic, ...]) -> Iterator[tuple[Hca, ...]]:
 
 
 @pytest.fixture
-def mortal(nics: tuple[Nic, ...], stock_rdma: None) -> tuple[Hca, ...]:
+def software_rdma(nics: tuple[Nic, ...], stock_rdma: None) -> tuple[Hca, ...]:
     """Return NICs with RDMA devices of the kernel's own soft-RoCE, that all namespaces share."""
     return make_hcas(nics)
 
@@ -157,25 +157,25 @@ def test_rdma_name_is_refused_in_shared_mode(
 
 
 def test_software_rdma_device_lost_by_a_move_is_refused_and_can_be_shared(
-    mortal: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
+    software_rdma: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
-    hca = mortal[0]
-    claim_rails("mortal", mortal[:1], 1)
+    hca = software_rdma[0]
+    claim_rails("software", software_rdma[:1], 1)
 
-    message = refused(cri, "mortal", "is software")
+    message = refused(cri, "software", "is software")
 
     assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in message
     assert "let pods share the device (dra-shim run --shared)" in message
     assert_home(before)
-    assert rdma.links() == homes(mortal)
-    release("mortal-uid")
+    assert rdma.links() == homes(software_rdma)
+    release("software-uid")
     claim = allocate("sharing", [hca.nic], "sharing-uid", pod="sharing", shared="true")
     pod = cri.run_pod("sharing")
     files = checked(run_container(cri, pod, claim), "ls", "/dev/infiniband").split()
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hca.device))
     remove(cri, pod)
     assert_home(before)
-    assert rdma.links() == homes(mortal)
+    assert rdma.links() == homes(software_rdma)
 
 
 def test_software_rdma_device_is_lost_when_its_interface_changes_namespace(

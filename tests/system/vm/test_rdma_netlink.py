@@ -78,12 +78,12 @@ def opened() -> RdmaSocket:
     return session
 
 
-def within(nsfd: int, ask: Callable[[RdmaSocket], T]) -> T:
+def within(nsfd: int, query: Callable[[RdmaSocket], T]) -> T:
     """Return the answer of a socket that is opened and used inside a namespace."""
 
     def work() -> T:
         with closing(opened()) as session:
-            return ask(session)
+            return query(session)
 
     return run_inside(nsfd, work)
 
@@ -93,7 +93,7 @@ def device(session: RdmaSocket, name: str) -> RdmaDevice:
     return next(device for device in session.devices(f"find {name}") if device.name == name)
 
 
-def words(device: str, file: str) -> str:
+def attribute_words(device: str, file: str) -> str:
     """Return a value of a device in sysfs, "" where it has no such file."""
     path = SYSFS / device / file
     return path.read_text().strip().partition(": ")[2] or path.read_text().strip()
@@ -113,10 +113,10 @@ def test_devices_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
         (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in reported
     ]
     for rdma_device in found:
-        assert rdma_device.node_type == words(rdma_device.name, "node_type")
-        assert rdma_device.node_guid == words(rdma_device.name, "node_guid")
-        assert rdma_device.sys_image_guid == words(rdma_device.name, "sys_image_guid")
-        assert rdma_device.fw_version == words(rdma_device.name, "fw_ver")
+        assert rdma_device.node_type == attribute_words(rdma_device.name, "node_type")
+        assert rdma_device.node_guid == attribute_words(rdma_device.name, "node_guid")
+        assert rdma_device.sys_image_guid == attribute_words(rdma_device.name, "sys_image_guid")
+        assert rdma_device.fw_version == attribute_words(rdma_device.name, "fw_ver")
         assert stock.device_at("look", rdma_device.index) == rdma_device
 
 
@@ -129,8 +129,8 @@ def test_ports_agree_with_the_rdma_tool_and_sysfs(stock: RdmaSocket) -> None:
         (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in reported
     ]
     for port in ports:
-        assert port.state == words(port.device, f"ports/{port.port}/state")
-        assert port.phys_state == words(port.device, f"ports/{port.port}/phys_state")
+        assert port.state == attribute_words(port.device, f"ports/{port.port}/state")
+        assert port.phys_state == attribute_words(port.device, f"ports/{port.port}/phys_state")
 
 
 def test_character_devices_agree_with_dev(stock: RdmaSocket) -> None:

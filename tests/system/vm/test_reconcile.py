@@ -18,7 +18,7 @@ from tests.box.attach import (
     start_pod,
 )
 from tests.box.cri import ContainerSpec, Cri
-from tests.box.nics import FIRST_RULE, IGB, Nic, dress, has_carrier, host_state, ip, settled
+from tests.box.nics import FIRST_RULE, IGB, Nic, configure, has_carrier, host_state, ip, settled
 from tests.box.plugin import Plugin
 from tests.box.refusals import is_open, refused
 from tests.box.trouble import (
@@ -63,7 +63,7 @@ def set_functions(nic: Path, count: int) -> None:
 
 @pytest.fixture(scope="module")
 def nics() -> Iterator[tuple[Nic, ...]]:
-    """Return the virtual functions of two NICs, and a third NIC itself, dressed."""
+    """Return the virtual functions of two NICs, and a third NIC, with their configuration."""
     ports = [port(number) for number in (0, 1)]
     for nic in ports:
         ip("link", "set", netdev(nic), "up")
@@ -71,8 +71,8 @@ def nics() -> Iterator[tuple[Nic, ...]]:
     devices = [*map(function_of, ports), port(7)]
     wait_until("the VFs to have netdevs under their names", lambda: all(map(named, devices)), 60)
     made = tuple(Nic(netdev(device), f"10.{100 + n}.0.5/24") for n, device in enumerate(devices))
-    for number, dressed in enumerate(made):
-        dress(dressed, number)
+    for number, configured in enumerate(made):
+        configure(configured, number)
     yield made
     for nic in ports:
         set_functions(nic, 0)
@@ -152,15 +152,15 @@ def test_nic_unbound_before_its_pod_starts_is_refused_until_it_is_bound(
     bind("igbvf", function)
     wait_until("the VF to have its name", lambda: named(function), 60)
     ip("rule", "del", "priority", str(FIRST_RULE + 1))  # it outlived the link
-    dress(nics[1], 1)
+    configure(nics[1], 1)
     wait_until("its carrier", lambda: has_carrier(nics[1].name))
     settled()
-    dressed = host_state()  # it has an address of its own again
+    configured = host_state()  # it has an address of its own again
     pod = cri.run_pod("bare")
     container = cri.run_container(pod, spec=claim.spec())
     assert nics[1].cidr in links_in(cri, container)[nics[1].name]
     remove(cri, pod)
-    assert_home(dressed)
+    assert_home(configured)
 
 
 @pytest.mark.every_runtime

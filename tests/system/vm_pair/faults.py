@@ -101,8 +101,8 @@ class Pair:
 
     def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
         """Run a command as `kubectl exec` does in a pod."""
-        words = ("timeout", f"{limit_s:.0f}", *self.prefixes.get(pod, ()), *command)
-        done = self.places[pod].run(*words)
+        arguments = ("timeout", f"{limit_s:.0f}", *self.prefixes.get(pod, ()), *command)
+        done = self.places[pod].run(*arguments)
         return CommandResult(done.exit_code, done.stdout, done.stderr)
 
     def wire(self, *, crossed: bool = False) -> None:

@@ -54,7 +54,7 @@ class Clock:
     """
 
     now: int = 1000
-    asleep: Callable[[float], None] = lambda _: None
+    on_sleep: Callable[[float], None] = lambda _: None
 
     def wall(self) -> int:
         return 1_800_000_000 + self.now
@@ -63,4 +63,4 @@ class Clock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        self.asleep(seconds)
+        self.on_sleep(seconds)

@@ -69,7 +69,7 @@ def test_attach_waits_for_an_advertised_address_and_then_adds_the_routes(node: N
     temporary = DetectedAddress("2001:db8:5::77/64", temporary=True)
     node.kernel.detected["net1"] = [(), (link_local,), (tentative,), (MADE, temporary)]
     slept: list[float] = []
-    node.clock.asleep = slept.append
+    node.clock.on_sleep = slept.append
 
     record = attached(node, of(AUTOMATIC))
 
@@ -95,7 +95,7 @@ def test_attach_sets_the_sysctls_that_accept_advertisements(node: Node) -> None:
 
 def test_attach_without_a_router_fails_and_is_undone(node: Node) -> None:
     slept: list[float] = []
-    node.clock.asleep = slept.append
+    node.clock.on_sleep = slept.append
 
     refusal = refusal_of(node, NetworkConfig(AUTOMATIC.interface))
 
@@ -114,7 +114,7 @@ def test_child_attach_waits_for_duplicate_address_detection(node: Node) -> None:
     checked = DetectedAddress("2001:db8:2::9/64", tentative=True)
     node.kernel.detected["net1"] = [(checked,), (checked,), ()]
     slept: list[float] = []
-    node.clock.asleep = slept.append
+    node.clock.on_sleep = slept.append
 
     record = attached(node, of(CHILD))
 
@@ -134,7 +134,7 @@ def test_attach_of_a_whole_nic_does_not_wait_for_duplicate_address_detection(nod
     node.kernel.detected["net1"] = [(DetectedAddress("2001:db8:2::9/64", tentative=True),)]
 
     slept: list[float] = []
-    node.clock.asleep = slept.append
+    node.clock.on_sleep = slept.append
 
     attached(node, of(NetworkConfig(STATIC)))
 

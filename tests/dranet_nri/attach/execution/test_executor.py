@@ -75,7 +75,7 @@ def test_device_that_became_the_uplink_is_refused(node: Node, destination: str) 
 
 
 def test_ethtool_settings_are_refused_on_a_kernel_without_feature_support(node: Node) -> None:
-    node.kernel.tells_features = False
+    node.kernel.reports_features = False
 
     message = refusal(node, given(pci(1), NAMED))
 

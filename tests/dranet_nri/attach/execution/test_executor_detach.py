@@ -134,7 +134,7 @@ def test_disabled_tcx_programs_are_restored_if_still_loaded(node: Node, *, loade
 
 
 def test_detach_on_a_kernel_without_tcx_ignores_tcx(node: Node) -> None:
-    node.kernel.tells_programs = False
+    node.kernel.reports_programs = False
     node.attach()
     node.kernel.fail_on(DetachTcx, KernelError("detach", EINVAL))
 

@@ -16,11 +16,11 @@ from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from tests.box.waiting import PATIENCE, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import looks, namespaces, outfit
+from tests.prove import host_setup, namespaces, observed_state
+from tests.prove.environment import After, Failed, HostEnvironment, Loss, differences
+from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.shapes import Act, Shape, allocations, device_of
 from tests.prove.site import SWEEP_S, Site
-from tests.prove.stage import After, Failed, Loss, Stage, differences
-from tests.prove.victim import Victim, plugin
 
 SETTLED_S: Final = 40.0 * PATIENCE
 LEFT_SWEEP_S: Final = 1.0  # only a sweep sees that a NIC left its pod
@@ -28,14 +28,14 @@ LONG_NANO: Final = 600_000_000_000
 ROOT: Final = Path("/run/prove")
 
 
-class Scene:
+class CrashScenario:
     """One row: a site, a pod and its claims."""
 
-    def __init__(self, stage: Stage, shape: Shape) -> None:
+    def __init__(self, environment: HostEnvironment, shape: Shape) -> None:
         """Record the claims."""
-        self.stage, self.shape = stage, shape
-        self.number = next(stage.numbers)
-        self.nics = stage.nics[: shape.count]
+        self.environment, self.shape = environment, shape
+        self.number = next(environment.numbers)
+        self.nics = environment.nics[: shape.count]
         sweep_s = LEFT_SWEEP_S if shape.act is Act.LEFT else SWEEP_S
         self.site = Site(ROOT / str(self.number), sweep_s)
         self.site.root.mkdir(parents=True)
@@ -62,9 +62,9 @@ class Scene:
     def destroy(self) -> None:
         """Destroy the pod's namespaces; return when the kernel has returned hardware."""
         for pod in self.pods:
-            if looks.exists(pod.id):
+            if observed_state.exists(pod.id):
                 namespaces.delete(pod.id)
-        if self.stage.hardware:
+        if self.environment.hardware:
             wait_until("the kernel to return hardware", lambda: self.on_host(), SETTLED_S)
 
     def on_host(self) -> bool:
@@ -92,7 +92,9 @@ class Scene:
             spec = self.gate(claim)
             if f"/run/netns/{self.netns}" not in spec:
                 return f"gate of {claim.claim.name} is {'of another sandbox' if spec else 'closed'}"
-        return differences(self.stage.whole[self.shape.name], looks.in_netns(self.netns))
+        return differences(
+            self.environment.whole[self.shape.name], observed_state.in_netns(self.netns)
+        )
 
     def problem_at_home(self) -> str:
         """Return what is not as it was, "" if the host is and the gates are closed.
@@ -110,7 +112,7 @@ class Scene:
         away = [nic.name for nic in self.nics if not Path("/sys/class/net", nic.name).exists()]
         if away:
             return f"not on the host: {away}"  # spares the poll a look at everything
-        changed = self.stage.changed()
+        changed = self.environment.changed()
         if changed:
             return changed
         held = self.held()
@@ -118,7 +120,7 @@ class Scene:
 
     def problem_waiting(self) -> str:
         """Return what is wrong with NICs that wait on the host for their names, "" if nothing."""
-        waiting = [name for name in looks.links() if is_spare(name)]
+        waiting = [name for name in observed_state.links() if is_spare(name)]
         return "" if len(waiting) == len(self.taken) else f"{waiting} wait for {self.taken}"
 
     def held(self) -> list[str]:
@@ -135,25 +137,28 @@ class Scene:
         Raises:
             Failed: there is one.
         """
-        whole = self.stage.whole[self.shape.name]
+        whole = self.environment.whole[self.shape.name]
         for claim in self.claims:
             spec = self.gate(claim)
             if not spec:
                 continue
             (netns,) = [pod.id for pod in self.pods if f"/run/netns/{pod.id}" in spec]
-            facts = looks.in_netns(netns) if looks.exists(netns) else frozenset()
+            facts = observed_state.in_netns(netns) if observed_state.exists(netns) else frozenset()
             for device in () if self.shape.shared else claim.devices:
                 name = device.config.interface.name or device.device.key.name
-                missing = looks.of_link(whole, name) - facts
-                if missing or not looks.of_link(whole, name):
+                missing = observed_state.of_link(whole, name) - facts
+                if missing or not observed_state.of_link(whole, name):
                     raise Failed(Loss.UNGUARDED, f"gate of {name} is open without {missing}")
 
     def loss(self) -> Loss:
         """Return what is wrong with NICs that are not where they should be."""
-        if self.stage.hardware:
+        if self.environment.hardware:
             return Loss.MISCONFIGURED  # it is somewhere: a PCI function can't vanish
-        seen = looks.links() | {
-            name for pod in self.pods if looks.exists(pod.id) for name in looks.links(pod.id)
+        present = observed_state.links() | {
+            name
+            for pod in self.pods
+            if observed_state.exists(pod.id)
+            for name in observed_state.links(pod.id)
         }
         names = {
             name
@@ -161,7 +166,7 @@ class Scene:
             for device in claim.devices
             for name in [(device.device.key.name, device.config.interface.name)]
         }
-        gone = [own for own, given in names if own not in seen and given not in seen]
+        gone = [own for own, given in names if own not in present and given not in present]
         return Loss.LOST if gone else Loss.MISCONFIGURED
 
     async def until(self, problem: Callable[[], str], what: str) -> None:
@@ -179,7 +184,7 @@ class Scene:
 
     # ------------------------------------------------------------------- acting
 
-    async def play(self, after: After, last: int, word: str) -> tuple[str, bool]:
+    async def run(self, after: After, last: int, word: str) -> tuple[str, bool]:
         """Do the act while the plugin dies after that event, then take over.
 
         Returns:
@@ -193,19 +198,19 @@ class Scene:
                 await self._lose_namespace(server)
             elif self.shape.act is Act.RECOVER:
                 await self._die_amid_attach(server, after)
-            with plugin(self.site, last, word) as victim:
-                died = await self._cut_short(server, victim, after)
-                victim.kill()
+            with plugin(self.site, last, word) as process:
+                died = await self._cut_short(server, process, after)
+                process.kill()
             event = self.site.died.read_text() if died else "answered"
             self.refuse_unguarded()
             await self._take_over(server, after)
         return event, died
 
-    async def rehearse(self) -> None:
-        """Do the act undisturbed, and remember how the pod then looks.
+    async def record_expected(self) -> None:
+        """Do the act without a crash, and record the state of the pod as expected.
 
         Raises:
-            Failed: it does not even work undisturbed.
+            Failed: it fails without a crash.
         """
         async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
             with plugin(self.site):
@@ -215,8 +220,11 @@ class Scene:
                 refusal = await self._call(runtime, PodEventKind.RUN, pod)
                 if (self.shape.act is Act.UNDO) != bool(refusal):
                     raise Failed(Loss.MISCONFIGURED, refusal or "the kernel refuses nothing")
-                await self.until(lambda: str(sorted(looks.unrouted(self.netns)) or ""), "rehearsed")
-                self.stage.whole[self.shape.name] = looks.in_netns(self.netns)
+                await self.until(
+                    lambda: str(sorted(observed_state.unrouted(self.netns)) or ""),
+                    "without a crash",
+                )
+                self.environment.whole[self.shape.name] = observed_state.in_netns(self.netns)
                 if not refusal and self.problem_in_pod():
                     raise Failed(Loss.MISCONFIGURED, self.problem_in_pod())
                 await self._end(runtime, pod)
@@ -238,10 +246,10 @@ class Scene:
                 await self._call(runtime, PodEventKind.RUN, self.sandbox())
             first.ended()
         self.site.died.unlink()
-        if after is After.GONE and self.stage.hardware:
+        if after is After.GONE and self.environment.hardware:
             self.destroy()
 
-    async def _cut_short(self, server: RuntimeServer, victim: Victim, after: After) -> bool:
+    async def _cut_short(self, server: RuntimeServer, process: PluginProcess, after: After) -> bool:
         """Do the act; return whether the plugin died of it."""
         if self.shape.act in (Act.DESTROYED, Act.RECOVER):
             self.site.armed.touch()
@@ -251,7 +259,7 @@ class Scene:
                 runtime = await server.connection()
                 await runtime.handshake(listed)
                 await self._act(
-                    runtime, victim, self.problem_in_pod if listed else self.problem_at_home
+                    runtime, process, self.problem_in_pod if listed else self.problem_at_home
                 )
         except ConnectionError:
             pass
@@ -261,19 +269,19 @@ class Scene:
         return self.site.died.exists()
 
     async def _act(
-        self, runtime: RuntimeConnection, victim: Victim, problem: Callable[[], str]
+        self, runtime: RuntimeConnection, process: PluginProcess, problem: Callable[[], str]
     ) -> None:
         """Do the act, or see it through until there is no problem."""
         act = self.shape.act
         if act in (Act.DESTROYED, Act.RECOVER):
-            await self.until(lambda: problem() if victim.alive else "", "the plugin was started")
+            await self.until(lambda: problem() if process.alive else "", "the plugin was started")
             return
         pod = self.sandbox()
         if act not in (Act.ATTACH, Act.UNDO):
             await self._call(runtime, PodEventKind.RUN, pod)
         if self.shape.spoilt:
             for nic in self.nics:
-                outfit.spoil(self.netns, nic.name)
+                host_setup.change_in_pod(self.netns, nic.name)
         if self.shape.taken:
             self._take_names()
         if act is Act.SUPERSEDE:
@@ -281,7 +289,7 @@ class Scene:
         self.site.armed.touch()
         if act is Act.LEFT:
             self._take_out()
-            await self.until(lambda: self.problem_in_pod() if victim.alive else "", "a NIC left")
+            await self.until(lambda: self.problem_in_pod() if process.alive else "", "a NIC left")
             return
         if act is Act.UNLINKED:
             namespaces.delete(self.netns)
@@ -293,13 +301,13 @@ class Scene:
 
     def _take_names(self) -> None:
         for nic in self.nics:
-            outfit.take_name(nic.name)
+            host_setup.occupy_name(nic.name)
             self.taken.append(nic.name)
 
     def give_names_back(self) -> None:
         """Delete the links that took the NICs' names."""
         while self.taken:
-            outfit.give_name_back(self.taken.pop())
+            host_setup.free_name(self.taken.pop())
 
     async def _home(self, what: str) -> None:
         """Wait until the host is as it was; first without the names that others have."""
@@ -315,11 +323,11 @@ class Scene:
         for claim in self.claims:
             for device in claim.devices:
                 own = device.device.key.name
-                outfit.take_out(self.netns, device.config.interface.name or own, own)
+                host_setup.move_to_host(self.netns, device.config.interface.name or own, own)
 
     async def _take_over(self, server: RuntimeServer, after: After) -> None:
-        listed = after is After.LISTED and looks.exists(self.netns)
-        if not listed and self.stage.hardware:
+        listed = after is After.LISTED and observed_state.exists(self.netns)
+        if not listed and self.environment.hardware:
             self.destroy()
         with plugin(self.site) as clean:
             runtime = await server.connection()
@@ -352,10 +360,11 @@ class Scene:
             await self._call(runtime, kind, pod)
         await self._home("the pod was stopped")
 
-    async def _let_go(self, clean: Victim) -> None:
-        own = looks.own_namespace()
+    async def _let_go(self, clean: PluginProcess) -> None:
+        own = observed_state.own_namespace()
         await self.until(
-            lambda: str(sorted(looks.namespaces_of(clean.pid) - {own}) or ""), "namespaces held"
+            lambda: str(sorted(observed_state.namespaces_of(clean.pid) - {own}) or ""),
+            "namespaces held",
         )
 
     async def _call(

@@ -1,6 +1,6 @@
 """Further host configuration of the matrix's NICs, and changes that a pod makes to them.
 
-Every kind of it makes an operation of a plan, and so a point of death, that a plain NIC has not.
+Each setting adds an operation to a plan, and so a point of crash, that a plain NIC does not have.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _SYSCTLS: Final = {  # a move resets them
 _FIRST_GROUP: Final = 70
 
 
-def wear(nics: Sequence[Nic]) -> tuple[Nic, ...]:
-    """Give the NICs sysctls and a group of their own, and two of them flags; return them."""
+def configure(nics: Sequence[Nic]) -> tuple[Nic, ...]:
+    """Set sysctls and a group on each NIC, and flags on two; return the NICs."""
     for number, nic in enumerate(nics):
         for family, values in _SYSCTLS.items():
             for key, value in values.items():
@@ -35,23 +35,23 @@ def wear(nics: Sequence[Nic]) -> tuple[Nic, ...]:
     return tuple(nics)
 
 
-def take_name(name: str) -> None:
+def occupy_name(name: str) -> None:
     """Give another link the name that a NIC had on the host."""
     ip("link", "add", name, "type", "bridge")
 
 
-def give_name_back(name: str) -> None:
+def free_name(name: str) -> None:
     """Delete the link that took the name."""
     ip("link", "del", name)
 
 
-def take_out(netns: str, name: str, host_name: str) -> None:
-    """Move the NIC to the host under a name, as somebody does who knows nothing of us."""
+def move_to_host(netns: str, name: str, host_name: str) -> None:
+    """Move the NIC to the host under a name, without the plugin."""
     ip("-n", netns, "link", "set", name, "netns", str(os.getpid()), "name", host_name)
 
 
-def spoil(netns: str, name: str) -> None:
-    """Do to the NIC in a pod what a move takes along: flags, a group, programs of XDP and TCX."""
+def change_in_pod(netns: str, name: str) -> None:
+    """Change settings of the NIC in a pod that a move keeps: flags, group, XDP and TCX programs."""
     ip("-n", netns, "link", "set", name, "promisc", "on", "allmulticast", "off", "group", "99")
     fd = os.open(Path("/run/netns", netns), os.O_RDONLY)
     try:

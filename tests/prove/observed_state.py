@@ -23,7 +23,7 @@ from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from tests.box import nics
-from tests.prove import fabric
+from tests.prove import rdma_functions
 
 Facts = frozenset[str]
 
@@ -51,7 +51,7 @@ def parts(netns: str = "") -> Iterator[dict[str, object]]:
     """
     if not netns:
         yield {"inet6": _late_addresses()}
-    yield {"rdma": fabric.shown_in(netns), **_told(netns)}
+    yield {"rdma": rdma_functions.shown_in(netns), **_dumped(netns)}
     yield nics.host_state(netns)
 
 
@@ -74,7 +74,7 @@ def in_netns(netns: str) -> Facts:
     return frozenset(facts)
 
 
-def _told(netns: str) -> dict[str, list[str]]:
+def _dumped(netns: str) -> dict[str, list[str]]:
     """Return what ip does not show of the links in the namespace of that name, or in the host's."""
     fd = os.open(f"/run/netns/{netns}" if netns else "/proc/self/ns/net", os.O_RDONLY)
     try:

@@ -1,4 +1,4 @@
-"""Host of the rows, and its expected state."""
+"""Environment of the rows: the host, its NICs, and its expected state."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from enum import StrEnum
 from itertools import count
 
 from tests.box.nics import Nic, settled
-from tests.prove import looks
+from tests.prove import observed_state
 from tests.prove.shapes import HARDWARE_ONLY, NOTHING, Shape
 
 
 class Loss(StrEnum):
-    """What a row may find."""
+    """A kind of failure of a row."""
 
     LOST = "lost"  # a NIC is nowhere
     MISCONFIGURED = "misconfigured"  # neither whole in the pod nor whole on the host
     UNGUARDED = "unguarded"  # a container may start, or has, without its NIC
-    STUCK = "stuck"  # the plugin answers nothing, or doesn't end
+    STUCK = "stuck"  # the plugin does not answer, or does not end
 
 
 class After(StrEnum):
-    """What the runtime says when the plugin is back."""
+    """The runtime's list after the restart of the plugin."""
 
     LISTED = "listed"  # the sandbox lives
     GONE = "gone"  # it does not
@@ -33,15 +33,15 @@ class Failed(Exception):  # noqa: N818 - it ends a row, which may well be what a
     """A row did not end as it must."""
 
     def __init__(self, loss: Loss, detail: str) -> None:
-        """Say what is wrong."""
+        """Keep the kind of failure and the detail."""
         super().__init__(f"{loss}: {detail}")
         self.loss = loss
         self.detail = detail
 
 
 @dataclass
-class Stage:
-    """The host: its NICs, how it was, and how each shape's pod is when nothing goes wrong.
+class HostEnvironment:
+    """A host: its NICs, its initial state, and the expected state of the pod of each shape.
 
     Attributes:
         tier: "vm" has virtual functions, which come back when their namespace dies, "vm rdma"
@@ -54,13 +54,13 @@ class Stage:
     nics: tuple[Nic, ...]
     rebuild: Callable[[], tuple[Nic, ...]]
     before: dict[str, object] = field(default_factory=dict)
-    whole: dict[str, looks.Facts] = field(default_factory=dict)
+    whole: dict[str, observed_state.Facts] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        """Remember how the host is."""
+        """Record the initial state of the host."""
         settled()
-        self.before = looks.host_state()
+        self.before = observed_state.host_state()
 
     @property
     def hardware(self) -> bool:
@@ -68,20 +68,20 @@ class Stage:
         return self.tier not in {"host", "vm wires"}
 
     def changed(self, since: dict[str, object] | None = None) -> str:
-        """Return the first that is not as it was of what the host shows, "" if all is.
+        """Return the first difference from an earlier state of the host, "" if there is none.
 
         Args:
-            since: the host as it was; None for how it was before any row.
+            since: the earlier state; None for the initial state.
         """
         before = self.before if since is None else since
-        return next(filter(None, (_changed(before, part) for part in looks.parts())), "")
+        return next(filter(None, (_changed(before, part) for part in observed_state.parts())), "")
 
     def restore(self) -> None:
         """Make the NICs anew."""
         self.nics = self.rebuild()
         self.whole.clear()  # new NICs have new addresses
         settled()
-        self.before = looks.host_state()
+        self.before = observed_state.host_state()
 
     def fits(self, shape: Shape) -> bool:
         """Whether these NICs can take part in the shape."""
@@ -95,11 +95,11 @@ class Stage:
         )
 
 
-def differences(wanted: looks.Facts, found: looks.Facts) -> str:
+def differences(expected: observed_state.Facts, found: observed_state.Facts) -> str:
     """Return what is missing and what is too much, "" if nothing is."""
-    if wanted == found:
+    if expected == found:
         return ""
-    return f"missing {sorted(wanted - found)}, beside {sorted(found - wanted)}"
+    return f"missing {sorted(expected - found)}, beside {sorted(found - expected)}"
 
 
 def _changed(before: dict[str, object], part: dict[str, object]) -> str:

@@ -35,7 +35,7 @@ from tests.prove.site import Site
 END_S: Final = 60.0 * PATIENCE
 
 
-class Fuse:
+class CrashTrigger:
     """Counts the events while the site is armed, and kills the process after the n-th."""
 
     def __init__(self, site: Site, last: int, word: str) -> None:
@@ -43,55 +43,55 @@ class Fuse:
         self._site = site
         self._last = last
         self._word = word
-        self._seen = 0
-        self._guard = threading.Lock()
+        self._count = 0
+        self._lock = threading.Lock()
 
-    def burn(self, event: str) -> None:
+    def count_event(self, event: str) -> None:
         """Count one event."""
         if not self._last or self._word not in event or not self._site.armed.exists():
             return
-        with self._guard:
-            self._seen += 1
-            if self._seen == self._last:
+        with self._lock:
+            self._count += 1
+            if self._count == self._last:
                 self._site.died.write_text(event)
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def lay(fuse: Fuse) -> None:
-    """Let every event of this process burn the fuse."""
-    _lay_in_kernel(fuse.burn)
-    _lay_in_records(fuse.burn)
-    _lay_in_files(fuse.burn)
+def install(trigger: CrashTrigger) -> None:
+    """Count every event of this process."""
+    _count_kernel_operations(trigger.count_event)
+    _count_records(trigger.count_event)
+    _count_files(trigger.count_event)
 
 
-def _lay_in_kernel(burn: Callable[[str], None]) -> None:
+def _count_kernel_operations(count_event: Callable[[str], None]) -> None:
     plain = NetlinkSession.apply
 
     def apply(session: NetlinkSession, op: Op) -> None:
         try:
             plain(session, op)
         finally:
-            burn(str(op))
+            count_event(str(op))
 
     NetlinkSession.apply = apply  # type: ignore[method-assign, assignment]
 
 
-def _lay_in_records(burn: Callable[[str], None]) -> None:
+def _count_records(count_event: Callable[[str], None]) -> None:
     plain_put, plain_remove = AttachmentRecords.put, AttachmentRecords.remove
 
     def put(records: AttachmentRecords, attachment: Attachment) -> None:
-        burn(f"about to record {attachment.phase}")
+        count_event(f"about to record {attachment.phase}")
         plain_put(records, attachment)
 
     def remove(records: AttachmentRecords, claim_uid: str) -> None:
-        burn("about to forget the claim")
+        count_event("about to forget the claim")
         plain_remove(records, claim_uid)
 
     AttachmentRecords.put = put  # type: ignore[method-assign, assignment]
     AttachmentRecords.remove = remove  # type: ignore[method-assign, assignment]
 
 
-def _lay_in_files(burn: Callable[[str], None]) -> None:
+def _count_files(count_event: Callable[[str], None]) -> None:
     plain_write, plain_replace, plain_unlink = (
         KernelFileSystem.write,
         KernelFileSystem.replace,
@@ -99,27 +99,27 @@ def _lay_in_files(burn: Callable[[str], None]) -> None:
     )
     plain_close = Gate.close
 
-    def tell(what: str, path: Path) -> None:
+    def count(what: str, path: Path) -> None:
         if not any(name in path.name for name in (heartbeat.NAME, METRICS)):
-            burn(f"{what} {path.parent.name}/{path.name}")
+            count_event(f"{what} {path.parent.name}/{path.name}")
 
     def write(fs: KernelFileSystem, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         plain_write(fs, path, data, mode, durable=durable)
-        tell("staged", path)
+        count("staged", path)
 
     def replace(fs: KernelFileSystem, source: Path, target: Path) -> None:
         plain_replace(fs, source, target)
-        tell("renamed", target)
+        count("renamed", target)
 
     def unlink(fs: KernelFileSystem, path: Path) -> None:
         there = path.exists()
         plain_unlink(fs, path)
         if there:
-            tell("removed", path)
+            count("removed", path)
 
     def close(gate: Gate, claim_uid: str) -> None:
         plain_close(gate, claim_uid)
-        burn("closed the gate")
+        count_event("closed the gate")
 
     KernelFileSystem.write = write  # type: ignore[method-assign, assignment]
     KernelFileSystem.replace = replace  # type: ignore[method-assign, assignment]
@@ -128,17 +128,17 @@ def _lay_in_files(burn: Callable[[str], None]) -> None:
 
 
 def serve(site: Site, last: int, word: str) -> None:
-    """Be the plugin, until told to stop or until the fuse has burnt down."""
+    """Run the plugin until it is stopped or the trigger kills it."""
     site.log.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(site.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)
     configure(json=False, verbose=True)
-    lay(Fuse(site, last, word))
+    install(CrashTrigger(site, last, word))
     asyncio.run(NriDaemon(site.settings, {}).run())
 
 
-class Victim:
+class PluginProcess:
     """A running plugin of the site."""
 
     def __init__(self, process: BaseProcess) -> None:
@@ -179,7 +179,7 @@ class Victim:
 
 
 @contextmanager
-def plugin(site: Site, last: int = 0, word: str = "") -> Iterator[Victim]:
+def plugin(site: Site, last: int = 0, word: str = "") -> Iterator[PluginProcess]:
     """Run a plugin, and kill what is left of it.
 
     It dies after event number last of those that have the word in them, if that is not 0.
@@ -191,8 +191,8 @@ def plugin(site: Site, last: int = 0, word: str = "") -> Iterator[Victim]:
     context.set_forkserver_preload([__name__])
     process = context.Process(target=serve, args=(site, last, word), daemon=True)
     process.start()
-    victim = Victim(process)
+    plugin_process = PluginProcess(process)
     try:
-        yield victim
+        yield plugin_process
     finally:
-        victim.kill()
+        plugin_process.kill()
