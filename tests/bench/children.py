@@ -150,7 +150,14 @@ def run(rows: list[Row], notes: list[str]) -> None:
                 getattr(times, way) for times in (ways.child, ways.bare, ways.whole)
             )
             here, floor, nic = map(median, (child, bare, whole))
-            rows.append(Row(f"{what}, executor and records", ms(here), ms(floor), here / floor))
+            rows.append(
+                Row(
+                    f"{what}, executor and records",
+                    ms(here),
+                    f"{ms(floor)} bare messages",
+                    here / floor,
+                )
+            )
             rows.append(Row(f"{what}, against the NIC itself", ms(here), ms(nic), here / nic))
             notes.append(
                 f"{what}, middle half: ours {spread(child)}, bare {spread(bare)},"
