@@ -3,9 +3,10 @@
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Final
 
-import httpx2
+import aiohttp
 
 from dra_shim.cloud.provider import (
     Cloud,
@@ -63,37 +64,39 @@ class MetadataProvider:
 
 
 @asynccontextmanager
-async def _client(server: str) -> AsyncIterator[httpx2.AsyncClient]:
-    # The address is link-local: a proxy cannot reach it, and other servers are not trusted.
-    async with httpx2.AsyncClient(
-        base_url=server, trust_env=False, follow_redirects=False, timeout=ANSWER_S
-    ) as client:
+async def _client(server: str) -> AsyncIterator[aiohttp.ClientSession]:
+    # The address is link-local: a proxy cannot reach it (trust_env is off).
+    timeout = aiohttp.ClientTimeout(sock_connect=ANSWER_S, sock_read=ANSWER_S)
+    async with aiohttp.ClientSession(server, timeout=timeout) as client:
         yield client
 
 
-async def _answer(client: httpx2.AsyncClient, question: Question, name: str) -> str:
+async def _answer(client: aiohttp.ClientSession, question: Question, name: str) -> str:
     what = f"{name} metadata {question.path.partition('?')[0]}"
     try:
-        async with client.stream(
-            question.method, question.path, headers=dict(question.headers)
+        async with client.request(
+            question.method,
+            question.path,
+            headers=dict(question.headers),
+            allow_redirects=False,  # other servers are not trusted
         ) as reply:
-            if question.optional and reply.status_code == httpx2.codes.NOT_FOUND:
+            if question.optional and reply.status == HTTPStatus.NOT_FOUND:
                 return ""
-            if reply.status_code != httpx2.codes.OK:
-                raise CloudError(f"{what}: answered {reply.status_code}")
+            if reply.status != HTTPStatus.OK:
+                raise CloudError(f"{what}: answered {reply.status}")
             return await read_body(reply, what, MAX_ANSWER)
-    except httpx2.HTTPError as error:
+    except (aiohttp.ClientError, TimeoutError) as error:
         raise CloudError(f"{what}: {str(error) or type(error).__name__}") from error
 
 
-async def read_body(reply: httpx2.Response, what: str, limit: int) -> str:
+async def read_body(reply: aiohttp.ClientResponse, what: str, limit: int) -> str:
     """Return the body of an answer, which errors call by `what`.
 
     Raises:
         CloudError: it has more than limit bytes.
     """
     body = b""
-    async for part in reply.aiter_bytes():
+    async for part in reply.content.iter_any():
         body += part
         if len(body) > limit:
             raise CloudError(f"{what}: answered more than {limit} bytes")

@@ -11,10 +11,11 @@ Origin: kubernetes-sigs/dranet, "Custom Webhook Providers" (paths, fields, statu
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx2
+import aiohttp
 
 from dra_shim.cloud.metadata import read_body
 from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
@@ -54,19 +55,16 @@ class Webhook:
             answer_s: timeout of a request, in seconds.
         """
         parts = urlsplit(url)
-        socket = parts.path if parts.scheme == "unix" else None
         self._url = url
         self._answer_s = answer_s
-        self._client = httpx2.AsyncClient(
-            base_url="http://webhook" if socket else url,
-            transport=httpx2.AsyncHTTPTransport(uds=socket) if socket else None,
-            trust_env=False,
-            timeout=answer_s,
-        )
+        self._socket = parts.path if parts.scheme == "unix" else ""
+        self._base = "http://webhook" if self._socket else url.rstrip("/")
+        self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        if self._session is not None:
+            await self._session.close()
 
     async def capabilities(self) -> Capabilities:
         """Return the features of the server.
@@ -136,13 +134,15 @@ class Webhook:
         what = f"webhook {self._url} {path}"
         try:
             async with asyncio.timeout(self._answer_s):
-                async with self._client.stream(method, path, json=body) as reply:
+                async with self._opened().request(
+                    method, self._base + path, json=body, allow_redirects=False
+                ) as reply:
                     text = await read_body(reply, what, MAX_ANSWER)
-        except (TimeoutError, httpx2.HTTPError) as error:
+        except (TimeoutError, aiohttp.ClientError) as error:
             raise CloudError(f"{what}: {str(error) or 'no answer in time'}") from error
-        if reply.status_code != httpx2.codes.OK:
-            kind = DeniedError if reply.status_code in _DENIED else CloudError
-            raise kind(f"{what}: answered {reply.status_code}: {' '.join(text[:300].split())}")
+        if reply.status != HTTPStatus.OK:
+            kind = DeniedError if reply.status in _DENIED else CloudError
+            raise kind(f"{what}: answered {reply.status}: {' '.join(text[:300].split())}")
         if ignored:
             return {}
         found = read_json(text, what)
@@ -151,6 +151,13 @@ class Webhook:
         if not isinstance(found, Mapping):
             raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")
         return found
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session, which belongs to the running event loop."""
+        if self._session is None:
+            connector = aiohttp.UnixConnector(self._socket) if self._socket else None
+            self._session = aiohttp.ClientSession(connector=connector)
+        return self._session
 
 
 def _named(device: ProviderDeviceId, name: str) -> dict[str, str]:

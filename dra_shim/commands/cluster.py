@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from dra_shim.kubeapi import CLAIM, CLASS, SLICE, TEMPLATE, ApiClient, Kind, connect, rest_config_of
+from dra_shim.kubeapi import (
+    CLAIM,
+    CLASS,
+    SLICE,
+    TEMPLATE,
+    ApiClient,
+    HttpClient,
+    Kind,
+    rest_config_of,
+)
 from dra_shim.resourceapi import Document, parse_manifests
 from dranet_nri.errors import ConfigError
 
@@ -55,7 +64,7 @@ def default_kubeconfig() -> Path:
 
 
 async def _read(kubeconfig: Path, kinds: Sequence[Kind]) -> tuple[Document, ...]:
-    api = ApiClient(connect(rest_config_of(kubeconfig, {})))
+    api = ApiClient(HttpClient(rest_config_of(kubeconfig, {})))
     found: list[Document] = []
     try:
         for kind in kinds:

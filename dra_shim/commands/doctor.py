@@ -38,12 +38,12 @@ def main(args: argparse.Namespace) -> int:
 async def _findings(args: argparse.Namespace) -> list[Finding]:
     # Imported here: gRPC and the API client would delay other commands by a quarter of a second.
     from dra_shim.commands import doctor_checks
-    from dra_shim.kubeapi import ApiClient, connect, rest_config_of
+    from dra_shim.kubeapi import ApiClient, HttpClient, rest_config_of
     from dra_shim.kubeletplugin import sockets_of
 
     found: list[Finding] = []
     try:
-        api = ApiClient(connect(rest_config_of(args.kubeconfig, os.environ)))
+        api = ApiClient(HttpClient(rest_config_of(args.kubeconfig, os.environ)))
     except InvalidValueError as error:
         found.append(Finding("API server", Severity.BAD, str(error)))
     else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import httpx2
+import aiohttp
 
 from dra_shim.kubeapi import (
     NODE,
@@ -169,7 +169,7 @@ async def shim_findings(
     try:
         async with asyncio.timeout(answer_s):
             status, lines = await _get(f"http://{probed}/readyz")
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+    except (aiohttp.ClientError, OSError) as error:
         reason = str(error) or type(error).__name__
         text = f"{probed}: no answer ({reason}): 'dra-shim run' does not run, or serves another "
         text += "address: give its --bind-address here, too"
@@ -191,13 +191,13 @@ async def shim_findings(
 async def _get(url: str) -> tuple[int, tuple[str, ...]]:
     """Return status and lines of a page."""
     data = b""
-    async with httpx2.AsyncClient(trust_env=False) as client, client.stream("GET", url) as answer:
-        async for piece in answer.aiter_raw():
+    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+        async for piece in answer.content.iter_any():
             data += piece
             if len(data) >= _MAX_ANSWER:
                 break
     text = data[:_MAX_ANSWER].decode("utf-8", "replace")
-    return answer.status_code, tuple(text.splitlines())
+    return answer.status, tuple(text.splitlines())
 
 
 async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> AsyncIterator[Finding]:

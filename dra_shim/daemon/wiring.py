@@ -14,7 +14,7 @@ from dra_shim.daemon.log_sink import LogSink
 from dra_shim.daemon.providers import ProviderParts
 from dra_shim.daemon.sources import ServerSource
 from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions
-from dra_shim.kubeapi import ApiClient, connect, rest_config_of
+from dra_shim.kubeapi import ApiClient, HttpClient, rest_config_of
 from dra_shim.kubeletplugin import KubeletPlugin, Sockets
 from dra_shim.kubeletplugin import Notice as KubeletNotice
 from dra_shim.migration.controller import MigrationController
@@ -70,7 +70,7 @@ class Shim:
         )  # fmt: skip
         _check_expressions(settings)
         parse_vm_size(settings.azure_size)
-        self._api = api = ApiClient(connect(access))
+        self._api = api = ApiClient(HttpClient(access))
         log_sink = LogSink(time.monotonic)
         metrics = Metrics()
         self._settings = settings

@@ -10,7 +10,7 @@ informer.py     copy of some objects, by list and watch
 """
 
 from dra_shim.kubeapi.client import ApiClient
-from dra_shim.kubeapi.connect import connect, rest_config_of
+from dra_shim.kubeapi.connect import HttpClient, KeepAlive, rest_config_of
 from dra_shim.kubeapi.errors import (
     ApiError,
     Cause,
@@ -60,8 +60,10 @@ __all__ = [
     "ConflictError",
     "Document",
     "ExpiredError",
+    "HttpClient",
     "Informer",
     "InvalidError",
+    "KeepAlive",
     "Kind",
     "NotFoundError",
     "NotServedError",
@@ -71,7 +73,6 @@ __all__ = [
     "RestConfig",
     "UnavailableError",
     "WatchEventType",
-    "connect",
     "in_cluster",
     "name_of",
     "rest_config_of",

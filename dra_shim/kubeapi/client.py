@@ -1,23 +1,22 @@
 """API client: requests to an API server, limited in time and size.
 
 Rules:
-1. The client does not retry; the caller decides. Only a token is read again.
-2. Each response is limited in time and in size. A watch can be silent for minutes, and so can a
-   connection between two requests; TCP keep-alive detects a dead server.
+1. The client does not retry; the caller decides. Only a token is read again, and an idempotent
+   request is sent once more if the server closed the connection instead of an answer.
+2. Each response is limited in time and in size.
 3. The served version of an API group is requested once, and again after an error.
 """
 
 import asyncio
-import socket
-from asyncio.trsock import TransportSocket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-import httpx2
+import aiohttp
 
 from dra_shim.kubeapi import requests
+from dra_shim.kubeapi.connect import READ_S, HttpClient
 from dra_shim.kubeapi.errors import (
     CredentialsError,
     NotServedError,
@@ -46,52 +45,31 @@ MAX_EVENT: Final = 8 << 20  # bytes; etcd holds objects of 1.5 MiB
 _NO_QUERY: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class KeepAlive:
-    """TCP keep-alive of a silent connection (tcp(7)), in seconds.
-
-    Attributes:
-        after_s: silence before the first probe.
-        every_s: interval of probes.
-        times: number of unanswered probes after which the connection is dead.
-    """
-
-    after_s: int
-    every_s: int
-    times: int
-
-
-PULSE: Final = KeepAlive(30, 15, 4)  # dead within 90 s; a watch lasts up to 630 s
-
-
 class ApiClient:
     """Client of an API server."""
 
     def __init__(
         self,
-        http: httpx2.AsyncClient,
+        http: HttpClient,
         *,
         answer_s: float = ANSWER_S,
         margin_s: float = WATCH_MARGIN_S,
-        pulse: KeepAlive = PULSE,
     ) -> None:
         """Create the client; no connection is opened.
 
         Args:
-            http: HTTP client of the server; see connect.connect.
+            http: HTTP client of the server.
             answer_s: timeout of a request; a watch has its own.
             margin_s: seconds after its own limit for which a watch may be silent.
-            pulse: TCP keep-alive of each connection.
         """
         self._http = http
         self._answer_s = answer_s
         self._margin_s = margin_s
-        self._pulse = pulse
         self._versions: dict[str, str] = {"": "v1", REVIEW.group: "v1"}
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._http.aclose()
+        await self._http.close()
 
     async def version(self, kind: Kind) -> str:
         """Return the API version of documents of a kind, for requests and responses.
@@ -177,10 +155,9 @@ class ApiClient:
             ApiError: see get.
         """
         request = requests.watching(await self._place(kind), fields, since, seconds)
-        timeout_s = httpx2.Timeout(seconds + self._margin_s, connect=self._http.timeout.connect)
         try:
-            async with self._sent(request, timeout_s) as response:
-                if response.status_code != 200:
+            async with self._sent(request, seconds + self._margin_s) as response:
+                if response.status != 200:
                     raise failure(request, await _whole(request, response))
                 async with aclosing(_lines(request, response)) as lines:
                     async for line in lines:
@@ -271,10 +248,7 @@ class ApiClient:
 
     async def _reply(self, request: ApiRequest) -> ApiResponse:
         try:
-            async with (
-                asyncio.timeout(self._answer_s),
-                self._sent(request, self._http.timeout) as response,
-            ):
+            async with asyncio.timeout(self._answer_s), self._sent(request) as response:
                 return await _whole(request, response)
         except TimeoutError as error:
             raise UnavailableError(
@@ -283,55 +257,38 @@ class ApiClient:
 
     @asynccontextmanager
     async def _sent(
-        self, request: ApiRequest, timeout_s: httpx2.Timeout
-    ) -> AsyncIterator[httpx2.Response]:
+        self, request: ApiRequest, silence_s: float = READ_S
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; a connection error in the block becomes an UnavailableError."""
-        host = self._http.base_url.host
-        headers = {"Accept": requests.JSON, "Content-Type": request.content_type}
+        host = self._http.host
         try:
-            async with self._http.stream(
-                request.method,
-                request.path,
-                params=request.query,
-                content=request.body,
-                headers=headers,
-                timeout=timeout_s,
-            ) as response:
-                _set_keep_alive(response, self._pulse)
+            async with self._http.send(request, silence_s) as response:
                 yield response
-        except httpx2.ReadTimeout as error:
+        except aiohttp.SocketTimeoutError as error:
             raise UnavailableError(str(request), f"{host} fell silent") from error
-        except httpx2.HTTPError as error:
+        except aiohttp.ClientError as error:
             reason = f"no connection to {host}: {str(error) or type(error).__name__}"
             raise UnavailableError(str(request), reason) from error
         except (CredentialsError, OSError) as error:
             raise UnavailableError(str(request), str(error)) from error
 
 
-def _set_keep_alive(response: httpx2.Response, pulse: KeepAlive) -> None:
-    """Set TCP keep-alive, so that the kernel ends a connection whose peer is gone."""
-    stream = response.extensions["network_stream"]
-    found: TransportSocket = stream.get_extra_info("socket")
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, pulse.after_s)
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, pulse.every_s)
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, pulse.times)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
-async def _whole(request: ApiRequest, response: httpx2.Response) -> ApiResponse:
+async def _whole(request: ApiRequest, response: aiohttp.ClientResponse) -> ApiResponse:
     body = bytearray()
-    async for piece in response.aiter_bytes():
+    async for piece in response.content.iter_any():
         body += piece
         if len(body) > MAX_REPLY:
             raise TooLargeError(str(request), f"the answer is larger than {MAX_REPLY >> 20} MiB")
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return ApiResponse(response.status_code, bytes(body), headers)
+    return ApiResponse(response.status, bytes(body), headers)
 
 
-async def _lines(request: ApiRequest, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+async def _lines(
+    request: ApiRequest, response: aiohttp.ClientResponse
+) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a watch; an incomplete last line is half an event and is dropped."""
     rest = b""
-    async for piece in response.aiter_bytes():
+    async for piece in response.content.iter_any():
         *lines, rest = (rest + piece).split(b"\n")
         if len(rest) > MAX_EVENT:
             raise UnavailableError(str(request), f"an event is larger than {MAX_EVENT >> 20} MiB")

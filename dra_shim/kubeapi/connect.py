@@ -1,11 +1,24 @@
-"""Connection to the API server: REST configuration of the flags, and HTTP client."""
+"""Connection to the API server: REST configuration of the flags, and HTTP client.
 
-from collections.abc import Mapping
+Rules:
+1. TCP keep-alive detects a dead server, because a watch can be silent for minutes, and so can a
+   connection between two requests.
+2. A request that the server refuses for its token is sent once more if there is another token.
+3. The proxy is that of the environment (HTTPS_PROXY, NO_PROXY), as in other Kubernetes clients.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-import httpx2
+import aiohttp
 
+from dra_shim.kubeapi.requests import JSON, ApiRequest
 from dra_shim.kubeapi.rest_config import RestConfig, in_cluster
 from dranet_nri.errors import InvalidValueError
 
@@ -13,10 +26,128 @@ CONNECT_S: Final = 10.0
 READ_S: Final = 30.0  # seconds without a byte; a watch has its own limit
 # The server closes a connection after 90 s without a request (k8s.io/apiserver pkg/server,
 # secure_serving.go). A new one takes a TLS handshake, which a pod's start would wait for.
-LIMITS: Final = httpx2.Limits(
-    max_connections=100, max_keepalive_connections=20, keepalive_expiry=80.0
-)
+IDLE_S: Final = 80.0
 AGENT: Final = "dra-shim"
+
+_Address = tuple[int, int, int, str, tuple[object, ...]]  # as of getaddrinfo(3)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """TCP keep-alive of a silent connection (tcp(7)), in seconds.
+
+    Attributes:
+        after_s: silence before the first probe.
+        every_s: interval of probes.
+        times: number of unanswered probes after which the connection is dead.
+    """
+
+    after_s: int
+    every_s: int
+    times: int
+
+    def socket_of(self, address: _Address) -> socket.socket:
+        """Return a socket with keep-alive for an address."""
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, self.after_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, self.every_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, self.times)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return opened
+
+
+PULSE: Final = KeepAlive(30, 15, 4)  # dead within 90 s; a watch lasts up to 630 s
+
+
+class HttpClient:
+    """HTTP client of an API server."""
+
+    def __init__(self, access: RestConfig, pulse: KeepAlive = PULSE) -> None:
+        """Create the client; it connects at the first request.
+
+        Args:
+            access: address and credentials of the server.
+            pulse: TCP keep-alive of each connection.
+
+        Raises:
+            InvalidValueError: the server is not a URL.
+        """
+        try:
+            url = urlsplit(access.server)
+            self.host = url.hostname or ""
+            url.port  # noqa: B018 - raises if it is no number
+        except ValueError as error:
+            raise InvalidValueError(f"{access.server}: not the URL of a server: {error}") from error
+        if not self.host or url.scheme not in ("http", "https"):
+            raise InvalidValueError(f"{access.server}: the server must be an http(s):// URL")
+        self._proxy = None if proxy_bypass(url.netloc) else getproxies().get(url.scheme)
+        self._base = f"{access.server.rstrip('/')}/"
+        self._access, self._pulse = access, pulse
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    @asynccontextmanager
+    async def send(
+        self, request: ApiRequest, silence_s: float = READ_S
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; the response ends with the context.
+
+        Args:
+            request: the request.
+            silence_s: longest time without a byte.
+
+        Raises:
+            CredentialsError: there is no token.
+            aiohttp.ClientError: there is no connection, or no HTTP response.
+        """
+        auth = self._access.auth
+        sent = await auth.header() if auth else ""
+        response = await self._response(request, silence_s, sent)
+        try:
+            if auth and response.status == 401 and (again := await auth.renewed(sent)):
+                response.close()
+                response = await self._response(request, silence_s, again)
+            yield response
+        finally:
+            # Keeps the connection after a whole response, and closes it after a part of one.
+            response.release()
+
+    async def _response(
+        self, request: ApiRequest, silence_s: float, authorization: str
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": JSON, "Content-Type": request.content_type}
+        if authorization:
+            headers["Authorization"] = authorization
+        return await self._opened().request(
+            request.method,
+            self._base + request.path,
+            params=request.query,
+            data=request.body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_S, sock_read=silence_s),
+        )
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session, which belongs to the running event loop."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                ssl=self._access.tls,
+                keepalive_timeout=IDLE_S,
+                socket_factory=self._pulse.socket_of,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": AGENT},
+                proxy=self._proxy,
+            )
+        return self._session
 
 
 def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:
@@ -31,25 +162,3 @@ def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestC
     from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 
     return from_kubeconfig(kubeconfig)
-
-
-def connect(access: RestConfig) -> httpx2.AsyncClient:
-    """Return an HTTP client of the server; it connects at the first request.
-
-    Raises:
-        InvalidValueError: the server is not a URL.
-    """
-    try:
-        client = httpx2.AsyncClient(
-            base_url=access.server,
-            verify=access.tls,
-            auth=access.auth,
-            timeout=httpx2.Timeout(READ_S, connect=CONNECT_S),
-            limits=LIMITS,
-            headers={"User-Agent": AGENT},
-        )
-    except httpx2.InvalidURL as error:
-        raise InvalidValueError(f"{access.server}: not the URL of a server: {error}") from error
-    if not client.base_url.host or client.base_url.scheme not in ("http", "https"):
-        raise InvalidValueError(f"{access.server}: the server must be an http(s):// URL")
-    return client

@@ -1,16 +1,16 @@
 """Kubeconfig access, read by lightkube, which verifies the server and runs credential plugins."""
 
-from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx2
-from lightkube.config.client_adapter import ExecAuth, user_auth, verify_cluster
+from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from dra_shim.kubeapi.errors import CredentialsError
-from dra_shim.kubeapi.rest_config import RestConfig
+from dra_shim.kubeapi.rest_config import Credentials, RestConfig
 from dra_shim.kubeapi.token_file import TokenFile
 from dranet_nri.errors import InvalidValueError
 
@@ -49,31 +49,42 @@ def _read(path: Path, context: str) -> SingleConfig:
     return chosen
 
 
-def _auth_of(user: User, config: SingleConfig) -> httpx2.Auth | None:
+def _auth_of(user: User, config: SingleConfig) -> Credentials | None:
     if user.token_file is not None:
         return TokenFile(Path(config.abs_file(user.token_file)))
-    if user.token is None and user.exec:
-        return _Plugin(user.exec)
-    return user_auth(user)
+    auth = user_auth(user)
+    return None if auth is None else _UserCredentials(auth)
 
 
-class _Plugin(ExecAuth):
-    """Token of a credential plugin, requested again when the server rejects it."""
+class _UserCredentials:
+    """Credentials of lightkube, which sets the header of a request: a token, or a plugin's."""
 
-    async def async_auth_flow(
-        self, request: httpx2.Request
-    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with the token.
+    def __init__(self, auth: httpx2.Auth) -> None:
+        self._auth = auth
+
+    async def header(self) -> str:
+        """Return the header; a credential plugin runs at the first call.
 
         Raises:
             CredentialsError: the plugin returns no token.
         """
-        flow = super().async_auth_flow(request)
+        return await self._header_after()
+
+    async def renewed(self, refused: str) -> str:
+        """Run a credential plugin again; other credentials do not change."""
+        current = await self._header_after(httpx2.Response(401))
+        return "" if current == refused else current
+
+    async def _header_after(self, *responses: httpx2.Response) -> str:
+        """Return the header that follows these responses, "" if there is none."""
+        request = httpx2.Request("GET", "https://server/")
         try:
-            sent = await anext(flow)
-            while True:
-                sent = await flow.asend((yield sent))
+            async with aclosing(self._auth.async_auth_flow(request)) as flow:
+                request = await anext(flow)
+                for response in responses:
+                    request = await flow.asend(response)
         except StopAsyncIteration:
-            return
+            return ""
         except (ConfigError, OSError, ValueError, LookupError, TypeError) as error:
             raise CredentialsError(f"the kubeconfig's credential plugin: {error!r}") from error
+        return request.headers["Authorization"]

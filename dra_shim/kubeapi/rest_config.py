@@ -4,14 +4,30 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-import httpx2
+from typing import Final, Protocol
 
 from dra_shim.kubeapi.token_file import TokenFile
 from dranet_nri.errors import InvalidValueError
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class Credentials(Protocol):
+    """Source of the Authorization header of requests."""
+
+    async def header(self) -> str:
+        """Return the current header.
+
+        Raises:
+            CredentialsError: there is none.
+        """
+
+    async def renewed(self, refused: str) -> str:
+        """Return a header in place of the one that the server refused, "" if there is none.
+
+        Raises:
+            CredentialsError: there is none any more.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +37,12 @@ class RestConfig:
     Attributes:
         server: URL of the server.
         tls: trusted CA, and the client certificate if there is one.
-        auth: source of the token; None without one.
+        auth: source of the credentials; None without any.
     """
 
     server: str
     tls: ssl.SSLContext
-    auth: httpx2.Auth | None = None
+    auth: Credentials | None = None
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> RestConfig:

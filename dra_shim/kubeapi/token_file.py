@@ -1,17 +1,14 @@
 """Token file: a bearer token that is replaced about every hour."""
 
-from collections.abc import Generator
 from pathlib import Path
-
-import httpx2
 
 from dra_shim.kubeapi.errors import CredentialsError
 
 Identity = tuple[int, int, int, int, int]
 
 
-class TokenFile(httpx2.Auth):
-    """Sends the current token of a file.
+class TokenFile:
+    """Credentials with the current token of a file.
 
     A kubelet replaces the token of a service account after 80 % of its lifetime. Each request
     checks by stat (2 µs) whether the file changed; the file is read only then, and when the server
@@ -24,33 +21,27 @@ class TokenFile(httpx2.Auth):
         self._identity: Identity | None = None
         self._token = ""
 
-    def auth_flow(
-        self, request: httpx2.Request
-    ) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Send a request, and once more if the rejected token is not that of the file.
+    async def header(self) -> str:
+        """Return the header with the file's token, or the last one if the file cannot be read.
 
         Raises:
             CredentialsError: there is no token, and never was.
         """
-        sent = self._current()
-        request.headers["Authorization"] = f"Bearer {sent}"
-        response = yield request
-        if response.status_code != 401:
-            return
+        return self._current()
+
+    async def renewed(self, refused: str) -> str:
+        """Read the file again; return "" if it still has the refused token."""
         self._identity = None
         current = self._current()
-        if current != sent:
-            request.headers["Authorization"] = f"Bearer {current}"
-            yield request
+        return "" if current == refused else current
 
     def _current(self) -> str:
-        """Return the file's token, or the last one if the file cannot be read."""
         try:
             self._refresh()
         except (OSError, ValueError) as error:
             if not self._token:
                 raise CredentialsError(f"{self._path}: no token: {error}") from error
-        return self._token
+        return f"Bearer {self._token}"
 
     def _refresh(self) -> None:
         status = self._path.stat()

@@ -15,10 +15,9 @@ from os import environ
 from pathlib import Path
 from typing import Final
 
-import httpx2
-
-from dra_shim.kubeapi import NODE, ApiClient, connect
+from dra_shim.kubeapi import NODE, ApiClient, HttpClient
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
+from dra_shim.kubeapi.requests import ApiRequest
 from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dranet_nri.model import Device, DeviceKey
@@ -41,7 +40,7 @@ _COUNTED: Final = re.compile(
 class Fleet:
     """The nodes, and what their publishers told."""
 
-    def __init__(self, client: Callable[[], httpx2.AsyncClient], count: int) -> None:
+    def __init__(self, client: Callable[[], HttpClient], count: int) -> None:
         """Prepare; no node is there before start."""
         self._http = client()
         self._api = ApiClient(self._http)
@@ -92,7 +91,8 @@ class Fleet:
 
     async def writes(self) -> int:
         """Return how many writes of slices the server has answered."""
-        found = _COUNTED.findall((await self._http.get("/metrics")).text)
+        async with self._http.send(ApiRequest("get", "metrics", "", "GET", "metrics")) as answer:
+            found = _COUNTED.findall(await answer.text())
         return sum(int(number) for verb, number in found if verb in WRITES)
 
 
@@ -111,9 +111,9 @@ def nic(number: int) -> Device:
     return Device(f"pci-0000-8{number}-00-0", key, attributes)
 
 
-def clients(kubeconfig: Path) -> Callable[[], httpx2.AsyncClient]:
+def clients(kubeconfig: Path) -> Callable[[], HttpClient]:
     """Return what makes clients of the server; certificates are read once."""
-    return partial(connect, from_kubeconfig(kubeconfig))
+    return partial(HttpClient, from_kubeconfig(kubeconfig))
 
 
 async def measure(plane: ControlPlane, count: int) -> list[Row]:

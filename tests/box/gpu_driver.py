@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra_shim.daemon.sources import ServerSource
-from dra_shim.kubeapi import SLICE, ApiClient, ConflictError, connect
+from dra_shim.kubeapi import SLICE, ApiClient, ConflictError, HttpClient
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, sockets_of
 from dra_shim.prepare import ClaimSource, PreparedDevice, PrepareResult
@@ -151,7 +151,7 @@ def kubelet_plugin(driver: str, sockets: Sockets, behind: GpuDriver) -> KubeletP
 
 async def serve(args: argparse.Namespace) -> None:
     """Publish and answer until cancelled."""
-    api = ApiClient(connect(from_kubeconfig(args.kubeconfig)))
+    api = ApiClient(HttpClient(from_kubeconfig(args.kubeconfig)))
     sockets = sockets_of(args.kubelet_root, args.driver)
     behind = GpuDriver(args.driver, ServerSource(api), sockets.service.parent, args.cdi_root)
     gpus = getattr(machines, args.machine)().gpus

@@ -127,6 +127,7 @@ def test_peer_without_http_is_reported_as_no_answer(reply: bytes | None) -> None
             request = asyncio.create_task(found(address))
             loop = asyncio.get_running_loop()
             peer, _ = await loop.sock_accept(listening)
+            listening.close()  # a second connection is refused
             with peer:
                 await loop.sock_sendall(peer, reply)
             return await request

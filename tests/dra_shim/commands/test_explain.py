@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dra_shim.cli import main
-from dra_shim.kubeapi import CLAIM, CLASS, SLICE, TEMPLATE, ApiClient, RestConfig, connect
+from dra_shim.kubeapi import CLAIM, CLASS, SLICE, TEMPLATE, ApiClient, HttpClient, RestConfig
 from tests.dra_shim.commands.explained_nodes import a4_highgpu, nd_h100
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.called import Ended, called
@@ -451,7 +451,7 @@ def test_slices_claims_templates_and_classes_are_read_from_the_cluster(shim: Shi
 
     async def scenario() -> Ended:
         async with served(FakeApiServer()) as url:
-            api = ApiClient(connect(RestConfig(url, ssl.create_default_context())))
+            api = ApiClient(HttpClient(RestConfig(url, ssl.create_default_context())))
             for kind, document in objects:
                 await api.create(kind, document, document["metadata"].get("namespace", ""))
             await api.close()

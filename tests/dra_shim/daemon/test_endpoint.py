@@ -157,7 +157,7 @@ async def main():
     await endpoint.plugin.tried()
     ours = {{name for name in sys.modules if name.startswith(("dra_shim.", "dranet_nri."))}}
     print(*sorted({{".".join(name.split(".")[:2]) for name in ours}}))
-    print(*sorted({{"httpx2", "cel_expr_python", "pyroute2"}} & sys.modules.keys()))
+    print(*sorted({{"aiohttp", "cel_expr_python", "pyroute2"}} & sys.modules.keys()))
     work.cancel()
     await asyncio.wait({{work}})
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from dra_shim.kubeapi import ApiClient, RestConfig, connect
+from dra_shim.kubeapi import ApiClient, HttpClient, RestConfig
 from dra_shim.kubeapi.client import ANSWER_S, WATCH_MARGIN_S
 from dra_shim.kubeapi.token_file import TokenFile
 from tests.fakes.apiserver import FakeApiServer
@@ -64,7 +64,7 @@ async def client_of(
     """Return a client of a server."""
     auth = TokenFile(Path(token_file)) if token_file else None
     access = RestConfig(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), auth)
-    api = ApiClient(connect(access), answer_s=answer_s, margin_s=margin_s)
+    api = ApiClient(HttpClient(access), answer_s=answer_s, margin_s=margin_s)
     try:
         yield api
     finally:

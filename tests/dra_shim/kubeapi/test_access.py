@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubeapi import NODE, ApiClient, UnavailableError, connect, in_cluster
+from dra_shim.kubeapi import NODE, ApiClient, HttpClient, UnavailableError, in_cluster
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dranet_nri.errors import InvalidValueError
 from tests.capability import lacking
@@ -88,7 +88,7 @@ def test_invalid_ca_file_is_refused(account: Path, text: str | None) -> None:
 @pytest.mark.parametrize("url", ["https://", "http://a:b", "10.0.0.1:6443", "ftp://a"])
 def test_invalid_server_url_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidValueError, match=r"not the URL of|must be an http\(s\):// URL"):
-        connect(from_kubeconfig(kubeconfig(tmp_path, url)))
+        HttpClient(from_kubeconfig(kubeconfig(tmp_path, url)))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_request_has_the_credentials_of_the_kubeconfig(
     async def scenario() -> None:
         async with served(server) as url:
             api = ApiClient(
-                connect(from_kubeconfig(kubeconfig(tmp_path, f"{url}/behind/a/path", user)))
+                HttpClient(from_kubeconfig(kubeconfig(tmp_path, f"{url}/behind/a/path", user)))
             )
             await asyncio.gather(api.list(NODE), return_exceptions=True)
             await api.close()
@@ -208,10 +208,12 @@ def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
         async with served(server) as url:
             path = kubeconfig(tmp_path, url)
             path.write_text(path.read_text().replace("token: secret", user))
-            async with connect(from_kubeconfig(path)) as http:
-                api = ApiClient(http)
+            api = ApiClient(HttpClient(from_kubeconfig(path)))
+            try:
                 for _ in range(times):
                     await api.list(NODE)
+            finally:
+                await api.close()
 
     finish(scenario())
     return [request.headers.get("authorization") for request in server.requests]
@@ -237,7 +239,7 @@ def test_token_is_sent_only_to_a_server_with_a_certificate_of_the_ca(
         async with served(server, tls=tls) as url:
             port = url.rpartition(":")[2]
             environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
-            api = ApiClient(connect(in_cluster(environ, account)))
+            api = ApiClient(HttpClient(in_cluster(environ, account)))
             try:
                 await api.list(NODE)
             finally:

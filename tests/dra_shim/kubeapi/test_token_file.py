@@ -1,8 +1,8 @@
 """Tokens from a file: reads of the file, and the token of a request."""
 
+import asyncio
 from pathlib import Path, PosixPath
 
-import httpx2
 import pytest
 
 from dra_shim.kubeapi.errors import CredentialsError
@@ -39,15 +39,17 @@ def rotate(path: Path, token: str) -> None:
 
 def presented(auth: TokenFile, *taken: str) -> list[str]:
     """Return the tokens that a server receives until it accepts one of those taken."""
-    flow = auth.auth_flow(httpx2.Request("GET", "https://server/"))
-    tokens = [next(flow).headers["Authorization"].removeprefix("Bearer ")]
-    while True:
-        status = 200 if tokens[-1] in taken else 401
-        try:
-            again = flow.send(httpx2.Response(status))
-        except StopIteration:
-            return tokens
-        tokens.append(again.headers["Authorization"].removeprefix("Bearer "))
+
+    async def tokens() -> list[str]:
+        sent = [await auth.header()]
+        while sent[-1].removeprefix("Bearer ") not in taken:
+            again = await auth.renewed(sent[-1])
+            if not again:
+                break
+            sent.append(again)
+        return [header.removeprefix("Bearer ") for header in sent]
+
+    return asyncio.run(tokens())
 
 
 def test_unchanged_token_file_is_read_once(path: Path) -> None:
@@ -73,13 +75,14 @@ def test_refused_token_is_read_again_and_not_sent_twice(path: Path) -> None:
 
 
 def test_token_rotated_during_a_request_is_sent_after_the_refusal(path: Path) -> None:
-    flow = TokenFile(path).auth_flow(httpx2.Request("GET", "https://server/"))
-    next(flow)
-    rotate(path, "second")
+    auth = TokenFile(path)
 
-    again = flow.send(httpx2.Response(401))
+    async def sent() -> tuple[str, str]:
+        first = await auth.header()
+        rotate(path, "second")
+        return first, await auth.renewed(first)
 
-    assert again.headers["Authorization"] == "Bearer second"
+    assert asyncio.run(sent()) == ("Bearer first", "Bearer second")
 
 
 @pytest.mark.parametrize("text", [None, "", "\n", "\u00e9"], ids=["gone", "empty", "blank", "text"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from dra_shim.kubeapi import ApiClient, connect, in_cluster
+from dra_shim.kubeapi import ApiClient, HttpClient, in_cluster
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane
 
@@ -88,7 +88,7 @@ class Shim:
         """Return what work gets, given the shim's own client."""
 
         async def scenario() -> T:
-            api = ApiClient(connect(in_cluster(self._environ, self._account)))
+            api = ApiClient(HttpClient(in_cluster(self._environ, self._account)))
             try:
                 return await work(api)
             finally:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dra_shim.kubeapi import ApiClient, connect
+from dra_shim.kubeapi import ApiClient, HttpClient
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from tests.system.cluster.control_plane import ControlPlane
 
@@ -17,7 +17,7 @@ class RealSubject:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ApiClient]:
         """Use the one that runs."""
-        api = ApiClient(connect(from_kubeconfig(self._cluster.kubeconfig)))
+        api = ApiClient(HttpClient(from_kubeconfig(self._cluster.kubeconfig)))
         try:
             yield api
         finally:

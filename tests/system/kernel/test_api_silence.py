@@ -7,8 +7,14 @@ from contextlib import aclosing
 
 import pytest
 
-from dra_shim.kubeapi import SLICE, ApiClient, RestConfig, UnavailableError, connect
-from dra_shim.kubeapi.client import KeepAlive
+from dra_shim.kubeapi import (
+    SLICE,
+    ApiClient,
+    HttpClient,
+    KeepAlive,
+    RestConfig,
+    UnavailableError,
+)
 from dranet_nri.kernel.netns import run_inside
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served
@@ -23,7 +29,7 @@ def test_watch_ends_soon_after_its_server_stopped_answering(
         server = FakeApiServer()
         async with served(server) as url:
             access = RestConfig(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-            api = ApiClient(connect(access), pulse=KeepAlive(1, 1, 2))
+            api = ApiClient(HttpClient(access, KeepAlive(1, 1, 2)))
             since = (await api.list(SLICE)).version
             async with aclosing(api.watch(SLICE, {}, since, LONG_S)) as events:
                 first = asyncio.ensure_future(anext(events))
