@@ -26,7 +26,7 @@ _TABLE: Final = (
     ("check pure", "ARCHITECTURE.md README.md SECURITY.md manifests/docs"),
     ("check process", "Containerfile"),
     ("check", "hack/bench hack/check hack/demo hack/gen-protos hack/lock hack/prove"),
-    ("check pure", "hack/cover hack/fuzz hack/golden"),
+    ("check pure", "hack/cover hack/fuzz hack/golden tests/properties.py"),
     ("check", "hack/gen-reference hack/box/reference.py"),
     ("check cluster", "hack/release"),
     (

@@ -138,6 +138,16 @@ def test_violation_has_path_value_and_remedy(document: object, expected: str) ->
     assert any(expected in line for line in violations(document)), violations(document)
 
 
+def test_gateway_of_parameters_alone_must_be_in_a_network_of_the_addresses() -> None:
+    route = {"destination": "0.0.0.0/0", "gateway": "10.8.0.1"}
+    parameters = {"interface": {"addresses": ["10.9.0.1/24"]}, "routes": [route]}
+
+    expected = 'routes[0].gateway: "10.8.0.1": is in no network of interface.addresses'
+    for path, prefix in (("", ""), ("file", "file.")):
+        (line,) = violations(parameters, path)
+        assert line.startswith(prefix + expected)
+
+
 def test_all_violations_are_reported_in_document_order() -> None:
     document = claim(
         config=[opaque({"interface": {"mtu": 1}})],
