@@ -162,7 +162,7 @@ def _check_alone(state: StatePaths) -> None:
         free = lock.try_acquire()
     if not free:
         raise RefusedError(
-            f"--state-dir {state.directory}: 'dra-shim run' is at work on this node, and claims "
+            f"--state-dir {state.directory}: 'dra-shim run' is running on this node, and claims "
             "come from its API server; create the claim there, or stop the daemon first"
         )
     lock.release()
@@ -233,8 +233,8 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
             _warn(f"claim {record.claim}: its containers are as recorded; to change them: {again}")
     if not is_gated(record):
         _warn(
-            f"ClaimNotGated: claim {record.claim}: no container lists it, or a request of it is "
-            "listed by none, so nothing holds the containers back until its devices are there; "
+            f"ClaimNotGated: claim {record.claim}: no container lists it, or lists one of its "
+            "requests, so containers do not wait for its devices; "
             f"add --container NAME={claim.label}"
         )
 

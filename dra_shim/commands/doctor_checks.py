@@ -117,7 +117,7 @@ async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
         try:
             allowed = await _has(api, right)
         except ApiError as error:
-            yield Finding("rights", Severity.WARNING, f"cannot be asked: {error}")
+            yield Finding("rights", Severity.WARNING, f"cannot be checked: {error}")
             return
         if not allowed:
             missing += 1
@@ -171,8 +171,8 @@ async def shim_findings(
             status, lines = await _get(f"http://{probed}/readyz")
     except (aiohttp.ClientError, OSError) as error:
         reason = str(error) or type(error).__name__
-        text = f"{probed}: no answer ({reason}): it does not run, or elsewhere: give the "
-        text += "--bind-address of 'dra-shim run' here, too"
+        text = f"{probed}: no answer ({reason}): 'dra-shim run' does not run, or serves another "
+        text += "address: give its --bind-address here, too"
         yield Finding(subject, Severity.WARNING, text)
         return
     if status == 200:
@@ -249,7 +249,7 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
 def _claim(record: Allocation, attachment: Attachment | None) -> Finding:
     subject = f"claim {record.claim}"
     if attachment is None:
-        text = f"prepared for pod {record.pod}, whose sandbox the plugin has not seen yet"
+        text = f"prepared for pod {record.pod}, whose sandbox has not started"
         return Finding(subject, Severity.NOTE, text)
     if attachment.failure is not None:
         failure = attachment.failure

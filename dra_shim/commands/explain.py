@@ -67,7 +67,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="FILE",
         help="ResourceClaims or ResourceClaimTemplates of one pod, or Pods, Jobs and others that "
-        "make pods, each explained as if it came first; with their claims and classes; - for "
+        "make pods, each explained without the others; with their claims and classes; - for "
         "standard input, a directory for the manifests below it",
     )
     parser.add_argument(

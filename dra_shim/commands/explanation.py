@@ -26,7 +26,7 @@ from dranet_nri.component.output import WIDTH
 MOST_NAMED: Final = 4  # names in a line; for more devices it has only the count
 _SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
 _ROOT_REMEDY: Final = (
-    "devices that sit side by side need not have one PCIe root: with Data Direct (ConnectX-8) the "
+    "adjacent devices can have different PCIe roots: with Data Direct (ConnectX-8) the "
     "NIC's is another than the GPU's, and some virtual machines show none in common; match "
     "resource.kubernetes.io/numaNode instead"
 )

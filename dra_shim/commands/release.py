@@ -83,9 +83,9 @@ def _dropped(transaction: CheckpointTransaction, damage: CorruptSummary) -> str:
     if damage.broken.in_place:
         transaction.forget(damage.claim_uid)
     if path := transaction.quarantined(damage.claim_uid):
-        return f"moved aside {whose}: {damage.broken.error}; {kept_in(path)}"
+        return f"quarantined {whose}: {damage.broken.error}; {kept_in(path)}"
     if damage.broken.in_place:  # the first read failed, the second succeeded
-        return f"removed {whose}, after all: {damage.broken.error} at first"
+        return f"removed {whose}; the first attempt failed: {damage.broken.error}"
     return f"nothing to release: {whose} {damage.text}"
 
 
@@ -93,6 +93,6 @@ def _report(transaction: CheckpointTransaction, damage: CorruptSummary) -> None:
     """Report a corrupt record of another claim: it blocks, or was quarantined just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
-        print_lines(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
+        print_lines(f"dra-shim: {whose} was not removed: it {damage.text}", to=sys.stderr)
     elif damage.broken.unread or transaction.quarantined(damage.claim_uid):
         print_lines(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

@@ -75,5 +75,5 @@ def _corrupt_summary(
         text = f"cannot be used: {broken.error} ({path}); {remedy}"
     else:
         whose = f", of the pod with UID {broken.pod_uid}" if broken.pod_uid else ""
-        text = f"was moved aside{whose}: {broken.error}; {kept_in(path)}"
+        text = f"was quarantined{whose}: {broken.error}; {kept_in(path)}"
     return CorruptSummary(claim_uid, path, broken, text)

@@ -290,7 +290,7 @@ class RecordReader(Generic[R]):
         if found is None or isinstance(found, CorruptRecord):
             return found
         return CorruptRecord(
-            f"{QUARANTINE}/{name}", StateError(f"{name}: was moved aside"), found.pod.uid
+            f"{QUARANTINE}/{name}", StateError(f"{name}: was quarantined"), found.pod.uid
         )
 
 

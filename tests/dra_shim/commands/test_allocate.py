@@ -311,7 +311,7 @@ def test_broken_record_is_reported_once_and_others_are_processed(shim: Shim) -> 
     again = shim.allocate("--container", "main=fast")
 
     assert (done.returncode, again.returncode) == (0, 0)
-    assert lines(done.stderr)[0].startswith("the record of claim u9 was moved aside: ")
+    assert lines(done.stderr)[0].startswith("the record of claim u9 was quarantined: ")
     assert "bytes kept in state/allocations/quarantine/u9.json.1" in done.stderr
     assert "u9" not in again.stderr
 

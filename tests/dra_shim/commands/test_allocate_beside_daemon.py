@@ -51,7 +51,7 @@ def test_allocate_is_refused_while_a_daemon_holds_the_lock(tmp_path: Path) -> No
     refused = allocate(tmp_path)
 
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "'dra-shim run' is at work on this node" in refused.stderr
+    assert "'dra-shim run' is running on this node" in refused.stderr
     assert not state.allocations.exists()
 
     daemon.release()

@@ -75,9 +75,11 @@ def test_release_quarantines_a_newer_record_only_if_its_uid_is_given(
 
     assert other.returncode == 0
     assert left
-    assert "the record of claim u9 was left alone, it cannot be used: $.version: 99" in other.stderr
+    assert (
+        "the record of claim u9 was not removed: it cannot be used: $.version: 99" in other.stderr
+    )
     assert "run dra-shim release --claim-uid u9, which moves it aside" in other.stderr
-    assert named.stdout.startswith("moved aside the record of claim u9: $.version: 99")
+    assert named.stdout.startswith("quarantined the record of claim u9: $.version: 99")
     assert "bytes kept in state/allocations/quarantine/u9.json.1; remove it" in named.stdout
     assert not (allocations / "u9.json").exists()
 
@@ -92,9 +94,9 @@ def test_release_quarantines_a_corrupt_record_once_and_then_reports_its_path(
 
     kept = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
     assert [result.returncode for result in (first, again, other)] == [0, 0, 0]
-    assert first.stdout.startswith("moved aside the record of claim u9: $: 5 bytes, not JSON")
+    assert first.stdout.startswith("quarantined the record of claim u9: $: 5 bytes, not JSON")
     assert again.stdout.startswith(
-        "nothing to release: the record of claim u9 was moved aside: $: 5 bytes, not JSON"
+        "nothing to release: the record of claim u9 was quarantined: $: 5 bytes, not JSON"
     )
     assert kept in first.stdout
     assert kept in again.stdout
@@ -110,7 +112,7 @@ def test_release_reports_the_quarantine_of_another_claims_corrupt_record(
     done = shim.release("--pod", "p1")
 
     assert done.returncode == 0
-    assert done.stderr.startswith("dra-shim: the record of claim u9 was moved aside: ")
+    assert done.stderr.startswith("dra-shim: the record of claim u9 was quarantined: ")
     assert len(done.stderr.splitlines()) == 1
     assert not (allocations / "u9.json").exists()
 
@@ -126,15 +128,19 @@ def test_release_fails_if_a_corrupt_record_cannot_be_quarantined(
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "quarantine" in done.stderr
-    assert "was left alone, it cannot be used: $: 5 bytes, not JSON" in other.stderr
+    assert "was not removed: it cannot be used: $: 5 bytes, not JSON" in other.stderr
     assert (allocations / "u9.json").read_text() == "{torn"
 
 
 @pytest.mark.parametrize(
     ("times", "expected", "quarantined"),
     [
-        (inf, "moved aside the record of claim u9: u9.json: cannot be read: Input/", True),
-        (2, "removed the record of claim u9, after all: u9.json: cannot be read: Input/", False),
+        (inf, "quarantined the record of claim u9: u9.json: cannot be read: Input/", True),
+        (
+            2,
+            "removed the record of claim u9; the first attempt failed: u9.json: ",
+            False,
+        ),
     ],
     ids=["for-good", "while-it-is-opened"],
 )
@@ -158,14 +164,14 @@ def test_release_reports_the_removal_of_an_unreadable_record(
         named = main(["release", "--claim-uid", "u9", *directories])
 
     assert (other, named) == (0, 0)
-    assert "u9 was left alone, it cannot be used: u9.json: cannot be read: Input/" in left_alone
+    assert "u9 was not removed: it cannot be used: u9.json: cannot be read: Input/" in left_alone
     assert capsys.readouterr().out.startswith(expected)
     assert not (tmp_path / "allocations/u9.json").exists()
     kept = tmp_path / "allocations/quarantine/u9.json.1"
     assert kept.exists() is quarantined
     with unreadable():
         main(["release", "--pod", "p1", *directories])
-    assert ("was moved aside: u9.json.1: cannot be read" in capsys.readouterr().err) is quarantined
+    assert ("was quarantined: u9.json.1: cannot be read" in capsys.readouterr().err) is quarantined
 
 
 # --------------------------------------------------------------------------- validate

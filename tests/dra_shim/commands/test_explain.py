@@ -206,7 +206,7 @@ def test_unsatisfiable_claim_shows_the_differing_values_and_exits_with_1(shim: S
     assert f"passed {match}" not in text
     assert f"8 devices: {match}: too few others that can be had have it too" in text
     assert text.startswith("decision: the claims cannot be met claim ml/pair: request gpu: needs 1")
-    assert "devices that sit side by side need not have one PCIe root" in text
+    assert "adjacent devices can have different PCIe roots" in text
     assert "match resource.kubernetes.io/numaNode instead claim ml/pair" in text
 
 

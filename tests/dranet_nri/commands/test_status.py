@@ -149,7 +149,7 @@ def test_quarantined_record_is_reported_and_does_not_fail_the_command(
 
     assert (code, coded) == (0, 0)
     (line,) = text.splitlines()[1:]
-    assert line.startswith("record of claim u7 was moved aside: ")
+    assert line.startswith("record of claim u7 was quarantined: ")
     assert f"bytes kept in {allocations}/quarantine/u7.json.1; remove it when" in line
     assert json.loads(document)["broken"] == {}
     assert json.loads(document)["movedAside"].keys() == {"u7"}

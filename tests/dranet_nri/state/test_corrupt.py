@@ -211,7 +211,7 @@ def test_quarantined_record_that_became_valid_stays_in_quarantine(
     store.rescan()
 
     assert store.get(CLAIM_UID) is None
-    assert "was moved aside" in str(store.broken[CLAIM_UID].error)
+    assert "was quarantined" in str(store.broken[CLAIM_UID].error)
     assert store.broken[CLAIM_UID].pod_uid == POD_UID
 
 

@@ -70,7 +70,7 @@ def test_quarantined_allocation_is_reported_with_file_and_pod(
         damage = only(index)
         assert not damage.broken.blocking
         assert damage.path.read_bytes() == GOOD[:-1]
-        assert damage.text.startswith(f"was moved aside, of the pod with UID {POD_UID}: $: ")
+        assert damage.text.startswith(f"was quarantined, of the pod with UID {POD_UID}: $: ")
         assert damage.text.endswith(f"; bytes kept in {damage.path}; {KEPT}")
     assert store.quarantined == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
     assert reader.broken_of_pod(POD_UID), "its pod may live, and is refused"
@@ -81,7 +81,7 @@ def test_bytes_without_a_pod_are_reported_without_one(
 ) -> None:
     place(directory, NAME, b"{torn")
 
-    assert only(store).text.startswith("was moved aside: $: 5 bytes, not JSON")
+    assert only(store).text.startswith("was quarantined: $: 5 bytes, not JSON")
 
 
 def test_earlier_quarantined_record_is_not_attributed_to_a_later_store(

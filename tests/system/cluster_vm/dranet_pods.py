@@ -90,7 +90,10 @@ def of_case(pod: Object, case: str) -> bool:
 
 
 def published(daemons: Daemons, expected: Set[str]) -> dict[str, Object]:
-    """Return the attributes of each device by interface, once the slices have these NICs."""
+    """Return the attributes of each device by interface, once the slices have these NICs.
+
+    The attributes of the webhook can follow in a later update.
+    """
     found: dict[str, Object] = {}
 
     def is_complete() -> bool:
@@ -99,7 +102,8 @@ def published(daemons: Daemons, expected: Set[str]) -> dict[str, Object]:
             for device in resource_slice["spec"].get("devices", ()):
                 attributes = device["attributes"]
                 found[attributes.get("dra.net/ifName", {}).get("string")] = attributes
-        return expected <= found.keys()
+        custom = {webhook.NIC} & expected
+        return expected <= found.keys() and all(webhook.ATTRIBUTE in found[nic] for nic in custom)
 
     try:
         wait_until("NICs in slices", is_complete, DEADLINE_S)

@@ -255,7 +255,7 @@ def test_ipam_profile(cases: Cases) -> None:
 
 
 def test_configuration_of_a_webhook(cases: Cases) -> None:
-    assert cases.attributes[webhook.NIC]["dra.net/webhook_attr"] == {"string": "python"}
+    assert cases.attributes[webhook.NIC][webhook.ATTRIBUTE] == {"string": "python"}
     shown = cases.run("custom", "ip", "addr", "show", webhook.NIC)
     assert "10.200.200.200/24" in shown
     assert "mtu 1450" in shown

@@ -33,6 +33,7 @@ REPLACED = {
     "slotsPerWorker: 4": "slotsPerWorker: 1",
     "--mca pml ucx": "--mca pml cm --mca mtl ofi -x PINGPONG_ROUNDS=5",
     "--size=1g": "--size=8m",
+    "16M": "4M",  # the largest message of collectives without CUDA
 }
 
 
@@ -94,7 +95,7 @@ def test_collectives_of_two_workers_use_their_nics_and_print_a_result(
     running.wait_ended(second)
 
     rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+)$", log, re.MULTILINE)
-    assert [int(row[0]) for row in rows] == [MIB, 4 * MIB, 16 * MIB]
+    assert [int(row[0]) for row in rows] == [MIB, 4 * MIB]
     result = jobs.figures(log, "COLLECTIVES_RESULT")
     assert (result["case"], result["ranks"], result["backend"]) == ("aligned", 2, "gloo")
     assert [result["all_gather_gb_s"], result["all_reduce_gb_s"]] == list(map(float, rows[-1][1:]))
@@ -102,7 +103,7 @@ def test_collectives_of_two_workers_use_their_nics_and_print_a_result(
     running.end()
     installed.wait_home()
     # 23 rounds of each size; an all-gather sends half of the buffer from each rank.
-    assert sent(installed.node, rails) - before > 23 * 21 * MIB
+    assert sent(installed.node, rails) - before > 23 * 5 * MIB
 
 
 def test_training_prints_the_mfu_of_its_step_time(

@@ -16,6 +16,7 @@ from typing import Any, Final
 PORT: Final = 8081
 PLUGINS: Final = "/opt/cni/bin"
 NIC: Final = "dummy1"  # the NIC with the attribute and the MTU
+ATTRIBUTE: Final = "dra.net/webhook_attr"
 FIXED: Final = "python-profile"  # a profile with one address for all
 RANGE: Final = "range-profile"  # a profile with an address of a range for each claim
 LEASES: Final = f"/var/lib/cni/networks/{RANGE}"
@@ -32,7 +33,7 @@ def answer(path: str, body: dict[str, Any]) -> dict[str, Any] | None:
     named = body.get("name") == NIC
     match path:
         case "/GetDeviceAttributes":
-            return {"dra.net/webhook_attr": {"string": "python"}} if named else {}
+            return {ATTRIBUTE: {"string": "python"}} if named else {}
         case "/GetDeviceConfig":
             return {"interface": {"mtu": 1450}} if named else {}
         case "/GetProfileConfig" if profile == FIXED:
