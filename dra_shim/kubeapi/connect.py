@@ -131,6 +131,7 @@ class HttpClient:
             headers=headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_S, sock_read=silence_s),
+            middlewares=(_once,) if request.verb == "watch" else (),
         )
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -148,6 +149,20 @@ class HttpClient:
                 proxy=self._proxy,
             )
         return self._session
+
+
+async def _once(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Send a watch once; aiohttp sends a GET again whose kept connection had ended.
+
+    The server may have been restored meanwhile, and a watch would continue from a state that it no
+    longer has; see informer.py.
+    """
+    try:
+        return await send(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError(str(error)) from error
 
 
 def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:

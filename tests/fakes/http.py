@@ -115,7 +115,11 @@ async def _stream(
     writer: Writer,
 ) -> None:
     """Send events until the server, the client or the time ends the watch."""
-    headers = [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "close"),
+    ]
     _send(connection, writer, h11.Response(status_code=200, headers=headers))
     gone = asyncio.ensure_future(reader.read(1))
     try:

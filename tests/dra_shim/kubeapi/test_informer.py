@@ -175,7 +175,7 @@ def test_object_lost_by_a_restore_of_the_server_is_removed(case: str) -> None:
             await env.add("b")
             await env.until(["a", "b"])
             if case == "the next is refused":
-                env.server.fail(None, lambda queries: "watch" in queries.query, times=2)
+                env.server.fail(None, lambda queries: "watch" in queries.query)
             env.server.restore(backup, End.BROKEN if case == "the watch breaks" else End.PROPER)
             if case == "the next is silent":
                 await env.server.until(lambda: env.server.watching == 1)
