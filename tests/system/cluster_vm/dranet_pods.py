@@ -28,6 +28,8 @@ SOCKETS: Final = (
     "/var/lib/kubelet/plugins_registry/dra.net-reg.sock",
 )
 DEADLINE_S: Final = 120.0
+# Attributes that can follow in a later update than that of the interface.
+LATE: Final = {webhook.NIC: webhook.ATTRIBUTE, "programs": "dra.net/tcxProgramNames"}
 
 
 @dataclass
@@ -90,11 +92,12 @@ def of_case(pod: Object, case: str) -> bool:
 
 
 def published(daemons: Daemons, expected: Set[str]) -> dict[str, Object]:
-    """Return the attributes of each device by interface, once the slices have these NICs.
-
-    The attributes of the webhook can follow in a later update.
-    """
+    """Return the attributes of each device by interface, once the slices have these NICs."""
     found: dict[str, Object] = {}
+
+    def absent() -> set[str]:
+        late = {nic for nic in expected & LATE.keys() if LATE[nic] not in found.get(nic, {})}
+        return (expected - found.keys()) | late
 
     def is_complete() -> bool:
         found.clear()
@@ -102,13 +105,12 @@ def published(daemons: Daemons, expected: Set[str]) -> dict[str, Object]:
             for device in resource_slice["spec"].get("devices", ()):
                 attributes = device["attributes"]
                 found[attributes.get("dra.net/ifName", {}).get("string")] = attributes
-        custom = {webhook.NIC} & expected
-        return expected <= found.keys() and all(webhook.ATTRIBUTE in found[nic] for nic in custom)
+        return not absent()
 
     try:
         wait_until("NICs in slices", is_complete, DEADLINE_S)
     except TimeoutError as error:
-        raise AssertionError(expected - found.keys()) from error
+        raise AssertionError(absent()) from error
     return dict(found)
 
 
