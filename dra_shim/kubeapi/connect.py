@@ -130,7 +130,7 @@ class HttpClient:
             data=request.body,
             headers=headers,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_S, sock_read=silence_s),
+            timeout=aiohttp.ClientTimeout(connect=CONNECT_S, sock_read=silence_s),
             middlewares=(_once,) if request.verb == "watch" else (),
         )
 
