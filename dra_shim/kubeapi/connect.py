@@ -110,12 +110,11 @@ class HttpClient:
         response = await self._response(request, silence_s, sent)
         try:
             if auth and response.status == 401 and (again := await auth.renewed(sent)):
-                response.close()
+                _end(response)
                 response = await self._response(request, silence_s, again)
             yield response
         finally:
-            # Keeps the connection after a whole response, and closes it after a part of one.
-            response.release()
+            _end(response)
 
     async def _response(
         self, request: ApiRequest, silence_s: float, authorization: str
@@ -163,6 +162,16 @@ async def _once(
         return await send(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise aiohttp.ClientConnectionError(str(error)) from error
+
+
+def _end(response: aiohttp.ClientResponse) -> None:
+    """Abort the connection unless the response is whole, which frees it for the next request.
+
+    A close of TLS would wait for the server for up to 30 s.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:

@@ -1,10 +1,15 @@
 """Credentials and URL of the server, from a service account or a kubeconfig."""
 
 import asyncio
+import gc
 import json
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
+import warnings
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -251,6 +256,42 @@ def test_token_is_sent_only_to_a_server_with_a_certificate_of_the_ca(
         with pytest.raises(UnavailableError, match="certificate verify failed"):
             finish(scenario())
     assert len(server.requests) == int(trusted)
+
+
+BOOKMARK = b'{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"2"}}}\n'
+
+
+def test_connection_of_a_watch_that_is_left_ends_without_the_server(account: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*self_signed(account, "ca.crt"))
+    listening = socket.create_server(("127.0.0.1", 0))
+    left = threading.Event()
+
+    def serve() -> None:
+        """Answer one watch, and then nothing, not even the close of TLS."""
+        with tls.wrap_socket(listening.accept()[0], server_side=True) as peer:
+            peer.recv(1 << 16)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + BOOKMARK)
+            left.wait(60)
+
+    async def scenario() -> None:
+        port = str(listening.getsockname()[1])
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+        api = ApiClient(HttpClient(in_cluster(environ, account)))
+        async with aclosing(api.watch(NODE, {}, "1", 600)) as events:
+            await anext(events)
+        await api.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with listening, warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        finish(scenario())
+        gc.collect()
+    left.set()
+    thread.join()
+
+    assert [str(warning.message) for warning in found if "unclosed" in str(warning.message)] == []
 
 
 def self_signed(directory: Path, name: str) -> tuple[Path, Path]:
