@@ -1,9 +1,7 @@
 """API client: requests to an API server, limited in time and size.
 
 Rules:
-1. The client does not retry; the caller decides. Only a token is read again, and an idempotent
-   request, except a watch, is sent once more if the server closed the connection instead of an
-   answer.
+1. The client does not retry; the caller decides. Only a token is read again.
 2. Each response is limited in time and in size.
 3. The served version of an API group is requested once, and again after an error.
 """

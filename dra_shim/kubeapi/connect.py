@@ -130,7 +130,6 @@ class HttpClient:
             headers=headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(connect=CONNECT_S, sock_read=silence_s),
-            middlewares=(_once,) if request.verb == "watch" else (),
         )
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -146,6 +145,7 @@ class HttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": AGENT},
                 proxy=self._proxy,
+                middlewares=(_once,),
             )
         return self._session
 
@@ -153,10 +153,10 @@ class HttpClient:
 async def _once(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Send a watch once; aiohttp sends a GET again whose kept connection had ended.
+    """Send a request once; aiohttp sends an idempotent one again whose connection had ended.
 
     The server may have been restored meanwhile, and a watch would continue from a state that it no
-    longer has; see informer.py.
+    longer has; see informer.py. Other callers retry, too, with a back-off.
     """
     try:
         return await send(request)
