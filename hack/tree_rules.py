@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Check the rules of the source tree: unique class names, small rooms, few root modules.
+"""Check the rules of the source tree: unique class names, sizes, root modules.
 
 Rules:
 1. Each public class name, one without a leading underscore, is unique over both packages.
 2. A room, which is a directory of a package, has at most 18 modules beside `__init__.py`.
 3. The root of a package has the modules of the command line; that of `dranet_nri` also `errors`
    and `settings`.
+4. A module has at most 400 lines.
 
 Generated code (`_gen`) is not read. Run by hack/check; exit status 1 if a rule is broken.
 
@@ -23,6 +24,7 @@ PACKAGES: Final = ("dranet_nri", "dra_shim")
 ROOT_MODULES: Final = frozenset({"__init__", "__main__", "cli"})
 MORE_ROOT_MODULES: Final = {"dranet_nri": frozenset({"errors", "settings"})}
 MAX_MODULES: Final = 18
+MAX_LINES: Final = 400
 
 
 def definitions(directories: Iterable[Path]) -> Mapping[str, list[str]]:
@@ -69,10 +71,22 @@ def misplaced_modules(directories: Collection[Path]) -> Iterator[str]:
             yield f"{room} has {count} modules, at most {MAX_MODULES} are allowed; split the room"
 
 
+def long_modules(directories: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each module with too many lines."""
+    for path in _modules(directories):
+        count = len(path.read_bytes().splitlines())
+        if count > MAX_LINES:
+            yield f"{path} has {count} lines, at most {MAX_LINES} are allowed; split the module"
+
+
 def main(arguments: list[str]) -> int:
     """Print every violation; return the exit status."""
     directories = [Path(argument) for argument in arguments or PACKAGES]
-    lines = [*repeated_names(directories), *misplaced_modules(directories)]
+    lines = [
+        *repeated_names(directories),
+        *misplaced_modules(directories),
+        *long_modules(directories),
+    ]
     print(*lines, sep="\n", end="\n" if lines else "")
     return 1 if lines else 0
 

@@ -13,7 +13,7 @@ Rules:
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -44,7 +44,7 @@ from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import Backoff
 from dranet_nri.component.files import FileSystem
-from dranet_nri.component.threads import in_thread
+from dranet_nri.component.threads import in_thread_to_the_end
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
 
@@ -386,17 +386,4 @@ class Preparer:
             with self._mutex, self._checkpoint:
                 return work(self._checkpoint)
 
-        return await _uninterrupted(run)
-
-
-async def _uninterrupted(work: Callable[[], T]) -> T:
-    """Run work on a thread; a cancellation takes effect only when the work is complete."""
-    task = asyncio.create_task(in_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({task})
-        task.exception()  # retrieved, because no caller does
-        raise
+        return await in_thread_to_the_end(run)

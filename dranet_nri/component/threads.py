@@ -8,6 +8,7 @@ Rules:
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -155,3 +156,16 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
         return await job.future
     finally:
         timer.cancel()
+
+
+async def in_thread_to_the_end(work: Callable[[], T]) -> T:
+    """Run work on a thread; a cancellation takes effect only when the work is complete."""
+    task = asyncio.create_task(in_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+        task.exception()  # retrieved, because no caller does
+        raise

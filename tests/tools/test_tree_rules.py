@@ -86,3 +86,14 @@ def test_other_module_in_the_root_of_a_package_fails(tmp_path: Path) -> None:
 
     assert result.returncode == 1
     assert result.stdout == f"{shim}/errors.py: not a root module; move it into a room\n"
+
+
+def test_module_of_more_than_400_lines_fails(tmp_path: Path) -> None:
+    modules = package(tmp_path / "package", full="\n" * 400, over="\n" * 401)
+
+    result = check(modules)
+
+    assert result.returncode == 1
+    assert result.stdout == (
+        f"{modules}/room/over.py has 401 lines, at most 400 are allowed; split the module\n"
+    )
