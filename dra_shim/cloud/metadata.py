@@ -66,7 +66,7 @@ class MetadataProvider:
 @asynccontextmanager
 async def _client(server: str) -> AsyncIterator[aiohttp.ClientSession]:
     # The address is link-local: a proxy cannot reach it (trust_env is off).
-    timeout = aiohttp.ClientTimeout(sock_connect=ANSWER_S, sock_read=ANSWER_S)
+    timeout = aiohttp.ClientTimeout(connect=ANSWER_S, sock_read=ANSWER_S)
     async with aiohttp.ClientSession(server, timeout=timeout) as client:
         yield client
 

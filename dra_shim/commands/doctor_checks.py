@@ -191,7 +191,10 @@ async def shim_findings(
 async def _get(url: str) -> tuple[int, tuple[str, ...]]:
     """Return status and lines of a page."""
     data = b""
-    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+    async with (
+        aiohttp.ClientSession() as client,
+        client.get(url, allow_redirects=False) as answer,
+    ):
         async for piece in answer.content.iter_any():
             data += piece
             if len(data) >= _MAX_ANSWER:

@@ -4,7 +4,7 @@ Rules:
 1. TCP keep-alive detects a dead server, because a watch can be silent for minutes, and so can a
    connection between two requests.
 2. A request that the server refuses for its token is sent once more if there is another token.
-3. The proxy is that of the environment (HTTPS_PROXY, NO_PROXY), as in other Kubernetes clients.
+3. The proxy is that of the environment (HTTPS_PROXY, NO_PROXY; networks in NO_PROXY are ignored).
 """
 
 import socket

@@ -137,6 +137,24 @@ def test_peer_without_http_is_reported_as_no_answer(reply: bytes | None) -> None
     assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
 
 
+def test_redirect_of_another_program_is_not_followed() -> None:
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 302 Found\r\nLocation: http://[::1]:1/\r\nContent-Length: 0\r\n\r\n"
+        )
+        await writer.drain()
+        writer.close()
+
+    async def scenario() -> list[Finding]:
+        async with await asyncio.start_server(redirect, "127.0.0.1", 0) as server:
+            return await found(ListenAddress("127.0.0.1", server.sockets[0].getsockname()[1]))
+
+    (finding,) = asyncio.run(scenario())
+
+    assert "answers 302, so it is another program's" in finding.text
+
+
 @pytest.mark.parametrize("host", ["::", "::1%nowhere", "-é"])
 def test_address_that_cannot_be_reached_is_reported_as_no_answer(host: str) -> None:
     (finding,) = asyncio.run(found(ListenAddress(host, 1)))

@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubeapi import NODE, ApiClient, HttpClient, UnavailableError, in_cluster
+from dra_shim.kubeapi import (
+    NODE,
+    ApiClient,
+    HttpClient,
+    RejectedError,
+    UnavailableError,
+    in_cluster,
+)
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dranet_nri.errors import InvalidValueError
 from tests.capability import lacking
@@ -166,6 +173,44 @@ def test_token_file_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     assert sent_by(tmp_path, "tokenFile: me.token") == ["Bearer mine"]
 
 
+def test_credential_plugin_runs_again_after_a_refusal(tmp_path: Path) -> None:
+    """The plugin prints the number of its run, and the server accepts only that of the second."""
+    runs = tmp_path / "runs"
+    script = f"""echo >>{runs}; echo "{{\\"status\\": {{\\"token\\": \\"$(wc -l <{runs})\\"}}}}" """
+
+    sent = sent_by(tmp_path, plugin(tmp_path, script), times=2, tokens={"2"})
+
+    assert sent == ["Bearer 1", "Bearer 2", "Bearer 2"]
+
+
+def test_refused_token_of_a_kubeconfig_is_sent_once(tmp_path: Path) -> None:
+    with pytest.raises(RejectedError, match="refused the token"):
+        sent_by(tmp_path, "token: secret", tokens={"another"})
+
+
+def test_server_is_reached_through_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeApiServer()
+
+    async def scenario() -> None:
+        async with served(server) as url:
+            monkeypatch.setenv("http_proxy", url)
+            config = from_kubeconfig(kubeconfig(tmp_path, "http://server.invalid"))
+            through = ApiClient(HttpClient(config))
+            await through.list(NODE)
+            await through.close()
+            monkeypatch.setenv("no_proxy", "server.invalid")
+            direct = ApiClient(HttpClient(config))
+            with pytest.raises(UnavailableError, match=r"no connection to server\.invalid"):
+                await direct.list(NODE)
+            await direct.close()
+
+    finish(scenario())
+
+    assert [request.headers["host"] for request in server.requests] == ["server.invalid"]
+
+
 def test_credential_plugin_runs_once(tmp_path: Path) -> None:
     answer = json.dumps({"status": {"token": "printed"}})
     runs = tmp_path / "runs"
@@ -205,9 +250,15 @@ def plugin(tmp_path: Path, script: str) -> str:
     return f'exec: {{apiVersion: "{version}", command: "{program}"}}'
 
 
-def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
-    """Send requests as the user of a kubeconfig; return the Authorization of each request."""
+def sent_by(
+    tmp_path: Path, user: str, times: int = 1, tokens: set[str] | None = None
+) -> list[str | None]:
+    """Send requests as the user of a kubeconfig; return the Authorization of each request.
+
+    With `tokens` the server accepts only these.
+    """
     server = FakeApiServer()
+    server.tokens = tokens
 
     async def scenario() -> None:
         async with served(server) as url:
