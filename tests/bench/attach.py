@@ -78,16 +78,12 @@ def timed(work: Callable[[], object], into: list[float]) -> None:
 
 
 def drift() -> None:
-    """Let some time pass, never the same.
-
-    The kernel's grace periods come at a beat of their own; what always starts right after one
-    would be compared with what never does.
-    """
+    """Wait for a random time, so that no side always starts right after a grace period."""
     time.sleep(random.uniform(0, BEAT_S))
 
 
 class Counted:
-    """Tells the kernel's part of our work: the messages that it acknowledges."""
+    """Measures the kernel's part of our work: the messages that it acknowledges."""
 
     def __init__(self) -> None:
         """Start with none."""

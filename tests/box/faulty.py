@@ -36,10 +36,10 @@ _numbers = count()
 
 
 def meet(step: str) -> None:
-    """Be held, and perhaps refused, by every fault that is about the step.
+    """Block while a fault of this step exists.
 
     Raises:
-        KernelError: the fault is to refuse what it held.
+        KernelError: the fault refuses the step.
     """
     for path in sorted(FAULTS.glob("[0-9]*")):
         with suppress(FileNotFoundError):
