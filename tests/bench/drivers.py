@@ -162,6 +162,7 @@ class Driver:
         self.api = Control(control)
         self.api.query("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
         self._listener = socket.socket(socket.AF_UNIX)
+        self.nri.unlink(missing_ok=True)  # the containerd of another group leaves its socket
         self._listener.bind(os.fspath(self.nri))
         self._listener.listen()
         self._listener.settimeout(LIMIT_S)
