@@ -392,8 +392,8 @@ def fullest(*ports: RdmaPortFacts) -> Device:
         tcx_programs=("b",),
     )
     full = function(numa_node=0, root="pci0000:89", vf_limit=1, physical="0000:89:00.0")
-    child = replace(device, link=replace(device.link, index=3, name="child", kind="ipoib", lower=2))
-    facts = HostFacts((full,), (device, child), (rdma,), (), 2)
+    child = replace(device.link, index=3, name="child", kind="ipoib", lower=2)
+    facts = HostFacts((full,), (device, replace(device, link=child, addresses=())), (rdma,), (), 2)
     return one(inventory_from_facts(facts), "pci-0000-8a-00-0")
 
 
