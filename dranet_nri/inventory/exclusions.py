@@ -16,7 +16,6 @@ Rules:
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_interface, ip_network
-from types import MappingProxyType
 from typing import Final
 
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
@@ -160,25 +159,24 @@ def link_hazard(
 def guess(
     device: NetDevice,
     rules: Sequence[PolicyRoute],
-    tunnels: Mapping[str, str] = MappingProxyType({}),
+    tunnels: Sequence[NetDevice] = (),
 ) -> str:
     """Return why the node probably uses this link, "" without a sign. --include overrides it.
 
     Args:
         device: the net device to judge.
         rules: the policy rules.
-        tunnels: source address -> name of a tunnel; empty if the device keeps its addresses.
+        tunnels: the tunnels; empty if the device keeps its addresses.
     """
     link = device.link
     if link.kind in _OVERLAYS:
         return f"{_a(link.kind)} tunnel, which is the node's; --include {link.name} offers it"
-    for address in device.addresses:
-        source = address.cidr.partition("/")[0]
-        if source in tunnels:
-            return (
-                f"the tunnel {tunnels[source]} sends from its address {source}; --include"
-                f" {link.name} offers it"
-            )
+    own = {address.cidr.partition("/")[0] for address in device.addresses}
+    for tunnel in tunnels:
+        source, over = tunnel.tunnel_ends
+        if source in own or over == link.index:
+            how = f"from its address {source}" if source in own else "through it"
+            return f"the tunnel {tunnel.link.name} sends {how}; --include {link.name} offers it"
     for rule in rules:
         if link.index in rule.links and not _is_own(rule, device):
             return (
