@@ -148,6 +148,16 @@ def test_exclusion_reason_names_the_uplink_and_the_direction() -> None:
             id="function-representor",
         ),
         pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="p0pf0vf3"),
+            "represents p0pf0vf3 in the NIC's embedded switch",
+            id="representor-with-its-port",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf0s1"),
+            "represents pf0s1 in the NIC's embedded switch",
+            id="representor-of-a-split-port",
+        ),
+        pytest.param(
             NetDevice(Link(5, "br7", kind="bridge")), "a bridge with ports", id="bridge-with-ports"
         ),
         pytest.param(
