@@ -37,7 +37,6 @@ from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.settings.sysctl import check_root
 from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
-from dranet_nri.model import Pod
 from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
 from dranet_nri.nri.stub import (
     Connection,

@@ -66,13 +66,13 @@ class Rounds:
 
 def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> TelemetryWriter:
     """Return the pulse of a node's plugin."""
-    known = ConnectionStatus(**status)  # type: ignore[arg-type]
+    reported = ConnectionStatus(**status)  # type: ignore[arg-type]
     return TelemetryWriter(
         KernelFileSystem(),
         node.root / "run",
         node.plugin,
         rounds or Rounds(),
-        lambda: known,
+        lambda: reported,
         boot_s=lambda: NOW,
     )
 
@@ -162,13 +162,13 @@ def test_running_and_cancelled_attach_are_counted(node: Node) -> None:
     work = node.plugin.attacher.metrics.work
     before = metrics_of(node)
 
-    async def scenario() -> None:
-        with pytest.raises(OutdatedError):
-            async with work.attaching():
-                assert increments(node, before) == {counted(JOBS): 1}
-                raise OutdatedError("its sandbox was stopped meanwhile")
+    async def attach() -> None:
+        async with work.attaching():
+            assert increments(node, before) == {counted(JOBS): 1}
+            raise OutdatedError("its sandbox was stopped meanwhile")
 
-    asyncio.run(scenario())
+    with pytest.raises(OutdatedError):
+        asyncio.run(attach())
     assert increments(node, before) == {
         counted(ATTACHES, result="refused"): 1,
         counted(POD_ATTACHES, result="cancelled"): 1,
