@@ -107,7 +107,7 @@ class NicEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class CheckPhase:
     """A part of the checks.
 
     Attributes:
@@ -131,16 +131,16 @@ class PairChecks:
         self._bars = bars
         self._pace = pace
 
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[CheckPhase, ...]:
         """Return the phases in their order."""
         timed = self._pace.seconds + PROGRAM_S
         return (
-            Phase("reach", self._connect, 2 * PINGS_S + PROGRAM_S, gate=True),
-            Phase("loss", self._packets, self._pace.pings_s),
-            Phase("tcp", self._streams, timed),
-            Phase("rping", self._verbs, PROGRAM_S, gate=True),
-            Phase("write", self._writes, timed),
-            Phase("latency", self._reads, timed),
+            CheckPhase("reach", self._connect, 2 * PINGS_S + PROGRAM_S, gate=True),
+            CheckPhase("loss", self._packets, self._pace.pings_s),
+            CheckPhase("tcp", self._streams, timed),
+            CheckPhase("rping", self._verbs, PROGRAM_S, gate=True),
+            CheckPhase("write", self._writes, timed),
+            CheckPhase("latency", self._reads, timed),
         )
 
     # ------------------------------------------------------------------ IP
