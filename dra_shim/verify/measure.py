@@ -13,7 +13,7 @@ from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives
 from dra_shim.verify.node_checks import check_worker
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
-from dra_shim.verify.pair_checks import QUICK, MeasureDurations, NicEnd, PairChecks, CheckPhase
+from dra_shim.verify.pair_checks import QUICK, CheckPhase, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import Round, all_pairs, disjoint, ring
 from dra_shim.verify.types import Line, Outcome, PodRunner, WorkerPod
 from dranet_nri.errors import DranetError
