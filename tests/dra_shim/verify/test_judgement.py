@@ -1,4 +1,4 @@
-"""Bars, checks of one end, schedule and report of a verification."""
+"""Bars, checks of one end, and report of a verification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
-from dra_shim.verify.schedule import all_pairs, ring
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from dranet_nri.errors import InvalidValueError
 
@@ -130,31 +129,6 @@ def test_infiniband_device_without_an_interface_passes() -> None:
 
 def test_causes_have_distinct_meanings() -> None:
     assert len({meaning for meaning, _ in CAUSES.values()}) == len(CAUSES)
-
-
-# --------------------------------------------------------------------------- schedule
-
-
-@pytest.mark.parametrize("number", range(8))
-def test_every_pair_is_measured_once_and_no_pod_twice_per_round(number: int) -> None:
-    rounds = all_pairs(range(number))
-
-    pairs = [frozenset(pair) for found in rounds for pair in found]
-    assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
-    for found in rounds:
-        busy = [item for pair in found for item in pair]
-        assert len(busy) == len(set(busy))
-
-
-@pytest.mark.parametrize("number", range(3, 8))
-def test_ring_measures_each_pod_with_the_next(number: int) -> None:
-    rounds = ring(range(number))
-
-    pairs = {pair for found in rounds for pair in found}
-    assert pairs == {(item, (item + 1) % number) for item in range(number)}
-    for found in rounds:
-        busy = [item for pair in found for item in pair]
-        assert len(busy) == len(set(busy))
 
 
 # --------------------------------------------------------------------------- report

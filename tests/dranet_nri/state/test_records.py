@@ -73,3 +73,28 @@ def test_failed_open_of_the_second_directory_leaves_no_descriptor(
     with pytest.raises(StateError, match="no inotify"):
         NodeRecords(tmp_path / "allocations", tmp_path / "attachments")
     assert open_descriptors() == before
+
+
+def test_readers_decode_the_same_bytes_once(tmp_path: Path) -> None:
+    with (
+        AttachmentStore(tmp_path) as attached,
+        AttachmentReader(tmp_path, owner=None) as one,
+        AttachmentReader(tmp_path, owner=None) as other,
+    ):
+        attached.put(attachment_of("uid-b"))
+        one.refresh()
+        other.refresh()
+
+        assert one.get("uid-b") is other.get("uid-b") is not None
+
+
+def test_store_decodes_the_same_bytes_again(tmp_path: Path) -> None:
+    with AllocationStore(tmp_path) as own, AllocationStore(tmp_path) as of_another_process:
+        of_another_process.put(allocation_of("uid-a"))
+        own.refresh()
+        before = own.get("uid-a")
+        of_another_process.put(allocation_of("uid-a"))
+        own.refresh()
+
+        assert own.get("uid-a") == before
+        assert own.get("uid-a") is not before
