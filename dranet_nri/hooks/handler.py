@@ -25,6 +25,7 @@ from dranet_nri.cdi.names import carried_claims, listed
 from dranet_nri.component.log import trace_of
 from dranet_nri.hooks.admission import carried, refuse_outlived, refuse_unattached
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
+from dranet_nri.nri.stub import Outcome
 from dranet_nri.plan.refusals import described
 
 MAX_REJECTIONS: Final = 3
@@ -60,6 +61,18 @@ class HookHandler:
             return True
         self.rejections[pod.uid] += 1
         return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS
+
+    def answered(self, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
+        """Count a hook; one of a pod without claims that was queued counts as noop."""
+        counts = self.attacher.metrics.hooks
+        if outcome in {"success", "deferred"} and not self.allocations.has(pod.uid):
+            outcome = "noop"
+        counts.answered(hook, outcome, seconds)
+        if hook == "RunPodSandbox" and outcome != "noop":
+            # An attach that succeeds ends the pod's rejections; one that fails adds one, also where
+            # the runtime must accept the sandbox.
+            failed = outcome == "success" and pod.uid in self.rejections
+            counts.sandbox("failed" if failed else outcome)
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the connection enforces the deadline
         """Attach the pod's NICs. A failure is raised if the sandbox may be rejected.

@@ -51,12 +51,12 @@ def test_virtio_nic_has_the_same_name_with_and_without_its_net_device() -> None:
     there = nic("eth1", 3, "0000:00:03.0")
     there = replace(there, link=replace(there.link, bus="virtio", parent="virtio1"))
 
-    home = inventory_from_facts(HostFacts((virtio,), (there,)))
-    away = inventory_from_facts(HostFacts((virtio,)))
+    with_link = inventory_from_facts(HostFacts((virtio,), (there,)))
+    without_link = inventory_from_facts(HostFacts((virtio,)))
 
-    assert home.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
-    assert away.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
-    assert home.devices[0].name == away.devices[0].name == "pci-0000-00-03-0"
+    assert with_link.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
+    assert without_link.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
+    assert with_link.devices[0].name == without_link.devices[0].name == "pci-0000-00-03-0"
 
 
 def test_virtual_links_are_published_in_order_of_their_names() -> None:

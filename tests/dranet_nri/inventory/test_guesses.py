@@ -39,7 +39,7 @@ OWN = Address("10.5.0.7/24")
 
 
 @pytest.mark.parametrize(
-    ("rule", "kept"),
+    ("rule", "is_reported"),
     [
         pytest.param(PolicyRoute(2, frozenset({3}), "10.5.0.77/32"), True, id="a pod's address"),
         pytest.param(PolicyRoute(2, frozenset({3})), True, id="everybody, or a mark"),
@@ -57,7 +57,7 @@ OWN = Address("10.5.0.7/24")
     ],
 )
 def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
-    *, rule: PolicyRoute, kept: bool
+    *, rule: PolicyRoute, is_reported: bool
 ) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(OWN,))
 
@@ -66,7 +66,7 @@ def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
     message = (
         "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
     )
-    assert reported.startswith(message) if kept else reported == ""
+    assert reported.startswith(message) if is_reported else reported == ""
     assert excluded_by(device, rule, include=(VF,)) == ""
 
 
