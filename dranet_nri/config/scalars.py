@@ -203,8 +203,9 @@ def parse_ifname(text: str) -> str:
     raw = text.encode()
     if len(raw) > MAX_IFNAME:
         raise InvalidValueError(f"is {len(raw)} bytes long; at most {MAX_IFNAME} fit")
-    if _NBSP in raw:
-        raise InvalidValueError("holds a letter that the kernel takes for white space; use another")
+    space = next((c for c in text if _NBSP in c.encode()), "")
+    if space:
+        raise InvalidValueError(f'has "{space}", which is white space to the kernel; remove it')
     if text in _TAKEN_NAMES:
         raise InvalidValueError("is taken in every pod; choose another name")
     return text

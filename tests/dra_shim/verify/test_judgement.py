@@ -187,6 +187,19 @@ def test_matrix_cell_has_the_colour_of_the_worst_check() -> None:
     assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
 
 
+def test_names_of_a_matrix_are_not_cut() -> None:
+    source = f"{'w' * 63}/{'w' * 15}"  # the longest names of a node and an interface
+
+    root = ET.fromstring(draw([failed("collectives", "no-collective", source, "b/net1")]))
+
+    space = "{http://www.w3.org/2000/svg}"
+    (name,) = (
+        text for text in root.iter(f"{space}text") if text.text == source and len(text.attrib) == 3
+    )
+    assert int(name.get("x", "")) >= 6 * len(source)
+    assert "collectives" in {text.text for text in root.iter(f"{space}text")}
+
+
 def test_all_bars_have_defaults() -> None:
     of_one_nic = BARS.keys() - {"all-gather", "all-reduce"}
     assert all(NO_BARS.of(name, Fabric.ROCE, 100) > 0 for name in of_one_nic)
