@@ -18,7 +18,6 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import (
     ATTRIBUTE,
-    address,
     attribute,
     attributes,
     fixed,
@@ -71,14 +70,6 @@ IFLA_NETNS_IMMUTABLE: Final = 67  # since Linux 6.14
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
 IFLA_VXLAN_LINK: Final = 3
-# Attributes in IFLA_INFO_DATA with the source address of a tunnel, by kind: IFLA_VXLAN_LOCAL and
-# LOCAL6 (linux/if_link.h), IFLA_GRE_LOCAL, IFLA_IPTUN_LOCAL and IFLA_VTI_LOCAL (linux/if_tunnel.h).
-_SOURCES: Final = {
-    "vxlan": (4, 17),
-    **dict.fromkeys(("gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ip6erspan"), (6,)),
-    **dict.fromkeys(("ipip", "sit", "ip6tnl"), (2,)),
-    **dict.fromkeys(("vti", "vti6"), (4,)),
-}
 IFLA_IPOIB_MODE: Final = 2
 IFLA_IPOIB_UMCAST: Final = 3
 IPOIB_MODE_DATAGRAM: Final = 0
@@ -330,17 +321,6 @@ def kind_of(dumped: DumpedLink) -> tuple[str, bytes, int]:
     if kind == "vxlan":
         return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
     return kind, data, u32(dumped.attrs.get(IFLA_LINK))
-
-
-def tunnel_source(dumped: DumpedLink) -> str:
-    """Return the address from which a tunnel sends, "" for any address, or for another link.
-
-    Raises:
-        KernelError: EBADMSG: the attribute has a wrong length.
-    """
-    kind, data, _ = kind_of(dumped)
-    attrs = attributes(data)
-    return next((address(attrs[key]) for key in _SOURCES.get(kind, ()) if key in attrs), "")
 
 
 def _here(dumped: DumpedLink, lower: int) -> int:

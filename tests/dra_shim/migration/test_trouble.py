@@ -9,7 +9,7 @@ from dra_shim.kubeapi import SLICE
 from dra_shim.migration.controller import (
     FIRST_PAUSE_S,
     PAGE,
-    PATIENCE_S,
+    PUBLISH_DELAY_S,
     MigrationFailed,
     MigrationFinished,
 )
@@ -70,8 +70,8 @@ def test_publishing_waits_for_previous_claims_with_a_limit(tmp_path: Path) -> No
             looking = asyncio.create_task(controller.run())
             publishing = asyncio.create_task(controller.awaited())
             await bench.clock.until_asleep(FIRST_PAUSE_S)
-            await bench.clock.until_asleep(PATIENCE_S)
-            bench.clock.pass_time(PATIENCE_S - 1)
+            await bench.clock.until_asleep(PUBLISH_DELAY_S)
+            bench.clock.pass_time(PUBLISH_DELAY_S - 1)
             await asyncio.sleep(0)
             assert not publishing.done()
 
@@ -124,8 +124,8 @@ def test_previous_slices_are_kept_after_publishing(tmp_path: Path) -> None:
             looking = asyncio.create_task(bench.run())
             await bench.clock.until_asleep(FIRST_PAUSE_S)
             bench.server.remove("resourceslices")
-            ours = slice_of(slice_name(POOL, 0))
-            await bench.api.create(SLICE, {**ours, "spec": {**ours["spec"], "devices": []}})
+            document = slice_of(slice_name(POOL, 0))
+            await bench.api.create(SLICE, {**document, "spec": {**document["spec"], "devices": []}})
 
             bench.clock.pass_time(FIRST_PAUSE_S)
             await looking

@@ -331,8 +331,8 @@ def test_shares_of_a_device_are_listed_separately() -> None:
 
 def test_addresses_have_the_format_of_the_api() -> None:
     many = tuple(f"10.0.{index}.1/24" for index in range(20))
-    odd = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
-    record = attachment(replace(held(nic()), addresses=odd, mac="0C:42:A1:00:00:01"))
+    unusual = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
+    record = attachment(replace(held(nic()), addresses=unusual, mac="0C:42:A1:00:00:01"))
 
     network = status_of(given(), record).network
 
@@ -387,8 +387,8 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
         ("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod")
     )
     assert {condition.message for condition in status.conditions} == {
-        "was prepared for pod ai/train, which has ended, and the kubelet asks nothing for pod"
-        " ai/gone, ai/third, so it never gets the devices; delete it, its controller makes a new"
-        " one; if that one is told the same, scale the controller to 0 until no pod has the claim"
-        + also
+        "was prepared for pod ai/train, which has ended, and the kubelet does not prepare it for"
+        " pod ai/gone, ai/third, so that pod never gets the devices; delete it, its controller"
+        " makes a new one; if that one gets this Event too, scale the controller to 0 until no pod"
+        " has the claim" + also
     }

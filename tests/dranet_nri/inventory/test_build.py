@@ -51,12 +51,12 @@ def test_virtio_nic_has_the_same_name_with_and_without_its_net_device() -> None:
     there = nic("eth1", 3, "0000:00:03.0")
     there = replace(there, link=replace(there.link, bus="virtio", parent="virtio1"))
 
-    home = inventory_from_facts(HostFacts((virtio,), (there,)))
-    away = inventory_from_facts(HostFacts((virtio,)))
+    with_link = inventory_from_facts(HostFacts((virtio,), (there,)))
+    without_link = inventory_from_facts(HostFacts((virtio,)))
 
-    assert home.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
-    assert away.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
-    assert home.devices[0].name == away.devices[0].name == "pci-0000-00-03-0"
+    assert with_link.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
+    assert without_link.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
+    assert with_link.devices[0].name == without_link.devices[0].name == "pci-0000-00-03-0"
 
 
 def test_virtual_links_are_published_in_order_of_their_names() -> None:
@@ -392,8 +392,8 @@ def fullest(*ports: RdmaPortFacts) -> Device:
         tcx_programs=("b",),
     )
     full = function(numa_node=0, root="pci0000:89", vf_limit=1, physical="0000:89:00.0")
-    child = replace(device, link=replace(device.link, index=3, name="child", kind="ipoib", lower=2))
-    facts = HostFacts((full,), (device, child), (rdma,), (), 2)
+    child = replace(device.link, index=3, name="child", kind="ipoib", lower=2)
+    facts = HostFacts((full,), (device, replace(device, link=child, addresses=())), (rdma,), (), 2)
     return one(inventory_from_facts(facts), "pci-0000-8a-00-0")
 
 
