@@ -21,7 +21,7 @@ from tests.system.cluster_vm.plugin import Plugin
 # The links and RDMA devices of an emulated machine have no speed that means anything.
 BARS = (
     *("tcp=0.001", "write=0", "latency=10000000", "loss=5"),
-    *("all-gather=0.0001", "all-reduce=0.0001"),
+    *("all-gather=0", "all-reduce=0"),
 )
 CLASS = """
 apiVersion: resource.k8s.io/v1
