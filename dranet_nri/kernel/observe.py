@@ -1,6 +1,6 @@
 """Observation of a device: location and full state."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from errno import E2BIG
 from pathlib import Path
@@ -22,6 +22,7 @@ from dranet_nri.model import (
     Link,
     LinkState,
     Observed,
+    Sysctl,
     is_representor,
     is_spare,
 )
@@ -37,6 +38,7 @@ def observe(
     identity: DeviceIdentity | None = None,
     *,
     bare: bool = False,
+    sysctls: Collection[Sysctl] | None = None,
 ) -> Observed:
     """Return the device's location and state; arguments as in plan.kernel.Session.
 
@@ -62,8 +64,8 @@ def observe(
     )
     here, there = located.host, located.pod
     return Observed(
-        host=_state(host, here),
-        pod=LinkState(there) if bare and there is not None else _state(pod, there),
+        host=host.state(here, sysctls) if here else None,
+        pod=_pod_state(pod, there, bare=bare),
         taken_host_names=_taken(on_host, here),
         taken_pod_names=_taken(in_pod, there),
         host_rules=host.rules(),
@@ -152,8 +154,10 @@ def _all(links: tuple[DumpedLink, ...]) -> tuple[Link, ...]:
     return tuple(links_from(links))
 
 
-def _state(space: Namespace | None, link: Link | None) -> LinkState | None:
-    return None if space is None or link is None else space.state(link)
+def _pod_state(space: Namespace | None, link: Link | None, *, bare: bool) -> LinkState | None:
+    if space is None or link is None:
+        return None
+    return LinkState(link) if bare else space.state(link)
 
 
 def _taken(links: tuple[DumpedLink, ...], own: Link | None) -> frozenset[str]:

@@ -163,17 +163,13 @@ class NetlinkKernel:
         return Namespace(Ns.POD, fd, self._proc_root)
 
 
-def _slot(netns: NetnsId) -> tuple[int, int]:
-    return netns.dev, netns.inode
-
-
 def _open_same(netns: NetnsId) -> int | None:
     """Open the namespace at its path, None if the path has another one by now."""
     fd = open_namespace(netns.path)
     if fd is None:
         return None
     status = os.fstat(fd)
-    if (status.st_dev, status.st_ino) == _slot(netns):
+    if (status.st_dev, status.st_ino) == (netns.dev, netns.inode):
         return fd
     os.close(fd)
     return None
@@ -202,12 +198,14 @@ class NetlinkSession:
         identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
+        sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Return the device's location and its full state there."""
         set_step(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
-        return observe(host, pod, key, pod_name, self._sys_root, identity, bare=bare)
+        root = self._sys_root
+        return observe(host, pod, key, pod_name, root, identity, bare=bare, sysctls=sysctls)
 
     def pod_link(self, name: str) -> Link:
         """Return the current state of the pod's link of that name."""

@@ -69,6 +69,7 @@ class Session(Protocol):
         identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
+        sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Return the device's location and its full state there.
 
@@ -80,6 +81,8 @@ class Session(Protocol):
                 renamed device.
             bare: in the pod, read the link only, without addresses, routes and rules, of which
                 the pod may have any number.
+            sysctls: those that the caller compares on the host, others may be missing; None for
+                all that a move resets.
 
         Raises:
             KernelError: a dump failed.

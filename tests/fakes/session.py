@@ -53,6 +53,7 @@ class FakeSession:
         known: DeviceIdentity | None = None,
         *,
         bare: bool = False,
+        sysctls: Collection[Sysctl] | None = None,  # noqa: ARG002 - it returns all
     ) -> Observed:
         """Look for the device."""
         self._open("observe")

@@ -142,6 +142,10 @@ ONLY_IN_FILES: Final = {
     "ipv6": ("ra_honor_pio_life", "ra_honor_pio_pflag", "regen_min_advance", *NEIGHBOUR_KEYS),
     "mpls": ("input",),
 }
+_SECRET_AND_FILES: Final = (
+    ("ipv6", "stable_secret"),
+    *((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys),
+)
 ARRAYS: Final = {"ipv4": (AF_INET, 1), "ipv6": (AF_INET6, 2)}  # IFLA_INET_CONF, IFLA_INET6_CONF
 SET_BY_CLAIMS: Final = frozenset(
     {("ipv4", "arp_announce"), ("ipv4", "arp_ignore"), ("ipv4", "forwarding")}
@@ -306,19 +310,33 @@ def _as_in_file(key: str, value: int) -> str:
     return str(value & MAX_U32 if key in _UNSIGNED else value)
 
 
-def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
-    """Return the sysctls that a move resets and IFLA_AF_SPEC lacks; absent files are left out.
+def in_files(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[str, str], ...]:
+    """Return family and key of the sysctls that a move resets and IFLA_AF_SPEC lacks.
+
+    Args:
+        compared: sysctls to which they are limited, None for no limit.
+        secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
+            mode (net/ipv6/addrconf.c).
+    """
+    keys = _SECRET_AND_FILES if secret else _SECRET_AND_FILES[1:]
+    if compared is None:
+        return keys
+    limit = {(sysctl.family, sysctl.key) for sysctl in compared}
+    return tuple(key for key in keys if key in limit)
+
+
+def read_from_files(
+    proc_root: str, name: str, keys: Iterable[tuple[str, str]]
+) -> tuple[Sysctl, ...]:
+    """Return the sysctls with these families and keys; absent files are left out.
 
     Args:
         proc_root: as in NetlinkKernel.
         name: name of the link.
-        secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
-            mode (net/ipv6/addrconf.c).
+        keys: see in_files.
     """
-    settings = [("ipv6", "stable_secret")] if secret else []
-    settings += ((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys)
     found: list[Sysctl] = []
-    for family, key in settings:
+    for family, key in keys:
         with suppress(OSError):  # the kernel lacks it, or EIO: no secret is set
             found.append(Sysctl(family, key, _read(_path(proc_root, name, family, key))))
     return tuple(found)
@@ -327,7 +345,7 @@ def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl,
 def _read(path: str) -> str:
     """Return the value in a file.
 
-    Three system calls and no buffer: every attach and detach reads some 30 files.
+    Three system calls and no buffer: every attach reads some 30 files.
 
     Raises:
         OSError: it cannot be read.
