@@ -181,6 +181,22 @@ def open_namespace(path: str) -> int | None:
     return None
 
 
+def open_same(netns: NetnsId) -> int | None:
+    """Open the namespace at its path, None if the path has another one by now.
+
+    Raises:
+        KernelError: the path cannot be opened.
+    """
+    fd = open_namespace(netns.path)
+    if fd is None:
+        return None
+    status = os.fstat(fd)
+    if (status.st_dev, status.st_ino) == (netns.dev, netns.inode):
+        return fd
+    os.close(fd)
+    return None
+
+
 def _on_nsfs(fd: int) -> bool:
     """Whether fd is on nsfs, by its device number: nsfs has one instance."""
     status = os.fstat(fd)

@@ -109,8 +109,11 @@ class Session(Protocol):
             KernelError: there is no such link.
         """
 
-    def default_sysctls(self) -> tuple[Sysctl, ...]:
+    def default_sysctls(self) -> Mapping[tuple[str, str], str]:
         """Return the sysctls of a link that enters the host's namespace: a move resets them.
+
+        Returns:
+            Family and key → value, as of the session's first call.
 
         Raises:
             KernelError: a sysctl exists and could not be read.

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from socket import AF_INET, AF_INET6
+from types import MappingProxyType
 from typing import Final
 from weakref import finalize
 
@@ -190,8 +191,8 @@ class SysctlDefaults:
         self._lock = threading.Lock()
         finalize(self, _close, self._files)
 
-    def read(self, nsfd: int) -> tuple[Sysctl, ...]:
-        """Return the values of the namespace, which must be the same at every call.
+    def read(self, nsfd: int) -> Mapping[tuple[str, str], str]:
+        """Return family and key → value of the namespace, which must be the same at every call.
 
         Keys that the kernel lacks are left out; so is IPv6 if it is disabled.
 
@@ -202,7 +203,7 @@ class SysctlDefaults:
             self._keep(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
-        return _in_order(
+        return _by_key(
             tuple(
                 (family, key, value)
                 for family, opened in files
@@ -253,10 +254,10 @@ def _values(family: str, opened: _Files) -> Iterator[tuple[str, bytes]]:
 
 
 @lru_cache(maxsize=1)  # a host seldom changes its defaults
-def _in_order(values: tuple[tuple[str, str, bytes], ...]) -> tuple[Sysctl, ...]:
-    """Return the sysctls in the order of a link's state: those in arrays first."""
-    found = (Sysctl(family, key, value.decode().strip()) for family, key, value in values)
-    return tuple(sorted(found, key=lambda one: one.key not in RESET_BY_A_MOVE[one.family]))
+def _by_key(values: tuple[tuple[str, str, bytes], ...]) -> Mapping[tuple[str, str], str]:
+    """Return family and key → value."""
+    found = {(family, key): value.decode().strip() for family, key, value in values}
+    return MappingProxyType(found)
 
 
 def _close(files: dict[str, _Files]) -> None:
