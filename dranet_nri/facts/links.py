@@ -19,7 +19,6 @@ from dranet_nri.linux.netlink.links import (
     dump_links,
     link_at,
     link_from,
-    tunnel_source,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import Link
@@ -111,7 +110,7 @@ def _host_link(dumped: DumpedLink) -> HostLink:
             _readable(link_from(dumped)),
             text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
             u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-            tunnel_source(dumped),
+            dumped.tunnel_source,
         )
     except KernelError as error:
         bus, parent = dumped.parent

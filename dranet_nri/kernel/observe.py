@@ -1,5 +1,6 @@
 """Observation of a device: location and full state."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from errno import E2BIG
@@ -166,12 +167,17 @@ def _taken(links: tuple[DumpedLink, ...], own: Link | None) -> frozenset[str]:
 
 
 def sysfs_parents(sys_root: str, links: tuple[DumpedLink, ...]) -> Parents:
-    """Return the parents of the host's links from sysfs, for Linux before 5.14."""
+    """Return the parents of the host's links from sysfs, for Linux before 5.14.
+
+    Without pathlib, which takes three times as long: a node has a link for each pod.
+    """
     parents: dict[str, tuple[str, str]] = {}
     for dumped in links:
-        device = Path(sys_root, "class/net", dumped.name, "device")
+        device = f"{sys_root}/class/net/{dumped.name}/device"
         try:
-            parents[dumped.name] = (device / "subsystem").readlink().name, device.readlink().name
+            bus = os.readlink(f"{device}/subsystem")  # noqa: PTH115
+            parent = os.readlink(device)  # noqa: PTH115
         except OSError:
             continue
+        parents[dumped.name] = bus.rpartition("/")[2], parent.rpartition("/")[2]
     return parents
