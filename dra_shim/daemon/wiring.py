@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from dra_shim.cel import SelectorError, filter_devices
+from dra_shim.daemon.delayed_notices import DelayedNotices
 from dra_shim.daemon.log_sink import LogSink
 from dra_shim.daemon.providers import ProviderParts
 from dra_shim.daemon.sources import ServerSource
@@ -76,6 +77,7 @@ class Shim:
         self._settings = settings
         self._log_sink = log_sink
         self._log_prepare = log_sink.of("prepare")
+        self._prepare_notices = DelayedNotices(self._on_prepare)
         self._metrics = metrics
         on_status = _both(log_sink.of("status"), metrics.status.on_status)
         self._reporter = StatusController(api, settings.state, settings.node, on_status)
@@ -103,15 +105,16 @@ class Shim:
         self._web = self._web_at(sockets, plugin)
         checkpoint = settings.kubelet_root / CHECKPOINT
         self._orphan_collector = OrphanCollector(
-            self._source, self._preparer, checkpoint, self._on_prepare
+            self._source, self._preparer, checkpoint, self._prepare_notices.add
         )
         self._adoption = MigrationController(
             api, settings.node, settings.state, self._prepare_before, log_sink.of("node")
         )
 
     def close(self) -> None:
-        """Close the records."""
+        """Close the records, and report what was not reported yet."""
         self._preparer.close()
+        self._prepare_notices.flush()
 
     async def disconnect(self) -> None:
         """Close the connections to the API server and to providers."""
@@ -158,7 +161,7 @@ class Shim:
         await self._publisher.run()
 
     async def _release_profiles(self) -> None:
-        await self._providers.release(self._preparer.without_record, self._on_prepare)
+        await self._providers.release(self._preparer.without_record, self._prepare_notices.add)
 
     def _new_preparer(self) -> Preparer:
         settings = self._settings
@@ -166,7 +169,7 @@ class Shim:
             Sources(self._source, self._source, self.devices),
             settings.state,
             PrepareSettings(settings.node, boot_id(), settings.first_valid_config),
-            self._on_prepare,
+            self._prepare_notices.add,
             providers=self._providers.providers,
         )
 

@@ -61,6 +61,7 @@ class _UserCredentials:
 
     def __init__(self, auth: httpx2.Auth) -> None:
         self._auth = auth
+        self._header = ""  # kept, because lightkube takes 0.1 ms to set it
 
     async def header(self) -> str:
         """Return the header; a credential plugin runs at the first call.
@@ -68,12 +69,17 @@ class _UserCredentials:
         Raises:
             CredentialsError: the plugin returns no token.
         """
-        return await self._header_after()
+        if not self._header:
+            self._header = await self._header_after()
+        return self._header
 
     async def renewed(self, refused: str) -> str:
         """Run a credential plugin again; other credentials do not change."""
         current = await self._header_after(httpx2.Response(401))
-        return "" if current == refused else current
+        if current in ("", refused):
+            return ""
+        self._header = current
+        return current
 
     async def _header_after(self, *responses: httpx2.Response) -> str:
         """Return the header that follows these responses, "" if there is none."""

@@ -1,29 +1,58 @@
 """Manifest text → plain documents in the form that kubectl sends: YAML 1.1 reduced to JSON.
 
 Rules:
-1. Values that JSON lacks are rejected (tags, .nan). Types that only YAML 1.1 has stay strings:
-   times, and base-60 numbers, which can look like a MAC or PCI address.
-2. Repeated keys are stored (`JsonObject`) and reported where the object is read.
-3. Aliases are expanded up to a limit, because a few lines can expand to billions of values.
+1. The parser is libyaml, of which that of kubectl is a port. Plain scalars have the types that
+   kubectl gives them (go.yaml.in/yaml/v2, resolve.go): "1e3" and "y" are no strings, times and
+   base-60 numbers, which can look like a MAC or PCI address, are.
+2. Values that JSON lacks are rejected (tags, .nan). Numbers have the JSON form of kubectl: 9e3 and
+   9000.0 are 9000. A field name that is a number or boolean becomes a string.
+3. Repeated keys are stored (`JsonObject`) and reported where the object is read.
+4. Aliases are expanded up to a limit, because a few lines can expand to billions of values.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Final
 
 import yaml
 
-from dranet_nri.config import JsonObject, load_json
+from dranet_nri.config import JsonObject, load_json_stream
 from dranet_nri.errors import ConfigError
 
-MAX_TEXT: Final = 4 << 20  # bytes of one file; etcd accepts 1.5 MiB for one object
-MAX_VALUES: Final = 200_000  # in one document, after expanding aliases
-# digits of an integer; the range of a double, and the limit of Python's conversion
-MAX_BITS: Final = 1024
+MAX_TEXT: Final = 64 << 20  # bytes of one file; the slices of a cluster in one List take megabytes
+MAX_EXPANDED: Final = 200_000  # values of one document that aliases repeat
 
-_NO_NUMBER: Final = "is no usable number; put it in quotes if it is text"
 _TAG: Final = "tag:yaml.org,2002:"
-_JSON_START: Final = re.compile(r"\s*\{\s*[\"}]")  # characters of YAML, without tabs
+_PLAIN: Final = f"{_TAG}plain"  # without quotes and tag
+_JSON_START: Final = re.compile(r"\s*\{\s*[\"}]")
+
+_VALUES: Final[dict[str, bool | None]] = {
+    "null": None, "y": True, "yes": True, "true": True, "on": True,
+    "n": False, "no": False, "false": False, "off": False,
+}  # fmt: skip
+_WORDS: Final = {"": None, "~": None} | {
+    form: value
+    for word, value in _VALUES.items()
+    for form in (word, word.capitalize(), word.upper())
+}
+_NO_JSON: Final = re.compile(r"\.(?:nan|NaN|NAN)|[+-]?\.(?:inf|Inf|INF)")
+_INTEGER: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)"
+    r"|0[oO]?(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*))"
+)
+_BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
+_MAX_DIGITS: Final = 64  # of the longest integer, in base 2
+_FRACTION: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INTEGERS: Final = range(-(2**63), 2**64)
+_MIN_EXPONENT: Final = 1e21  # from here on, Go writes a float with an exponent
+# Types of the values that a tag allows.
+_TAGGED: Final[dict[str, tuple[type, ...]]] = {
+    "null": (type(None),),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+}
 
 
 def load_manifests(text: str) -> tuple[object, ...]:
@@ -34,11 +63,12 @@ def load_manifests(text: str) -> tuple[object, ...]:
     """
     if len(text.encode(errors="surrogatepass")) > MAX_TEXT:
         raise ConfigError([f"document: longer than {MAX_TEXT} bytes; split it"])
+    text = text.removeprefix("\ufeff")
     if _JSON_START.match(text) and "\n---" not in text:
-        return (load_json(text),)
+        return load_json_stream(text, _fraction)
     try:
-        nodes = yaml.compose_all(text, Loader=yaml.SafeLoader)
-        documents = [_Reader().read(node) for node in nodes]
+        nodes = yaml.compose_all(text, Loader=_Loader)
+        documents = [_Reader(len(text)).read(node) for node in nodes]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
@@ -47,28 +77,38 @@ def load_manifests(text: str) -> tuple[object, ...]:
         reason = f"not valid YAML: {str(error).splitlines()[0]}"
     except RecursionError:
         reason = "not usable YAML: nested too deeply; flatten it"
-    except (ValueError, OverflowError) as error:
-        # PyYAML raises these for escapes like "\\U00110000" and a %YAML with thousands of digits.
+    except ValueError as error:  # a lone surrogate
         reason = f"not valid YAML: {error}"
     else:
         return tuple(document for document in documents if document is not None)
     raise ConfigError([f"document: {reason}"])
 
 
+class _Loader(yaml.CSafeLoader):
+    """Parser whose plain scalars have a tag of their own."""
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
+        """Return the tag of a node without one."""
+        if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:
+            return _PLAIN
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return tag
+
+
 class _Reader:
     """Converter of one document's node graph to plain values."""
 
-    def __init__(self) -> None:
-        self._left = MAX_VALUES
+    def __init__(self, most: int) -> None:
+        """Take the most values that the document can have without aliases."""
+        self._left = most + MAX_EXPANDED
         self._open: set[int] = set()
-        self._scalars = yaml.constructor.SafeConstructor()
 
     def read(self, node: yaml.Node) -> object:
         self._left -= 1
         if self._left < 0:
-            raise _at(node, f"more than {MAX_VALUES} values after expanding aliases; write fewer")
+            raise _at(node, f"aliases repeat more than {MAX_EXPANDED} values; write fewer")
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            return _scalar(node)
         if id(node) in self._open:
             raise _at(node, "an alias stands inside its own anchor; write the value out")
         self._open.add(id(node))
@@ -87,13 +127,10 @@ class _Reader:
         merged: dict[str, object] = {}
         own: list[tuple[str, object]] = []
         for key_node, value_node in node.value:
-            if key_node.tag == f"{_TAG}merge":
+            if key_node.tag == _PLAIN and key_node.value == "<<":
                 merged |= self._merged(value_node)
                 continue
-            key = self.read(key_node)
-            if not isinstance(key, str):
-                raise _at(key_node, "a field name must be a string; put it in quotes")
-            own.append((key, self.read(value_node)))
+            own.append((_field_name(key_node, self.read(key_node)), self.read(value_node)))
         names = {key for key, _ in own}
         yield from ((key, value) for key, value in merged.items() if key not in names)
         yield from own
@@ -108,37 +145,51 @@ class _Reader:
             merged = source | merged
         return merged
 
-    def _scalar(self, node: yaml.ScalarNode) -> object:
-        text: str = node.value
-        match node.tag.removeprefix(_TAG):
-            case "str" | "timestamp" | "value":
-                return text
-            case "int" | "float" if ":" in text:
-                return text
-            case "null":
-                return None
-            case "bool" if text.lower() in self._scalars.bool_values:
-                return self._scalars.construct_yaml_bool(node)
-            case "int":
-                return self._number(node)
-            case "float" if not text.endswith(("f", "F", "n", "N")):
-                return self._fraction(node)
-        raise _at(node, f"{text!r} with tag {node.tag} is not JSON; put it in quotes")
 
-    def _number(self, node: yaml.ScalarNode) -> int:
-        try:
-            number: int = self._scalars.construct_yaml_int(node)
-        except (ValueError, IndexError):  # the latter where there is no digit
-            raise _at(node, _NO_NUMBER) from None
-        if number.bit_length() > MAX_BITS:
-            raise _at(node, _NO_NUMBER)
-        return number
+def _field_name(node: yaml.Node, key: object) -> str:
+    match key:
+        case str():
+            return key
+        case bool():
+            return str(key).lower()
+        case int() | float():
+            return f"{key:g}" if isinstance(key, float) else str(key)
+    raise _at(node, "a field name must be a string; put it in quotes")
 
-    def _fraction(self, node: yaml.ScalarNode) -> float:
-        try:
-            return float(node.value.replace("_", ""))
-        except ValueError:
-            raise _at(node, _NO_NUMBER) from None
+
+def _scalar(node: yaml.ScalarNode) -> object:
+    text: str = node.value
+    tag = node.tag.removeprefix(_TAG)
+    if tag in {"str", "timestamp", "value"}:
+        return text
+    value = _plain(text)
+    if node.tag == _PLAIN and not _NO_JSON.fullmatch(text):
+        return value
+    if type(value) in _TAGGED.get(tag, ()):
+        return value
+    given = f"{text!r} with tag {node.tag}" if node.tag != _PLAIN else repr(text)
+    raise _at(node, f"{given} is not JSON; put it in quotes")
+
+
+def _plain(text: str) -> object:
+    """Return the value of a plain scalar, text if it is no other."""
+    if text in _WORDS:
+        return _WORDS[text]
+    digits = text.replace("_", "") if text[0] in "+-0123456789" else text
+    found = _INTEGER.fullmatch(digits)
+    if found and (base := found.lastgroup) and len(found[base]) <= _MAX_DIGITS:
+        number = int(found["sign"] + found[base], _BASES[base])
+        if number in _INTEGERS:
+            return number
+    if _FRACTION.fullmatch(digits) and math.isfinite(float(digits)):
+        return _fraction(digits)
+    return text
+
+
+def _fraction(text: str) -> int | float:
+    """Return a number as kubectl writes it."""
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < _MIN_EXPONENT else number
 
 
 def _at(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:

@@ -134,6 +134,14 @@ def set_step(step: object) -> None:
         worker.step = step
 
 
+def _begun(work: Callable[[], T]) -> tuple[_Thread, asyncio.Future[T]]:
+    """Begin work; return its thread, and the future of its result."""
+    job = _Job(work)
+    worker = _free_thread()
+    worker.take(job)
+    return worker, job.future
+
+
 async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = None) -> T:
     """Run work on a thread of its own, and return the result.
 
@@ -143,29 +151,27 @@ async def in_thread(work: Callable[[], T], hang_timeout: HangTimeout | None = No
     Raises:
         RuntimeError: no thread can be started.
     """
-    job = _Job(work)
-    worker = _free_thread()
-    worker.take(job)
+    worker, future = _begun(work)
     if hang_timeout is None:
-        return await job.future
+        return await future
     timer = asyncio.get_running_loop().call_later(
         hang_timeout.seconds,
         lambda: hang_timeout.ended(f"{worker.step} (thread {worker.native_id})"),
     )
     try:
-        return await job.future
+        return await future
     finally:
         timer.cancel()
 
 
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:
     """Run work on a thread; a cancellation takes effect only when the work is complete."""
-    task = asyncio.create_task(in_thread(work))
+    _, future = _begun(work)
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
-        while not task.done():
+        while not future.done():
             with suppress(asyncio.CancelledError):
-                await asyncio.wait({task})
-        task.exception()  # retrieved, because no caller does
+                await asyncio.wait({future})
+        future.exception()  # retrieved, because no caller does
         raise

@@ -33,7 +33,7 @@ from dranet_nri.config.device_rules import (
 )
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
 from dranet_nri.config.json_cursor import Node, Violations, did_you_mean, show
-from dranet_nri.config.json_text import JsonObject, load_json
+from dranet_nri.config.json_text import JsonObject, load_json, load_json_stream
 from dranet_nri.config.merge import ConfigEntry, ConfigSource, select_config
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
 from dranet_nri.config.provided import Provided, with_provided
@@ -56,6 +56,7 @@ __all__ = [
     "gateway_violations",
     "lease_addresses",
     "load_json",
+    "load_json_stream",
     "missing_warning",
     "network_config_to_json",
     "network_config_to_object",

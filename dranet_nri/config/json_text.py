@@ -1,10 +1,15 @@
 """JSON text parser: plain Python values, with a record of duplicate keys."""
 
 import json
+import re
 from collections import Counter
-from typing import NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn
 
 from dranet_nri.errors import ConfigError
+
+_SPACE: Final = re.compile(r"[ \t\r\n]*")  # of JSON
 
 
 class JsonObject(dict[str, object]):
@@ -29,8 +34,44 @@ def load_json(text: str, path: str = "") -> object:
     Raises:
         ConfigError: the text is not JSON; the violation has the position.
     """
-    try:
+    with _refused(path):
         return json.loads(text, object_pairs_hook=JsonObject, parse_constant=_refuse_constant)
+
+
+def load_json_stream(text: str, fraction: Callable[[str], object]) -> tuple[object, ...]:
+    """Parse JSON documents that follow each other, as kubectl does.
+
+    Args:
+        text: the documents, with or without white space between them.
+        fraction: converter of a number with a fraction or an exponent.
+
+    Raises:
+        ConfigError: the text is not JSON; the violation has the position.
+    """
+    decoder = json.JSONDecoder(
+        object_pairs_hook=JsonObject, parse_constant=_refuse_constant, parse_float=fraction
+    )
+    found: list[object] = []
+    position = _after_space(text, 0)
+    with _refused(""):
+        while position < len(text):
+            document, position = decoder.raw_decode(text, position)
+            found.append(document)
+            position = _after_space(text, position)
+    return tuple(found)
+
+
+def _after_space(text: str, position: int) -> int:
+    space = _SPACE.match(text, position)
+    return space.end() if space else position
+
+
+@contextmanager
+def _refused(path: str) -> Iterator[None]:
+    """Raise the errors of the JSON library as ConfigError."""
+    try:
+        yield
+        return
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         reason = f"not valid JSON at {where}: {error.msg}; correct the text there"

@@ -21,6 +21,7 @@ from dranet_nri.linux.netlink.links import (
     link_from,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
+from dranet_nri.linux.netlink.tunnels import tunnel_ends
 from dranet_nri.model import Link
 
 RTM_GETQDISC: Final = 38
@@ -41,14 +42,14 @@ class HostLink:
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver has none.
         pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later).
-        tunnel_source: address from which it sends as a tunnel, "" for any, or for another link.
+        tunnel_ends: see linux/netlink/tunnels.py.
         unreadable: error of the read, "" on success.
     """
 
     link: Link
     port_name: str = ""
     pinned: bool = False
-    tunnel_source: str = ""
+    tunnel_ends: tuple[str, int] = ("", 0)
     unreadable: str = ""
 
 
@@ -58,7 +59,7 @@ def links(netlink: RtnetlinkSocket) -> tuple[HostLink, ...]:
     Raises:
         KernelError: the dump failed.
     """
-    found = map(_host_link, dump_links(netlink, "the host"))
+    found = (_host_link(netlink, dumped) for dumped in dump_links(netlink, "the host"))
     return tuple(sorted(found, key=lambda dumped: dumped.link.index))
 
 
@@ -68,7 +69,7 @@ def link(netlink: RtnetlinkSocket, index: int) -> HostLink:
     Raises:
         KernelError: ENODEV: there is none; or the code is in TOO_LARGE.
     """
-    return _host_link(link_at(netlink, "read a link", index))
+    return _host_link(netlink, link_at(netlink, "read a link", index))
 
 
 def tc_filters(netlink: RtnetlinkSocket) -> dict[int, tuple[str, ...]]:
@@ -104,13 +105,13 @@ def _filters(netlink: RtnetlinkSocket, index: int) -> Iterator[str]:
                 yield name
 
 
-def _host_link(dumped: DumpedLink) -> HostLink:
+def _host_link(netlink: RtnetlinkSocket, dumped: DumpedLink) -> HostLink:
     try:
         return HostLink(
             _readable(link_from(dumped)),
             text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
             u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-            dumped.tunnel_source,
+            tunnel_ends(netlink, dumped),
         )
     except KernelError as error:
         bus, parent = dumped.parent

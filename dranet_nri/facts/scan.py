@@ -32,6 +32,7 @@ from dranet_nri.linux.netlink.links import TOO_LARGE
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
+from dranet_nri.linux.netlink.tunnels import TUNNELS
 from dranet_nri.model import Address, DefaultRoute, Link
 from dranet_nri.state.tcx import PrivilegedFacts
 
@@ -110,6 +111,14 @@ class LinkCache:
     def above(self, indexes: Collection[int]) -> set[int]:
         """Return the links whose lower link is one of these."""
         return {index for index, read in self.by_index.items() if read.link.lower in indexes}
+
+    def tunnels(self) -> set[int]:
+        """Return the tunnels that follow routes, of which most have no event."""
+        return {
+            index
+            for index, read in self.by_index.items()
+            if read.link.kind in TUNNELS and not read.link.lower
+        }
 
 
 @dataclass(slots=True)
@@ -192,7 +201,7 @@ class Scanner:
 
     def _again(self, last: _LastScan, touched: Invalidated) -> HostFacts:
         before, cached = last.facts, last.links.by_index
-        indexes = touched.links | last.links.above(touched.links)
+        indexes = touched.links | last.links.above(touched.links) | last.links.tunnels()
         concerned = [cached[index].link for index in indexes if index in cached]
         legs = {leg for route in before.default_routes for leg in route.links}
         routes, rules = before.default_routes, before.policy_routes
@@ -335,7 +344,7 @@ def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         port_name=host_link.port_name,
         speed_mbps=place.speed_mbps,
         pinned=host_link.pinned,
-        tunnel_source=host_link.tunnel_source,
+        tunnel_ends=host_link.tunnel_ends,
         unreadable=host_link.unreadable,
         tc_filters=cache.filters.get(index, ()),
         tcx_programs=programs,

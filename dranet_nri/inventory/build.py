@@ -34,7 +34,13 @@ from dranet_nri.inventory.memo import Memo
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
-from dranet_nri.model import ARPHRD_INFINIBAND, AttributeValue, Device, DeviceKey
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    AttributeValue,
+    Device,
+    DeviceKey,
+    is_representor,
+)
 
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
 _STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
@@ -278,7 +284,7 @@ def _is_own(device: NetDevice, function: PciFunction) -> bool:
     """Whether it is the function's direct child: no subfunction, representor or upper link."""
     link = device.link
     direct = (link.bus, link.parent) == (function.bus, function.parent or function.address)
-    return direct and not link.lower and "pf" not in device.port_name
+    return direct and not link.lower and not is_representor(device.port_name)
 
 
 def _further_name(device: NetDevice, function: PciFunction | None) -> str:
@@ -302,8 +308,10 @@ class _RdmaOwners:
     def of(
         self, netdev: NetDevice | None, function: PciFunction | None
     ) -> tuple[RdmaDeviceFacts, ...]:
-        """Return the RDMA devices, sorted by name, sub-devices last."""
-        if not (self._by_parent or self._by_netdev) or (netdev and "pf" in netdev.port_name):
+        """Return the RDMA devices, sorted by name: hardware, software, and sub-devices last."""
+        if not (self._by_parent or self._by_netdev) or (
+            netdev and is_representor(netdev.port_name)
+        ):
             return ()  # the switch's side of a VF, not the VF
         key = _key(netdev, function)
         places = ((key.bus, key.parent), ("pci", key.pci))
@@ -312,7 +320,7 @@ class _RdmaOwners:
         names = {device.name for device in named}
         possible = {device.name: device for device in (*below, *named)}
         found = own_rdma(key, tuple(possible.values()), lambda _: names)
-        return tuple(sorted(found, key=lambda one: (bool(one.part_of), one.name)))
+        return tuple(sorted(found, key=lambda one: (bool(one.part_of), not one.parent, one.name)))
 
 
 def _device(

@@ -16,7 +16,6 @@ Rules:
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_interface, ip_network
-from types import MappingProxyType
 from typing import Final
 
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
@@ -160,25 +159,24 @@ def link_hazard(
 def guess(
     device: NetDevice,
     rules: Sequence[PolicyRoute],
-    tunnels: Mapping[str, str] = MappingProxyType({}),
+    tunnels: Sequence[NetDevice] = (),
 ) -> str:
     """Return why the node probably uses this link, "" without a sign. --include overrides it.
 
     Args:
         device: the net device to judge.
         rules: the policy rules.
-        tunnels: source address -> name of a tunnel; empty if the device keeps its addresses.
+        tunnels: the tunnels; empty if the device keeps its addresses.
     """
     link = device.link
     if link.kind in _OVERLAYS:
         return f"{_a(link.kind)} tunnel, which is the node's; --include {link.name} offers it"
-    for address in device.addresses:
-        source = address.cidr.partition("/")[0]
-        if source in tunnels:
-            return (
-                f"the tunnel {tunnels[source]} sends from its address {source}; --include"
-                f" {link.name} offers it"
-            )
+    own = {address.cidr.partition("/")[0] for address in device.addresses}
+    for tunnel in tunnels:
+        source, over = tunnel.tunnel_ends
+        if source in own or over == link.index:
+            how = f"from its address {source}" if source in own else "through it"
+            return f"the tunnel {tunnel.link.name} sends {how}; --include {link.name} offers it"
     for rule in rules:
         if link.index in rule.links and not _is_own(rule, device):
             return (
@@ -201,11 +199,16 @@ def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
 def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
     """Return ifindex -> reason for links with upper links that would break.
 
-    A VLAN counts if the host uses it or if it has such an upper link; any other link counts.
+    A VLAN or an IPoIB child counts if the host uses it or if it has such an upper link; any other
+    link counts.
     """
     uppers: dict[int, list[NetDevice]] = defaultdict(list)
+    places = {device.link.index: (device.link.bus, device.link.parent) for device in devices}
     for device in devices:
-        if device.link.lower and device.link.kind not in BESIDE_LOWER:
+        link = device.link
+        # For an IPoIB child the kernel does not say that its lower link is in another namespace.
+        apart = link.kind == "ipoib" and places.get(link.lower) != (link.bus, link.parent)
+        if link.lower and link.kind not in BESIDE_LOWER and not apart:
             uppers[device.link.lower].append(device)
     elsewhere = {
         device.link.index: device.above_elsewhere for device in devices if device.above_elsewhere
@@ -246,18 +249,19 @@ def _a(word: str) -> str:
 
 
 def _lost(device: NetDevice) -> str:
-    """Return what an upper link loses with its lower link; "" for an unused VLAN."""
+    """Return what an upper link loses with its lower link; "" for an unused VLAN or IPoIB child."""
     upper = device.link
     if upper.kind in DELETED_WITH_LOWER:
         return f"carries {upper.name}, which the kernel deletes when it leaves"
-    if upper.kind != CLOSED_WITH_LOWER:
+    if upper.kind not in CLOSED_WITH_LOWER:
         kind = f", {_a(upper.kind)} link" if upper.kind else ""
         return f"carries {upper.name}{kind}, which loses its network when the NIC leaves"
     if not is_in_use(upper, device.addresses):
         return ""
     return (
-        f"carries {upper.name}, a VLAN that the host uses: its routes and IPv6 addresses are lost"
-        " when the NIC leaves; to offer that, take the VLAN's addresses or master away"
+        f"carries {upper.name}, {CLOSED_WITH_LOWER[upper.kind]} that the host uses: its routes and"
+        " IPv6 addresses are lost when the NIC leaves; to offer that, take addresses and master of"
+        f" {upper.name} away"
     )
 
 

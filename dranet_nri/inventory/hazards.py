@@ -41,9 +41,7 @@ def hazards(
     carried = carrier_hazards(facts.netdevs)
     tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
-    tunnels = {
-        device.tunnel_source: device.link.name for device in facts.netdevs if device.tunnel_source
-    }
+    tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters, included=is_named(device, include))

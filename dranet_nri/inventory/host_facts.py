@@ -54,7 +54,8 @@ class NetDevice:
         pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE).
         unreadable: error of the read, if only name and parent are known, else "".
         above_elsewhere: kinds of its upper links in other network namespaces.
-        tunnel_source: address from which it sends as a tunnel, "" for any, or for another link.
+        tunnel_ends: address from which it sends as a tunnel, "" for any; and ifindex of the link
+            through which it reaches its remote end, 0 if unknown or named as its lower link.
         tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 
@@ -68,7 +69,7 @@ class NetDevice:
     pinned: bool = False
     unreadable: str = ""
     above_elsewhere: tuple[str, ...] = ()
-    tunnel_source: str = ""
+    tunnel_ends: tuple[str, int] = ("", 0)
     tc_filters: tuple[str, ...] = ()
     tcx_programs: tuple[str, ...] = ()
 

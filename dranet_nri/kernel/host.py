@@ -17,6 +17,7 @@ from dranet_nri.linux.netlink.links import (
 from dranet_nri.linux.netlink.other_netns import above_elsewhere
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.tunnels import tunnel_ends
 from dranet_nri.model import Link
 
 
@@ -48,7 +49,7 @@ def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
                 port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
                 above_elsewhere=elsewhere.get(dumped.index, ()),
-                tunnel_source=dumped.tunnel_source,
+                tunnel_ends=tunnel_ends(host.netlink, dumped),
             )
         except KernelError as error:
             yield NetDevice(Link(dumped.index, dumped.name), unreadable=str(error))

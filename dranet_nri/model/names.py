@@ -14,7 +14,8 @@ MAX_IFNAME: Final = 15  # IFNAMSIZ - 1, linux/if.h
 
 _PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # Of a virtual function, a subfunction, or a physical function of another host or of this one (hpf).
-_REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+((vf|sf)\d+|hpf)?")
+# A driver may put the port before it (sfc: "p0pf0vf3"), or the part of a split port after it (nfp).
+_REPRESENTOR: Final = re.compile(r"(p\d+|c\d+)?pf\d+((vf|sf|s)\d+|hpf)?")
 _SPARE: Final = re.compile(r"dra\d+")
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 

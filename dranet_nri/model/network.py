@@ -38,13 +38,13 @@ class DeviceKey:
 # Kinds of links that the kernel deletes when their lower link leaves the namespace: they handle
 # NETDEV_UNREGISTER, which a move also sends (drivers/net/vxlan, drivers/net/macsec.c).
 DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
-# The kind that the kernel sets down with its lower link, the first step of a move, and up with it,
-# without routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan or ipvlan link
-# only loses its carrier.
-CLOSED_WITH_LOWER: Final = "vlan"
-# Kinds that may name another link, and do not run over it: ends of a pair; tunnels without a lower
-# link; and IPoIB children, which the rules for their RDMA device cover.
-BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
+# Kinds that the kernel sets down with their lower link, the first step of a move, and up with it,
+# without routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c; ipoib_stop, ulp/ipoib). A
+# macvlan or ipvlan link only loses its carrier.
+CLOSED_WITH_LOWER: Final = {"ipoib": "an IPoIB child", "vlan": "a VLAN"}
+# Kinds that may name another link, and do not run over it: ends of a pair, and tunnels without a
+# lower link.
+BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 ARPHRD_ETHER: Final = 1  # linux/if_arp.h
 ARPHRD_INFINIBAND: Final = 32  # IPoIB, parents and children

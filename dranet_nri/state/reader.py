@@ -13,6 +13,7 @@ Rules:
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, Self, TypeVar
@@ -38,6 +39,11 @@ _SUFFIX: Final = ".json"
 _OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 R = TypeVar("R", bound=Allocation | Attachment)
+
+# The shim has several readers, which read the same change one after the other. A store decodes each
+# record: Preparer.drop compares identities, and the same bytes may have been written again.
+_decode_allocation = lru_cache(maxsize=16)(decode_allocation)
+_decode_attachment = lru_cache(maxsize=16)(decode_attachment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +322,7 @@ class AllocationReader(RecordReader[Allocation]):
 
     def __init__(self, directory: Path = ALLOCATIONS, *, owner: int | None = WRITER_UID) -> None:
         """See RecordReader."""
-        super().__init__(directory, decode_allocation, owner=owner)
+        super().__init__(directory, _decode_allocation, owner=owner)
 
 
 class AttachmentReader(RecordReader[Attachment]):
@@ -324,4 +330,4 @@ class AttachmentReader(RecordReader[Attachment]):
 
     def __init__(self, directory: Path = ATTACHMENTS, *, owner: int | None = WRITER_UID) -> None:
         """See RecordReader."""
-        super().__init__(directory, decode_attachment, owner=owner)
+        super().__init__(directory, _decode_attachment, owner=owner)

@@ -1,4 +1,4 @@
-"""NICs into a pod and home again: against bare messages, and as part of a runtime's call."""
+"""Attach and detach of NICs: against netlink messages alone, and within a call of a runtime."""
 
 import gc
 import random
@@ -62,7 +62,7 @@ class Round:
 
 @dataclass(slots=True)
 class Measured:
-    """What the same rounds took: the executor's calls by way, and the bare messages."""
+    """What the same rounds took: the executor's calls by way, and the messages alone."""
 
     attach: list[Round] = field(default_factory=list)
     detach: list[Round] = field(default_factory=list)
@@ -161,7 +161,7 @@ def executing(claim: Allocation) -> Iterator[Subject]:
 
 
 def interleaved(wires: Sequence[Wire]) -> Measured:
-    """Move the NICs in and home, ours and the bare messages in turn."""
+    """Attach and detach the NICs by executor and by messages alone, in turn."""
     measured, counted = Measured(), Counted()
     host, space = Side("/proc/self/ns/net"), Side(SPACE_PATH)
     with executing(allocation(wires)) as subject, counted.counting():
@@ -192,26 +192,26 @@ def shown() -> str:
 
 
 def in_process(rows: list[Row], notes: list[str], wires: Sequence[Wire]) -> dict[int, Times]:
-    """Add rows for each count and way; return the bare messages' times by count."""
+    """Add rows for each count and way; return the times of the messages alone by count."""
     ip("netns", "add", SPACE)
     floors = {}
     for count in ROUNDS:
-        print_now(f"attach: {ROUNDS[count]} rounds of {count} NICs, ours and bare messages in turn")
+        print_now(f"attach: {ROUNDS[count]} rounds of {count} NICs: executor and messages alone")
         measured = interleaved(wires[:count])
         floors[count] = measured.floor
-        for way, ours, floor in (
+        for way, rounds, floor in (
             ("attach", measured.attach, measured.floor.attach),
             ("detach", measured.detach, measured.floor.detach),
         ):
             what = f"{way} {count} NIC"
-            rows += compared(what, ours, floor)
+            rows += compared(what, rounds, floor)
             notes.append(
-                f"{what}, middle half: ours {spread([sample.whole for sample in ours])},"
-                f" bare {spread(floor)}"
+                f"{what}, middle half: executor {spread([sample.whole for sample in rounds])},"
+                f" messages {spread(floor)}"
             )
     ip("netns", "del", SPACE)
     notes.append(
-        f"bare messages: the {MESSAGES} that a NIC takes (down, move, two addresses, up, route),"
+        f"messages alone: the {MESSAGES} that a NIC takes (down, move, two addresses, up, route),"
         " sockets open, numbers known. Nearly all of it is the move: the kernel waits for RCU"
         " grace periods, so equal work varies by several milliseconds"
     )
@@ -222,21 +222,24 @@ def in_process(rows: list[Row], notes: list[str], wires: Sequence[Wire]) -> dict
     return floors
 
 
-def compared(what: str, ours: Sequence[Round], floor: Sequence[float]) -> tuple[Row, Row]:
-    """Return ours against the bare messages, and against the kernel's part of ours."""
+def compared(what: str, rounds: Sequence[Round], floor: Sequence[float]) -> tuple[Row, Row]:
+    """Compare the executor with the messages alone, and with the kernel's part of its time."""
     median = statistics.median
-    here, bare = median(sample.whole for sample in ours), median(floor)
-    own, kernel = median(sample.own for sample in ours), median(sample.kernel for sample in ours)
+    executor_median, floor_median = median(sample.whole for sample in rounds), median(floor)
+    own, kernel = (
+        median(sample.own for sample in rounds),
+        median(sample.kernel for sample in rounds),
+    )
     budget = f"≤ {BUDGET:.2f}"
     ratio = (own + kernel) / kernel
     return (
         Row(
             f"{what}, executor and records",
-            ms(here),
-            f"{ms(bare)} bare messages",
-            here / bare,
+            ms(executor_median),
+            f"{ms(floor_median)} messages alone",
+            executor_median / floor_median,
             budget,
-            here / bare <= BUDGET,
+            executor_median / floor_median <= BUDGET,
         ),
         Row(
             f"{what}, our CPU time on top of the kernel's part",
@@ -265,17 +268,17 @@ def end_to_end(rows: list[Row], cri: Cri, wires: Sequence[Wire], floors: dict[in
             one_pod(cri, claim.pod.name, claimed)
             store.remove(claim.claim.uid)
             wait_until("the NICs to be home", lambda: wires[-1].name in ip("-o", "link"))
-        for call, attached, base, bare in (
+        for call, attached, base, floor_median in (
             ("RunPodSandbox", claimed.attach, plain.attach, floors[count].attach),
             ("StopPodSandbox", claimed.detach, plain.detach, floors[count].detach),
         ):
-            here, without = statistics.median(attached), statistics.median(base)
+            executor_median, without = statistics.median(attached), statistics.median(base)
             rows.append(
                 Row(
                     f"{call}, {count} NIC claim, against no claim",
-                    f"{ms(here)} (+{ms(here - without)})",
-                    f"{ms(without)} + {ms(statistics.median(bare))} floor",
-                    here / (without + statistics.median(bare)),
+                    f"{ms(executor_median)} (+{ms(executor_median - without)})",
+                    f"{ms(without)} + {ms(statistics.median(floor_median))} floor",
+                    executor_median / (without + statistics.median(floor_median)),
                 )
             )
 

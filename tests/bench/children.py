@@ -1,4 +1,4 @@
-"""Children of NICs into a pod and away: against bare messages, and against the NICs themselves.
+"""Attach and detach of children, against netlink messages alone and against the NICs themselves.
 
 They are IPVLAN if the kernel has it, else MACVLAN. A child is created and deleted, and its parent
 stays on the host, so that no driver is asked and no move waits.
@@ -45,12 +45,12 @@ class Ways:
 
     Attributes:
         child: of children by the executor.
-        bare: of children by bare messages.
+        floor: of children by netlink messages alone.
         whole: of the NICs themselves by the executor.
     """
 
     child: Times = field(default_factory=Times)
-    bare: Times = field(default_factory=Times)
+    floor: Times = field(default_factory=Times)
     whole: Times = field(default_factory=Times)
 
 
@@ -111,7 +111,7 @@ def delete_rules(count: int) -> None:
 
 
 def measured(wires: Sequence[Wire], kind: str) -> Ways:
-    """Attach and detach children, ours and by bare messages, and the NICs, in turn."""
+    """Attach and detach children by executor and by messages alone, and the NICs, in turn."""
     links = links_of(wires, kind)
     ways = Ways()
     host, pod = Side("/proc/self/ns/net"), Side(SPACE_PATH)
@@ -124,10 +124,10 @@ def measured(wires: Sequence[Wire], kind: str) -> Ways:
             made = shown() if number < 0 else ""
             timed(child.detach, ways.child.detach)
             delete_rules(len(links))
-            timed(partial(add_children, host, pod, links), ways.bare.attach)
-            bare = shown() if number < 0 else ""
-            assert made == bare, f"the two made different things:\n{made}\n{bare}"
-            timed(partial(delete_children, pod, links), ways.bare.detach)
+            timed(partial(add_children, host, pod, links), ways.floor.attach)
+            made_by_messages = shown() if number < 0 else ""
+            assert made == made_by_messages, f"{made}\nis not\n{made_by_messages}"
+            timed(partial(delete_children, pod, links), ways.floor.detach)
             delete_rules(len(links))
             timed(whole.attach, ways.whole.attach)
             timed(whole.detach, ways.whole.detach)
@@ -142,29 +142,31 @@ def run(rows: list[Row], notes: list[str]) -> None:
     kind = kind_of(wires[0])
     ip("netns", "add", SPACE)
     for count, rounds in ROUNDS.items():
-        print_now(f"children: {rounds} rounds of {count}, ours, bare messages and the NICs in turn")
+        print_now(
+            f"children: {rounds} rounds of {count}: executor, messages alone, and the NICs, in turn"
+        )
         ways = measured(wires[:count], kind)
         for way in ("attach", "detach"):
             what = f"{way} {count} {kind}"
-            child, bare, whole = (
-                getattr(times, way) for times in (ways.child, ways.bare, ways.whole)
+            child, messages, whole = (
+                getattr(times, way) for times in (ways.child, ways.floor, ways.whole)
             )
-            here, floor, nic = map(median, (child, bare, whole))
+            here, floor, nic = map(median, (child, messages, whole))
             rows.append(
                 Row(
                     f"{what}, executor and records",
                     ms(here),
-                    f"{ms(floor)} bare messages",
+                    f"{ms(floor)} messages alone",
                     here / floor,
                 )
             )
             rows.append(Row(f"{what}, against the NIC itself", ms(here), ms(nic), here / nic))
             notes.append(
-                f"{what}, middle half: ours {spread(child)}, bare {spread(bare)},"
+                f"{what}, middle half: executor {spread(child)}, messages {spread(messages)},"
                 f" NIC {spread(whole)}"
             )
     ip("netns", "del", SPACE)
     notes.append(
-        "bare messages of a child: create in the pod, address, up, route and rule; at the detach"
+        "messages alone, of a child: create in the pod, address, up, route and rule; at the detach"
         " only the link, with which the rest goes, but for the rule"
     )

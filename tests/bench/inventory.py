@@ -98,7 +98,7 @@ def best(work: Callable[[], object]) -> float:
     return min(taken)
 
 
-def bare_everything(node: Node) -> None:
+def dump_everything(node: Node) -> None:
     """Ask the kernel what a whole scan asks, and decode nothing."""
     with closing(open_here()) as netlink:
         netlink.dump("links", RTM_GETLINK, pack("=BxHiII", 0, 0, 0, 0, 0))
@@ -111,7 +111,7 @@ def bare_everything(node: Node) -> None:
         _read(node.root / "class/net" / name, _OF_NET, _LINKS_OF_NET)
 
 
-def bare_link(index: int) -> None:
+def dump_link(index: int) -> None:
     """Ask the kernel what the scan after a change of one link asks, and decode nothing."""
     with closing(open_here()) as netlink:
         netlink.get("a link", RTM_GETLINK, pack("=BxHiII", 0, 0, index, 0, 0))
@@ -120,9 +120,9 @@ def bare_link(index: int) -> None:
             netlink.dump("filters", RTM_GETTFILTER, pack("=BxHiIII", 0, 0, index, 0, side, 0))
 
 
-def _read(place: Path, files: Sequence[str], links: Sequence[str]) -> None:
+def _read(directory: Path, files: Sequence[str], links: Sequence[str]) -> None:
     """Read files and symbolic links below one open directory; what is missing is passed over."""
-    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in files:
         file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         os.read(file, 4096)
@@ -161,16 +161,16 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
     found = len(snapshot_of("box", facts, (), DeviceSelection(filter="")).devices)
     assert found == len(node.names), f"{found} devices of {len(node.names)} are offered"
     assert again() == facts
-    for what, ours, floor, budget in (
+    for what, scan, floor, budget in (
         (
             "everything",
             lambda: scanner.scan(whole=True),
-            lambda: bare_everything(node),
+            lambda: dump_everything(node),
             WHOLE_BUDGET_S,
         ),
-        ("after one link changed", again, lambda: bare_link(index), AGAIN_BUDGET_S),
+        ("after one link changed", again, lambda: dump_link(index), AGAIN_BUDGET_S),
     ):
-        rows.append(scan_row(what, best(ours), best(floor), budget))
+        rows.append(scan_row(what, best(scan), best(floor), budget))
     print_now("inventory: from facts to what is offered")
     memo, flips = Memo(), cycle((replace(facts, netdevs=_with_mtu(facts, 9000)), facts))
     anew = best(lambda: snapshot_of("box", facts, (), DeviceSelection()))

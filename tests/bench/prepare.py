@@ -22,12 +22,12 @@ PARAMETERS: Final = {
     "interface": {"mtu": 9000},
     "routes": [{"destination": "10.9.0.0/16", "scope": 253}],
 }
-PLACE: Final = "/var/lib"  # memory in the box, so that fsync costs nothing on either side
+DURABLE_ROOT: Final = "/var/lib"  # memory in the box, so that fsync costs nothing on either side
 
 
 async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float]]:
     """Return the seconds of each Prepare, and of writing its record durably, in turn."""
-    prepare_s, bare = [], []
+    prepare_s, save_s = [], []
     for number in range(ROUNDS):
         claim = bench.cluster.add("measured", "measured", "nic-measured", pod="m", pod_uid="m")
         allocation = bench.cluster.claims["measured"]["status"]["allocation"]
@@ -41,22 +41,22 @@ async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float
         data = encode_allocation(record)
         begin = time.perf_counter()
         save(KernelFileSystem(), directory / f"{number}.json", data)
-        bare.append(time.perf_counter() - begin)
+        save_s.append(time.perf_counter() - begin)
         assert await bench.preparer.unprepare([claim]) == {claim.uid: ""}
-    return prepare_s, bare
+    return prepare_s, save_s
 
 
 def run(rows: list[Row], notes: list[str]) -> None:
     """Measure Prepare of one claim with parameters."""
     print_now(f"prepare: a claim on a node with {OTHERS} others, {ROUNDS} times")
-    with tempfile.TemporaryDirectory(dir=PLACE) as place:
-        directory = Path(place)
+    with tempfile.TemporaryDirectory(dir=DURABLE_ROOT) as temporary:
+        directory = Path(temporary)
         with closing(Bench(StatePaths(directory / "state", directory / "run"))) as bench:
             for number in range(OTHERS):
                 name = f"other-{number}"
                 bench.prepare(bench.cluster.add(name, name, f"nic-{number}"))
-            prepare_s, bare = asyncio.run(rounds(bench, directory))
-    middle, floor = statistics.median(prepare_s), statistics.median(bare)
+            prepare_s, save_s = asyncio.run(rounds(bench, directory))
+    middle, floor = statistics.median(prepare_s), statistics.median(save_s)
     rows.append(
         Row(
             "NodePrepareResources, 1 claim, no API server",
@@ -67,4 +67,4 @@ def run(rows: list[Row], notes: list[str]) -> None:
             middle - floor <= BUDGET_S,
         )
     )
-    notes.append(f"prepare: middle half {spread(prepare_s)}, the record alone {spread(bare)}")
+    notes.append(f"prepare: middle half {spread(prepare_s)}, the record alone {spread(save_s)}")

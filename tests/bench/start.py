@@ -89,7 +89,7 @@ def worked(cri: Cri, pid: int) -> int:
 def run(rows: list[Row], notes: list[str], cri: Cri) -> None:
     """Measure start, imports and memory."""
     print_now(f"start: {STARTS} starts, and imports alone")
-    ready, bare, ours, floor = [], [], [], []
+    ready, spawn, program, floor = [], [], [], []
     size = least = peak = 0.0
     for number in range(STARTS + 1):
         plugin = Started()
@@ -99,12 +99,12 @@ def run(rows: list[Row], notes: list[str], cri: Cri) -> None:
         whole, seconds, least = imported(DEPENDENCIES)
         if number:  # the first compiles
             ready.append(plugin.seconds)
-            bare.append(whole)
+            spawn.append(whole)
             floor.append(seconds)
-            ours.append(imported(IMPORTS)[1])
+            program.append(imported(IMPORTS)[1])
     for what, measured_s, base, label in (
-        ("spawn to serving", ready, bare, "spawn to exit, dependencies alone"),
-        ("imports", ours, floor, "dependencies alone"),
+        ("spawn to serving", ready, spawn, "spawn to exit, dependencies alone"),
+        ("imports", program, floor, "dependencies alone"),
     ):
         here, there = statistics.median(measured_s), statistics.median(base)
         rows.append(Row(f"dranet-nri, {what}", ms(here), f"{ms(there)} {label}", here / there))

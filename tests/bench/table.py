@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 _STARTED: Final = time.monotonic()
-_HEADINGS: Final = ("what", "ours", "floor or baseline", "ratio", "budget", "met")
+_HEADINGS: Final = ("what", "measured", "floor or baseline", "ratio", "budget", "met")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class Row:
 
     Attributes:
         what: was measured.
-        ours: with its unit.
+        measured: with its unit.
         floor: what it is compared with, with its unit; "" for nothing.
-        ratio: of ours to the floor; None where there is no floor.
+        ratio: of measured to floor; None where there is no floor.
         budget: of the design, "" if it sets none.
         met: whether the budget is kept, None without one.
     """
 
     what: str
-    ours: str
+    measured: str
     floor: str = ""
     ratio: float | None = None
     budget: str = ""
@@ -39,7 +39,7 @@ class Row:
         """Return the texts of the columns."""
         ratio = "-" if self.ratio is None else f"{self.ratio:.2f}"
         met = "-" if self.met is None else "yes" if self.met else "NO"
-        return self.what, self.ours, self.floor or "-", ratio, self.budget or "-", met
+        return self.what, self.measured, self.floor or "-", ratio, self.budget or "-", met
 
 
 def print_now(text: str) -> None:

@@ -52,15 +52,15 @@ def incoming(size: int, count: int) -> tuple[float, float]:
     payload = nri_pb2.RunPodSandboxRequest(pod=pod).SerializeToString()
     events: list[object] = []
 
-    def ours() -> None:
+    def session_rate() -> None:
         for data in requests:
             events.extend(session.receive_data(data))
 
-    def bare() -> None:
+    def protobuf_rate() -> None:
         for _ in requests:
             nri_pb2.RunPodSandboxRequest.FromString(payload)
 
-    result = rate(count, ours), rate(count, bare)
+    result = rate(count, session_rate), rate(count, protobuf_rate)
     assert sum(isinstance(event, PodEvent) for event in events) == count
     return result
 
@@ -78,19 +78,19 @@ def outgoing(size: int, count: int) -> tuple[float, float]:
     calls = [event.call for event in events if isinstance(event, ContainerEvent)]
     sent: list[bytes] = []
 
-    def ours() -> None:
+    def session_rate() -> None:
         for call in calls:
             session.reply(call, edits)
             sent.append(session.data_to_send())
 
-    def bare() -> None:
+    def protobuf_rate() -> None:
         for _ in calls:
             adjust = nri_pb2.ContainerAdjustment(
                 env=[nri_pb2.KeyValue(key=key, value=value) for key, value in edits.env]
             )
             nri_pb2.CreateContainerResponse(adjust=adjust).SerializeToString()
 
-    result = rate(count, ours), rate(count, bare)
+    result = rate(count, session_rate), rate(count, protobuf_rate)
     runtime.receive(b"".join(sent))
     assert len(runtime.answers) >= count
     return result
@@ -127,13 +127,13 @@ def run(rows: list[Row], notes: list[str]) -> None:
     for way, measure in (("runtime to plugin", incoming), ("plugin to runtime", outgoing)):
         for label, size, count in (("small", 0, COUNT), ("64 KiB", LARGE, LARGE_COUNT)):
             measure(size, count // 10)
-            ours, bare = max(measure(size, count) for _ in range(TRIES))
+            session_rate, protobuf_rate = max(measure(size, count) for _ in range(TRIES))
             rows.append(
                 Row(
                     f"wire, {way}, {label}",
-                    f"{ours:,.0f} /s",
-                    f"{bare:,.0f} /s",
-                    bare / ours,
+                    f"{session_rate:,.0f} /s",
+                    f"{protobuf_rate:,.0f} /s",
+                    protobuf_rate / session_rate,
                 )
             )
     listed, decoded = min(full_list() for _ in range(TRIES))

@@ -14,8 +14,8 @@ from unittest.mock import patch
 from dra_shim import cli
 from tests.box.cri import ContainerSpec, ExecResult
 from tests.box.nics import Nic, has_carrier
-from tests.box.place import NODE, Place
 from tests.box.plugin import ALLOCATIONS
+from tests.box.target import NODE, ExecTarget
 from tests.box.waiting import wait_until
 
 CLASS = {
@@ -95,7 +95,7 @@ def _entry(parameters: Mapping[str, object]) -> dict[str, object]:
     return {"opaque": {"driver": "dra.net", "parameters": parameters}}
 
 
-def shim(*arguments: str, stdin: str = "", node: Place = NODE) -> ExecResult:
+def shim(*arguments: str, stdin: str = "", node: ExecTarget = NODE) -> ExecResult:
     """Run dra-shim on a node; on this one inside the test, to spare an emulated one the imports."""
     if node is not NODE:
         return node.run("sh", "-c", 'printf %s "$0" | dra-shim "$@"', stdin, *arguments)
@@ -122,7 +122,7 @@ def allocate(
     pod: str = "",
     shared: str = "",
     bandwidth: str = "",
-    node: Place = NODE,
+    node: ExecTarget = NODE,
 ) -> Allocated:
     """Allocate a claim for NICs of a node to the pod that will have this UID.
 
@@ -157,7 +157,7 @@ def allocate(
     return Allocated(claims[0]["uid"], ids, done.stderr)
 
 
-def release(pod_uid: str, node: Place = NODE) -> None:
+def release(pod_uid: str, node: ExecTarget = NODE) -> None:
     """Release every claim of the pod."""
     done = shim("release", "--pod", pod_uid, node=node)
     assert done.exit_code == 0, f"exit status {done.exit_code}: {done.stderr}"

@@ -88,8 +88,8 @@ class Containerd(Runtime):
 
     def _import_image(self) -> None:
         images = ["ctr", "--namespace", "k8s.io", "images"]
-        known = subprocess.run([*images, "ls", "-q"], check=True, capture_output=True, text=True)
-        if image.NAME in known.stdout.split():
+        listed = subprocess.run([*images, "ls", "-q"], check=True, capture_output=True, text=True)
+        if image.NAME in listed.stdout.split():
             return
         archive = Path("/tmp/box-image.tar")
         image.write_archive(Path("/bin/busybox"), archive)

@@ -30,7 +30,9 @@ from dranet_nri.model import Ns, Pod
 
 FAULTS: Final = Path("/run/faults")
 HELD: Final = Path("/run/held")
-PATIENCE_S: Final = 0.5  # before a thread is said to be stuck, and before a repair is left alone
+HANG_TIMEOUT_S: Final = (
+    0.5  # before a thread is said to be stuck, and before a repair is left alone
+)
 
 _numbers = count()
 
@@ -76,8 +78,8 @@ def lay() -> None:
 
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
     HookHandler.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
-    process.AttachController = partial(AttachController, hang_timeout_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
-    process.Reconciler = partial(Reconciler, hang_wait_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.AttachController = partial(AttachController, hang_timeout_s=HANG_TIMEOUT_S)  # type: ignore[assignment, attr-defined]
+    process.Reconciler = partial(Reconciler, hang_wait_s=HANG_TIMEOUT_S)  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

@@ -190,12 +190,14 @@ def _rows(dumped: Sequence[Json]) -> list[str]:
 def _lasting(value: object) -> object:
     match value:
         case dict():
-            kept = {key: _lasting(member) for key, member in value.items() if key not in _TRANSIENT}
+            lasting = {
+                key: _lasting(member) for key, member in value.items() if key not in _TRANSIENT
+            }
             if "flags" in value:
-                kept["up"] = "UP" in value["flags"]
+                lasting["up"] = "UP" in value["flags"]
             if "altnames" in value:  # udev gives hardware that is new its own beside us
-                kept["altnames"] = sorted(value["altnames"])
-            return kept
+                lasting["altnames"] = sorted(value["altnames"])
+            return lasting
         case list():
             return [_lasting(element) for element in value]
         case _:

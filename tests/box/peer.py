@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.box import lines
 from tests.box.cri import ExecResult
-from tests.box.place import DEADLINE_S, NODE
+from tests.box.target import DEADLINE_S, NODE
 from tests.box.waiting import wait_until
 
 PORT: Final = 7000

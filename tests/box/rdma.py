@@ -31,7 +31,7 @@ from typing import Final, Literal
 import pytest
 
 from tests.box.cri import ExecResult
-from tests.box.place import NODE, Node, Place, checked
+from tests.box.target import NODE, ExecTarget, Node, checked
 from tests.box.waiting import wait_until
 
 Mode = Literal["shared", "exclusive"]
@@ -66,14 +66,14 @@ class Endpoint:
         reached_at: IP address where the other end finds this one's programs, if not the same.
     """
 
-    place: Place
+    target: ExecTarget
     device: str
     address: str
     reached_at: str = ""
 
 
 @contextmanager
-def soft_rdma(driver: Driver, mode: Mode, node: Place = NODE) -> Iterator[None]:
+def soft_rdma(driver: Driver, mode: Mode, node: ExecTarget = NODE) -> Iterator[None]:
     """Have the driver loaded and the mode set; afterwards the node has no RDMA at all, as before.
 
     The node is this one or a peer, here and in the functions below.
@@ -103,7 +103,7 @@ def stock_rdma() -> Iterator[None]:
         yield
 
 
-def load(driver: Driver, node: Place = NODE) -> None:
+def load(driver: Driver, node: ExecTarget = NODE) -> None:
     """Load the driver and the modules that give programs access to RDMA."""
     if "rdma_rxe" in modules(node):
         raise RuntimeError("rdma_rxe is loaded; one build of it at a time: unload() first")
@@ -115,7 +115,7 @@ def load(driver: Driver, node: Place = NODE) -> None:
             checked(node, "insmod", os.environ["BOX_RXE"])
 
 
-def unload(node: Place = NODE) -> None:
+def unload(node: ExecTarget = NODE) -> None:
     """Set the mode back, remove every soft-RoCE device with the driver, and all modules of RDMA.
 
     Raises:
@@ -131,12 +131,12 @@ def unload(node: Place = NODE) -> None:
         raise RuntimeError(f"RDMA modules in use after the test: {sorted(left)}")
 
 
-def modules(node: Place = NODE) -> set[str]:
+def modules(node: ExecTarget = NODE) -> set[str]:
     """Return the names of all loaded modules."""
     return {line.split()[0] for line in checked(node, "cat", "/proc/modules").splitlines()}
 
 
-def set_netns_mode(mode: Mode, node: Place = NODE) -> None:
+def set_netns_mode(mode: Mode, node: ExecTarget = NODE) -> None:
     """Say whether namespaces share all RDMA devices or have their own.
 
     Raises:
@@ -149,12 +149,12 @@ def set_netns_mode(mode: Mode, node: Place = NODE) -> None:
     )
 
 
-def netns_mode(node: Place = NODE) -> str:
+def netns_mode(node: ExecTarget = NODE) -> str:
     """Return `shared` or `exclusive`."""
     return checked(node, "rdma", "system").split()[1]
 
 
-def add_link(name: str, netdev: str, node: Place = NODE) -> None:
+def add_link(name: str, netdev: str, node: ExecTarget = NODE) -> None:
     """Make soft-RoCE device `name` over a netdev of the node's own namespace.
 
     The movable driver puts it where hardware has it in sysfs: PCI-FUNCTION/infiniband/NAME.
@@ -162,20 +162,20 @@ def add_link(name: str, netdev: str, node: Place = NODE) -> None:
     checked(node, "rdma", "link", "add", name, "type", "rxe", "netdev", netdev)
 
 
-def delete_link(name: str, node: Place = NODE) -> None:
+def delete_link(name: str, node: ExecTarget = NODE) -> None:
     """Remove a soft-RoCE device that is in the node's own namespace."""
     checked(node, "rdma", "link", "delete", name)
 
 
-def links(place: Place = NODE) -> dict[str, str]:
+def links(target: ExecTarget = NODE) -> dict[str, str]:
     """Return the RDMA devices there, each with its netdev, empty if that is not there as well."""
-    rows = json.loads(checked(place, "rdma", "-j", "link"))
+    rows = json.loads(checked(target, "rdma", "-j", "link"))
     return {row["ifname"]: row.get("netdev", "") for row in rows}
 
 
-def contexts(place: Place = NODE) -> list[str]:
+def contexts(target: ExecTarget = NODE) -> list[str]:
     """Return the programs that hold an RDMA device open which is there, one for each time."""
-    rows = json.loads(checked(place, "rdma", "-j", "resource", "show", "ctx"))
+    rows = json.loads(checked(target, "rdma", "-j", "resource", "show", "ctx"))
     return [row["comm"] for row in rows]
 
 
@@ -214,7 +214,7 @@ def ib_write_bw(
     output = _traffic(
         (server, command(server)),
         (client, (*command(client), server.reached_at or server.address)),
-        ready=lambda: listens(server.place),
+        ready=lambda: listens(server.target),
     )
     rows = (line.split() for line in output.splitlines())
     return next(int(row[1]) for row in rows if len(row) == 5 and row[0] == str(size))
@@ -235,7 +235,7 @@ def rping(server: Endpoint, client: Endpoint, *, count: int = 3) -> None:
     _traffic(
         (server, ("rping", "-s", *options)),
         (client, (*limited, "rping", "-c", *options)),
-        ready=lambda: "LISTEN" in checked(server.place, "rdma", "resource", "show", "cm_id"),
+        ready=lambda: "LISTEN" in checked(server.target, "rdma", "resource", "show", "cm_id"),
         succeeded=lambda ended: (
             ended.exit_code in {0, _TIMED_OUT} and ended.stdout.count("ping data: ") == count
         ),
@@ -251,9 +251,9 @@ def gid_index(end: Endpoint) -> int:
     gids = f"/sys/class/infiniband/{end.device}/ports/1/gids"
     address = ipaddress.ip_address(end.address)
     mapped = address if address.version == 6 else ipaddress.ip_address(f"::ffff:{address}")
-    found = end.place.run("grep", "-rl", mapped.packed.hex(":", 2), gids).stdout.split()
+    found = end.target.run("grep", "-rl", mapped.packed.hex(":", 2), gids).stdout.split()
     if not found:
-        raise LookupError(f"{end.device} has no GID of {end.address} in {end.place}")
+        raise LookupError(f"{end.device} has no GID of {end.address} in {end.target}")
     return min(int(path.rpartition("/")[2]) for path in found)
 
 
@@ -276,9 +276,9 @@ def _traffic(
         RuntimeError: A side failed; the message has both outputs.
     """
     with ThreadPoolExecutor(1) as pool:
-        serving = pool.submit(server[0].place.run, *server[1])
+        serving = pool.submit(server[0].target.run, *server[1])
         wait_until(f"{server[1][0]} to listen", lambda: serving.done() or ready())
-        ended = client[0].place.run(*client[1])
+        ended = client[0].target.run(*client[1])
         served = serving.result()
     if not succeeded(ended) or served.exit_code:
         output = "".join(
@@ -292,9 +292,9 @@ def _traffic(
     return ended.stdout
 
 
-def listens(place: Place, port: int = _PERFTEST_PORT) -> bool:
+def listens(target: ExecTarget, port: int = _PERFTEST_PORT) -> bool:
     """Whether a server, of perftest unless said, waits for its client there."""
-    sockets = checked(place, "cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines()
+    sockets = checked(target, "cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines()
     return any(
         line.split()[1].endswith(f":{port:04X}") and line.split()[3] == _LISTENS for line in sockets
     )

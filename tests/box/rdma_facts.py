@@ -2,8 +2,8 @@
 
 Typical use, with a deadline where something is on its way:
 
-    theirs, ours = shown_by_both()
-    assert ours == theirs
+    shown, listed = shown_by_both()
+    assert listed == shown
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.box.place import NODE, Place, checked
+from tests.box.target import NODE, ExecTarget, checked
 
 Json = dict[str, object]
 Facts = dict[str, object]  # "rxe0 protocol", "rxe0/1 state" -> value, in the words of `rdma`
@@ -43,7 +43,7 @@ _PORT: Final[Mapping[str, Callable[[Json], object]]] = {
     ),
     "netdev": lambda own: own["netdevs"],
 }
-_NOT_OURS: Final = {
+_OF_RDMA_TOOL: Final = {
     "ifindex",
     "ifname",
     "port",
@@ -61,7 +61,7 @@ _PUBLISHED: Final = {
 }
 
 
-def shown_by_both(place: Place = NODE) -> tuple[Facts, Facts]:
+def shown_by_both(target: ExecTarget = NODE) -> tuple[Facts, Facts]:
     """Return what `rdma` shows in a place, and what we show of just that.
 
     Ours has also whatever device we show and `rdma` does not. Attributes that are published of a
@@ -74,9 +74,9 @@ def shown_by_both(place: Place = NODE) -> tuple[Facts, Facts]:
         AssertionError: `rdma` shows a field that is neither compared nor known to be its own, or
             an attribute is not what we ourselves show of the RDMA device.
     """
-    devices = json.loads(checked(place, "rdma", "-j", "-d", "dev"))
-    links = json.loads(checked(place, "rdma", "-j", "-d", "link"))
-    inventory = json.loads(checked(place, "dranet-nri", "inventory", "--output", "json"))
+    devices = json.loads(checked(target, "rdma", "-j", "-d", "dev"))
+    links = json.loads(checked(target, "rdma", "-j", "-d", "link"))
+    inventory = json.loads(checked(target, "dranet-nri", "inventory", "--output", "json"))
     our_devices = {rdma["name"]: rdma for rdma in inventory["rdma"]}
     our_ports = {
         f"{name}/{port['number']}": port
@@ -102,7 +102,7 @@ def _compare(
 ) -> None:
     objects, fields = here
     kernel, published = facts
-    assert not row.keys() - fields.keys() - _NOT_OURS, f"rdma shows more of {name}: {row}"
+    assert not row.keys() - fields.keys() - _OF_RDMA_TOOL, f"rdma shows more of {name}: {row}"
     kernel[f"{name} is"] = "shown"
     if name not in objects:
         return

@@ -26,9 +26,9 @@ from tests.box import rdma
 from tests.box.claims import Allocated, allocate, release, release_all
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import Nic
-from tests.box.place import NODE, PROGRAMS, Container, Node, Place, checked
 from tests.box.plugin import Plugin
 from tests.box.rdma import Endpoint
+from tests.box.target import NODE, PROGRAMS, Container, ExecTarget, Node, checked
 from tests.box.waiting import wait_until
 
 USER: Final = 1000
@@ -156,18 +156,18 @@ def netns_of(cri: Cri, pod: Pod) -> Node:
     return Node(path.name)
 
 
-def registered(place: Place, device: str, size: int) -> int:
+def registered(target: ExecTarget, device: str, size: int) -> int:
     """Register memory with an RDMA device; return how much was.
 
     Raises:
         RuntimeError: it could not be; the message has why.
     """
-    return int(checked(place, "python3", "-c", _REGISTER, device, str(size)))
+    return int(checked(target, "python3", "-c", _REGISTER, device, str(size)))
 
 
-def status_of_process(place: Place) -> dict[str, str]:
+def status_of_process(target: ExecTarget) -> dict[str, str]:
     """Return the fields of /proc/self/status of a program that runs there."""
-    lines = checked(place, "cat", "/proc/self/status").splitlines()
+    lines = checked(target, "cat", "/proc/self/status").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
@@ -194,7 +194,7 @@ def endless_traffic(server: RdmaPod, client: RdmaPod, seconds: int = 50) -> Iter
         index = str(rdma.gid_index(end))
         command = ("ib_write_bw", "--ib-dev", end.device, "--gid-index", index, *options, *target)
         with suppress(CriError):  # of a container that was killed meanwhile
-            end.place.run(*command)
+            end.target.run(*command)
 
     with ThreadPoolExecutor(2) as pool:
         pool.submit(run, near)
@@ -220,16 +220,16 @@ def cycle_rdma(cri: Cri, hcas: Sequence[Hca], rounds: int) -> None:
     Raises:
         AssertionError: a device is lost, or has another name.
     """
-    at_home = rdma.links()
-    away = {name: netdev for name, netdev in at_home.items() if name not in homes(hcas)}
+    before = rdma.links()
+    left_on_host = {name: netdev for name, netdev in before.items() if name not in homes(hcas)}
     allocate("cycled", [hca.nic for hca in hcas], "cycled-uid", pod="cycled")
     for number in range(rounds):
         pod = cri.run_pod("cycled")
         assert rdma.links(netns_of(cri, pod)) == homes(hcas), number
-        assert rdma.links() == away, number
+        assert rdma.links() == left_on_host, number
         cri.stop_pod(pod.sandbox_id)
         cri.remove_pod(pod.sandbox_id)
-        assert rdma.links() == at_home, number
+        assert rdma.links() == before, number
     release("cycled-uid")
 
 

@@ -13,14 +13,14 @@ from functools import partial
 
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
-from tests.box.place import Place, checked
 from tests.box.plugin import Plugin
 from tests.box.runtime import Options
+from tests.box.target import ExecTarget, checked
 from tests.box.waiting import wait_until
 
 
 @contextmanager
-def started(node: Place, tcp: str) -> Iterator[Cri]:
+def started(node: ExecTarget, tcp: str) -> Iterator[Cri]:
     """Have a node run containerd and the plugin; return a client of that containerd.
 
     In the end the pods are removed, and neither program runs any more.
@@ -40,7 +40,7 @@ def started(node: Place, tcp: str) -> Iterator[Cri]:
             wait_until(f"process {pid} to end", partial(_ended, node, pid))
 
 
-def _ended(node: Place, pid: str) -> bool:
+def _ended(node: ExecTarget, pid: str) -> bool:
     return node.run("test", "-e", f"/proc/{pid}").exit_code == 1
 
 

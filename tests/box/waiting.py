@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 # An emulated machine is many times slower than this one. A deadline only ends what will never come.
-PATIENCE: Final = 4.0 if os.environ.get("BOX_TIER") == "vm" else 1.0
+SLOWDOWN: Final = 4.0 if os.environ.get("BOX_TIER") == "vm" else 1.0
 # A condition often runs programs, so what takes long is looked at less often.
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.2
@@ -20,7 +20,7 @@ def wait_until(what: str, condition: Callable[[], object], deadline_s: float = 1
     Raises:
         TimeoutError: It was not within deadline_s, four times that in a virtual machine.
     """
-    deadline_s *= PATIENCE
+    deadline_s *= SLOWDOWN
     end = time.monotonic() + deadline_s
     pause_s = FIRST_PAUSE_S
     while not condition():

@@ -101,9 +101,9 @@ class FakeApiServer:
     def remove(self, plural: str, name: str = "") -> None:
         """Remove an object, or all of a kind, as a person or a kubelet would."""
         for key in [
-            known_key
-            for known_key in self._objects
-            if known_key[0] == plural and name in ("", known_key[2])
+            key_of_object
+            for key_of_object in self._objects
+            if key_of_object[0] == plural and name in ("", key_of_object[2])
         ]:
             self._deleted(key, {})
 
@@ -297,8 +297,8 @@ class FakeApiServer:
             old["metadata"]["uid"],
         ):
             return _modified(key)
-        kept = ("uid", "creationTimestamp", "generation", "resourceVersion")
-        metadata = {**body["metadata"], **{name: old["metadata"][name] for name in kept}}
+        server_fields = ("uid", "creationTimestamp", "generation", "resourceVersion")
+        metadata = {**body["metadata"], **{name: old["metadata"][name] for name in server_fields}}
         response = self._checked(key, {**body, "metadata": metadata}, old)
         if isinstance(response, Response):
             return response

@@ -9,15 +9,15 @@ DEVICE_STATUS = "DRAResourceClaimDeviceStatus"  # the gate
 
 def settled_devices(before: Document, status: Document, features: frozenset[str]) -> Document:
     """Return a status as the server keeps it: without what its gate drops, or was deallocated."""
-    kept = dict(status)
+    stored = dict(status)
     devices = status.get("devices", [])
     if DEVICE_STATUS not in features and not before.get("devices"):
         devices = []
     left = _allocated(before) - _allocated(status)
-    kept["devices"] = [device for device in devices if _key(device) not in left]
-    if not kept["devices"]:
-        del kept["devices"]
-    return kept
+    stored["devices"] = [device for device in devices if _key(device) not in left]
+    if not stored["devices"]:
+        del stored["devices"]
+    return stored
 
 
 def device_problems(status: Document) -> list[Document]:

@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 def result(device: str, request: str = "nic", **fields: Any) -> Document:
-    """Return one device of an allocation, ours unless told otherwise."""
+    """Return one device of an allocation, by default of this driver."""
     return {
         "request": request, "driver": "dra.net", "pool": POOL, "device": device,
         "adminAccess": None, "tolerations": [{"operator": "Exists"}], "ofANewerServer": 1, **fields,

@@ -66,9 +66,9 @@ def _link(rng: Random) -> Document:
 
 
 def _addresses(rng: Random, *, ipv6: bool) -> list[str]:
-    known = ["10.77.0.5/24", "10.77.0.6/24", "10.78.0.5/32"]
-    known += ["fd77::5/64", "fd78::5/128"] if ipv6 else []
-    return [cidr for cidr in known if rng.random() < 0.4]
+    cidrs = ["10.77.0.5/24", "10.77.0.6/24", "10.78.0.5/32"]
+    cidrs += ["fd77::5/64", "fd78::5/128"] if ipv6 else []
+    return [cidr for cidr in cidrs if rng.random() < 0.4]
 
 
 def _mac(rng: Random) -> str:

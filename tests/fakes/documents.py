@@ -45,16 +45,16 @@ def selected(document: Document, selector: Mapping[str, str]) -> bool:
 
 def inward(document: Document, version: str) -> Document:
     """Return a document as it is kept: of v1beta1, `basic` is unwrapped; null is nothing."""
-    kept: Document = _without_null(document)
-    kept.pop("apiVersion", None)
-    kept.pop("kind", None)
-    if version == "v1beta1" and "devices" in kept.get("spec", {}):
-        devices = kept["spec"]["devices"]
+    stored: Document = _without_null(document)
+    stored.pop("apiVersion", None)
+    stored.pop("kind", None)
+    if version == "v1beta1" and "devices" in stored.get("spec", {}):
+        devices = stored["spec"]["devices"]
         if isinstance(devices, list):
-            kept["spec"]["devices"] = [
+            stored["spec"]["devices"] = [
                 {"name": device["name"], **device.get("basic", {})} for device in devices
             ]
-    return kept
+    return stored
 
 
 def outward(document: Document, plural: str, version: str) -> Document:

@@ -68,14 +68,14 @@ def gpu_slice(
 def _device(gpu: Gpu, driver: str, version: str) -> Document:
     body = {
         "attributes": {
-            name: _attribute(value) for name, value in {**_WORDS[driver], **_place(gpu)}.items()
+            name: _attribute(value) for name, value in {**_WORDS[driver], **_topology(gpu)}.items()
         },
         "capacity": {"memory": {"value": "80Gi"}},
     }
     return {"name": gpu.name, **({"basic": body} if version == "v1beta1" else body)}
 
 
-def _place(gpu: Gpu) -> Mapping[str, object]:
+def _topology(gpu: Gpu) -> Mapping[str, object]:
     found: dict[str, object] = {
         "index": gpu.index,
         "uuid": f"GPU-{gpu.index:08x}-0000-0000-0000-000000000000",

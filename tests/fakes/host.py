@@ -24,9 +24,9 @@ class FakeAddresses:
         lookups: the Node of each lookup.
     """
 
-    def __init__(self, *known: str) -> None:
+    def __init__(self, *node_addresses: str) -> None:
         """Start with these addresses."""
-        self.known = frozenset(known)
+        self.node_addresses = frozenset(node_addresses)
         self.error: Exception | None = None
         self.lookups: list[str] = []
 
@@ -35,7 +35,7 @@ class FakeAddresses:
         self.lookups.append(node)
         if self.error is not None:
             raise self.error
-        return self.known
+        return self.node_addresses
 
 
 class FakeHost:
@@ -141,6 +141,6 @@ class FakeHost:
     def _become(
         self, netdevs: Iterable[NetDevice], functions: Iterable[PciFunction] | None = None
     ) -> None:
-        kept = self.facts.functions if functions is None else tuple(functions)
-        self.facts = replace(self.facts, netdevs=tuple(netdevs), functions=kept)
+        present = self.facts.functions if functions is None else tuple(functions)
+        self.facts = replace(self.facts, netdevs=tuple(netdevs), functions=present)
         self.announce()

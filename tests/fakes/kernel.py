@@ -197,11 +197,11 @@ class FakeKernel:
         """Let the next observations fail as an interrupted dump does."""
         self._blind = times
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         """Forget every injected failure."""
         self._faults.clear()
         self._blind = 0
-        self.rdma.heal()
+        self.rdma.clear_faults()
 
     # ------------------------------------------------------------------ looking at the world
 
@@ -284,7 +284,7 @@ class FakeKernel:
         key: DeviceKey,
         pod_name: str,
         netns: NetnsId | None,
-        known: DeviceIdentity | None,
+        identity: DeviceIdentity | None,
         *,
         bare: bool = False,
     ) -> Observed:
@@ -295,7 +295,9 @@ class FakeKernel:
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
         links = host.plain()
-        located = find_link(key, pod_name, links, self._in_pod(pod, key, pod_name, known), known)
+        located = find_link(
+            key, pod_name, links, self._in_pod(pod, key, pod_name, identity), identity
+        )
         here, there = located.host, located.pod
         self.whole_pods += there is not None and not bare
         state = None if there is None else pod.state(pod.at("observe", there.index))
@@ -313,13 +315,13 @@ class FakeKernel:
         )
 
     def _in_pod(
-        self, pod: Namespace, key: DeviceKey, name: str, known: DeviceIdentity | None
+        self, pod: Namespace, key: DeviceKey, name: str, identity: DeviceIdentity | None
     ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
         links = [replace(link, dev_port=None) for link in pod.plain()]
         if self.reports_parents or not key.parent:
             return links
-        own, above = own_names(links, name, known), (key.bus, key.parent)
+        own, above = own_names(links, name, identity), (key.bus, key.parent)
         parents = [above if link.name in own else ("", "") for link in links]
         return [replace(e, bus=b, parent=p) for e, (b, p) in zip(links, parents, strict=True)]
 

@@ -28,7 +28,7 @@ from dra_shim._gen.pluginregistration_v1_pb2 import (
 from dranet_nri.model import ObjectRef
 
 CALL_S: Final = 45.0  # defaultClientCallTimeout
-PATIENCE_S: Final = 20.0  # for GetInfo; a real one has 1 s, and a test machine may be busy
+GET_INFO_TIMEOUT_S: Final = 20.0  # for GetInfo; a real one has 1 s, and a test machine may be busy
 OF_1_37: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 OF_1_33: Final = ("v1beta1.DRAPlugin",)
 
@@ -40,7 +40,7 @@ _HEALTH: Final[Mapping[str, Any]] = {
     "v1.DRAResourceHealth": dra_health_v1_pb2,
     "v1alpha1.DRAResourceHealth": dra_health_v1alpha1_pb2,
 }
-# A connection of another test, or of another kubelet, is not ours.
+# A connection of another test, or of another kubelet, does not count.
 _OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 
@@ -116,9 +116,9 @@ class FakeKubelet:
         for name, plugin in list(self.plugins.items()):
             if found.get(plugin.socket) != plugin.identity:
                 await self._unregister(name)
-        known = {plugin.socket for plugin in self.plugins.values()}
+        sockets = {plugin.socket for plugin in self.plugins.values()}
         for path, identity in found.items():
-            if path not in known and identity not in self._given_up:
+            if path not in sockets and identity not in self._given_up:
                 await self._register(path, identity)
 
     def _sockets(self) -> list[tuple[Path, Identity]]:
@@ -137,7 +137,7 @@ class FakeKubelet:
                     "/pluginregistration.Registration/GetInfo",
                     InfoRequest(),
                     PluginInfo,
-                    PATIENCE_S,
+                    GET_INFO_TIMEOUT_S,
                 )
             except grpc.aio.AioRpcError as error:
                 self.trouble.append(f"failed to get plugin info: {error.code().name}")
@@ -168,7 +168,7 @@ class FakeKubelet:
                 "/pluginregistration.Registration/NotifyRegistrationStatus",
                 RegistrationStatus(plugin_registered=not reason, error=reason),
                 RegistrationStatusResponse,
-                PATIENCE_S,
+                GET_INFO_TIMEOUT_S,
             )
         except grpc.aio.AioRpcError as error:
             self.trouble.append(f"failed to send registration status: {error.code().name}")

@@ -1,4 +1,4 @@
-"""Servers of the kinds that people train on: what a scan of ours sees of them, and their GPUs.
+"""Servers for training: the facts that a scan of each one gives, and its GPUs.
 
 Addresses and names are made up, the layout is not: which GPU and which NIC share a PCIe root or a
 NUMA node is as on the real ones.
@@ -34,7 +34,7 @@ class Machine:
 
     Attributes:
         kind: a word for names.
-        facts: what a scan of ours sees.
+        facts: the result of a scan.
         labels, taints: what the cloud gives its Node.
     """
 

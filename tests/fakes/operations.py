@@ -114,17 +114,17 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             _rename(what, spaces[ns], spaces[ns].at(what, index), name)
         case DelAltname(ns, index, altname):
             entry = spaces[ns].at(what, index)
-            kept = tuple(alt for alt in entry.link.altnames if alt != altname)
-            entry.link = replace(entry.link, altnames=kept)
+            remaining = tuple(alt for alt in entry.link.altnames if alt != altname)
+            entry.link = replace(entry.link, altnames=remaining)
         case DetachXdp(ns, index, mode):
             entry = spaces[ns].at(what, index)
             programs = tuple(
                 program for program in entry.link.xdp or () if program.mode is not mode
             )
             entry.link = replace(entry.link, xdp=programs)
-        case DetachTcx(ns, name, kept):
+        case DetachTcx(ns, name, remaining):
             entry = spaces[ns].named(what, name)
-            entry.tcx = [program for program in entry.tcx if program in kept or program.link]
+            entry.tcx = [program for program in entry.tcx if program in remaining or program.link]
         case DisableTcx(ns, name):
             spaces[ns].named(what, name).tcx = []
         case AttachTcx(ns, name, program):
@@ -171,12 +171,12 @@ def _apply_to_link(
             _add_address(what, entry, op.address)
         case AddNeighbour():
             new = op.neighbour
-            kept = [
+            remaining = [
                 n
                 for n in entry.neighbours
                 if (n.destination, n.proxy) != (new.destination, new.proxy)
             ]
-            entry.neighbours = [*kept, new]
+            entry.neighbours = [*remaining, new]
         case SetSysctl():
             entry.set_sysctl(what, op.sysctl)
         case _:

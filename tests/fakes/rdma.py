@@ -76,7 +76,7 @@ class FakeRdmaCore:
     before_chars: Callable[[], None] = lambda: None
     _indexes: Iterator[int] = field(default_factory=count)
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         """Forget every injected failure."""
         self.broken_chars = 0
         self.before_chars = lambda: None
@@ -143,7 +143,7 @@ class FakeRdmaCore:
 
     def observe(
         self,
-        known: RdmaIdentity,
+        identity: RdmaIdentity,
         pod: NetnsId | None,
         links: Callable[[NetnsId], Sequence[Link]],
     ) -> ObservedRdma:
@@ -169,7 +169,7 @@ class FakeRdmaCore:
             parents={e.link.name: (e.bus, e.parent) for e in self.devices},
             netdevs=netdevs,
         )
-        return find_rdma(shown, known)
+        return find_rdma(shown, identity)
 
     def chars(self, netns: NetnsId, link: RdmaLink, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
         """Return the character devices of a device that a process in netns sees."""

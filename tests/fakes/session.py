@@ -50,14 +50,14 @@ class FakeSession:
         self,
         key: DeviceKey,
         pod_name: str,
-        known: DeviceIdentity | None = None,
+        identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
         sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Look for the device."""
         self._open("observe")
-        return self.kernel.look(key, pod_name, self.netns, known, bare=bare)
+        return self.kernel.look(key, pod_name, self.netns, identity, bare=bare)
 
     def pod_link(self, name: str) -> Link:
         """Return the pod's link of that name as it is now."""
@@ -118,12 +118,12 @@ class FakeSession:
         found = tuple(space.at("ask for TCX programs", index).tcx)
         return found if self.kernel.reports_programs else None
 
-    def rdma(self, known: RdmaIdentity) -> ObservedRdma:
+    def rdma(self, identity: RdmaIdentity) -> ObservedRdma:
         """Look for the RDMA devices."""
         self._open("observe RDMA devices")
         kernel, netns = self.kernel, self.netns
         there = netns if netns and kernel.alive(netns) else None
-        return kernel.rdma.observe(known, there, lambda ns: kernel.space(ns).plain())
+        return kernel.rdma.observe(identity, there, lambda ns: kernel.space(ns).plain())
 
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]

@@ -45,19 +45,19 @@ class FakeSysfs:
             vf_count: sriov_numvfs.
         """
         vendor, device, subsystem = (part.upper().zfill(8) for part in ids.split(":"))
-        place = self._device("pci", address, self.root / "devices" / root / address)
+        directory = self._device("pci", address, self.root / "devices" / root / address)
         alias = f"pci:v{vendor}d{device}sv00000000sd{subsystem}bc{base_class}sc00i00"
-        self._write(place / "modalias", alias)
-        self._write(place / "numa_node", str(numa))
+        self._write(directory / "modalias", alias)
+        self._write(directory / "numa_node", str(numa))
         if driver:
             target = self.root / "bus/pci/drivers" / driver
             target.mkdir(parents=True, exist_ok=True)
-            self._link(place / "driver", target)
+            self._link(directory / "driver", target)
         if physical:
-            self._link(place / "physfn", self._places["pci", physical])
+            self._link(directory / "physfn", self._places["pci", physical])
         if vf_limit:
-            self._write(place / "sriov_totalvfs", str(vf_limit))
-            self._write(place / "sriov_numvfs", str(vf_count))
+            self._write(directory / "sriov_totalvfs", str(vf_limit))
+            self._write(directory / "sriov_numvfs", str(vf_count))
 
     def child(self, bus: str, name: str, parent: tuple[str, str]) -> None:
         """Add a device below another: virtio below PCI, a subfunction on the auxiliary bus."""
@@ -78,13 +78,13 @@ class FakeSysfs:
     ) -> None:
         """Add a net device below its parent (bus, name), or a virtual one."""
         above = self._places[parent] if parent else self.root / "devices/virtual"
-        place = above / "net" / name
-        self._class("net", name, place)
-        self._write(place / "address", mac)
-        self._write(place / "dev_port", str(dev_port))
-        self._write(place / "speed", str(speed))
+        directory = above / "net" / name
+        self._class("net", name, directory)
+        self._write(directory / "address", mac)
+        self._write(directory / "dev_port", str(dev_port))
+        self._write(directory / "speed", str(speed))
         if parent:
-            self._link(place / "device", above)
+            self._link(directory / "device", above)
 
     def rdma(
         self,
@@ -98,14 +98,14 @@ class FakeSysfs:
     ) -> None:
         """Add an RDMA device with one port for each link layer; gids are net device names."""
         above = self._places[parent] if parent else self.root / "devices/virtual"
-        place = above / "infiniband" / name
-        self._class("infiniband", name, place)
-        self._write(place / "node_type", node_type)
-        self._write(place / "node_guid", guid)
+        directory = above / "infiniband" / name
+        self._class("infiniband", name, directory)
+        self._write(directory / "node_type", node_type)
+        self._write(directory / "node_guid", guid)
         if parent:
-            self._link(place / "device", above)
+            self._link(directory / "device", above)
         for number, layer in enumerate(layers, start=1):
-            port = place / "ports" / str(number)
+            port = directory / "ports" / str(number)
             self._write(port / "state", "4: ACTIVE")
             self._write(port / "rate", "200 Gb/sec (4X HDR)")
             self._write(port / "link_layer", layer)
@@ -118,26 +118,26 @@ class FakeSysfs:
 
     def char_device(self, folder: str, name: str, number: str, rdma_device: str = "") -> None:
         """Add class/<folder>/<name> with its "major:minor" and the RDMA device it serves."""
-        place = self.root / "devices/virtual" / folder / name
-        self._class(folder, name, place)
+        directory = self.root / "devices/virtual" / folder / name
+        self._class(folder, name, directory)
         if number:
-            self._write(place / "dev", number)
+            self._write(directory / "dev", number)
         if rdma_device:
-            self._write(place / "ibdev", rdma_device)
+            self._write(directory / "ibdev", rdma_device)
 
-    def _device(self, bus: str, name: str, place: Path) -> Path:
-        place.mkdir(parents=True)
+    def _device(self, bus: str, name: str, directory: Path) -> Path:
+        directory.mkdir(parents=True)
         subsystem = self.root / "bus" / bus
         (subsystem / "devices").mkdir(parents=True, exist_ok=True)
-        self._link(place / "subsystem", subsystem)
-        self._link(subsystem / "devices" / name, place)
-        self._places[bus, name] = place
-        return place
+        self._link(directory / "subsystem", subsystem)
+        self._link(subsystem / "devices" / name, directory)
+        self._places[bus, name] = directory
+        return directory
 
-    def _class(self, kind: str, name: str, place: Path) -> None:
-        place.mkdir(parents=True)
+    def _class(self, kind: str, name: str, directory: Path) -> None:
+        directory.mkdir(parents=True)
         (self.root / "class" / kind).mkdir(parents=True, exist_ok=True)
-        self._link(self.root / "class" / kind / name, place)
+        self._link(self.root / "class" / kind / name, directory)
 
     def _link(self, path: Path, target: Path) -> None:
         # As kernfs does: up to the target's parent, even where the target lies above the link.

@@ -150,8 +150,8 @@ class FakeLink:
             if setting.name == "channels.combined" and self.rss is not None:
                 if max(self.rss.table) >= setting.value and self.rss_set:
                     raise KernelError(what, EINVAL, "too low for the indirection table")
-                kept = self.rss.table if self.rss_set else spread(setting.value, RSS_ENTRIES)
-                self.rss = RssState(kept, setting.value)
+                remaining = self.rss.table if self.rss_set else spread(setting.value, RSS_ENTRIES)
+                self.rss = RssState(remaining, setting.value)
             self.driver[setting.name] = replace(found, value=setting.value)
 
     def set_rss(self, what: str, table: tuple[int, ...]) -> None:
@@ -304,19 +304,19 @@ class Namespace:
         Legs over other links that are up keep a route whose link is only down. When the link
         leaves, an IPv6 route loses the leg, an IPv4 route goes as a whole.
         """
-        kept: list[tuple[FakeLink, Route]] = []
+        remaining: list[tuple[FakeLink, Route]] = []
         for owner, route in self.routes:
             visible = _seen_from(entry, owner, route)
             legs = [hop for hop in visible.nexthops if hop.device] if visible else []
             alive = any(self.named("flush", hop.device).link.up for hop in legs)
             if visible is None or (alive and not leaving):
-                kept.append((owner, route))
+                remaining.append((owner, route))
             elif legs and is_v6(route.destination):
                 survivor = self.named("flush", legs[0].device)
                 own = [replace(h, device="") for h in legs if h.device == legs[0].device]
                 rest = [h for h in legs if h.device != legs[0].device]
-                kept.append((survivor, single(replace(route, nexthops=(*own, *rest)))))
-        self.routes = kept
+                remaining.append((survivor, single(replace(route, nexthops=(*own, *rest)))))
+        self.routes = remaining
 
     def add_route(self, what: str, name: str, route: Route, *, beside: bool = True) -> None:
         """Add a route unless an equal one is there, beside others of its slot if it may."""

@@ -88,7 +88,7 @@ def read_objects(data: bytes) -> None:
 
 
 def _objects(data: bytes) -> Iterator[dict[str, object]]:
-    """Yield the object that the text is; or ours, with a value in the place of each that it says.
+    """Yield the object in the text; or the given one, with a value replaced for each edit in it.
 
     Most edits of a text leave none that is JSON. So what is none is read as pairs of bytes: which
     of an object's values, and what it becomes.
@@ -99,9 +99,9 @@ def _objects(data: bytes) -> Iterator[dict[str, object]]:
         for name in ("claim.json", "pod.json"):
             made = json.loads(_SERVED.joinpath(name).read_text())
             edits = data[:_MOST_EDITS]
-            for place, value in zip(edits[::2], edits[1::2], strict=False):
+            for slot, value in zip(edits[::2], edits[1::2], strict=False):
                 slots = list(_slots(made))
-                holder, key = slots[place % len(slots)]
+                holder, key = slots[slot % len(slots)]
                 holder[key] = deepcopy(_VALUES[value % len(_VALUES)])
             yield made
     else:

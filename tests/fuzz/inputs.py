@@ -39,8 +39,8 @@ def inputs(name: str) -> st.SearchStrategy[bytes]:
 
 def _edited(parts: list[bytes], edits: list[tuple[int, int, bytes | None]]) -> bytes:
     edited = list(parts)
-    for place, count, word in edits:
-        start = place % (len(edited) + 1)
+    for offset, count, word in edits:
+        start = offset % (len(edited) + 1)
         dropped = edited[start : start + count]
         edited[start : start + count] = dropped * 2 if word is None else [word]
     return b"".join(edited)

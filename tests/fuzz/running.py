@@ -41,11 +41,11 @@ def profile() -> settings:
 
 def check(name: str) -> None:
     """Hold the target's invariant against its corpus and a profile's worth of inputs."""
-    for kept, data in corpus(name).items():
+    for file_name, data in corpus(name).items():
         try:
             TARGETS[name].run(data)
         except Exception as error:
-            error.add_note(f"input: tests/fuzz/corpus/{name}/{kept}")
+            error.add_note(f"input: tests/fuzz/corpus/{name}/{file_name}")
             raise
     profile()(given(inputs(name))(TARGETS[name].run))()
 

@@ -33,12 +33,12 @@ def resolved(schema: Any) -> Any:
     return SCHEMA["definitions"][reference.rpartition("/")[2]] if reference else schema
 
 
-def known(schema: Any, path: str = "") -> Iterator[str]:
+def value_paths(schema: Any, path: str = "") -> Iterator[str]:
     """Yield the paths of all values that a schema names."""
     for name, subschema in schema.get("properties", {}).items():
         inner = resolved(subschema)
         if "properties" in inner:
-            yield from known(inner, f"{path}{name}.")
+            yield from value_paths(inner, f"{path}{name}.")
         else:
             yield f"{path}{name}"
 
@@ -62,7 +62,7 @@ def given(values: Any, path: str, paths: set[str]) -> Iterator[str]:
 
 
 def test_values_are_in_the_schema_with_defaults() -> None:
-    paths = set(known(SCHEMA))
+    paths = set(value_paths(SCHEMA))
 
     assert set(given(VALUES, "", paths)) == paths
 
@@ -72,7 +72,7 @@ def test_unknown_value_is_refused() -> None:
 
 
 def test_values_of_dranets_chart_are_known() -> None:
-    assert set(known(SCHEMA)) >= DRANETS
+    assert set(value_paths(SCHEMA)) >= DRANETS
 
 
 def test_probes_use_served_paths() -> None:

@@ -25,7 +25,9 @@ INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
 INLINE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-OURS = re.compile(r"(?:^|(?<=-- )|(?<=\$ ))(?:dranet-nri|dra-shim|\./hack/[\w/-]+)(?:\s|$).*")
+PROGRAM_CALL = re.compile(
+    r"(?:^|(?<=-- )|(?<=\$ ))(?:dranet-nri|dra-shim|\./hack/[\w/-]+)(?:\s|$).*"
+)
 END = re.compile(r"\s(?:&&|\||#|>).*")
 MAX_LINE = 100
 
@@ -73,19 +75,19 @@ def blocks(path: Path) -> Iterator[str]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Yield each command of ours in a block, after the document that has it."""
+    """Yield each call of the programs in a block, after the document that has it."""
     for path in DOCUMENTS:
         for block in blocks(path):
             for line in block.replace("\\\n", " ").splitlines():
-                for command in OURS.findall(line.strip()):
+                for command in PROGRAM_CALL.findall(line.strip()):
                     yield name(path), " ".join(END.sub("", command).split())
 
 
 def quoted() -> Iterator[tuple[str, str]]:
-    """Yield each command of ours in a sentence, after the document; a bare name is none."""
+    """Yield each call of the programs in a sentence, after the document; a name alone is none."""
     for path in DOCUMENTS:
         for text in INLINE.findall(prose(path)):
-            if OURS.match(text) and text not in PROGRAMS:
+            if PROGRAM_CALL.match(text) and text not in PROGRAMS:
                 yield name(path), " ".join(text.split())
 
 
@@ -111,7 +113,7 @@ def test_readme_links_every_page() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [text for _, text in MANIFESTS], ids=[place for place, _ in MANIFESTS]
+    "text", [text for _, text in MANIFESTS], ids=[path for path, _ in MANIFESTS]
 )
 def test_manifest_in_a_document_is_valid(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

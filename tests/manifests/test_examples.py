@@ -66,7 +66,7 @@ def test_images_are_pinned() -> None:
 @pytest.mark.parametrize("story", sorted(path for path in EXAMPLES.iterdir() if path.is_dir()))
 def test_claims_of_pods_and_containers_exist(story: Path) -> None:
     every = all_objects(story)
-    known = {
+    claims = {
         container["metadata"]["name"]
         for container in every
         if "Resource" in container.get("kind", "")
@@ -74,7 +74,7 @@ def test_claims_of_pods_and_containers_exist(story: Path) -> None:
     for pod in (container for container in every if "resourceClaims" in container):
         names = {entry["name"] for entry in pod["resourceClaims"]}
         for entry in pod["resourceClaims"]:
-            assert {entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")} & known
+            assert {entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")} & claims
         for container in pod["containers"]:
             listed = container.get("resources", {}).get("claims", [])
             assert {ref["name"] for ref in listed} <= names

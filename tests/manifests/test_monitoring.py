@@ -43,8 +43,8 @@ def expressions() -> Iterator[str]:
 def anchors(text: str) -> set[str]:
     """Return the anchors of a document's headings, as GitHub makes them."""
     found = re.findall(r"^#+ (.*)$", text, re.M)
-    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in found)
-    return {heading.replace(" ", "-") for heading in kept}
+    titles = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in found)
+    return {heading.replace(" ", "-") for heading in titles}
 
 
 @pytest.mark.parametrize("expression", sorted({*expressions()}))

@@ -27,7 +27,7 @@ from tests.prove import host_setup, hostile, rdma_functions, runtime, soak
 from tests.prove.environment import After, HostEnvironment, Loss
 from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
-from tests.prove.table import Tally, keep, known, print_now
+from tests.prove.table import Tally, is_listed, keep, print_now
 
 MOST = 3  # NICs that a shape asks for
 RDMA_CYCLES = 500
@@ -71,7 +71,7 @@ def skip_duplicate_detection() -> None:
 def run_shape(environment: HostEnvironment, shape: Shape, after: After) -> bool:
     """Play the rows of one shape; return whether all went well."""
     what = f"{environment.tier} {shape.name}, {after}"
-    if known(what):
+    if is_listed(what):
         return True
     begin, rows_done = time.monotonic(), 0
     losses: Counter[Loss] = Counter()

@@ -32,9 +32,9 @@ _NO_UTF8: Final = b"\xff\xfe\x80\xc3"
 class End(StrEnum):
     """What becomes of the NIC once the pod has ended."""
 
-    HOME = "home"  # it is on the host as it was
+    RESTORED = "home"  # it is on the host as it was
     LOST = "lost"  # the pod deleted it, and that is reported
-    AWAY = "away"  # in a namespace that the pod made: hardware returns when that one ends
+    NESTED = "away"  # in a namespace that the pod made: hardware returns when that one ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Attack:
 
     name: str
     do: Callable[[Hostile], None]
-    end: End = End.HOME
+    end: End = End.RESTORED
     virtual: bool = False
 
 
@@ -321,14 +321,14 @@ ATTACKS: Final = (
             *(f"link add n{n} type veth peer name {{nic}}x{n} netns {{nested}}" for n in range(50))
         ),
     ),
-    Attack("moved to a nested namespace", _ip("link set {nic} netns {nested}"), End.AWAY),
+    Attack("moved to a nested namespace", _ip("link set {nic} netns {nested}"), End.NESTED),
     Attack(
         "moved away, an impostor in its place",
         _ip(
             "link set {nic} netns {nested}",
             _AS_IT_WAS,
         ),
-        End.AWAY,
+        End.NESTED,
     ),
     Attack("deleted", _ip("link del {nic}"), End.LOST, virtual=True),
     Attack(

@@ -11,7 +11,7 @@ _PLUGIN: Final = "dranet_nri/hooks/handler.py"
 _GATE: Final = "dranet_nri/cdi/gate.py"
 _FABRIC: Final = "dranet_nri/attach/rdma.py"
 _PLANNER: Final = "dranet_nri/plan/planner.py"
-_PATIENCE: Final = "dranet_nri/plan/retry.py"
+_RETRY: Final = "dranet_nri/plan/retry.py"
 _PLAN_RDMA: Final = "dranet_nri/plan/rdma.py"
 _HOOKS: Final = "dranet_nri/nri/stub/dispatcher.py"
 _SESSION: Final = "dranet_nri/nri/wire/session.py"
@@ -111,14 +111,14 @@ _NO_NIC_LOST: Final = (
     ),
     Break(
         "hardware of a dead namespace counts as home",
-        _PATIENCE,
+        _RETRY,
         "if _is_gone(device, observed):",
         "if not alive:",
         f"{_TEST_DETACH}::test_hardware_of_a_dead_namespace_is_restored_after_the_kernel_returns_it",
     ),
     Break(
         "a device is called home without looking",
-        _PATIENCE,
+        _RETRY,
         "home = is_restored(desired, observed)",
         "home = True",
         f"{_TEST_DETACH}::test_missing_device_keeps_the_claim_in_detaching",

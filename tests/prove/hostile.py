@@ -31,7 +31,7 @@ from tests.prove.plugin_process import plugin
 from tests.prove.scenario import LONG_NANO, ROOT, SETTLED_S
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
-from tests.prove.table import Tally, keep, known, print_now
+from tests.prove.table import Tally, is_listed, keep, print_now
 
 _SWEEP_S: Final = 1.0  # a NIC that returns later is restored by a sweep
 
@@ -94,7 +94,7 @@ class Row:
                     lambda: self.environment.changed(beside), "another NIC while the pod ran"
                 )
                 await self._end(runtime, self.hostile)
-                if self.attack.end is not End.HOME:
+                if self.attack.end is not End.RESTORED:
                     await _until(self._unreported, "the record")
                     namespaces.delete(self.nested)
                 if self.returns:
@@ -106,7 +106,7 @@ class Row:
     def returns(self) -> bool:
         """Whether the NIC comes home in the end."""
         end = self.attack.end
-        return end is End.HOME or (end is End.AWAY and self.environment.hardware)
+        return end is End.RESTORED or (end is End.NESTED and self.environment.hardware)
 
     def clear(self) -> None:
         """Delete what is left of the row; make the NICs anew if one is lost."""
@@ -215,7 +215,7 @@ def run_row(environment: HostEnvironment, attack: Attack) -> Failed | None:
 def run(environment: HostEnvironment, names: Sequence[str] = ()) -> bool:
     """Play all rows; keep the line; return whether all went well."""
     name = f"{environment.tier} hostile pods"
-    if known(name):
+    if is_listed(name):
         return True
     begin = time.monotonic()
     losses: Counter[Loss] = Counter()

@@ -29,10 +29,10 @@ from dranet_nri.model import Attachment
 from dranet_nri.plan.ops import Op
 from dranet_nri.state import heartbeat
 from dranet_nri.telemetry.heartbeat import METRICS
-from tests.box.waiting import PATIENCE
+from tests.box.waiting import SLOWDOWN
 from tests.prove.site import Site
 
-END_S: Final = 60.0 * PATIENCE
+END_S: Final = 60.0 * SLOWDOWN
 
 
 class CrashTrigger:

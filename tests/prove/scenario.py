@@ -14,7 +14,7 @@ from dranet_nri.model import Allocation, ObjectRef, is_spare
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
-from tests.box.waiting import PATIENCE, wait_until
+from tests.box.waiting import SLOWDOWN, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 from tests.prove import host_setup, namespaces, observed_state
 from tests.prove.environment import After, Failed, HostEnvironment, Loss, differences
@@ -22,7 +22,7 @@ from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.shapes import Act, Shape, allocations, device_of
 from tests.prove.site import SWEEP_S, Site
 
-SETTLED_S: Final = 40.0 * PATIENCE
+SETTLED_S: Final = 40.0 * SLOWDOWN
 LEFT_SWEEP_S: Final = 1.0  # only a sweep sees that a NIC left its pod
 LONG_NANO: Final = 600_000_000_000
 ROOT: Final = Path("/run/prove")
@@ -109,9 +109,9 @@ class CrashScenario:
         ]
         if left:
             return f"files left: {left}"
-        away = [nic.name for nic in self.nics if not Path("/sys/class/net", nic.name).exists()]
-        if away:
-            return f"not on the host: {away}"  # spares the poll a look at everything
+        missing = [nic.name for nic in self.nics if not Path("/sys/class/net", nic.name).exists()]
+        if missing:
+            return f"not on the host: {missing}"  # spares the poll a look at everything
         changed = self.environment.changed()
         if changed:
             return changed
@@ -341,7 +341,7 @@ class CrashScenario:
                 await self._end(runtime, self.pods[-1])
             else:
                 await self._home("the pod is gone")
-            await self._let_go(clean)
+            await self._namespaces_released(clean)
             if clean.stop() != 0:
                 raise Failed(Loss.STUCK, "the plugin ended badly")
         await self.until(self.problem_at_home, "after the plugin's end")
@@ -360,7 +360,7 @@ class CrashScenario:
             await self._call(runtime, kind, pod)
         await self._home("the pod was stopped")
 
-    async def _let_go(self, clean: PluginProcess) -> None:
+    async def _namespaces_released(self, clean: PluginProcess) -> None:
         own = observed_state.own_namespace()
         await self.until(
             lambda: str(sorted(observed_state.namespaces_of(clean.pid) - {own}) or ""),

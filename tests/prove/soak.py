@@ -28,7 +28,7 @@ from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.scenario import LONG_NANO, ROOT
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
-from tests.prove.table import Tally, keep, known, print_now
+from tests.prove.table import Tally, is_listed, keep, print_now
 
 CYCLES: Final = 1000
 BEATS: Final = 10  # samples of the process
@@ -62,7 +62,7 @@ def held(pid: int) -> Held:
 def run(environment: HostEnvironment, cycles: int = CYCLES) -> bool:
     """Let the pods come and go; keep the line; return whether all is flat."""
     name = f"{environment.tier} soak: "
-    if known(name):
+    if is_listed(name):
         return True
     begin = time.monotonic()
     site = Site(ROOT / "soak")

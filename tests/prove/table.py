@@ -77,7 +77,7 @@ def keep(tally: Tally) -> None:
         print_now(f"not kept: {error}")
 
 
-def known(what: str) -> bool:
+def is_listed(what: str) -> bool:
     """Whether an earlier run that this one goes on from left such a line, and all went well."""
     found = RESULTS.exists() and any(
         result.what.startswith(what) and not result.failed for result in load((RESULTS,))

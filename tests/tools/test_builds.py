@@ -33,7 +33,7 @@ DIRECTORIES = (
     "ROOT/usr/lib64", "ROOT/usr/sbin", "ROOT/work",
 )  # fmt: skip
 
-KEPT = f'source {HACK}/lib.sh; kept built "$BOX/$@"'
+CACHED = f'source {HACK}/lib.sh; kept built "$BOX/$@"'
 ENVIRONMENT = f'source {HACK}/lib.sh; VENV=$CACHE/built; locked built build_venv "$@"'
 RENAME = "mv */building.built */built starts"
 BEFORE_SECONDS = 60
@@ -45,7 +45,7 @@ class Build:
 
     command: str
     moments: tuple[str, str, str]
-    script: str = KEPT
+    script: str = CACHED
 
 
 BUILDS = {
@@ -105,22 +105,22 @@ class Started:
 class Host:
     """A machine of its own as far as mounts go, with a cache in which one thing is built."""
 
-    def __init__(self, place: Path, namespaces: list[str], first_process: int) -> None:
-        self._place = place
-        self._cache = place / "the cache" / "dranet-nri"
+    def __init__(self, directory: Path, namespaces: list[str], first_process: int) -> None:
+        self._directory = directory
+        self._cache = directory / "the cache" / "dranet-nri"
         self._enter = ["nsenter", "--target", str(first_process), *namespaces]
         self._mounts = Path(f"/proc/{first_process}/mounts")
         self._environment = os.environ | {
             "XDG_CACHE_HOME": str(self._cache.parent),
-            "PATH": f"{place}/BIN:{os.environ['PATH']}",
-            "STOPPED": str(place / "stopped"),
+            "PATH": f"{directory}/BIN:{os.environ['PATH']}",
+            "STOPPED": str(directory / "stopped"),
             "STOP_AT": "never",
         }
 
     def _command(self, build: Build) -> list[str]:
         arguments = build.command.split()
         for name in ("BIN", "KERNEL", "ROOT"):
-            arguments = [word.replace(name, f"{self._place}/{name}") for word in arguments]
+            arguments = [word.replace(name, f"{self._directory}/{name}") for word in arguments]
         return ["bash", "-c", build.script, "-", *arguments]
 
     def start(self, build: Build, moment: str, terminal: int = subprocess.DEVNULL) -> Started:
@@ -136,7 +136,7 @@ class Host:
             pass_fds=[held],
         )
         os.close(held)
-        stopped = self._place / "stopped"
+        stopped = self._directory / "stopped"
         wait_until(moment, lambda: stopped.exists() or process.poll() is not None)
         assert process.poll() is None, "the build ends before the moment"
         return Started(process, pipe)

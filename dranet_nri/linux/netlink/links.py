@@ -18,7 +18,6 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import (
     ATTRIBUTE,
-    address,
     attribute,
     attributes,
     fixed,
@@ -71,14 +70,6 @@ IFLA_NETNS_IMMUTABLE: Final = 67  # since Linux 6.14
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
 IFLA_VXLAN_LINK: Final = 3
-# Attributes in IFLA_INFO_DATA with the source address of a tunnel, by kind: IFLA_VXLAN_LOCAL and
-# LOCAL6 (linux/if_link.h), IFLA_GRE_LOCAL, IFLA_IPTUN_LOCAL and IFLA_VTI_LOCAL (linux/if_tunnel.h).
-_SOURCES: Final = {
-    "vxlan": (4, 17),
-    **dict.fromkeys(("gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ip6erspan"), (6,)),
-    **dict.fromkeys(("ipip", "sit", "ip6tnl"), (2,)),
-    **dict.fromkeys(("vti", "vti6"), (4,)),
-}
 IFLA_IPOIB_MODE: Final = 2
 IFLA_IPOIB_UMCAST: Final = 3
 IPOIB_MODE_DATAGRAM: Final = 0
@@ -136,6 +127,21 @@ class DumpedLink:
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
     @cached_property
+    def kind(self) -> tuple[str, bytes, int]:
+        """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
+
+        The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
+
+        Raises:
+            KernelError: EBADMSG: an attribute has a wrong length.
+        """
+        info = attributes(self.attrs.get(IFLA_LINKINFO, b""))
+        kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
+        if kind == "vxlan":
+            return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
+        return kind, data, u32(self.attrs.get(IFLA_LINK))
+
+    @cached_property
     def outline(self) -> Link:
         """Return a link with its kind and its dependencies only, in a third of the time.
 
@@ -144,7 +150,7 @@ class DumpedLink:
         """
         attrs = self.attrs
         bus, parent = self.parent
-        kind, _, lower = kind_of(self)
+        kind, _, lower = self.kind
         return Link(
             index=self.index,
             name=self.name,
@@ -156,17 +162,6 @@ class DumpedLink:
             bus=bus,
             parent=parent,
         )
-
-    @cached_property
-    def tunnel_source(self) -> str:
-        """Return the address from which a tunnel sends, "" for any address, or for another link.
-
-        Raises:
-            KernelError: EBADMSG: the attribute has a wrong length.
-        """
-        kind, data, _ = kind_of(self)
-        attrs = attributes(data)
-        return next((address(attrs[key]) for key in _SOURCES.get(kind, ()) if key in attrs), "")
 
 
 def dumped_link(body: bytes) -> DumpedLink:
@@ -302,7 +297,7 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
     attrs = dumped.attrs
     own_bus, own_parent = dumped.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    kind, data, lower = kind_of(dumped)
+    kind, data, lower = dumped.kind
     return Link(
         index=dumped.index,
         name=dumped.name,
@@ -330,18 +325,6 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
         xdp=_programs(attrs),
         ipoib=_ipoib(data) if kind == "ipoib" else None,
     )
-
-
-def kind_of(dumped: DumpedLink) -> tuple[str, bytes, int]:
-    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
-
-    The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
-    """
-    info = attributes(dumped.attrs.get(IFLA_LINKINFO, b""))
-    kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
-    if kind == "vxlan":
-        return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
-    return kind, data, u32(dumped.attrs.get(IFLA_LINK))
 
 
 def _here(dumped: DumpedLink, lower: int) -> int:

@@ -24,7 +24,6 @@ from dranet_nri.linux.netlink.links import (
     RTM_GETLINK,
     WITHOUT_STATS,
     decoded_link,
-    kind_of,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import BESIDE_LOWER
@@ -94,7 +93,7 @@ def _upper(body: bytes) -> UpperLink | None:
     """Return the link of a message, None if it does not run over a link of another namespace."""
     with suppress(KernelError):
         dumped = decoded_link(body)
-        kind, _, lower = kind_of(dumped)
+        kind, _, lower = dumped.kind
         if lower and kind not in BESIDE_LOWER and IFLA_LINK_NETNSID in dumped.attrs:
             return UpperLink(dumped.attrs[IFLA_LINK_NETNSID], lower, kind)
     return None

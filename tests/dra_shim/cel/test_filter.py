@@ -46,7 +46,7 @@ def test_default_filter_gives_the_same_result_as_the_cel_library(
 
 
 @pytest.mark.parametrize(
-    ("expression", "kept"),
+    ("expression", "matches"),
     [
         ('attributes["dra.net/numaNode"].IntValue == 0', True),
         ('attributes["dra.net/rdma"].BoolValue', True),
@@ -58,8 +58,8 @@ def test_default_filter_gives_the_same_result_as_the_cel_library(
     ],
     ids=["int", "bool", "version", "unset-reads-as-zero", "false-drops", "failure-keeps", "other-drops"],
 )  # fmt: skip
-def test_filter_keeps_and_drops_devices_as_dranet_does(expression: str, kept: bool) -> None:
-    assert filter_devices(expression, [DEVICE]) == ((DEVICE,) if kept else ())
+def test_filter_keeps_and_drops_devices_as_dranet_does(expression: str, matches: bool) -> None:
+    assert filter_devices(expression, [DEVICE]) == ((DEVICE,) if matches else ())
 
 
 @pytest.mark.parametrize(

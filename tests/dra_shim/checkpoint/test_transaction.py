@@ -283,7 +283,7 @@ def test_admin_access_result_neither_reserves_its_device_nor_keeps_its_facts(
 def test_consumed_capacity_is_the_sum_of_all_shares_but_the_excluded_ones(
     state: StatePaths,
 ) -> None:
-    ours, theirs = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
+    own_claim, other_claim = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
     older = shares("older", "u4", ("d3", 1))
     with CheckpointTransaction(state) as transaction:
         transaction.record(
@@ -293,12 +293,12 @@ def test_consumed_capacity_is_the_sum_of_all_shares_but_the_excluded_ones(
         transaction.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
 
         consumed_by_all = transaction.in_use().consumed
-        consumed_by_others = transaction.in_use((ours, POD)).consumed
+        consumed_by_others = transaction.in_use((own_claim, POD)).consumed
 
     assert consumed_by_all == {"d1": {"x": 50, "y": 2}, "d2": {"x": 3, "y": 1}, "d3": {}}
     assert consumed_by_others == {"d1": {"x": 30, "y": 1}, "d3": {}}
     assert observe(state)[1].consumed == consumed_by_all
-    counted_elsewhere = observe(state, {str(theirs)})[1]
+    counted_elsewhere = observe(state, {str(other_claim)})[1]
     assert counted_elsewhere.consumed["d1"] == {"x": 20, "y": 1}
     assert counted_elsewhere.shares.keys() == {"d1", "d2", "d3"}
 

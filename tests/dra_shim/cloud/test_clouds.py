@@ -27,7 +27,7 @@ from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 MAC = "02:00:00:00:00:01"
 NIC = ProviderDeviceId("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0")
 OTHER = ProviderDeviceId("pci-0000-00-06-0", "eth2", "02:00:00:00:00:02", "0000:00:06.0")
-BARE = ProviderDeviceId("pci-0000-00-07-0")
+ID_ALONE = ProviderDeviceId("pci-0000-00-07-0")
 
 Answers = Mapping[str, object]
 
@@ -82,7 +82,7 @@ def test_gce_describes_a_nic_by_its_mac() -> None:
 def test_gce_gives_other_devices_the_attributes_of_the_machine() -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/attributes/physical_host": "/b1/s2"}
 
-    assert attributes(GCE, answers, BARE) == {"gce.dra.net/machineType": "a3-highgpu-8g"}
+    assert attributes(GCE, answers, ID_ALONE) == {"gce.dra.net/machineType": "a3-highgpu-8g"}
 
 
 def test_gce_gives_no_attributes_to_a_nic_with_an_invalid_network() -> None:
@@ -92,7 +92,7 @@ def test_gce_gives_no_attributes_to_a_nic_with_an_invalid_network() -> None:
 @pytest.mark.parametrize("listed", [{}, [{"mac": MAC, "network": f"projects/{2**63}/networks/n"}]])
 def test_gce_interface_list_of_unexpected_shape_is_ignored(listed: object) -> None:
     answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}
-    expected = {} if listed else attributes(GCE, GCE_ANSWERS, BARE)
+    expected = {} if listed else attributes(GCE, GCE_ANSWERS, ID_ALONE)
 
     assert attributes(GCE, answers, NIC) == expected
 

@@ -61,9 +61,9 @@ def machine(sysfs: Path, **servers: str) -> Machine:
 
 
 def firmware(sysfs: Path, name: str, text: str) -> Path:
-    place = sysfs / "class/dmi/id"
-    place.mkdir(parents=True)
-    (place / name).write_text(f"{text}\n")
+    dmi = sysfs / "class/dmi/id"
+    dmi.mkdir(parents=True)
+    (dmi / name).write_text(f"{text}\n")
     return sysfs
 
 

@@ -92,14 +92,14 @@ def test_release_quarantines_a_corrupt_record_once_and_then_reports_its_path(
     first, again = (shim.release("--claim-uid", "u9") for _ in range(2))
     other = shim.release("--pod", "p1")
 
-    kept = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
+    message = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
     assert [result.returncode for result in (first, again, other)] == [0, 0, 0]
     assert first.stdout.startswith("quarantined the record of claim u9: $: 5 bytes, not JSON")
     assert again.stdout.startswith(
         "nothing to release: the record of claim u9 was quarantined: $: 5 bytes, not JSON"
     )
-    assert kept in first.stdout
-    assert kept in again.stdout
+    assert message in first.stdout
+    assert message in again.stdout
     assert (other.stdout, other.stderr) == ("nothing to release: pod p1 has no allocation\n", "")
     assert [path.name for path in (allocations / "quarantine").iterdir()] == ["u9.json.1"]
 
@@ -167,8 +167,8 @@ def test_release_reports_the_removal_of_an_unreadable_record(
     assert "u9 was not removed: it cannot be used: u9.json: cannot be read: Input/" in left_alone
     assert capsys.readouterr().out.startswith(expected)
     assert not (tmp_path / "allocations/u9.json").exists()
-    kept = tmp_path / "allocations/quarantine/u9.json.1"
-    assert kept.exists() is quarantined
+    message = tmp_path / "allocations/quarantine/u9.json.1"
+    assert message.exists() is quarantined
     with unreadable():
         main(["release", "--pod", "p1", *directories])
     assert ("was quarantined: u9.json.1: cannot be read" in capsys.readouterr().err) is quarantined

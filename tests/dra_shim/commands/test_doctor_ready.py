@@ -68,14 +68,16 @@ def test_doctor_reports_whether_the_shim_is_registered(home: Path) -> None:
             async with node.registered():
                 return silent, await found(address)
 
-    (unknown,), known = asyncio.run(scenario())
+    (unreachable,), reachable = asyncio.run(scenario())
     node.close()
 
-    assert unknown.grade is Severity.BAD
-    assert unknown.text.startswith("not registered at the kubelet: it has said nothing yet; if ")
-    assert str(node.sockets.registration.parent) in unknown.text
-    assert "/var/lib/k0s/kubelet" in unknown.text
-    assert known == [READY]
+    assert unreachable.grade is Severity.BAD
+    assert unreachable.text.startswith(
+        "not registered at the kubelet: it has said nothing yet; if "
+    )
+    assert str(node.sockets.registration.parent) in unreachable.text
+    assert "/var/lib/k0s/kubelet" in unreachable.text
+    assert reachable == [READY]
 
 
 def test_each_line_of_a_not_ready_answer_is_a_finding() -> None:

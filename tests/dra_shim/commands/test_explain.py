@@ -344,8 +344,8 @@ def test_explain_writes_no_files_without_a_state_directory(shim: Shim) -> None:
 
 
 def test_invalid_merged_configuration_makes_the_claim_unsatisfiable(shim: Shim) -> None:
-    ours = "    - opaque: {driver: dra.net, parameters: {interface: %s}}\n"
-    entries = ours % "{mtu: 1000}" + ours % "{addresses: ['fd00::1/64']}"
+    entry = "    - opaque: {driver: dra.net, parameters: {interface: %s}}\n"
+    entries = entry % "{mtu: 1000}" + entry % "{addresses: ['fd00::1/64']}"
     (shim.home / "bad.yaml").write_text(f"{ONE}    config:\n{entries}")
 
     done = shim.explain("--claim", "bad.yaml", "--inventory", "inventory.json")

@@ -209,7 +209,7 @@ def test_gateway_out_of_reach_is_reported(shim: Shim) -> None:
         claim.replace("{mtu: 4000}", f"{{addresses: [{first}-{last}/24]}}")
         for first, last in (("198.51.100.5", "198.51.100.9"), ("192.0.2.5", "192.0.2.9"))
     )
-    bare = "{interface: {addresses: [198.51.100.5/24]}, routes: [{destination: 10.0.0.0/8, gateway: 192.0.2.1}]}"
+    parameters = "{interface: {addresses: [198.51.100.5/24]}, routes: [{destination: 10.0.0.0/8, gateway: 192.0.2.1}]}"
     error = (
         'routes[0].gateway: "192.0.2.1": is in no network of interface.addresses; correct it, or '
         "add a route to it with scope 253"
@@ -222,5 +222,5 @@ def test_gateway_out_of_reach_is_reported(shim: Shim) -> None:
         0,
         [],
     )
-    assert validate(shim, bare)[1] == [f"standard input: {error}"]
-    assert validate(shim, bare.replace("198.51.100.5", "192.0.2.5")) == (0, [])
+    assert validate(shim, parameters)[1] == [f"standard input: {error}"]
+    assert validate(shim, parameters.replace("198.51.100.5", "192.0.2.5")) == (0, [])

@@ -32,7 +32,7 @@ def bench(tmp_path: Path) -> Bench:
 def test_link_with_the_nodes_address_is_neither_published_nor_prepared(
     bench: Bench,
 ) -> None:
-    bench.addresses.known = frozenset({"10.0.0.5", "203.0.113.7"})
+    bench.addresses.node_addresses = frozenset({"10.0.0.5", "203.0.113.7"})
 
     async def scenario() -> None:
         async with bench.running():
@@ -44,7 +44,7 @@ def test_link_with_the_nodes_address_is_neither_published_nor_prepared(
 
 
 def test_link_stays_reserved_while_no_link_has_the_nodes_address(bench: Bench) -> None:
-    bench.addresses.known = frozenset({"10.0.0.5"})
+    bench.addresses.node_addresses = frozenset({"10.0.0.5"})
 
     async def scenario() -> None:
         async with bench.running():
@@ -84,19 +84,19 @@ def test_devices_are_published_after_the_nodes_addresses_are_known(bench: Bench)
             assert bench.host.scans == []
 
             bench.addresses.error = None
-            bench.addresses.known = frozenset({"10.0.0.5"})
+            bench.addresses.node_addresses = frozenset({"10.0.0.5"})
             assert list(await bench.devices.devices(["a", "b"])) == ["b"]
 
     finish(scenario())
 
 
 def test_changed_node_addresses_are_used_by_a_later_scan(bench: Bench) -> None:
-    bench.addresses.known = frozenset({"192.0.2.1"})
+    bench.addresses.node_addresses = frozenset({"192.0.2.1"})
 
     async def scenario() -> None:
         async with bench.running():
             assert bench.offers[-1] == ["a", "b"]
-            bench.addresses.known = frozenset({"10.0.0.5"})
+            bench.addresses.node_addresses = frozenset({"10.0.0.5"})
             for _ in range(int(AGAIN_S / RESCAN_S)):
                 await bench.rest(RESCAN_S)
             assert bench.offers[-1] == ["b"]
@@ -127,7 +127,7 @@ def test_last_node_addresses_are_kept_while_requests_fail() -> None:
     async def scenario() -> None:
         await node_addresses.addresses()
         source.error = ApiUnavailableError("refused")
-        source.known = frozenset({"10.0.0.6"})
+        source.node_addresses = frozenset({"10.0.0.6"})
         for wait_s, lookups in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
             clock.pass_time(wait_s)
             assert await node_addresses.addresses() == {"10.0.0.5"}
@@ -145,7 +145,7 @@ def test_node_without_addresses_is_requested_again_after_the_retry_interval() ->
 
     async def scenario() -> None:
         assert await node_addresses.addresses() == frozenset()
-        source.known = frozenset({"10.0.0.5"})
+        source.node_addresses = frozenset({"10.0.0.5"})
         clock.pass_time(RETRY_S)
         assert await node_addresses.addresses() == {"10.0.0.5"}
 

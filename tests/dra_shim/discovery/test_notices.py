@@ -51,7 +51,7 @@ def test_hardware_with_an_address_of_the_node_is_reported(tmp_path: Path) -> Non
     bench.host.add_nic("eth1", PF)
     bench.host.add_nic("eth2", OTHER_PF)
     bench.host.give("eth1", "10.0.0.5/24")
-    bench.addresses.known = frozenset({"10.0.0.5"})
+    bench.addresses.node_addresses = frozenset({"10.0.0.5"})
 
     async def scenario() -> None:
         async with bench.running():

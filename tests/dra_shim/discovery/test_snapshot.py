@@ -140,9 +140,9 @@ def test_vanished_hardware_of_a_pod_is_published_and_tainted() -> None:
 
 @pytest.mark.parametrize("driver", ["", "vfio-pci"])
 def test_hardware_of_a_pod_without_a_driver_is_published_and_tainted(driver: str) -> None:
-    bare = HostFacts((replace(function(), driver=driver),))
+    function_alone = HostFacts((replace(function(), driver=driver),))
 
-    found = view(bare, HELD)
+    found = view(function_alone, HELD)
 
     assert found.devices == {PCI: HELD}
     assert [(device.name, device.taints[0].value) for device in found.resources.offers] == [
@@ -151,7 +151,7 @@ def test_hardware_of_a_pod_without_a_driver_is_published_and_tainted(driver: str
     assert found.health[0].healthy is False
     assert found.health[0].message == f"NoDriver: {WORDS[NO_DRIVER]}"
     assert found.excluded == ()
-    assert view(bare).devices == {}, "withdrawn without a record"
+    assert view(function_alone).devices == {}, "withdrawn without a record"
 
 
 def test_missing_rdma_device_of_a_pod_is_reported_as_unhealthy() -> None:
@@ -267,7 +267,7 @@ def test_shared_expression_marks_devices_as_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "kept"),
+    ("pattern", "names"),
     [
         ("eth1", [PCI]),
         ("pci-*", [PCI]),
@@ -277,12 +277,12 @@ def test_shared_expression_marks_devices_as_shared() -> None:
         ("", []),
     ],
 )
-def test_device_is_included_by_any_of_its_names(pattern: str, kept: list[str]) -> None:
+def test_device_is_included_by_any_of_its_names(pattern: str, names: list[str]) -> None:
     facts = HostFacts((function(),), (nic("eth1"), *virtual("a").netdevs), (hca("mlx5_0"),))
 
     found = view(facts, choice=DeviceSelection(filter="", include=("zzz", pattern)))
 
-    assert list(found.devices) == kept
+    assert list(found.devices) == names
     assert ("a", "dropped by --include") in found.excluded
 
 

@@ -38,7 +38,7 @@ class Node:
     """The inputs of a snapshot."""
 
     facts: HostFacts
-    known: tuple[Device, ...] = ()
+    recorded: tuple[Device, ...] = ()
 
 
 Change = Callable[[Node], Node]
@@ -112,8 +112,8 @@ def added(index: int) -> Change:
 
 def rdma_of(address: str, state: str, layer: str, named: str) -> RdmaDeviceFacts:
     port = RdmaPortFacts(1, state, link_layer=layer, netdevs=(named,) if named else ())
-    place = ("pci", address, address) if address else ("", "", "")
-    return RdmaDeviceFacts(f"rdma-{address[5:7]}", *place, ports=(port,))
+    parent = ("pci", address, address) if address else ("", "", "")
+    return RdmaDeviceFacts(f"rdma-{address[5:7]}", *parent, ports=(port,))
 
 
 def held(address: str) -> Device:
@@ -173,14 +173,14 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(facts_changed, default_routes=routes.map(tuple)),
     st.builds(facts_changed, policy_routes=rules.map(tuple)),
     st.builds(
-        lambda addresses: lambda node: replace(node, known=tuple(map(held, addresses))),
+        lambda addresses: lambda node: replace(node, recorded=tuple(map(held, addresses))),
         st.lists(st.sampled_from(ADDRESSES), unique=True, max_size=2),
     ),
 )
 
 
 def snapshot(node: Node, choice: DeviceSelection, uplinks: Uplinks, memo: Memo) -> NodeSnapshot:
-    return snapshot_of(NODE, node.facts, node.known, choice, uplinks, memo=memo)
+    return snapshot_of(NODE, node.facts, node.recorded, choice, uplinks, memo=memo)
 
 
 @settings(max_examples=150, deadline=None)

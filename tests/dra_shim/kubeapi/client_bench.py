@@ -74,7 +74,7 @@ async def client_of(
 def slice_document(
     name: str, node: str = "node-1", devices: list[Document] | None = None, **spec: Any
 ) -> Document:
-    """Return a ResourceSlice of ours as a client writes it, in the shape of v1."""
+    """Return a ResourceSlice of the driver as a client writes it, in the shape of v1."""
     return {
         "metadata": {"name": name},
         "spec": {

@@ -154,15 +154,15 @@ def test_list_has_only_the_objects_of_its_selector(subject: Subject) -> None:
     async def scenario() -> None:
         async with subject.client() as api:
             node = unique("node")
-            mine = [unique("slice"), unique("slice")]
-            for name in mine:
+            names = [unique("slice"), unique("slice")]
+            for name in names:
                 await api.create(SLICE, slice_document(name, node))
             await api.create(SLICE, slice_document(unique("slice"), unique("node")))
             await api.create(SLICE, slice_document(unique("slice"), node, driver="gpu.example.com"))
 
-            listing = await api.list(SLICE, ours(node))
+            listing = await api.list(SLICE, driver_slices(node))
 
-            assert sorted(map(name_of, listing.items)) == sorted(mine)
+            assert sorted(map(name_of, listing.items)) == sorted(names)
             assert listing.version
 
     finish(scenario())
@@ -172,7 +172,7 @@ def test_watch_returns_the_changes_after_a_list(subject: Subject) -> None:
     async def scenario() -> None:
         async with subject.client() as api:
             node, name = unique("node"), unique("slice")
-            since = (await api.list(SLICE, ours(node))).version
+            since = (await api.list(SLICE, driver_slices(node))).version
 
             made = await api.create(SLICE, slice_document(name, node))
             await api.create(SLICE, slice_document(unique("slice"), unique("node")))
@@ -212,9 +212,9 @@ def test_watch_ends_after_its_timeout(subject: Subject) -> None:
     async def scenario() -> None:
         async with subject.client() as api:
             node = unique("node")
-            since = (await api.list(SLICE, ours(node))).version
+            since = (await api.list(SLICE, driver_slices(node))).version
 
-            async with aclosing(api.watch(SLICE, ours(node), since, 1)) as events:
+            async with aclosing(api.watch(SLICE, driver_slices(node), since, 1)) as events:
                 changes = [event async for event in events]
 
             assert {event.change for event in changes} <= {WatchEventType.BOOKMARK}
@@ -244,12 +244,12 @@ def test_apply_changes_only_the_fields_of_its_field_manager(
     async def scenario() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0", "nic-1")
-            ours = [device_status("nic-0"), device_status("nic-1")]
-            theirs = [device_status("gpu-0", "gpu.example.com")]
+            of_driver = [device_status("nic-0"), device_status("nic-1")]
+            of_other_driver = [device_status("gpu-0", "gpu.example.com")]
 
-            await apply_status(api, claim, "dra.net", ours)
-            both = await apply_status(api, claim, "gpu.example.com", theirs)
-            after = await apply_status(api, claim, "dra.net", ours[:1])
+            await apply_status(api, claim, "dra.net", of_driver)
+            both = await apply_status(api, claim, "gpu.example.com", of_other_driver)
+            after = await apply_status(api, claim, "dra.net", of_driver[:1])
 
             assert sorted(devices_in_status(both)) == ["gpu-0", "nic-0", "nic-1"]
             assert sorted(devices_in_status(after)) == ["gpu-0", "nic-0"]
@@ -274,9 +274,9 @@ def test_status_is_not_applied_to_a_changed_claim(subject: Subject) -> None:
     async def scenario() -> None:
         async with subject.client() as api:
             claim = await allocated_claim(api, "nic-0")
-            ours = {"name": name_of(claim), "uid": uid_of(claim)}
+            identity = {"name": name_of(claim), "uid": uid_of(claim)}
             first = await apply_status(api, claim, "dra.net", [device_status("nic-0")])
-            fresh = {"metadata": {**ours, "resourceVersion": version_of(first)}, "status": {}}
+            fresh = {"metadata": {**identity, "resourceVersion": version_of(first)}, "status": {}}
             second = await api.apply(CLAIM, fresh, "dra.net", "default", "status")
 
             with pytest.raises(ConflictError):
@@ -299,8 +299,8 @@ def test_unknown_kind_is_reported_as_not_served(subject: Subject) -> None:
 # --------------------------------------------------------------------------- arranging
 
 
-def ours(node: str) -> dict[str, str]:
-    """Return the selector of our slices of a node."""
+def driver_slices(node: str) -> dict[str, str]:
+    """Return the selector of the driver's slices of a node."""
     return {"spec.nodeName": node, "spec.driver": "dra.net"}
 
 
@@ -320,7 +320,7 @@ async def watched(
 ) -> list[tuple[WatchEventType, Any]]:
     """Return the first changes to our slices of a node."""
     changes: list[tuple[WatchEventType, Any]] = []
-    async with aclosing(api.watch(SLICE, ours(node), since, 60)) as events:
+    async with aclosing(api.watch(SLICE, driver_slices(node), since, 60)) as events:
         async for event in events:
             if event.change is not WatchEventType.BOOKMARK:
                 changes.append((event.change, event.object))
@@ -330,7 +330,7 @@ async def watched(
 
 
 async def allocated_claim(api: ApiClient, *devices: str) -> dict[str, Any]:
-    """Create a claim that has these devices of ours, and a GPU."""
+    """Create a claim that has these devices of the driver, and a GPU."""
     requests = [{"name": "all", "exactly": {"deviceClassName": "dranet", "allocationMode": "All"}}]
     document = {"metadata": {"name": unique("claim")}, "spec": {"devices": {"requests": requests}}}
     claim = await api.create(CLAIM, document, "default")

@@ -49,23 +49,23 @@ async def add_slices(api: ApiClient, *names: str) -> None:
 def test_all_pages_of_a_list_are_of_the_state_of_the_first_page(subject: Subject) -> None:
     async def scenario() -> None:
         async with subject.client() as api:
-            mine = [unique(f"{letter}-slice") for letter in "azbyc"]
+            names = [unique(f"{letter}-slice") for letter in "azbyc"]
             late = unique("zzz-slice")
-            await add_slices(api, *mine)
+            await add_slices(api, *names)
             pages: list[ObjectList] = []
             async with aclosing(api.pages(SLICE, 2)) as listed:
                 async for page in listed:
                     if not pages:
                         await add_slices(api, late)
-                        gone = await api.get(SLICE, mine[1])
-                        await api.delete(SLICE, mine[1], uid_of(gone))
+                        gone = await api.get(SLICE, names[1])
+                        await api.delete(SLICE, names[1], uid_of(gone))
                     pages.append(page)
 
             assert [len(page.items) for page in pages[:-1]] == [2] * (len(pages) - 1)
             assert 1 <= len(pages[-1].items) <= 2
             assert len({page.version for page in pages}) == 1
             found = [name_of(document) for page in pages for document in page.items]
-            assert [found.count(name) for name in mine] == [1] * len(mine)
+            assert [found.count(name) for name in names] == [1] * len(names)
             assert late not in found
 
     finish(scenario())

@@ -194,12 +194,12 @@ def test_call_without_claims_is_answered_at_once(node: Node) -> None:
 def test_error_of_a_claim_affects_only_that_claim(node: Node) -> None:
     good = node.bench.cluster.add("good", "u1", "a")
     gone = ObjectRef("ai", "gone", "u2")
-    odd = ObjectRef("ai", "../secrets/x", "u3")
+    invalid_name = ObjectRef("ai", "../secrets/x", "u3")
     invalid_uid = ObjectRef("ai", "nics", "../u4")
 
     async def run() -> None:
         async with node.registered():
-            answers = await node.kubelet.answers("Prepare", [good, gone, odd, invalid_uid])
+            answers = await node.kubelet.answers("Prepare", [good, gone, invalid_name, invalid_uid])
             assert sorted(answers) == ["../u4", "u1", "u2", "u3"]
             assert (answers["u1"].error, len(answers["u1"].devices)) == ("", 1)
             assert "does not exist" in answers["u2"].error

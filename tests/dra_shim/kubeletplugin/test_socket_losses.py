@@ -232,16 +232,16 @@ def test_wait_for_a_silent_kubelet_grows(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()
         async with node.running():
-            for patience_s in (60, 120, 240, 480, 600, 600):
+            for waited_s in (60, 120, 240, 480, 600, 600):
                 before = len(replaced(node))
-                await node.watch(int(patience_s / WATCH_S) - 1)
+                await node.watch(int(waited_s / WATCH_S) - 1)
                 assert len(replaced(node)) == before
                 await node.watch()
                 assert replaced(node)[before:] == [
-                    f"the kubelet has not registered us for {patience_s} s: it said nothing; is "
+                    f"the kubelet has not registered us for {waited_s} s: it said nothing; is "
                     "its directory right (--root-dir)?"
                 ]
-            assert patience_s == LONGEST_ANSWER_S
+            assert waited_s == LONGEST_ANSWER_S
             await node.kubelet.look()
             assert is_registered(node)
             await node.kubelet.restart()
@@ -362,7 +362,7 @@ def test_probe_names_the_unresponsive_socket(node: Node) -> None:
 
 
 def test_probe_detects_a_hung_and_a_failed_shim(node: Node) -> None:
-    class Odd:
+    class Failing:
         async def prepare(self, claims: object, limit_s: object = None) -> dict[str, object]:
             raise RuntimeError("oops")
 
@@ -370,7 +370,7 @@ def test_probe_detects_a_hung_and_a_failed_shim(node: Node) -> None:
             return {}
 
     async def run() -> None:
-        node.new_plugin(Odd())  # type: ignore[arg-type]
+        node.new_plugin(Failing())  # type: ignore[arg-type]
         async with node.registered():
             assert (await answers(node)).startswith("UNKNOWN: ")
         with socket.socket(socket.AF_UNIX) as silent:

@@ -94,14 +94,14 @@ def test_claims_of_a_large_cluster_are_read_by_page(tmp_path: Path) -> None:
         async with node(tmp_path) as bench:
             for number in range(PAGE):
                 await bench.add_claim(f"of-another-node-{number}", result("x", pool="node-2"))
-            mine = [await bench.add_claim(name, result(name)) for name in ("a-first", "z-last")]
+            uids = [await bench.add_claim(name, result(name)) for name in ("a-first", "z-last")]
 
             await bench.run()
 
             queries = [request.query for request in bench.server.requests if lists_claims(request)]
             assert [query["limit"] for query in queries] == [str(PAGE)] * 2
             ((refs, devices),) = bench.prepared
-            assert [ref.uid for ref in refs] == mine
+            assert [ref.uid for ref in refs] == uids
             assert devices.keys() == {"a-first", "z-last"}
 
     finish(scenario())

@@ -191,9 +191,9 @@ def test_device_status_of_another_driver_is_ignored() -> None:
 def test_devices_are_read_from_every_slice_version() -> None:
     old = {"spec": {"devices": [{"name": NIC.name, "basic": {"attributes": ATTRIBUTES}}]}}
     new = slice_of("x")
-    odd: list[dict[str, Any]] = [{}, {"spec": {"devices": ["?", {"name": "n"}]}}]
+    incomplete: list[dict[str, Any]] = [{}, {"spec": {"devices": ["?", {"name": "n"}]}}]
     assert devices_of_slices([old]) == devices_of_slices([new]) == {NIC.name: NIC}
-    assert devices_of_slices(odd) == {"n": Device("n", DeviceKey("", "", "n"))}
+    assert devices_of_slices(incomplete) == {"n": Device("n", DeviceKey("", "", "n"))}
 
 
 def test_first_numa_node_of_a_list_is_read() -> None:

@@ -48,10 +48,10 @@ async def at_work(controller: MigrationController) -> AsyncIterator[asyncio.Task
 
 
 async def publish(bench: Bench) -> None:
-    """Put a slice of ours, without the NIC that is in a pod, in place of those of before."""
+    """Replace the slices of the previous driver by one without the NIC that is in a pod."""
     bench.server.remove("resourceslices")
-    ours = slice_of(slice_name(POOL, 0))
-    await bench.api.create(SLICE, {**ours, "spec": {**ours["spec"], "devices": []}})
+    document = slice_of(slice_name(POOL, 0))
+    await bench.api.create(SLICE, {**document, "spec": {**document["spec"], "devices": []}})
 
 
 def lists(bench: Bench) -> int:

@@ -124,8 +124,8 @@ def test_previous_slices_are_kept_after_publishing(tmp_path: Path) -> None:
             looking = asyncio.create_task(bench.run())
             await bench.clock.until_asleep(FIRST_PAUSE_S)
             bench.server.remove("resourceslices")
-            ours = slice_of(slice_name(POOL, 0))
-            await bench.api.create(SLICE, {**ours, "spec": {**ours["spec"], "devices": []}})
+            document = slice_of(slice_name(POOL, 0))
+            await bench.api.create(SLICE, {**document, "spec": {**document["spec"], "devices": []}})
 
             bench.clock.pass_time(FIRST_PAUSE_S)
             await looking

@@ -115,9 +115,9 @@ def test_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) ->
 
 
 def test_capacity_counts_against_the_attribute_limit() -> None:
-    ours = dict.fromkeys(GOES_FIRST, "x") | {"dra.net/linkSpeed": 1000}
-    theirs = {f"x.y/a{index}": 1 for index in range(32 - len(ours))}
-    full = Device("a", device("a").key, tuple(sorted((ours | theirs).items())))
+    omitted_first = dict.fromkeys(GOES_FIRST, "x") | {"dra.net/linkSpeed": 1000}
+    others = {f"x.y/a{index}": 1 for index in range(32 - len(omitted_first))}
+    full = Device("a", device("a").key, tuple(sorted((omitted_first | others).items())))
 
     (alone,) = driver_resources(NODE, [full]).offers
     (shared,) = driver_resources(NODE, [full], frozenset({"a"})).offers

@@ -11,7 +11,7 @@ from tests.dra_shim.resourceslice.pools import PF, device, function, hca, nic
 
 ETH1 = device("eth", PF, "eth1")
 IB0 = Device("ib", DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
-BARE = Device("hca", DeviceKey("pci", PF, "", PF), (), ("mlx5_0",))
+RDMA_ALONE = Device("hca", DeviceKey("pci", PF, "", PF), (), ("mlx5_0",))
 
 
 def unhealthy(
@@ -75,7 +75,7 @@ def test_health_of_infiniband_is_the_port_state(rdma: RdmaDeviceFacts, ill: str)
 
 def test_port_that_is_down_is_the_reason_before_a_missing_carrier() -> None:
     assert unhealthy(IB0, nic("ib0", carrier=False), rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
-    assert unhealthy(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
+    assert unhealthy(RDMA_ALONE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
 
 
 def test_active_port_is_healthy_without_carrier() -> None:
@@ -90,14 +90,14 @@ def test_active_port_is_healthy_without_carrier() -> None:
     assert unhealthy(IB0, link) == NO_CARRIER, "the RDMA device is not seen"
 
 
-@pytest.mark.parametrize("gone", [ETH1, IB0, BARE], ids=["Ethernet", "IPoIB", "RDMA alone"])
+@pytest.mark.parametrize("gone", [ETH1, IB0, RDMA_ALONE], ids=["Ethernet", "IPoIB", "RDMA alone"])
 def test_hardware_absent_from_the_bus_has_vanished(gone: Device) -> None:
     assert unhealthy(gone, there=False) == VANISHED
 
 
 def test_hardware_of_another_class_with_rdma_device_in_a_pod_exists() -> None:
-    assert judged(HostFacts(other_functions=frozenset({PF})), BARE) == ""
-    assert judged(HostFacts(other_functions=frozenset({"0000:8b:00.0"})), BARE) == VANISHED
+    assert judged(HostFacts(other_functions=frozenset({PF})), RDMA_ALONE) == ""
+    assert judged(HostFacts(other_functions=frozenset({"0000:8b:00.0"})), RDMA_ALONE) == VANISHED
 
 
 def test_virtual_device_does_not_vanish() -> None:

@@ -23,9 +23,9 @@ def ill(facts: HostFacts, one: Device) -> str:
 @pytest.mark.parametrize("driver", ["", "vfio-pci"])
 @pytest.mark.parametrize("one", [ETH1, IB0], ids=["Ethernet", "with RDMA"])
 def test_function_without_a_driver_is_unusable(one: Device, driver: str) -> None:
-    bare: tuple[PciFunction, ...] = (replace(function(), driver=driver),)
+    unbound: tuple[PciFunction, ...] = (replace(function(), driver=driver),)
 
-    assert ill(replace(THERE, functions=bare), one) == NO_DRIVER
+    assert ill(replace(THERE, functions=unbound), one) == NO_DRIVER
     assert ill(THERE, ETH1) == ""
 
 

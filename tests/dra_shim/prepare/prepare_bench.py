@@ -66,7 +66,7 @@ class Bench:
         assert answer.devices == ()
         return answer.error
 
-    def end_of_patience(
+    def prepare_until_timeout(
         self, *claims: ObjectRef, waiting: int = 1, limit_s: float | None = None
     ) -> list[PrepareResult]:
         """Prepare, and let time pass when so many claims are in their first pause."""

@@ -294,12 +294,14 @@ def test_missing_device_can_be_retried() -> None:
 
 
 def test_device_without_its_interface_can_be_retried() -> None:
-    bare = replace(NICS["a"], key=DeviceKey("pci", "0000:82:00.0", ""), rdma_devices=())
+    without_interface = replace(
+        NICS["a"], key=DeviceKey("pci", "0000:82:00.0", ""), rdma_devices=()
+    )
 
     with pytest.raises(NotYetError, match="device a: has no network interface on the host"):
-        allocation_of(claim(result("a")), POD, USE, {"a": bare}, TERMS, "n0nce")
+        allocation_of(claim(result("a")), POD, USE, {"a": without_interface}, TERMS, "n0nce")
     admin_claim = claim(result("a", "look", adminAccess=True))
-    assert allocation_of(admin_claim, POD, USE, {"a": bare}, TERMS, "n0nce").devices
+    assert allocation_of(admin_claim, POD, USE, {"a": without_interface}, TERMS, "n0nce").devices
 
 
 def test_device_of_another_node_is_refused() -> None:

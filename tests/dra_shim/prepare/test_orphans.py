@@ -70,7 +70,7 @@ class SweepBench(Bench):
         self.cluster.pods = {NEXT.name: following}
         return following
 
-    def is_kept(self) -> bool:
+    def has_record(self) -> bool:
         return self.record(self.claim) is not None
 
 
@@ -84,17 +84,17 @@ def test_record_of_a_deleted_claim_is_dropped_after_ten_minutes(bench: SweepBenc
     bench.lose()
 
     bench.collect(ORPHAN_S - 1)
-    assert bench.is_kept()
+    assert bench.has_record()
     bench.collect(1)
 
-    assert not bench.is_kept()
+    assert not bench.has_record()
     assert bench.notices == [OrphanRemoved(bench.claim, POD, REASON)]
 
 
 def test_record_of_an_existing_claim_is_kept(bench: SweepBench) -> None:
     bench.collect(ORPHAN_S, ORPHAN_S)
 
-    assert bench.is_kept()
+    assert bench.has_record()
     assert bench.notices == []
 
 
@@ -107,7 +107,7 @@ def test_record_in_the_kubelet_checkpoint_is_kept(
 
     bench.collect(ORPHAN_S, ORPHAN_S)
 
-    assert bench.is_kept()
+    assert bench.has_record()
     assert bench.cluster.reads == []
 
 
@@ -117,7 +117,7 @@ def test_checkpoint_without_the_claim_is_trusted(bench: SweepBench) -> None:
 
     bench.collect(ORPHAN_S)
 
-    assert not bench.is_kept()
+    assert not bench.has_record()
 
 
 @pytest.mark.parametrize("pod", [POD, OTHER_POD])
@@ -127,7 +127,7 @@ def test_record_with_a_device_in_a_pod_is_kept(bench: SweepBench, pod: ObjectRef
 
     bench.collect(ORPHAN_S, ORPHAN_S)
 
-    assert bench.is_kept()
+    assert bench.has_record()
 
 
 def test_record_with_a_restored_device_is_dropped(bench: SweepBench) -> None:
@@ -136,7 +136,7 @@ def test_record_with_a_restored_device_is_dropped(bench: SweepBench) -> None:
 
     bench.collect(ORPHAN_S)
 
-    assert not bench.is_kept()
+    assert not bench.has_record()
 
 
 def test_unavailable_server_restarts_the_ten_minutes(bench: SweepBench) -> None:
@@ -146,10 +146,10 @@ def test_unavailable_server_restarts_the_ten_minutes(bench: SweepBench) -> None:
 
     bench.collect(1, ORPHAN_S - 1)
 
-    assert bench.is_kept()
+    assert bench.has_record()
     assert bench.notices == []
     bench.collect(1)
-    assert not bench.is_kept()
+    assert not bench.has_record()
 
 
 def test_claim_found_again_restarts_the_ten_minutes(bench: SweepBench) -> None:
@@ -162,7 +162,7 @@ def test_claim_found_again_restarts_the_ten_minutes(bench: SweepBench) -> None:
 
     bench.collect(1)
 
-    assert bench.is_kept()
+    assert bench.has_record()
 
 
 UNREADABLE: Document = {"metadata": {}}
@@ -170,20 +170,20 @@ UNREADABLE: Document = {"metadata": {}}
 
 @pytest.mark.parametrize("name", ["an-earlier", "the-last"])
 def test_unreadable_claim_keeps_only_its_record(bench: SweepBench, name: str) -> None:
-    odd = bench.cluster.add(name, f"u-{name}", name)
-    bench.prepare(odd)
+    failing = bench.cluster.add(name, f"u-{name}", name)
+    bench.prepare(failing)
     bench.notices.clear()
     bench.lose()
     bench.cluster.claims[name] = UNREADABLE
 
     bench.collect(ORPHAN_S)
 
-    assert not bench.is_kept()
-    assert bench.record(odd) is not None
+    assert not bench.has_record()
+    assert bench.record(failing) is not None
     failed_claims = [
         notice.claim for notice in bench.notices if isinstance(notice, OrphanSearchFailed)
     ]
-    assert failed_claims == [odd, odd]
+    assert failed_claims == [failing, failing]
 
 
 @pytest.mark.parametrize(
@@ -192,16 +192,16 @@ def test_unreadable_claim_keeps_only_its_record(bench: SweepBench, name: str) ->
 def test_error_of_a_claim_does_not_restart_the_time_of_others(
     bench: SweepBench, cause: Exception
 ) -> None:
-    odd = bench.cluster.add("an-earlier", "u0", "b")
-    bench.prepare(odd)
+    failing = bench.cluster.add("an-earlier", "u0", "b")
+    bench.prepare(failing)
     bench.lose()
     bench.collect()
     bench.cluster.failures = [cause]
 
     bench.collect(ORPHAN_S)
 
-    assert not bench.is_kept()
-    assert bench.record(odd) is not None
+    assert not bench.has_record()
+    assert bench.record(failing) is not None
 
 
 def test_record_with_an_unknown_device_location_is_kept(
@@ -212,13 +212,13 @@ def test_record_with_an_unknown_device_location_is_kept(
     record = bench.state.attachments / f"{bench.claim.uid}.json"
     record.write_text("{")
     bench.collect(ORPHAN_S, ORPHAN_S)
-    assert bench.is_kept()
+    assert bench.has_record()
 
     record.unlink()
     bench.collect()
-    assert bench.is_kept()
+    assert bench.has_record()
     bench.collect(ORPHAN_S)
-    assert not bench.is_kept()
+    assert not bench.has_record()
 
 
 def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
@@ -229,7 +229,7 @@ def test_quarantined_record_keeps_nothing(bench: SweepBench) -> None:
 
     bench.collect(ORPHAN_S)
 
-    assert not bench.is_kept()
+    assert not bench.has_record()
 
 
 # --------------------------------------------------------------------------- pods in vain
@@ -249,7 +249,7 @@ def test_pod_blocked_by_the_claim_of_another_is_reported_once(
     bench.collect(*[COLLECT_INTERVAL_S] * 8)
 
     assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
-    assert bench.is_kept()
+    assert bench.has_record()
 
 
 def test_pod_blocked_by_a_share_is_reported(bench: SweepBench) -> None:
@@ -366,4 +366,4 @@ def test_record_of_the_next_pod_in_the_checkpoint_is_kept(bench: SweepBench) -> 
 
     bench.collect(ORPHAN_S, ORPHAN_S)
 
-    assert bench.is_kept()
+    assert bench.has_record()

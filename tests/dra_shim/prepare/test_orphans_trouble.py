@@ -55,8 +55,8 @@ def test_sweep_that_fails_midway_proves_no_orphan(bench: SweepBench) -> None:
 
     bench.collect(0, 1)
 
-    assert bench.is_kept()
+    assert bench.has_record()
     assert bench.record(other) is not None
     bench.collect(ORPHAN_S - 1)
-    assert not bench.is_kept()
+    assert not bench.has_record()
     assert bench.record(other) is None

@@ -212,7 +212,7 @@ def test_addresses_of_a_range_are_assigned_and_kept(bench: Bench) -> None:
         ("10.0.0.1/24",),
         ("10.0.0.2/24",),
     ]
-    (refused,) = bench.end_of_patience(claims[2])
+    (refused,) = bench.prepare_until_timeout(claims[2])
     assert "every address of 10.0.0.1-10.0.0.2/24 is given" in refused.error
 
     bench.cluster.add("one", "u1", "d")  # allocated anew: its own address is free for it
@@ -380,7 +380,7 @@ def test_records_of_other_processes_are_read(bench: Bench) -> None:
     (bench.state.allocations / "u1.json").unlink()
     give_to_another(bench.state, "a")
 
-    (answer,) = bench.end_of_patience(claim)
+    (answer,) = bench.prepare_until_timeout(claim)
     assert answer.error == "device a: in use by claim ai/other of pod ai/inference"
 
 

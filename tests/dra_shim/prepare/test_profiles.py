@@ -188,7 +188,7 @@ def test_prepared_claim_makes_no_further_request(site: Site) -> None:
 def test_unavailable_provider_delays_a_new_claim(site: Site) -> None:
     site.pool.errors = [CloudError("webhook down")] * 100
 
-    (answer,) = site.bench.end_of_patience(site.claim(profile="fast"))
+    (answer,) = site.bench.prepare_until_timeout(site.claim(profile="fast"))
 
     assert 'profile "fast": device a: webhook down' in answer.error
     assert site.store.claims() == ("u1",)
@@ -240,7 +240,7 @@ def test_invalid_profile_configuration_is_refused_by_name(site: Site) -> None:
 def test_required_cloud_configuration_is_awaited(site: Site) -> None:
     site.clouds.error = CloudError("device a: not answered yet")
 
-    (answer,) = site.bench.end_of_patience(site.claim())
+    (answer,) = site.bench.prepare_until_timeout(site.claim())
 
     assert "not answered yet" in answer.error
 

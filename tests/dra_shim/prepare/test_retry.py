@@ -87,7 +87,7 @@ def test_owner_of_the_device_is_reported_at_the_deadline(bench: Bench) -> None:
     give_to_another(bench.state, "a")
     claim = bench.cluster.add("nics", "u1", "a", "b")
 
-    (answer,) = bench.end_of_patience(claim)
+    (answer,) = bench.prepare_until_timeout(claim)
 
     assert answer == PrepareResult(error="device a: in use by claim ai/other of pod ai/inference")
     assert bench.record(claim) is None
@@ -114,21 +114,21 @@ def test_last_address_of_a_range_is_awaited(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "ours", "free"), [("5a", "6b", True), ("5a", "", False), ("", "6b", False)]
+    ("other_share", "share", "free"), [("5a", "6b", True), ("5a", "", False), ("", "6b", False)]
 )
 def test_shares_coexist_only_with_shares(
-    bench: Bench, others: str, ours: str, free: bool  # noqa: FBT001 a case
+    bench: Bench, other_share: str, share: str, free: bool  # noqa: FBT001 a case
 ) -> None:  # fmt: skip
     bench.cluster.nics.add("hca")
-    give_to_another(bench.state, "hca", share=others)
+    give_to_another(bench.state, "hca", share=other_share)
     claim = bench.cluster.add("nics", "u1", "hca")
     bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
-        result("hca", shareID=ours or None)
+        result("hca", shareID=share or None)
     ]
 
-    (answer,) = bench.prepare(claim) if free else bench.end_of_patience(claim)
+    (answer,) = bench.prepare(claim) if free else bench.prepare_until_timeout(claim)
 
-    assert [device.share_id for device in answer.devices] == ([ours] if free else [])
+    assert [device.share_id for device in answer.devices] == ([share] if free else [])
     assert answer.error == (
         "" if free else "device hca: in use by claim ai/other of pod ai/inference"
     )
@@ -203,7 +203,7 @@ def test_device_that_is_not_restored_is_awaited(bench: Bench) -> None:
     attach(bench.state, OTHER, OTHER_POD, "a", Phase.DETACHING)
     claim = bench.cluster.add("nics", "u1", "a")
 
-    (answer,) = bench.end_of_patience(claim, limit_s=45.0)
+    (answer,) = bench.prepare_until_timeout(claim, limit_s=45.0)
 
     assert answer.error == (
         "device a: in use by pod ai/inference, which has not given it back (claim ai/other)"
@@ -322,7 +322,7 @@ def test_calls_for_a_claim_are_serialized(bench: Bench) -> None:
 def test_device_is_given_to_one_of_many_claims(bench: Bench) -> None:
     claims = [bench.cluster.add(f"c{n}", f"u{n}", "a", "b") for n in range(8)]
 
-    answers = bench.end_of_patience(*claims, waiting=7)
+    answers = bench.prepare_until_timeout(*claims, waiting=7)
 
     winners = [claim for claim, answer in zip(claims, answers, strict=True) if answer.devices]
     assert len(winners) == 1

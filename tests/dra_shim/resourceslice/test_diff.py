@@ -202,8 +202,8 @@ def test_fields_changed_by_the_server_on_write_are_accepted(server: Server) -> N
     server.put(
         FIRST, {**document, "spec": {**document["spec"], "devices": [{"name": "a", "of": 1}]}}
     )
-    kept = server.published()[0].spec
-    server.accepted[FIRST] = AcceptedSlice(sent, kept)
+    stored = server.published()[0].spec
+    server.accepted[FIRST] = AcceptedSlice(sent, stored)
 
     assert bring(server, tainted) == []
     assert bring(server, resources("a")) == [f"change {FIRST}"]

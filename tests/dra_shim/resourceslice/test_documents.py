@@ -159,7 +159,7 @@ def test_malformed_fields_of_a_published_slice_are_empty(document: dict[str, Any
 
 def test_times_and_empty_fields_are_ignored() -> None:
     sent = {"devices": [{"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}]}
-    kept: dict[str, Any] = {
+    stored: dict[str, Any] = {
         "devices": [
             {
                 "name": "a",
@@ -171,7 +171,7 @@ def test_times_and_empty_fields_are_ignored() -> None:
         "sharedCounters": [],
     }
 
-    assert settled(sent) == settled(kept) == sent
+    assert settled(sent) == settled(stored) == sent
 
 
 def test_false_zero_and_empty_strings_are_compared() -> None:
@@ -203,8 +203,8 @@ def test_unchanged_taint_keeps_its_time(version: str) -> None:
 
 def test_foreign_metadata_is_kept() -> None:
     part = SliceContent("s-0", (PLAIN,))
-    theirs = {"kind": "Rack", "uid": "r1"}
-    owners = [theirs, {"kind": "Node", "uid": "old"}]
+    rack = {"kind": "Rack", "uid": "r1"}
+    owners = [rack, {"kind": "Node", "uid": "old"}]
     labels = {"a": "b"}
     written = on_server(
         POOL,

@@ -35,9 +35,9 @@ def test_feature_dropped_by_the_server_is_missing(off: Feature) -> None:
     document = probe_document(POOL, ALL)
     spec = document["spec"]
     assert isinstance(spec, dict)
-    kept = settled(spec, None, frozenset(FEATURES) - {GATES[off]}, "now")
+    stored = settled(spec, None, frozenset(FEATURES) - {GATES[off]}, "now")
 
-    assert missing_after({**document, "spec": kept}, ALL) == {off}
+    assert missing_after({**document, "spec": stored}, ALL) == {off}
 
 
 def test_server_that_drops_everything_has_no_feature() -> None:

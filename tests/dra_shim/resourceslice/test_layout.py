@@ -128,9 +128,9 @@ def test_device_that_disappears_and_returns_changes_one_slice() -> None:
 def test_pool_of_many_small_slices_is_compacted() -> None:
     names = many(300)
     before = again(laid_out(NODE, resources(*names), {}))
-    kept = [*names[:30], *names[128:138], *names[-10:]]
+    remaining = [*names[:30], *names[128:138], *names[-10:]]
 
-    assert again(laid_out(NODE, resources(*kept), before)) == {FIRST: kept}
+    assert again(laid_out(NODE, resources(*remaining), before)) == {FIRST: remaining}
 
 
 def test_empty_slice_is_deleted() -> None:

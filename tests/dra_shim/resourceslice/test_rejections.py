@@ -79,9 +79,9 @@ def test_dropped_fields_are_named() -> None:
         "devices": [{"name": "a", "taints": [{"key": "k"}], "capacity": {"x": {"p": 1}}}],
         "n": 1,
     }
-    kept = {"devices": [{"name": "a", "capacity": {"x": {}}, "ofTheServer": 1}], "n": 2}
+    stored = {"devices": [{"name": "a", "capacity": {"x": {}}, "ofTheServer": 1}], "n": 2}
 
-    assert dropped(sent, kept) == {"taints", "p"}
+    assert dropped(sent, stored) == {"taints", "p"}
     assert dropped(sent, sent) == frozenset()
     assert dropped({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}
 

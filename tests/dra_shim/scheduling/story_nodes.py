@@ -22,10 +22,10 @@ def supply(machine: Machine | CloudMachine, version: str = "v1") -> CandidatePoo
     pool = SlicePool(_NODE, "n1", version)
     parts = laid_out(_NODE, driver_resources(_NODE, machine.devices), {})
     about = {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice"}
-    ours = [
+    nic_slices = [
         {**about, **new_document(pool, part, spec_of(pool, part, 1, len(parts)))} for part in parts
     ]
-    documents = [*ours, gpu_slice(_NODE, machine.gpus, version=version)]
+    documents = [*nic_slices, gpu_slice(_NODE, machine.gpus, version=version)]
     slices = [parse_document(document) for document in documents]
     return CandidatePools(
         pools_of(

@@ -197,10 +197,10 @@ def test_interface_configuration_needs_an_interface() -> None:
 
 
 def test_device_without_its_interface_is_not_allocated() -> None:
-    bare = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""))
+    without_attributes = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""))
 
     with pytest.raises(ConfigError, match="device pci-x: has no network interface on the host"):
-        allocate([wanted(request())], CLASSES, NodeInventory((bare,)), "n")
+        allocate([wanted(request())], CLASSES, NodeInventory((without_attributes,)), "n")
 
 
 def test_share_that_gives_a_pod_nothing_is_refused() -> None:

@@ -62,11 +62,11 @@ def test_every_violation_of_an_inventory_file_is_reported() -> None:
 
 
 def test_filtered_devices_are_named_and_devices_in_pods_stay() -> None:
-    away = Device("dummy0", DeviceKey("", "", "dummy0"))
+    in_pod = Device("dummy0", DeviceKey("", "", "dummy0"))
 
     stock = node_inventory(
         parse_inventory(FILE),
-        [away],
+        [in_pod],
         DeviceUsage({"dummy0": "claim a/b of pod a/p"}),
         DEFAULT_FILTER,
     )

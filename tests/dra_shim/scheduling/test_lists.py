@@ -95,12 +95,12 @@ def test_list_is_not_a_number() -> None:
 
 
 NIC = Device("eth1", DeviceKey("", "", "eth1"), ((NUMA_NODE, 6),))
-BARE = Device("eth2", DeviceKey("", "", "eth2"))
+WITHOUT_ATTRIBUTES = Device("eth2", DeviceKey("", "", "eth2"))
 INTS = f'attributes["{NUMA_NODE}"].IntValues'
 
 
 @pytest.mark.parametrize(
-    ("expression", "near", "kept"),
+    ("expression", "near", "matches"),
     [
         (f"4 in {INTS}", {6: (6, 4)}, True),
         (f"4 in {INTS}", None, False),
@@ -112,7 +112,9 @@ INTS = f'attributes["{NUMA_NODE}"].IntValues'
 def test_filter_reads_the_published_attributes(
     expression: str,
     near: dict[int, tuple[int, ...]] | None,
-    kept: bool,  # noqa: FBT001
+    matches: bool,  # noqa: FBT001
 ) -> None:
-    assert filter_devices(expression, [NIC], near) == ((NIC,) if kept else ())
-    assert matching_devices(expression, [NIC, BARE], near) == ((NIC,) if kept else ())
+    assert filter_devices(expression, [NIC], near) == ((NIC,) if matches else ())
+    assert matching_devices(expression, [NIC, WITHOUT_ATTRIBUTES], near) == (
+        (NIC,) if matches else ()
+    )

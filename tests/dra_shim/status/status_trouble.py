@@ -36,7 +36,7 @@ async def prepared(bench: Bench, *devices: str) -> ObjectRef:
 
 
 def is_apply(request: Request) -> bool:
-    """Whether the request is one of ours to write a status."""
+    """Whether the request writes a status."""
     return request.method == "PATCH" and request.query["fieldManager"] == "dra.net"
 
 

@@ -331,8 +331,8 @@ def test_shares_of_a_device_are_listed_separately() -> None:
 
 def test_addresses_have_the_format_of_the_api() -> None:
     many = tuple(f"10.0.{index}.1/24" for index in range(20))
-    odd = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
-    record = attachment(replace(held(nic()), addresses=odd, mac="0C:42:A1:00:00:01"))
+    unusual = ("2001:DB8:0:0:0:0:0:5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120", *many)
+    record = attachment(replace(held(nic()), addresses=unusual, mac="0C:42:A1:00:00:01"))
 
     network = status_of(given(), record).network
 

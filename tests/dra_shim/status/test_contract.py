@@ -64,7 +64,7 @@ async def reporting(subject: Subject, directory: Path) -> AsyncIterator[Bench]:
 
 
 async def claim_with(bench: Bench, *devices: str) -> ObjectRef:
-    """Create a claim that has these devices of ours, and a GPU whose driver told its status."""
+    """Create a claim of these devices of the driver and of a GPU whose driver wrote its status."""
     claim = await allocated_claim(bench.api, *devices)
     gpu = [device_status("gpu-0", "gpu.example.com")]
     await apply_status(bench.api, claim, "gpu.example.com", gpu)
@@ -305,8 +305,8 @@ def test_status_of_dranet_is_replaced(subject: Subject, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(subject, tmp_path) as bench:
             claim = await allocated_claim(bench.api, "nic-0")
-            theirs = {**device_status("nic-0"), "networkData": {"interfaceName": "old0"}}
-            await apply_status(bench.api, claim, "dra.net", [theirs])
+            previous = {**device_status("nic-0"), "networkData": {"interfaceName": "old0"}}
+            await apply_status(bench.api, claim, "dra.net", [previous])
             ref = ref_of(claim)
             bench.allocations.put(given(ref, "nic-0"))
             bench.attachments.put(failed(given(ref, "nic-0", pod=POD), "no such device"))
@@ -326,9 +326,9 @@ def test_status_of_any_record_is_valid(subject: Subject, tmp_path: Path) -> None
             ref, pod = await claim_with(bench, "nic-0", "nic-1"), own_pod()
             record = given(ref, "nic-0", "nic-1", pod=pod)
             many = tuple(f"10.1.{index}.5/24" for index in range(40))
-            odd = ("::FFFF:10.0.0.1/120", "2001:DB8:0:0::5/64", "2001:db8::5/64", *many)
+            unusual = ("::FFFF:10.0.0.1/120", "2001:DB8:0:0::5/64", "2001:db8::5/64", *many)
             made = warned(attached(record), "\x85 \u00e4\U0001f50c\n" * 2000)
-            first = replace(made.devices[0], addresses=odd, mac="AA:" * 31 + "AA")
+            first = replace(made.devices[0], addresses=unusual, mac="AA:" * 31 + "AA")
             bench.allocations.put(record)
             bench.attachments.put(replace(made, devices=(first, *made.devices[1:])))
             await bench.rest()

@@ -26,7 +26,7 @@ def paired(allocation: Allocation, attachment: Attachment) -> Attachment:
             device,
             request=given_to.request,
             device=given_to.device,
-            addresses=(*ODD, *device.addresses),
+            addresses=(*UNUSUAL, *device.addresses),
             warnings=(*device.warnings, "ä\n" * 3000),
         )
         for device, given_to in zip(attachment.devices, allocation.devices, strict=False)
@@ -40,7 +40,7 @@ def observed_too(allocation: Allocation) -> Allocation:
     return replace(allocation, devices=(*looks_on, *allocation.devices))
 
 
-ODD = ("2001:DB8:0::5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120")
+UNUSUAL = ("2001:DB8:0::5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120")
 RECORDS = st.one_of(
     st.builds(ClaimRecords, st.builds(observed_too, ALLOCATIONS), st.none() | ATTACHMENTS),
     st.builds(lambda one, other: ClaimRecords(one, paired(one, other)), ALLOCATIONS, ATTACHMENTS),

@@ -117,8 +117,8 @@ def test_directories_created_later_are_watched(tmp_path: Path) -> None:
             ref = await prepared(bench, "nic-0")
             bench.state.run.rename(tmp_path / "old")
             bench.state.attachments.mkdir(parents=True)
-            kept = (tmp_path / "old" / "attachments").rename(bench.state.attachments)
-            assert kept == bench.state.attachments
+            renamed = (tmp_path / "old" / "attachments").rename(bench.state.attachments)
+            assert renamed == bench.state.attachments
             bench.attachments.put(attached(given(ref, "nic-0")))
             await bench.rest()
 

@@ -181,7 +181,7 @@ def test_virtual_nic_that_cannot_be_restored_keeps_its_namespace_alive(node: Nod
     node.reconcile()
 
     assert node.kernel.alive(netns), "it would be deleted with its namespace"
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
     assert not node.kernel.held
@@ -203,7 +203,7 @@ def test_hardware_that_cannot_be_restored_does_not_delete_a_virtual_nic(
     node.reconcile()
 
     assert node.kernel.alive(netns), "the virtual NIC would be deleted with it"
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
     assert node.at_home(2)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 
 
 SOCKET = Path("/var/run/nri/nri.sock")
-AWAY = PluginHealth(waiting=("not served by the runtime: no such file",))
+NOT_SERVED = PluginHealth(waiting=("not served by the runtime: no such file",))
 HCA = RdmaDeviceFacts("mlx5_0")
 
 
@@ -30,7 +30,7 @@ def nri(diagnostics: HostDiagnostics) -> Finding:
     """Return the finding on NRI while the plugin has no connection."""
     (found,) = (
         finding
-        for finding in runtime_findings(diagnostics, SOCKET, AWAY)
+        for finding in runtime_findings(diagnostics, SOCKET, NOT_SERVED)
         if finding.subject == "NRI"
     )
     return found
@@ -127,7 +127,7 @@ def test_run_and_var_run_are_the_same_directory(path: str) -> None:
 def test_unreadable_state_is_a_note() -> None:
     observed = HostDiagnostics(crio=CrioFiles(error="line 1"))
 
-    _, settings, found = runtime_findings(observed, SOCKET, AWAY)
+    _, settings, found = runtime_findings(observed, SOCKET, NOT_SERVED)
 
     assert settings == Finding("CRI-O", Severity.NOTE, "its settings are unreadable: line 1")
     assert found == Finding(

@@ -176,12 +176,12 @@ def test_device_not_returned_to_the_host_is_reported_with_the_search_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run)
-    away = replace(ATTACHMENT, phase=Phase.DETACHING, failure=None)
+    detaching = replace(ATTACHMENT, phase=Phase.DETACHING, failure=None)
     with AttachmentStore(run / "attachments") as store:
-        store.put(away)
+        store.put(detaching)
 
     _, text = shown(run, capsys, "--output", "json")
 
     reasons = {row["state"]: row["reason"] for row in json.loads(text)["devices"]}
     assert reasons["home"] == ""
-    assert f"(the pod's was {away.netns.inode}): lsns --type net" in reasons["detaching"]
+    assert f"(the pod's was {detaching.netns.inode}): lsns --type net" in reasons["detaching"]

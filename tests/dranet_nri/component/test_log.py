@@ -77,11 +77,11 @@ def test_stalled_reader_blocks_no_writer_and_gets_the_count_of_dropped_lines(
     for _ in range(MANY):
         assert outlet.write(LINE) == len(LINE)
 
-    *kept, reported = until(pipe[0], b"gap of")
+    *written, reported = until(pipe[0], b"gap of")
 
-    assert set(kept) == {LINE}
-    assert BUFFER_BYTES // len(LINE) <= len(kept) < MANY
-    assert reported == gap(MANY - len(kept)).encode()
+    assert set(written) == {LINE}
+    assert BUFFER_BYTES // len(LINE) <= len(written) < MANY
+    assert reported == gap(MANY - len(written)).encode()
     outlet.write(b"and on\n")
     assert until(pipe[0], b"and on") == [b"and on\n"]
     outlet.drain()
@@ -94,10 +94,10 @@ def test_no_line_is_accepted_before_the_gap_line_is_written(pipe: tuple[int, int
     head = os.read(pipe[0], 4 * len(LINE))  # there is room again
     outlet.write(b"small\n")
 
-    *kept, reported = until(pipe[0], b"gap of", head)
+    *written, reported = until(pipe[0], b"gap of", head)
 
-    assert b"small\n" not in kept
-    assert reported == gap(MANY + 1 - len(kept)).encode()
+    assert b"small\n" not in written
+    assert reported == gap(MANY + 1 - len(written)).encode()
     outlet.drain()
 
 
@@ -176,17 +176,17 @@ def test_log_of_other_libraries_is_buffered_and_a_gap_is_a_log_line() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "done\n", "the log was not read until now"
-        kept = [json.loads(next(process.stderr))]
-        while "number" in kept[-1]:
-            kept.append(json.loads(next(process.stderr)))
-        reported = kept.pop()
+        written = [json.loads(next(process.stderr))]
+        while "number" in written[-1]:
+            written.append(json.loads(next(process.stderr)))
+        reported = written.pop()
         process.stdin.write("\n")
         process.stdin.flush()
         rest = process.stderr.read()
 
-    assert [line["number"] for line in kept] == list(range(len(kept)))
+    assert [line["number"] for line in written] == list(range(len(written)))
     assert reported["event"] == "log lines dropped, standard error was not read"
-    assert (reported["level"], reported["lines"]) == ("warning", 20_000 - len(kept))
+    assert (reported["level"], reported["lines"]) == ("warning", 20_000 - len(written))
     assert "beside" in rest
 
 

@@ -223,7 +223,7 @@ def test_other_configurations_are_accepted_in_every_mode(
 
 
 @pytest.mark.parametrize(
-    ("name", "rdma_devices", "protocol", "bare"),
+    ("name", "rdma_devices", "protocol", "without_interface"),
     [
         ("eth1", (), "", False),
         ("eth1", ROCE, "roce", False),
@@ -238,14 +238,18 @@ def test_device_without_its_interface_on_the_host_is_reported(
     name: str,
     rdma_devices: tuple[str, ...],
     protocol: str,
-    bare: bool,  # noqa: FBT001 a column
+    without_interface: bool,  # noqa: FBT001 a column
 ) -> None:
     reported: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
     found = Device("nic", DeviceKey("pci", "0", name), reported if protocol else (), rdma_devices)
 
     reason = why_without_interface(found)
 
-    assert reason.startswith("has no network interface on the host: ") if bare else not reason
+    assert (
+        reason.startswith("has no network interface on the host: ")
+        if without_interface
+        else not reason
+    )
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_mac_address_of_six_or_twenty_bytes_is_kept(mac: str, canonical: str) ->
 
 
 @pytest.mark.parametrize(
-    ("route", "kept"),
+    ("route", "parsed"),
     [
         (
             {"destination": "10.9.0.0/024", "gateway": "::ffff:10.0.0.1"},
@@ -149,17 +149,17 @@ def test_mac_address_of_six_or_twenty_bytes_is_kept(mac: str, canonical: str) ->
     ids=["mapped-and-padded", "no-gateway", "no-gateway-universe", "no-source", "loopback-source"],
 )
 def test_route_forms_of_dranet_and_the_kernel_are_accepted(
-    route: dict[str, object], kept: RouteConfig
+    route: dict[str, object], parsed: RouteConfig
 ) -> None:
-    assert parse_network_config({"routes": [route]}).routes == (kept,)
+    assert parse_network_config({"routes": [route]}).routes == (parsed,)
 
 
 def test_ipv4_mapped_neighbour_becomes_an_ipv4_neighbour() -> None:
     entry = {"destination": "::ffff:10.0.0.9", "hardwareAddr": "020000000009"}
 
-    (kept,) = parse_network_config({"neighbors": [entry]}).neighbors
+    (parsed,) = parse_network_config({"neighbors": [entry]}).neighbors
 
-    assert kept == NeighbourConfig("10.0.0.9", "02:00:00:00:00:09")
+    assert parsed == NeighbourConfig("10.0.0.9", "02:00:00:00:00:09")
 
 
 def test_addresses_that_the_kernel_combines_are_accepted() -> None:

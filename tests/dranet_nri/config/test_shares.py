@@ -10,7 +10,7 @@ NAMED: tuple[tuple[str, AttributeValue], ...] = (
     ("dra.net/ifName", "ib0"),
 )
 IB0 = Device("nic", DeviceKey("pci", "0", "ib0"), NAMED, ("mlx5_0",))
-BARE = Device("hca", DeviceKey("pci", "0", ""), (), ("mlx5_0",))
+RDMA_ALONE = Device("hca", DeviceKey("pci", "0", ""), (), ("mlx5_0",))
 WITHOUT_RDMA = Device("nic", DeviceKey("pci", "0", "eth0"), (("dra.net/ifName", "eth0"),))
 RULE = (
     "not possible on a share of a device, which stays on the host as it is; remove it, or claim a"
@@ -45,7 +45,7 @@ def test_share_accepts_only_device_files_and_an_ipoib_child(
 
 def test_missing_interface_is_reported_before_the_share() -> None:
     (reported,) = violations_for_device(
-        parse_network_config({"interface": {"mtu": 4000}}), BARE, share=True
+        parse_network_config({"interface": {"mtu": 4000}}), RDMA_ALONE, share=True
     )
 
     assert reported.startswith("interface.mtu: not possible on a device with RDMA but no network")
@@ -59,7 +59,7 @@ def test_share_of_a_device_without_rdma_is_refused() -> None:
     assert reported.startswith("a share of it gives a pod nothing: ")
     assert "--shared" in reported
     assert violations_for_device(config, WITHOUT_RDMA) == ()
-    assert violations_for_device(config, BARE, share=True) == ()
+    assert violations_for_device(config, RDMA_ALONE, share=True) == ()
 
 
 def test_share_with_an_ipoib_child_is_accepted_without_rdma_attributes() -> None:

@@ -152,10 +152,10 @@ def test_port_without_a_net_device_in_netlink_has_none_despite_its_gids(
 
 
 def test_device_without_files_has_only_a_name(tmp_path: Path) -> None:
-    place = tmp_path / "devices/virtual/infiniband/efa_0"
-    place.mkdir(parents=True)
+    directory = tmp_path / "devices/virtual/infiniband/efa_0"
+    directory.mkdir(parents=True)
     (tmp_path / "class/infiniband").mkdir(parents=True)
-    (tmp_path / "class/infiniband/efa_0").symlink_to(place)
+    (tmp_path / "class/infiniband/efa_0").symlink_to(directory)
 
     assert rdma_devices(tmp_path) == (RdmaDeviceFacts("efa_0"),)
 

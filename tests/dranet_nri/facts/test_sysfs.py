@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 PF = "0000:8a:00.0"
 
 
-def place(root: Path, link: Link) -> NetParent:
+def parent_of(root: Path, link: Link) -> NetParent:
     with DirFd(root) as folder:
         return net_parent(folder, link)
 
@@ -124,7 +124,7 @@ def test_net_device_directly_below_a_function_has_it_as_parent(tmp_path: Path) -
 
     link = Link(3, "eth1", carrier=True, bus="pci", parent=PF)
 
-    assert place(tmp_path, link) == NetParent(
+    assert parent_of(tmp_path, link) == NetParent(
         "pci", PF, PF, virtual=False, dev_port=1, speed_mbps=25000
     )
 
@@ -138,8 +138,8 @@ def test_unknown_speed_is_zero(tmp_path: Path) -> None:
     no_speed = Link(3, "eth1", carrier=True, bus="pci", parent=PF)
     no_carrier = Link(4, "eth2", carrier=False, bus="pci", parent=PF)
 
-    assert place(tmp_path, no_speed).speed_mbps == 0
-    assert place(tmp_path, no_carrier).speed_mbps == 0
+    assert parent_of(tmp_path, no_speed).speed_mbps == 0
+    assert parent_of(tmp_path, no_carrier).speed_mbps == 0
 
 
 def test_net_device_below_virtio_has_its_function_without_a_sysfs_entry(
@@ -149,7 +149,7 @@ def test_net_device_below_virtio_has_its_function_without_a_sysfs_entry(
     host.pci("0000:00:03.0", driver="virtio-pci")
     host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
 
-    found = place(tmp_path, Link(3, "eth1", bus="virtio", parent="virtio1"))
+    found = parent_of(tmp_path, Link(3, "eth1", bus="virtio", parent="virtio1"))
 
     assert (found.pci, found.virtual) == ("0000:00:03.0", False)
 
@@ -162,7 +162,7 @@ def test_parent_is_read_from_the_class_directory_without_netlink_information(
     host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
     host.net("eth1", ("virtio", "virtio1"), mac="02:00:00:00:00:01")
 
-    found = place(tmp_path, Link(3, "eth1", mac="02:00:00:00:00:01"))
+    found = parent_of(tmp_path, Link(3, "eth1", mac="02:00:00:00:00:01"))
 
     assert (found.bus, found.parent, found.pci) == ("virtio", "virtio1", "0000:00:03.0")
 
@@ -172,15 +172,15 @@ def test_link_of_the_same_name_in_another_namespace_is_not_used(tmp_path: Path) 
     host.pci(PF)
     host.net("eth1", ("pci", PF), mac="02:00:00:00:00:01")
 
-    assert place(tmp_path, Link(3, "eth1", mac="02:00:00:00:00:02")) == NetParent(virtual=True)
-    assert place(tmp_path, Link(3, "eth1")) == NetParent(virtual=True)
+    assert parent_of(tmp_path, Link(3, "eth1", mac="02:00:00:00:00:02")) == NetParent(virtual=True)
+    assert parent_of(tmp_path, Link(3, "eth1")) == NetParent(virtual=True)
 
 
 def test_hyper_v_nic_has_a_parent_and_no_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("vmbus", "f8615163-0001", "LNXSYSTM:00/VMBUS:00")
 
-    found = place(tmp_path, Link(3, "eth1", bus="vmbus", parent="f8615163-0001"))
+    found = parent_of(tmp_path, Link(3, "eth1", bus="vmbus", parent="f8615163-0001"))
 
     assert (found.bus, found.parent, found.pci) == ("vmbus", "f8615163-0001", "")
     assert not found.virtual
@@ -190,15 +190,17 @@ def test_link_without_a_parent_is_virtual(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.net("dummy0", mac="02:00:00:00:00:01")
 
-    assert place(tmp_path, Link(3, "dummy0", mac="02:00:00:00:00:01")) == NetParent(virtual=True)
-    assert place(tmp_path, Link(4, "gone", mac="02:00:00:00:00:01")) == NetParent(virtual=True)
+    assert parent_of(tmp_path, Link(3, "dummy0", mac="02:00:00:00:00:01")) == NetParent(
+        virtual=True
+    )
+    assert parent_of(tmp_path, Link(4, "gone", mac="02:00:00:00:00:01")) == NetParent(virtual=True)
 
 
 def test_link_below_a_virtual_parent_is_virtual(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("hwsim", "hwsim0", "virtual")
 
-    assert place(tmp_path, Link(3, "wlan0", bus="hwsim", parent="hwsim0")).virtual
+    assert parent_of(tmp_path, Link(3, "wlan0", bus="hwsim", parent="hwsim0")).virtual
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 8])

@@ -313,7 +313,7 @@ def test_attach_is_repeated_after_an_internal_error_in_the_middle(
     assert record.failure is not None
     assert (record.phase, record.failure.reason) == (Phase.INTENT, FAULT)
 
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
 
     assert node.gate_open(claim)

@@ -160,16 +160,16 @@ def test_quarantined_record_owns_no_devices(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "refused"),
+    ("corrupt_share", "share", "refused"),
     [("5e0f", "8d7e", False), ("5e0f", "", True), ("", "8d7e", True), ("", "", True)],
 )
 def test_other_shares_of_the_device_are_available_beside_a_newer_record(
-    node: Node, theirs: str, ours: str, *, refused: bool
+    node: Node, corrupt_share: str, share: str, *, refused: bool
 ) -> None:
     held = node.allocate(node.pod("ahead"), 1, claim="first")
     asking = node.allocate(node.pod("next"), 1, claim="second")
-    asking = replace(asking, devices=(replace(asking.devices[0], share_id=ours),))
-    damage = report_on(node, held, theirs)
+    asking = replace(asking, devices=(replace(asking.devices[0], share_id=share),))
+    damage = report_on(node, held, corrupt_share)
 
     try:
         check_no_corrupt_owner((asking,), (damage,), lambda _uid: None)

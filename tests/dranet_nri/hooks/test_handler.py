@@ -99,7 +99,7 @@ def test_device_that_cannot_be_restored_keeps_its_record(node: Node) -> None:
     assert record is not None
     assert record.sandbox_id == "one"
     assert record.phase is Phase.DETACHING
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.kernel.state("eth1", node.netns(node.pod("web", "two"))) is not None
 
@@ -148,7 +148,7 @@ def test_sandbox_is_accepted_after_three_rejections_with_a_closed_gate(node: Nod
     assert record is not None
     assert record.failure is not None
     assert record.failure.count == 4
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.gate_open(claim)
     assert node.kernel.state("eth1", node.netns(last)) is not None
@@ -168,7 +168,7 @@ def test_sandbox_is_never_rejected_if_the_runtime_keeps_rejected_ones(node: Node
     assert record.failure is not None
     with pytest.raises(AttachError):
         node.create(pod)
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.gate_open(claim)
 
@@ -215,7 +215,7 @@ def test_gate_stays_closed_after_a_crash_during_the_detach(
     node.run_pod(pod)
     node.kernel.fail_on(MoveLink, EBUSY)
     node.stop_pod(pod)
-    node.kernel.heal()
+    node.kernel.clear_faults()
 
     node.restart()
     node.reconcile()

@@ -15,20 +15,20 @@ __all__ = ["node"]
 
 
 @pytest.mark.parametrize("gate", ["open", "closed"])
-@pytest.mark.parametrize("place", ["in the pod", "at home", "returned bare"])
+@pytest.mark.parametrize("location", ["in the pod", "at home", "returned bare"])
 @pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
 @pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
 def test_restart_after_any_crash_completes_the_attach(
-    node: Node, recorded: Phase, place: str, gate: str, *, listed: bool
+    node: Node, recorded: Phase, location: str, gate: str, *, listed: bool
 ) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    if place == "at home":
+    if location == "at home":
         node.plugin.attacher.executor.detach(record, netns_alive=True)
-    elif place == "returned bare":
+    elif location == "returned bare":
         node.kernel.destroy_netns(node.netns(pod))
         pod = node.pod("web")  # the runtime made it a new one under the same path
     node.attachments.put(replace(record, phase=recorded))
@@ -79,21 +79,21 @@ def test_virtual_nic_waiting_for_its_name_is_kept_over_a_restart(node: Node) -> 
     assert node.phase(claim) is Phase.HOME
 
 
-@pytest.mark.parametrize("place", ["in the pod", "at home"])
+@pytest.mark.parametrize("location", ["in the pod", "at home"])
 @pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
 def test_restart_without_a_runtime_opens_no_gate_without_its_nic(
-    node: Node, recorded: Phase, place: str
+    node: Node, recorded: Phase, location: str
 ) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
     node.run_pod(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    if place == "at home":
+    if location == "at home":
         node.plugin.attacher.executor.detach(record, netns_alive=True)
     node.attachments.put(replace(record, phase=recorded))
     node.restart()
 
     node.reconcile()
 
-    assert node.gate_open(claim) == (recorded is Phase.ATTACHED and place == "in the pod")
+    assert node.gate_open(claim) == (recorded is Phase.ATTACHED and location == "in the pod")

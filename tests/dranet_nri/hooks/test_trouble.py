@@ -116,7 +116,7 @@ def test_full_disk_holds_no_namespace_after_a_failed_attach(node: Node) -> None:
     node.kernel.fail_on(MoveLink, EBUSY)
     with pytest.raises(AttachError):
         node.run_pod(pod)
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.disk.room = 0
 
     node.stop_pod(pod)
@@ -202,14 +202,14 @@ def test_undecodable_names_fit_into_the_failure_record(node: Node, error: Except
         node.run_pod(pod)
     assert "x\\udcff" in message_of(node, claim)
 
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.in_pod(1, pod)
     node.kernel.fail_on(MoveLink, error)
     node.stop_pod(pod)
     assert "x\\udcff" in message_of(node, claim)
 
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.reconcile()
     assert node.phase(claim) is Phase.HOME
 
@@ -280,7 +280,7 @@ def test_rejection_count_is_reset_after_an_attach(node: Node) -> None:
         for _ in range(failures):
             with pytest.raises(AttachError):
                 node.run_pod(pod)
-        node.kernel.heal()
+        node.kernel.clear_faults()
         node.run_pod(pod)
         node.stop_pod(pod)
 
@@ -335,8 +335,8 @@ def test_device_recorded_without_its_new_interface_keeps_the_gate_closed(node: N
     pod = node.pod("web")
     claim = rdma_only(node, pod, "mine")
     (given,) = claim.devices
-    bare = replace(given, device=replace(given.device, rdma_devices=()))
-    node.allocations.put(replace(claim, devices=(bare,)))
+    without_rdma = replace(given, device=replace(given.device, rdma_devices=()))
+    node.allocations.put(replace(claim, devices=(without_rdma,)))
 
     with pytest.raises(RefusedError, match=r"was prepared, it has no .*; delete the pod"):
         node.run_pod(pod)

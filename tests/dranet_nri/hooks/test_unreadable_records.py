@@ -8,7 +8,7 @@ from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import Container, Edits, Phase
 from dranet_nri.plan.ops import AddAddress
 from tests.dranet_nri.hooks.plugin_node import node
-from tests.dranet_nri.state.places import no_descriptors, place, unreadable
+from tests.dranet_nri.state.places import no_descriptors, put_file, unreadable
 from tests.fakes.node import LATER, Node
 
 pytestmark = pytest.mark.process
@@ -98,7 +98,7 @@ def reconcile_unread(node: Node, name: str) -> None:
     record = node.root / "allocations" / f"claim-{name}.json"
     data = record.read_bytes()
     with unreadable():
-        place(record.parent, record.name, data)
+        put_file(record.parent, record.name, data)
         assert node.reconcile(), "an unreadable claim is pending"
 
 
@@ -110,7 +110,7 @@ def test_partial_attach_is_kept_while_the_claim_is_unreadable(
     node.kernel.fail_on(AddAddress)
     with pytest.raises(AttachError):
         node.run_pod(pod)
-    node.kernel.heal()
+    node.kernel.clear_faults()
     done = len(node.kernel.log)
 
     reconcile_unread(node, "nics")
@@ -127,7 +127,7 @@ def test_partial_attach_of_a_removed_claim_is_restored(node: Node) -> None:
     node.kernel.fail_on(AddAddress)
     with pytest.raises(AttachError):
         node.run_pod(pod)
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.allocations.remove(claim.claim.uid)
 
     node.reconcile()

@@ -360,18 +360,18 @@ def test_attributes_within_the_limit_are_kept_and_sorted() -> None:
 
 
 def test_attributes_above_the_limit_are_dropped_in_order_of_priority() -> None:
-    ours: dict[str, AttributeValue] = dict.fromkeys(GOES_FIRST, True)
-    kept: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(26)}
+    omitted_first: dict[str, AttributeValue] = dict.fromkeys(GOES_FIRST, True)
+    others: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(26)}
 
-    found = dict(within_budget(kept | ours))
+    found = dict(within_budget(others | omitted_first))
 
-    assert found == kept | {name: ours[name] for name in GOES_FIRST[-6:]}
+    assert found == others | {name: omitted_first[name] for name in GOES_FIRST[-6:]}
 
 
 def test_required_attributes_are_kept_above_the_limit() -> None:
-    kept = {f"dra.net/x{n:02}": n for n in range(MAX_ATTRIBUTES + 1)}
+    others = {f"dra.net/x{n:02}": n for n in range(MAX_ATTRIBUTES + 1)}
 
-    assert dict(within_budget(kept | {"dra.net/driver": "ice"})) == kept
+    assert dict(within_budget(others | {"dra.net/driver": "ice"})) == others
 
 
 def test_rdma_device_without_facts_has_only_its_name() -> None:

@@ -51,12 +51,12 @@ def test_virtio_nic_has_the_same_name_with_and_without_its_net_device() -> None:
     there = nic("eth1", 3, "0000:00:03.0")
     there = replace(there, link=replace(there.link, bus="virtio", parent="virtio1"))
 
-    home = inventory_from_facts(HostFacts((virtio,), (there,)))
-    away = inventory_from_facts(HostFacts((virtio,)))
+    with_link = inventory_from_facts(HostFacts((virtio,), (there,)))
+    without_link = inventory_from_facts(HostFacts((virtio,)))
 
-    assert home.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
-    assert away.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
-    assert home.devices[0].name == away.devices[0].name == "pci-0000-00-03-0"
+    assert with_link.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
+    assert without_link.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
+    assert with_link.devices[0].name == without_link.devices[0].name == "pci-0000-00-03-0"
 
 
 def test_virtual_links_are_published_in_order_of_their_names() -> None:
@@ -301,6 +301,21 @@ def test_representor_does_not_share_the_rdma_device_of_its_function() -> None:
     assert inventory_from_facts(facts).devices[0].attribute("dra.net/rdmaDeviceShared") is None
 
 
+def test_attributes_are_those_of_the_hardware_before_soft_roce() -> None:
+    port = RdmaPortFacts(1, "ACTIVE", link_layer="Ethernet", netdevs=("eth1",))
+    rdma = (
+        RdmaDeviceFacts("a_rxe", ports=(replace(port, state="DOWN"),)),
+        RdmaDeviceFacts("rocep8s0", "pci", PF, PF, ports=(port,)),
+    )
+    facts = HostFacts((function(driver="mlx5_core"),), (nic("eth1", 2),), rdma)
+
+    (device,) = inventory_from_facts(facts).devices
+
+    assert device.rdma_devices == ("rocep8s0", "a_rxe")
+    assert device.attribute("dra.net/rdmaDevice") == "rocep8s0"
+    assert device.attribute("dra.net/ibPortState") == "ACTIVE"
+
+
 def test_rdma_device_with_an_invalid_name_is_excluded() -> None:
     rdma = (RdmaDeviceFacts("two words", "pci", PF, PF), RdmaDeviceFacts("\udcff", "pci", PF, PF))
     reason = "an RDMA device whose name no record takes: rename it with rdma dev set"
@@ -377,8 +392,8 @@ def fullest(*ports: RdmaPortFacts) -> Device:
         tcx_programs=("b",),
     )
     full = function(numa_node=0, root="pci0000:89", vf_limit=1, physical="0000:89:00.0")
-    child = replace(device, link=replace(device.link, index=3, name="child", kind="ipoib", lower=2))
-    facts = HostFacts((full,), (device, child), (rdma,), (), 2)
+    child = replace(device.link, index=3, name="child", kind="ipoib", lower=2)
+    facts = HostFacts((full,), (device, replace(device, link=child, addresses=())), (rdma,), (), 2)
     return one(inventory_from_facts(facts), "pci-0000-8a-00-0")
 
 

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.inventory import inventory_from_facts
+from dranet_nri.inventory import hazards, inventory_from_facts
 from dranet_nri.inventory.exclusions import function_hazard, link_hazard, uplink_tree
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, Link
-from tests.dranet_nri.inventory.parts import VF, function, nic, virtual
+from tests.dranet_nri.inventory.parts import PF, VF, function, nic, virtual
 
 
 def excluded(links: list[Link], *roots: str) -> set[str]:
@@ -148,6 +148,16 @@ def test_exclusion_reason_names_the_uplink_and_the_direction() -> None:
             id="function-representor",
         ),
         pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="p0pf0vf3"),
+            "represents p0pf0vf3 in the NIC's embedded switch",
+            id="representor-with-its-port",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf0s1"),
+            "represents pf0s1 in the NIC's embedded switch",
+            id="representor-of-a-split-port",
+        ),
+        pytest.param(
             NetDevice(Link(5, "br7", kind="bridge")), "a bridge with ports", id="bridge-with-ports"
         ),
         pytest.param(
@@ -238,6 +248,28 @@ def test_nic_below_a_vlan_with_host_addresses_is_excluded(
 
     expected = f"eth1: carries {reason}, a VLAN that the host uses: its routes and"
     assert reported.startswith(expected) if reason else not reported
+
+
+@pytest.mark.parametrize(
+    ("address", "parent", "index", "reason"),
+    [
+        pytest.param(LINK_LOCAL, VF, 3, "", id="unused"),
+        pytest.param(
+            LEASE, VF, 3, "carries ib1.8001, an IPoIB child that the host uses", id="used"
+        ),
+        pytest.param(LEASE, VF, 4, "", id="its parent is in a pod"),
+        pytest.param(LEASE, PF, 3, "", id="its parent in a pod has this index"),
+    ],
+)
+def test_nic_below_an_ipoib_child_with_host_addresses_is_excluded(
+    address: Address, parent: str, index: int, reason: str
+) -> None:
+    child = replace(nic("ib1.8001", 9, parent), addresses=(address,))
+    child = replace(child, link=replace(child.link, kind="ipoib", lower=index))
+    facts = HostFacts((function(VF),), (nic("ib1", 3, VF), child))
+
+    assert hazards(facts).get(3, "").startswith(reason)
+    assert (3 in hazards(facts)) is bool(reason)
 
 
 @pytest.mark.parametrize(

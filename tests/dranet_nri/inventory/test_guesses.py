@@ -39,7 +39,7 @@ OWN = Address("10.5.0.7/24")
 
 
 @pytest.mark.parametrize(
-    ("rule", "kept"),
+    ("rule", "is_reported"),
     [
         pytest.param(PolicyRoute(2, frozenset({3}), "10.5.0.77/32"), True, id="a pod's address"),
         pytest.param(PolicyRoute(2, frozenset({3})), True, id="everybody, or a mark"),
@@ -57,7 +57,7 @@ OWN = Address("10.5.0.7/24")
     ],
 )
 def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
-    *, rule: PolicyRoute, kept: bool
+    *, rule: PolicyRoute, is_reported: bool
 ) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(OWN,))
 
@@ -66,7 +66,7 @@ def test_nic_used_by_policy_routing_for_forwarding_is_excluded(
     message = (
         "eth1: policy routing sends others' packets through it (table 2); --include eth1 offers"
     )
-    assert reported.startswith(message) if kept else reported == ""
+    assert reported.startswith(message) if is_reported else reported == ""
     assert excluded_by(device, rule, include=(VF,)) == ""
 
 
@@ -83,19 +83,19 @@ def test_include_matches_a_nic_by_its_function_or_its_parent(pci: str, parent: s
 
 
 @pytest.mark.parametrize(
-    ("source", "reason"),
+    ("ends", "reason"),
     [
-        (
-            "10.5.0.7",
-            "eth1: the tunnel vx7 sends from its address 10.5.0.7; --include eth1 offers it",
-        ),
-        ("10.5.0.8", ""),
-        ("", ""),
+        (("10.5.0.7", 0), "from its address 10.5.0.7; --include eth1 offers it"),
+        (("10.5.0.8", 3), "through it; --include eth1 offers it"),
+        (("", 3), "through it; --include eth1 offers it"),
+        (("10.5.0.8", 2), ""),
+        (("", 0), ""),
     ],
 )
-def test_nic_with_the_source_address_of_a_tunnel_is_excluded(source: str, reason: str) -> None:
+def test_nic_through_which_a_tunnel_sends_is_excluded(ends: tuple[str, int], reason: str) -> None:
     device = replace(nic("eth1", 3, VF), addresses=(Address("fe80::1/64"), OWN))
-    tunnel = replace(virtual("vx7", 7, "vxlan"), tunnel_source=source)
+    tunnel = replace(virtual("vx7", 7, "vxlan"), tunnel_ends=ends)
+    reason = reason and f"eth1: the tunnel vx7 sends {reason}"
     facts = HostFacts((function(VF),), (device, tunnel))
 
     for include, expected in (((), reason), (("*",), "")):

@@ -20,7 +20,7 @@ VIRTUAL = DeviceKey("", "", "dummy7")
 
 
 @pytest.mark.parametrize(
-    ("key", "index", "kept"),
+    ("key", "index", "excluded"),
     [
         pytest.param(FUNCTION, 2, "eth0", id="its link"),
         pytest.param(FUNCTION, None, "eth0", id="every link of its function"),
@@ -33,11 +33,9 @@ VIRTUAL = DeviceKey("", "", "dummy7")
     ],
 )
 def test_device_is_refused_for_its_link_or_a_link_of_its_parent(
-    key: DeviceKey, index: int | None, kept: str
+    key: DeviceKey, index: int | None, excluded: str
 ) -> None:
     message = why_unpublished(key, index, FACTS, hazards(FACTS))
 
-    reported = (
-        f"{kept}: the node's default route goes through it; it stays on the host: put what is on"
-    )
-    assert message.startswith(reported) if kept else message == ""
+    reported = f"{excluded}: the node's default route goes through it; it stays on the host: put"
+    assert message.startswith(reported) if excluded else message == ""

@@ -30,7 +30,7 @@ def attachment(phase: Phase, *devices: AttachedDevice) -> Attachment:
 
 
 @pytest.mark.parametrize(
-    ("device", "away"),
+    ("device", "is_modified"),
     [
         pytest.param(AttachedDevice("nic", NIC), False, id="untouched"),
         pytest.param(AttachedDevice("nic", NIC, ETH1), True, id="a net device"),
@@ -42,11 +42,11 @@ def attachment(phase: Phase, *devices: AttachedDevice) -> Attachment:
 )
 def test_modified_device_is_not_returned_until_it_is_restored(
     device: AttachedDevice,
-    away: bool,  # noqa: FBT001
+    is_modified: bool,  # noqa: FBT001
 ) -> None:
-    assert device.touched is away
-    assert attachment(Phase.FAILED, AttachedDevice("nic", NIC), device).is_away is away
-    assert attachment(Phase.FAILED, device).holds_devices is away
+    assert device.touched is is_modified
+    assert attachment(Phase.FAILED, AttachedDevice("nic", NIC), device).is_away is is_modified
+    assert attachment(Phase.FAILED, device).holds_devices is is_modified
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,12 @@ IN_POD = LinkState(
 )
 POD_NAMES = frozenset({"lo", "eth0"})
 HOST_NAMES = frozenset({"lo", "eth0", "eth2", "bond0"})
-AWAY = Observed(pod=IN_POD, taken_host_names=HOST_NAMES, taken_pod_names=POD_NAMES)
+OBSERVED_IN_POD = Observed(pod=IN_POD, taken_host_names=HOST_NAMES, taken_pod_names=POD_NAMES)
 
 
 def shapes() -> Mapping[str, Plan]:
     """Return each plan by the name of its golden file."""
-    host_rules = replace(AWAY, host_rules=FULL.rules)
+    host_rules = replace(OBSERVED_IN_POD, host_rules=FULL.rules)
     returned = replace(NIC, index=3, name="dev7", up=False, mac="02:00:5e:10:00:01")
     return {
         "attach-inheriting": make_plan(in_pod(NetworkConfig(), FULL), on_host(FULL)),
@@ -75,16 +75,17 @@ def shapes() -> Mapping[str, Plan]:
             in_pod(RENAMED, PLAIN), on_host(PLAIN, in_pod=("lo", "enp138s0"))
         ),
         "attach-resumed-in-pod": make_plan(
-            in_pod(EVERYTHING, FULL), replace(AWAY, pod=replace(IN_POD, link=replace(NIC, up=True)))
+            in_pod(EVERYTHING, FULL),
+            replace(OBSERVED_IN_POD, pod=replace(IN_POD, link=replace(NIC, up=True))),
         ),
         "detach": make_plan(RestoreTarget(FULL), host_rules),
         "detach-to-bond": make_plan(RestoreTarget(BONDED), host_rules),
-        "detach-multipath": make_plan(RestoreTarget(MULTIPATH), AWAY),
+        "detach-multipath": make_plan(RestoreTarget(MULTIPATH), OBSERVED_IN_POD),
         "detach-name-taken-on-host": make_plan(
-            RestoreTarget(PLAIN), replace(AWAY, taken_host_names=HOST_NAMES | {"eth1"})
+            RestoreTarget(PLAIN), replace(OBSERVED_IN_POD, taken_host_names=HOST_NAMES | {"eth1"})
         ),
         "detach-name-taken-in-pod": make_plan(
-            RestoreTarget(PLAIN), replace(AWAY, taken_pod_names=POD_NAMES | {"eth1"})
+            RestoreTarget(PLAIN), replace(OBSERVED_IN_POD, taken_pod_names=POD_NAMES | {"eth1"})
         ),
         "returned-by-kernel": make_plan(RestoreTarget(FULL), on_host(LinkState(returned))),
     }

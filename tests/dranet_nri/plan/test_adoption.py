@@ -63,11 +63,11 @@ def test_claimed_addresses_and_routes_are_omitted() -> None:
 
 
 def test_mtu_and_address_are_kept_without_published_facts() -> None:
-    bare = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1"))
+    without_attributes = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1"))
 
-    assert adopted(LinkState(NIC), AllocatedDevice("nic", "node", bare)).link == replace(
-        NIC, xdp=()
-    )
+    assert adopted(
+        LinkState(NIC), AllocatedDevice("nic", "node", without_attributes)
+    ).link == replace(NIC, xdp=())
 
 
 HCA = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")

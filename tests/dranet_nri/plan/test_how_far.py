@@ -171,8 +171,8 @@ def test_rdma_device_of_a_virtual_device_is_not_awaited_on_the_host() -> None:
     assert result_of(here, target=soft, device=VIRTUAL) == RestoreResult(
         home=True, text=LOST, usable=True
     )
-    away = replace(here, rdma=rdma(pod=(MLX5,)))
-    assert not result_of(away, target=soft, device=VIRTUAL).home
+    rdma_in_pod = replace(here, rdma=rdma(pod=(MLX5,)))
+    assert not result_of(rdma_in_pod, target=soft, device=VIRTUAL).home
 
 
 def test_operation_without_effect_is_reported_and_given_up_like_a_refusal() -> None:

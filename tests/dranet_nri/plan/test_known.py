@@ -21,7 +21,7 @@ DEVICE = AttachedDevice(
     mac="02:00:00:00:77:0A",
     pod_index=3,
 )
-KNOWN = DeviceIdentity(7, "veth", frozenset({VETH.mac, "02:00:00:00:77:0a"}), 3, child=False)
+IDENTITY = DeviceIdentity(7, "veth", frozenset({VETH.mac, "02:00:00:00:77:0a"}), 3, child=False)
 OTHER_MAC = "02:00:00:00:00:99"
 
 PORT = Link(
@@ -38,7 +38,7 @@ HARDWARE = AttachedDevice(
     pod_name="net1",
 )
 ATTACHED = replace(HARDWARE, snapshot=LinkState(PORT), mac=OTHER_MAC, pod_index=4)
-PORT_KNOWN = DeviceIdentity(
+PORT_IDENTITY = DeviceIdentity(
     9, "", frozenset({PORT.mac, OTHER_MAC}), pod_index=4, perm_mac=PORT.perm_mac, port=1,
     child=False,
 )  # fmt: skip
@@ -46,12 +46,12 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
 
 
 @pytest.mark.parametrize(
-    ("device", "known"),
+    ("device", "identity"),
     [
-        pytest.param(DEVICE, KNOWN, id="virtual"),
+        pytest.param(DEVICE, IDENTITY, id="virtual"),
         pytest.param(replace(DEVICE, snapshot=None), None, id="virtual, not touched"),
         pytest.param(replace(DEVICE, home=True), None, id="virtual, restored"),
-        pytest.param(ATTACHED, PORT_KNOWN, id="hardware"),
+        pytest.param(ATTACHED, PORT_IDENTITY, id="hardware"),
         pytest.param(
             HARDWARE,
             DeviceIdentity(0, "", frozenset({PORT.mac}), port=1),
@@ -69,20 +69,20 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
         ),
         pytest.param(
             replace(ATTACHED, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
-            PORT_KNOWN,
+            PORT_IDENTITY,
             id="its number was seen when it was touched",
         ),
         pytest.param(
             replace(ATTACHED, snapshot=LinkState(replace(PORT, lower=3))),
-            replace(PORT_KNOWN, child=True),
+            replace(PORT_IDENTITY, child=True),
             id="a child",
         ),
     ],
 )
 def test_identity_is_that_of_the_record(
-    device: AttachedDevice, known: DeviceIdentity | None
+    device: AttachedDevice, identity: DeviceIdentity | None
 ) -> None:
-    assert device_identity(device) == known
+    assert device_identity(device) == identity
 
 
 @pytest.mark.parametrize(
@@ -97,24 +97,24 @@ def test_identity_is_that_of_the_record(
     ids=["the same", "of another address", "of another index", "of neither", "of another kind"],
 )
 def test_link_of_the_same_name_may_be_another_device(link: Link, is_same: bool) -> None:  # noqa: FBT001 - the expectation
-    assert KNOWN.is_same(link) is is_same
+    assert IDENTITY.is_same(link) is is_same
 
 
 @pytest.mark.parametrize(
-    ("known", "link", "waits"),
+    ("identity", "link", "waits"),
     [
-        (KNOWN, replace(VETH, name="dra9"), True),
-        (KNOWN, replace(VETH, name="dra9", index=99), True),
-        (KNOWN, replace(VETH, name="dra9", mac=OTHER_MAC), False),
-        (KNOWN, replace(VETH, name="dra9", kind="bridge"), False),
-        (KNOWN, replace(VETH, name="other"), False),
-        (replace(KNOWN, macs=frozenset()), replace(VETH, name="dra9", mac=""), True),
-        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan"), True),
-        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan", index=99), False),
-        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra3", kind="vlan", index=99), True),
-        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra31", kind="vlan", index=99), True),
+        (IDENTITY, replace(VETH, name="dra9"), True),
+        (IDENTITY, replace(VETH, name="dra9", index=99), True),
+        (IDENTITY, replace(VETH, name="dra9", mac=OTHER_MAC), False),
+        (IDENTITY, replace(VETH, name="dra9", kind="bridge"), False),
+        (IDENTITY, replace(VETH, name="other"), False),
+        (replace(IDENTITY, macs=frozenset()), replace(VETH, name="dra9", mac=""), True),
+        (replace(IDENTITY, kind="vlan"), replace(VETH, name="dra9", kind="vlan"), True),
+        (replace(IDENTITY, kind="vlan"), replace(VETH, name="dra9", kind="vlan", index=99), False),
+        (replace(IDENTITY, kind="vlan"), replace(VETH, name="dra3", kind="vlan", index=99), True),
+        (replace(IDENTITY, kind="vlan"), replace(VETH, name="dra31", kind="vlan", index=99), True),
         (
-            replace(KNOWN, kind="vlan", pod_index=0),
+            replace(IDENTITY, kind="vlan", pod_index=0),
             replace(VETH, name="dra0", kind="vlan", index=99),
             False,
         ),
@@ -126,124 +126,133 @@ def test_link_of_the_same_name_may_be_another_device(link: Link, is_same: bool) 
     ],
 )  # fmt: skip
 def test_device_waiting_for_its_name_has_a_temporary_one(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     link: Link,
     waits: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    assert known.waits_as(link) is waits
+    assert identity.waits_as(link) is waits
 
 
 @pytest.mark.parametrize(
-    ("known", "link", "is_named"),
+    ("identity", "link", "is_named"),
     [
-        (replace(KNOWN, pod_index=0), replace(VETH, mac=OTHER_MAC), True),
-        (KNOWN, VETH, True),
-        (KNOWN, replace(VETH, mac=OTHER_MAC), False),
-        (KNOWN, replace(VETH, kind="bridge"), False),
+        (replace(IDENTITY, pod_index=0), replace(VETH, mac=OTHER_MAC), True),
+        (IDENTITY, VETH, True),
+        (IDENTITY, replace(VETH, mac=OTHER_MAC), False),
+        (IDENTITY, replace(VETH, kind="bridge"), False),
     ],
     ids=["index unknown", "another index", "of another address too", "of another kind"],
 )
 def test_device_in_the_pod_is_identified_by_name_while_its_index_is_unknown(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     link: Link,
     is_named: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    assert known.is_named(link) is is_named
+    assert identity.is_named(link) is is_named
 
 
 @pytest.mark.parametrize(
-    ("known", "link", "is_there"),
+    ("identity", "link", "is_there"),
     [
-        (KNOWN, Link(3, "mine", kind="veth", mac=OTHER_MAC), True),
-        (KNOWN, replace(VETH, index=4), False),
-        (KNOWN, Link(3, "mine", kind="bridge"), False),
-        (replace(KNOWN, pod_index=0), Link(0, "", kind="veth"), False),
+        (IDENTITY, Link(3, "mine", kind="veth", mac=OTHER_MAC), True),
+        (IDENTITY, replace(VETH, index=4), False),
+        (IDENTITY, Link(3, "mine", kind="bridge"), False),
+        (replace(IDENTITY, pod_index=0), Link(0, "", kind="veth"), False),
     ],
     ids=["under any name", "another index", "another kind", "unknown"],
 )
-def test_pod_index_identifies_the_device(known: DeviceIdentity, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
-    assert known.is_there(link) is is_there
+def test_pod_index_identifies_the_device(
+    identity: DeviceIdentity, link: Link, *, is_there: bool
+) -> None:
+    assert identity.is_there(link) is is_there
 
 
 @pytest.mark.parametrize(
-    ("known", "link", "alike"),
+    ("identity", "link", "alike"),
     [
-        (KNOWN, replace(VETH, index=99, name="mine"), True),
-        (KNOWN, replace(VETH, mac=OTHER_MAC), False),
-        (KNOWN, replace(VETH, kind="bridge"), False),
-        (replace(KNOWN, kind="vlan"), replace(VETH, kind="vlan"), False),
+        (IDENTITY, replace(VETH, index=99, name="mine"), True),
+        (IDENTITY, replace(VETH, mac=OTHER_MAC), False),
+        (IDENTITY, replace(VETH, kind="bridge"), False),
+        (replace(IDENTITY, kind="vlan"), replace(VETH, kind="vlan"), False),
     ],
     ids=["renamed", "of another address", "of another kind", "of its parent's address"],
 )
 def test_link_of_another_name_requires_its_own_address_to_match(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     link: Link,
     alike: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    assert known.looks_like(link) is alike
+    assert identity.looks_like(link) is alike
 
 
 def test_links_in_the_pod_are_candidates_while_the_index_is_unknown() -> None:
-    known = replace(KNOWN, pod_index=0)
-    mine, later, tunnel = replace(VETH, mac=OTHER_MAC), replace(VETH, index=8), Link(7, "tunl0")
+    identity = replace(IDENTITY, pod_index=0)
+    renamed, later, tunnel = replace(VETH, mac=OTHER_MAC), replace(VETH, index=8), Link(7, "tunl0")
 
-    assert known.may_be((mine, Link(1, "lo"))) == (mine,)
-    assert known.may_be((tunnel, later)) == (later,)
-    assert known.may_be((later,)) == ()
-    assert KNOWN.may_be((mine,)) == ()
+    assert identity.may_be((renamed, Link(1, "lo"))) == (renamed,)
+    assert identity.may_be((tunnel, later)) == (later,)
+    assert identity.may_be((later,)) == ()
+    assert IDENTITY.may_be((renamed,)) == ()
 
 
 @pytest.mark.parametrize(
-    ("known", "link", "is_another"),
+    ("identity", "link", "is_another"),
     [
-        (PORT_KNOWN, PORT, False),
-        (PORT_KNOWN, replace(PORT, dev_port=0), True),
-        (PORT_KNOWN, replace(PORT, dev_port=None), False),
-        (replace(PORT_KNOWN, port=None), PORT, False),
-        (replace(PORT_KNOWN, port=0), PORT, True),
+        (PORT_IDENTITY, PORT, False),
+        (PORT_IDENTITY, replace(PORT, dev_port=0), True),
+        (PORT_IDENTITY, replace(PORT, dev_port=None), False),
+        (replace(PORT_IDENTITY, port=None), PORT, False),
+        (replace(PORT_IDENTITY, port=0), PORT, True),
     ],
     ids=["its own", "another", "unknown", "not recorded", "the first one"],
 )
-def test_ports_differ_by_number(known: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
-    assert known.is_another_port(link) is is_another
+def test_ports_differ_by_number(identity: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
+    assert identity.is_another_port(link) is is_another
 
 
 def test_hardware_is_identified_by_addresses() -> None:
-    guid = replace(PORT_KNOWN, macs=frozenset({f"00:00:00:01:{GID}:1e"}), perm_mac="")
+    guid = replace(PORT_IDENTITY, macs=frozenset({f"00:00:00:01:{GID}:1e"}), perm_mac="")
     recreated = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
 
-    assert PORT_KNOWN.has_perm_mac(replace(PORT, mac=""))
-    assert not PORT_KNOWN.has_perm_mac(replace(PORT, perm_mac=OTHER_MAC))
+    assert PORT_IDENTITY.has_perm_mac(replace(PORT, mac=""))
+    assert not PORT_IDENTITY.has_perm_mac(replace(PORT, perm_mac=OTHER_MAC))
     assert not guid.has_perm_mac(recreated)
-    assert PORT_KNOWN.has_mac(replace(PORT, mac=OTHER_MAC))
-    assert not PORT_KNOWN.has_mac(replace(PORT, mac=PORT.perm_mac))
+    assert PORT_IDENTITY.has_mac(replace(PORT, mac=OTHER_MAC))
+    assert not PORT_IDENTITY.has_mac(replace(PORT, mac=PORT.perm_mac))
     assert guid.has_guid(recreated)
     assert guid.has_guid(replace(PORT, perm_mac=recreated.mac))
     assert not guid.has_guid(replace(recreated, mac=f"00:00:00:01:{GID}:1f"))
-    assert not PORT_KNOWN.has_guid(PORT)
+    assert not PORT_IDENTITY.has_guid(PORT)
 
 
 IN_POD = replace(PORT, index=4, name="mine", mac="02:66", perm_mac="", dev_port=None)
-ONCE = replace(PORT_KNOWN, pod_index=0)
+ONCE = replace(PORT_IDENTITY, pod_index=0)
 FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
 
 
 @pytest.mark.parametrize(
-    ("known", "link", "is_another"),
+    ("identity", "link", "is_another"),
     [
-        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, perm_mac=PORT.perm_mac), False, id="it"),
         pytest.param(
-            PORT_KNOWN, replace(IN_POD, index=5, perm_mac=OTHER_MAC), True, id="another's address"
+            PORT_IDENTITY, replace(IN_POD, index=5, perm_mac=PORT.perm_mac), False, id="it"
         ),
-        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="recreated"),
+        pytest.param(
+            PORT_IDENTITY,
+            replace(IN_POD, index=5, perm_mac=OTHER_MAC),
+            True,
+            id="another's address",
+        ),
+        pytest.param(PORT_IDENTITY, replace(IN_POD, perm_mac=OTHER_MAC), False, id="recreated"),
         pytest.param(
             ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="recreated, unproven"
         ),
         pytest.param(ONCE, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another, unproven"),
-        pytest.param(PORT_KNOWN, IN_POD, False, id="its index"),
-        pytest.param(PORT_KNOWN, replace(IN_POD, index=5), True, id="nothing speaks for it"),
-        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, mac=PORT.mac), False, id="its address"),
-        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, name="net1"), False, id="its name"),
+        pytest.param(PORT_IDENTITY, IN_POD, False, id="its index"),
+        pytest.param(PORT_IDENTITY, replace(IN_POD, index=5), True, id="nothing speaks for it"),
+        pytest.param(
+            PORT_IDENTITY, replace(IN_POD, index=5, mac=PORT.mac), False, id="its address"
+        ),
+        pytest.param(PORT_IDENTITY, replace(IN_POD, index=5, name="net1"), False, id="its name"),
         pytest.param(ONCE, IN_POD, False, id="index not recorded"),
         pytest.param(FRESH, IN_POD, True, id="nothing speaks for it yet"),
         pytest.param(FRESH, replace(IN_POD, name="net1"), False, id="without a record, its name"),
@@ -253,11 +262,11 @@ FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
     ],
 )
 def test_hardware_in_the_pod_may_belong_to_another_claim(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     link: Link,
     is_another: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    assert known.is_another_in_pod(link, "net1") is is_another
+    assert identity.is_another_in_pod(link, "net1") is is_another
 
 
 def test_unclear_identity_is_reported_with_the_remedy() -> None:
@@ -267,17 +276,17 @@ def test_unclear_identity_is_reported_with_the_remedy() -> None:
     )
 
 
-@pytest.mark.parametrize(("index", "known"), [(3, True), (4, False)])
+@pytest.mark.parametrize(("index", "identity"), [(3, True), (4, False)])
 @pytest.mark.parametrize("name", ["mlx5_0", "hca0"])
 def test_returned_rdma_device_is_identified_by_its_index(
-    index: int, name: str, known: object
+    index: int, name: str, identity: object
 ) -> None:
     left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
     observed = replace(left, index=index, name=name)
 
     assert (
         RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(observed)
-        is known
+        is identity
     )
 
 
@@ -296,6 +305,6 @@ def test_rdma_identity_follows_the_record_and_the_net_device(
     published = replace(ATTACHED.device, rdma_devices=("mlx5_1",))
     record = replace(ATTACHED, device=published, rdma=(left,), rdma_name="hca0")
 
-    known = rdma_identity(record, observed)
+    identity = rdma_identity(record, observed)
 
-    assert known == RdmaIdentity(published.key, ("mlx5_1",), (left,), "hca0", host, pod)
+    assert identity == RdmaIdentity(published.key, ("mlx5_1",), (left,), "hca0", host, pod)

@@ -101,6 +101,9 @@ def test_leased_mtu_is_used_if_the_link_supports_it(
 
 
 def test_link_without_mtu_limits_accepts_any_mtu() -> None:
-    bare = replace(LINK, min_mtu=0, max_mtu=0)
+    unbounded = replace(LINK, min_mtu=0, max_mtu=0)
 
-    assert leased_network(PodNetwork("net1"), Granted(LEASE, mtu=60000), bare).settings.mtu == 60000
+    assert (
+        leased_network(PodNetwork("net1"), Granted(LEASE, mtu=60000), unbounded).settings.mtu
+        == 60000
+    )

@@ -282,7 +282,7 @@ def test_claimed_routing_replaces_generated_routing(config: NetworkConfig) -> No
 
 
 @pytest.mark.parametrize(
-    ("link", "ours", "on_host"),
+    ("link", "in_pod", "on_host"),
     [
         (Link(9, "net1", kind="ipvlan", alias=CHILD.alias), True, False),
         (Link(9, "net1", kind="ipoib", alias=CHILD.alias, lower=5), True, True),
@@ -290,8 +290,10 @@ def test_claimed_routing_replaces_generated_routing(config: NetworkConfig) -> No
     ],
     ids=["in a pod", "on the host", "a port"],
 )
-def test_links_created_by_the_plugin_are_recognized(link: Link, ours: bool, on_host: bool) -> None:  # noqa: FBT001
-    assert (is_ours(link), is_ours_on_host(link)) == (ours, on_host)
+def test_links_created_by_the_plugin_are_recognized(
+    link: Link, *, in_pod: bool, on_host: bool
+) -> None:
+    assert (is_ours(link), is_ours_on_host(link)) == (in_pod, on_host)
 
 
 def test_child_in_a_vrf_has_its_default_route_there_and_no_rules() -> None:

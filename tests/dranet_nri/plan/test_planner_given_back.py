@@ -155,10 +155,10 @@ def test_unchanged_device_on_the_host_needs_no_operation(state: LinkState) -> No
 
 
 def test_device_without_a_link_layer_address_gets_none() -> None:
-    bare = LinkState(Link(4, "tun0", mac="", up=False))
+    tunnel = LinkState(Link(4, "tun0", mac="", up=False))
     now = LinkState(Link(4, "tun0", mac="02:00:00:00:00:01", up=False))
 
-    assert make_plan(RestoreTarget(bare), on_host(now)) == ()
+    assert make_plan(RestoreTarget(tunnel), on_host(now)) == ()
 
 
 @pytest.mark.parametrize(

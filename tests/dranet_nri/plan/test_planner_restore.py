@@ -134,11 +134,13 @@ OWN, STRANGE = TcxProgram(TcxSide.INGRESS, 7), TcxProgram(TcxSide.EGRESS, 8)
 def test_removed_tcx_program_is_attached_again_except_for_one_of_a_bpf_link() -> None:
     before = replace(PLAIN, tcx=(OWN, replace(STRANGE, link=3)))
 
-    away_ops = make_plan(RestoreTarget(before), away(LinkState(NIC)))
-    home_ops = make_plan(RestoreTarget(before), on_host(replace(PLAIN, tcx=())))
+    ops_from_pod = make_plan(RestoreTarget(before), away(LinkState(NIC)))
+    ops_on_host = make_plan(RestoreTarget(before), on_host(replace(PLAIN, tcx=())))
 
-    assert [op for op in away_ops if isinstance(op, AttachTcx)] == [AttachTcx(Ns.HOST, "eth1", OWN)]
-    assert home_ops == (AttachTcx(Ns.HOST, "eth1", OWN),)
+    assert [op for op in ops_from_pod if isinstance(op, AttachTcx)] == [
+        AttachTcx(Ns.HOST, "eth1", OWN)
+    ]
+    assert ops_on_host == (AttachTcx(Ns.HOST, "eth1", OWN),)
 
 
 def test_program_that_is_no_longer_loaded_is_a_permanent_failure() -> None:
@@ -300,15 +302,15 @@ def test_device_with_a_taken_name_gets_a_temporary_one() -> None:
 def test_route_that_depended_on_an_expired_address_is_not_restored() -> None:
     leased = Address("10.1.0.5/24", valid_s=100)
     through, direct = Route("10.9.0.0/16", gateway="10.1.0.1"), Route("10.8.0.0/16", scope=253)
-    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # independent of our addresses
-    snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, odd))
-    bare = LinkState(NIC)
+    independent = Route("10.7.0.0/16", gateway="192.0.2.1")  # independent of our addresses
+    snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, independent))
+    initial = LinkState(NIC)
 
-    early = make_plan(RestoreTarget(snapshot, 99), on_host(bare))
-    late = make_plan(RestoreTarget(snapshot, 100), on_host(bare))
+    early = make_plan(RestoreTarget(snapshot, 99), on_host(initial))
+    late = make_plan(RestoreTarget(snapshot, 100), on_host(initial))
 
-    assert {op.route for op in early if isinstance(op, AddRoute)} == {through, direct, odd}
-    assert {op.route for op in late if isinstance(op, AddRoute)} == {direct, odd}
+    assert {op.route for op in early if isinstance(op, AddRoute)} == {through, direct, independent}
+    assert {op.route for op in late if isinstance(op, AddRoute)} == {direct, independent}
 
 
 def test_own_name_is_restored_as_soon_as_it_is_free() -> None:

@@ -17,9 +17,9 @@ from dranet_nri.plan.retry import (
 )
 
 NOW = 1_800_000_000
-HOME = RestoreResult(home=True, usable=True)
+RESTORED = RestoreResult(home=True, usable=True)
 GONE = RestoreResult(home=True, text="eth3 is no more")
-AWAY = RestoreResult(home=False, text="move eth1: EBUSY")
+NOT_RESTORED = RestoreResult(home=False, text="move eth1: EBUSY")
 WAITING = RestoreResult(home=False)
 ROUTELESS = RestoreResult(home=False, text="add route: ENETUNREACH", usable=True)
 GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back", usable=True)
@@ -46,9 +46,9 @@ def test_restore_limit_counts_only_tries_with_rejected_operations(
     [
         ((ROUTELESS,), RESTORE_FAILED),
         ((GIVEN_BACK,), RESTORE_FAILED),
-        ((HOME, ROUTELESS), RESTORE_FAILED),
-        ((AWAY,), DETACH_FAILED),
-        ((AWAY, ROUTELESS), DETACH_FAILED),
+        ((RESTORED, ROUTELESS), RESTORE_FAILED),
+        ((NOT_RESTORED,), DETACH_FAILED),
+        ((NOT_RESTORED, ROUTELESS), DETACH_FAILED),
         ((WAITING, ROUTELESS), DETACH_FAILED),
         ((GONE,), DETACH_FAILED),
     ],
@@ -64,7 +64,7 @@ def test_result_of_a_try_is_that_of_its_worst_device(
 
 @pytest.mark.parametrize("before", [None, Failure(DETACH_FAILED, "busy", 1, 4)])
 def test_record_is_unchanged_without_a_message(before: Failure | None) -> None:
-    assert restore_failure((HOME, WAITING), before, NOW) == before
+    assert restore_failure((RESTORED, WAITING), before, NOW) == before
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,16 @@ def test_clock_change_counts_at_most_one_try(change_s: int) -> None:
 
 
 def test_failed_moves_to_the_host_are_all_counted() -> None:
-    before = Failure(DETACH_FAILED, AWAY.text, NOW, 9)
+    before = Failure(DETACH_FAILED, NOT_RESTORED.text, NOW, 9)
 
-    assert restore_failure((AWAY,), before, NOW) == replace(before, count=10)
+    assert restore_failure((NOT_RESTORED,), before, NOW) == replace(before, count=10)
 
 
 def test_messages_of_all_devices_fit_into_the_record() -> None:
-    failure = restore_failure((AWAY, HOME, ROUTELESS), None, NOW)
+    failure = restore_failure((NOT_RESTORED, RESTORED, ROUTELESS), None, NOW)
     long = restore_failure((RestoreResult(home=False, text="x" * 3000),), None, NOW)
 
     assert failure is not None
-    assert failure.message == f"{AWAY.text}; {ROUTELESS.text}"
+    assert failure.message == f"{NOT_RESTORED.text}; {ROUTELESS.text}"
     assert long is not None
     assert len(long.message) == MAX_MESSAGE

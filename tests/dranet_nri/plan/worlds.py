@@ -149,14 +149,14 @@ class World:
     config: NetworkConfig
     kernel: FakeKernel = field(default_factory=FakeKernel, repr=False)
     pod_name: str = ""
-    known: DeviceIdentity | None = None
+    identity: DeviceIdentity | None = None
 
     def __post_init__(self) -> None:
         """Build it."""
         kernel, host = self.kernel, self.host
         kernel.add_link("br0", kind="bridge")
         kernel.add_link("eth2", parent="0000:8b:00.0", addresses=(Address("10.9.0.5/24"),))
-        addresses = _once_each(host.addresses)
+        addresses = _without_duplicates(host.addresses)
         routes = host.routes if host.link.up else ()
         if V4 not in addresses:
             routes = tuple(route for route in routes if not _needs_v4(route))
@@ -188,12 +188,12 @@ class World:
         self.pod_name = network.name
         link = self.snapshot.link
         macs = frozenset({link.mac, network.settings.mac or link.mac})
-        self.known = DeviceIdentity(link.index, link.kind, macs, child=False)
+        self.identity = DeviceIdentity(link.index, link.kind, macs, child=False)
 
     def look(self, netns: NetnsId | None = None) -> Observed:
         """Observe as the executor does."""
         with closing(self.session(netns)) as session:
-            return session.observe(KEY, self.pod_name, self.known)
+            return session.observe(KEY, self.pod_name, self.identity)
 
     def session(self, netns: NetnsId | None = None) -> Session:
         """Open a session with the pod while it is there."""
@@ -242,7 +242,7 @@ def _with_sorted_legs(route: Route) -> Route:
     return replace(route, nexthops=tuple(sorted(route.nexthops, key=repr)))
 
 
-def _once_each(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+def _without_duplicates(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(addresses))
 
 

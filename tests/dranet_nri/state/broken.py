@@ -13,20 +13,20 @@ GOOD = encode_allocation(ALLOCATION)
 def bent(*steps: str | int, value: object) -> bytes:
     """Return the good record with one value replaced or added."""
     record = json.loads(GOOD)
-    place = record
+    parent = record
     for step in steps[:-1]:
-        place = place[step]
-    place[steps[-1]] = value
+        parent = parent[step]
+    parent[steps[-1]] = value
     return json.dumps(record).encode()
 
 
 def without(*steps: str | int) -> bytes:
     """Return the good record with one value left out."""
     record = json.loads(GOOD)
-    place = record
+    parent = record
     for step in steps[:-1]:
-        place = place[step]
-    del place[steps[-1]]
+        parent = parent[step]
+    del parent[steps[-1]]
     return json.dumps(record).encode()
 
 

@@ -17,7 +17,7 @@ ME = os.geteuid()
 NAME = f"{CLAIM_UID}.json"
 
 
-def place(directory: Path, name: str, data: bytes) -> None:
+def put_file(directory: Path, name: str, data: bytes) -> None:
     """Put a file there as any writer would, by rename."""
     (directory / ".placed").write_bytes(data)
     (directory / ".placed").replace(directory / name)

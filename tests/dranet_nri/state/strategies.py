@@ -211,7 +211,7 @@ def _built(kind: type) -> Strategy[object]:
     return st.builds(kind, **{f.name: _of(hints[f.name], given.get(f.name)) for f in fields(kind)})
 
 
-def _each_device_once(allocation: object) -> bool:
+def _devices_differ(allocation: object) -> bool:
     assert isinstance(allocation, Allocation)
     taken = [
         (item.pool, item.device.name, item.share_id)
@@ -221,5 +221,5 @@ def _each_device_once(allocation: object) -> bool:
     return len(taken) == len(set(taken))
 
 
-ALLOCATIONS = _built(Allocation).filter(_each_device_once)
+ALLOCATIONS = _built(Allocation).filter(_devices_differ)
 ATTACHMENTS = _built(Attachment)

@@ -17,7 +17,7 @@ from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
 from tests.dranet_nri.state.broken import BROKEN_BYTES, GOOD, bent
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of
-from tests.dranet_nri.state.places import ME, NAME, place, tree, unreadable
+from tests.dranet_nri.state.places import ME, NAME, put_file, tree, unreadable
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process
@@ -34,7 +34,7 @@ def test_reader_reports_a_broken_record_and_changes_nothing(
 ) -> None:
     good = allocation_of("good", "other-pod")
     store.put(good)
-    place(directory, NAME, data)
+    put_file(directory, NAME, data)
     before = tree(directory)
 
     reader.refresh()
@@ -52,7 +52,7 @@ def test_store_quarantines_a_broken_record_with_its_bytes(
 ) -> None:
     good = allocation_of("good", "other-pod")
     store.put(good)
-    place(directory, NAME, data)
+    put_file(directory, NAME, data)
 
     store.refresh()
     reader.refresh()
@@ -68,7 +68,7 @@ def test_store_quarantines_a_broken_record_with_its_bytes(
 def test_pod_of_a_broken_record_is_read_from_its_bytes(
     reader: AllocationReader, directory: Path
 ) -> None:
-    place(directory, NAME, GOOD[:-20])
+    put_file(directory, NAME, GOOD[:-20])
 
     reader.refresh()
 
@@ -82,7 +82,7 @@ def test_pod_of_a_broken_record_is_that_of_the_earlier_record(
 ) -> None:
     store.put(ALLOCATION)
     reader.refresh()
-    place(directory, NAME, b"")
+    put_file(directory, NAME, b"")
 
     reader.refresh()
     assert reader.broken[CLAIM_UID].pod_uid == POD_UID
@@ -98,18 +98,18 @@ def test_quarantined_records_are_numbered_and_never_overwritten(
 ) -> None:
     pieces = [GOOD[:cut] for cut in range(200, 212)]
     for piece in pieces:
-        place(directory, NAME, piece)
+        put_file(directory, NAME, piece)
         store.refresh()
 
-    kept = [(directory / "quarantine" / f"{NAME}.{n}").read_bytes() for n in range(1, 13)]
-    assert kept == pieces
+    quarantined = [(directory / "quarantine" / f"{NAME}.{n}").read_bytes() for n in range(1, 13)]
+    assert quarantined == pieces
     assert store.broken[CLAIM_UID].name == f"quarantine/{NAME}.12"
 
 
 def test_good_record_replaces_a_broken_one(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
-    place(directory, NAME, b"broken")
+    put_file(directory, NAME, b"broken")
 
     store.put(ALLOCATION)
     reader.refresh()
@@ -122,7 +122,7 @@ def test_good_record_replaces_a_broken_one(
 
 def test_quarantined_record_is_known_after_a_restart(directory: Path) -> None:
     directory.mkdir()
-    place(directory, NAME, GOOD[:-1])
+    put_file(directory, NAME, GOOD[:-1])
     with AllocationStore(directory):
         pass
 
@@ -135,7 +135,7 @@ def test_quarantined_record_is_known_after_a_restart(directory: Path) -> None:
 def test_record_under_the_name_of_another_claim_is_broken(
     reader: AllocationReader, directory: Path
 ) -> None:
-    place(directory, "other.json", GOOD)
+    put_file(directory, "other.json", GOOD)
 
     reader.refresh()
 
@@ -157,7 +157,7 @@ def make_large(path: Path) -> None:
     path.write_bytes(GOOD.ljust((64 << 10) + 1))
 
 
-ODD = [
+NOT_REGULAR = [
     pytest.param(make_link, id="symbolic-link"),
     pytest.param(make_hard_link, id="hard-link"),
     pytest.param(os.mkfifo, id="fifo"),
@@ -166,7 +166,7 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("make", NOT_REGULAR)
 def test_irregular_file_is_a_broken_record_for_a_reader(
     reader: AllocationReader, directory: Path, make: Callable[[Path], None]
 ) -> None:
@@ -180,7 +180,7 @@ def test_irregular_file_is_a_broken_record_for_a_reader(
     assert tree(directory) == before
 
 
-@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("make", NOT_REGULAR)
 def test_irregular_file_is_quarantined_by_a_store(
     store: AllocationStore, directory: Path, make: Callable[[Path], None]
 ) -> None:
@@ -234,7 +234,7 @@ def test_broken_record_that_cannot_be_quarantined_is_not_overwritten(
     store: AllocationStore, directory: Path
 ) -> None:
     (directory / "quarantine").write_bytes(b"in the way")
-    place(directory, NAME, b"broken")
+    put_file(directory, NAME, b"broken")
 
     with pytest.raises(StateCorruptError, match="not JSON"):
         store.put(ALLOCATION)
@@ -245,7 +245,7 @@ def test_broken_record_that_cannot_be_quarantined_is_not_overwritten(
 def test_newer_record_stays_in_place_and_is_not_overwritten(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
-    place(directory, NAME, NEWER)
+    put_file(directory, NAME, NEWER)
 
     with pytest.raises(StateVersionError, match="upgrade it"):
         store.put(ALLOCATION)
@@ -260,7 +260,7 @@ def test_newer_record_stays_in_place_and_is_not_overwritten(
 def test_removed_newer_record_is_quarantined_with_its_bytes(
     store: AllocationStore, directory: Path
 ) -> None:
-    place(directory, NAME, NEWER)
+    put_file(directory, NAME, NEWER)
 
     store.remove(CLAIM_UID)
 

@@ -11,7 +11,7 @@ from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
 from tests.dranet_nri.state.broken import GOOD, bent
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID
-from tests.dranet_nri.state.places import ME, NAME, place, unreadable
+from tests.dranet_nri.state.places import ME, NAME, put_file, unreadable
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 __all__ = ["directory", "reader", "store"]
 
 NEWER = bent("version", value=VERSION + 1)
-KEPT = "remove it when its pod is gone and nobody needs them"
+REMEDY = "remove it when its pod is gone and nobody needs them"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def only(reader: AllocationReader | AllocationStore) -> CorruptSummary:
 def test_broken_allocation_in_place_is_reported_with_file_and_remedy(
     reader: AllocationReader, directory: Path, data: bytes, reason: str
 ) -> None:
-    place(directory, NAME, data)
+    put_file(directory, NAME, data)
 
     damage = only(reader)
 
@@ -63,7 +63,7 @@ def test_broken_allocation_in_place_is_reported_with_file_and_remedy(
 def test_quarantined_allocation_is_reported_with_file_and_pod(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
-    place(directory, NAME, GOOD[:-1])
+    put_file(directory, NAME, GOOD[:-1])
     store.refresh()
 
     for index in (store, reader):
@@ -71,7 +71,7 @@ def test_quarantined_allocation_is_reported_with_file_and_pod(
         assert not damage.broken.blocking
         assert damage.path.read_bytes() == GOOD[:-1]
         assert damage.text.startswith(f"was quarantined, of the pod with UID {POD_UID}: $: ")
-        assert damage.text.endswith(f"; bytes kept in {damage.path}; {KEPT}")
+        assert damage.text.endswith(f"; bytes kept in {damage.path}; {REMEDY}")
     assert store.quarantined == {CLAIM_UID: directory / "quarantine" / f"{NAME}.1"}
     assert reader.broken_of_pod(POD_UID), "its pod may live, and is refused"
 
@@ -79,7 +79,7 @@ def test_quarantined_allocation_is_reported_with_file_and_pod(
 def test_bytes_without_a_pod_are_reported_without_one(
     store: AllocationStore, directory: Path
 ) -> None:
-    place(directory, NAME, b"{torn")
+    put_file(directory, NAME, b"{torn")
 
     assert only(store).text.startswith("was quarantined: $: 5 bytes, not JSON")
 
@@ -88,7 +88,7 @@ def test_earlier_quarantined_record_is_not_attributed_to_a_later_store(
     directory: Path,
 ) -> None:
     directory.mkdir()
-    place(directory, NAME, b"{torn")
+    put_file(directory, NAME, b"{torn")
     with AllocationStore(directory):
         pass
 
@@ -103,7 +103,7 @@ def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
     store.put(ALLOCATION)
     with unreadable():
         here = only(reader)
-    place(directory, NAME, b"{torn")
+    put_file(directory, NAME, b"{torn")
     store.refresh()
     with unreadable():
         aside = only(reader)
@@ -111,7 +111,7 @@ def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
     assert here.broken.blocking
     assert f"cannot be read: Input/output error ({directory / NAME}); delete its pod" in here.text
     assert aside.broken.blocking
-    assert aside.text.endswith(f"Input/output error; bytes kept in {aside.path}; {KEPT}")
+    assert aside.text.endswith(f"Input/output error; bytes kept in {aside.path}; {REMEDY}")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_unreadable_record_is_blocking_in_place_and_in_quarantine(
 def test_broken_attachment_is_left_to_the_plugin(
     attachments: AttachmentReader, directory: Path, data: bytes, remedy: str
 ) -> None:
-    place(directory, NAME, data)
+    put_file(directory, NAME, data)
     attachments.refresh()
 
     (damage,) = of_attachments(attachments)

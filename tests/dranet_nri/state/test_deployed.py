@@ -13,7 +13,7 @@ from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AttachmentStore
 from tests.capability import lacking
 from tests.dranet_nri.state.examples import allocation_of, attachment_of
-from tests.dranet_nri.state.places import place, tree
+from tests.dranet_nri.state.places import put_file, tree
 
 pytestmark = pytest.mark.process
 
@@ -49,7 +49,7 @@ def test_shim_without_capabilities_writes_its_own_records_and_only_reads_the_oth
     allocations.mkdir(mode=0o750)
     with AttachmentStore(attachments) as plugin:
         plugin.put(attachment_of("before"))
-        place(attachments, "broken.json", b"broken")
+        put_file(attachments, "broken.json", b"broken")
         command = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", SCRIPT]
         with subprocess.Popen(
             [*command, "sh", allocations, attachments, sys.executable],
@@ -60,7 +60,7 @@ def test_shim_without_capabilities_writes_its_own_records_and_only_reads_the_oth
         ) as shim:
             assert shim.stdout is not None
             assert shim.stdout.readline() == "ready\n"
-            place(attachments, "after.json", (attachments / "before.json").read_bytes())
+            put_file(attachments, "after.json", (attachments / "before.json").read_bytes())
             before = tree(attachments)
             out, _ = shim.communicate("go on\n")
         report = json.loads(out)

@@ -76,12 +76,12 @@ def test_only_changed_records_are_read_again(
     store.put(allocation_of("a"))
     store.put(allocation_of("b"))
     reader.refresh()
-    kept = reader.get("a")
+    first = reader.get("a")
 
     store.put(allocation_of("b", nonce="n1"))
 
     assert reader.refresh() == {"b"}
-    assert reader.get("a") is kept
+    assert reader.get("a") is first
 
 
 def test_reader_started_first_finds_the_directory_later(tmp_path: Path) -> None:

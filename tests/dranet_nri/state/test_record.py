@@ -125,10 +125,10 @@ def test_broken_attachments_are_refused_with_the_location(
     steps: tuple[str | int, ...], value: object, text: str
 ) -> None:
     tree = json.loads(encode_attachment(ATTACHMENT))
-    place = tree
+    parent = tree
     for step in steps[:-1]:
-        place = place[step]
-    place[steps[-1]] = value
+        parent = parent[step]
+    parent[steps[-1]] = value
 
     with pytest.raises(StateCorruptError) as caught:
         decode_attachment(json.dumps(tree).encode())

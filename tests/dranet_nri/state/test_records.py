@@ -11,7 +11,7 @@ from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.records import NodeRecords
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.dranet_nri.state.examples import allocation_of, attachment_of
-from tests.dranet_nri.state.places import open_descriptors, place, unreadable
+from tests.dranet_nri.state.places import open_descriptors, put_file, unreadable
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +39,7 @@ def test_change_in_either_directory_is_signalled_with_its_claim(tmp_path: Path) 
 def test_broken_record_is_found_in_either_directory(tmp_path: Path) -> None:
     for name, uid in (("allocations", "uid-a"), ("attachments", "uid-b")):
         (tmp_path / name).mkdir()
-        place(tmp_path / name, f"{uid}.json", b"no record")
+        put_file(tmp_path / name, f"{uid}.json", b"no record")
 
     with NodeRecords(tmp_path / "allocations", tmp_path / "attachments") as records:
         assert records.is_broken("uid-a")
@@ -52,7 +52,7 @@ def test_broken_record_is_found_in_either_directory(tmp_path: Path) -> None:
 def test_unread_record_is_found_in_either_directory(tmp_path: Path) -> None:
     for name, uid in (("allocations", "uid-a"), ("attachments", "uid-b")):
         (tmp_path / name).mkdir()
-        place(tmp_path / name, f"{uid}.json", b"no record")
+        put_file(tmp_path / name, f"{uid}.json", b"no record")
 
     with (
         unreadable(),
@@ -73,3 +73,28 @@ def test_failed_open_of_the_second_directory_leaves_no_descriptor(
     with pytest.raises(StateError, match="no inotify"):
         NodeRecords(tmp_path / "allocations", tmp_path / "attachments")
     assert open_descriptors() == before
+
+
+def test_readers_decode_the_same_bytes_once(tmp_path: Path) -> None:
+    with (
+        AttachmentStore(tmp_path) as attached,
+        AttachmentReader(tmp_path, owner=None) as one,
+        AttachmentReader(tmp_path, owner=None) as other,
+    ):
+        attached.put(attachment_of("uid-b"))
+        one.refresh()
+        other.refresh()
+
+        assert one.get("uid-b") is other.get("uid-b") is not None
+
+
+def test_store_decodes_the_same_bytes_again(tmp_path: Path) -> None:
+    with AllocationStore(tmp_path) as own, AllocationStore(tmp_path) as of_another_process:
+        of_another_process.put(allocation_of("uid-a"))
+        own.refresh()
+        before = own.get("uid-a")
+        of_another_process.put(allocation_of("uid-a"))
+        own.refresh()
+
+        assert own.get("uid-a") == before
+        assert own.get("uid-a") is not before

@@ -21,7 +21,7 @@ from tests.dranet_nri.state.examples import (
     attachment_of,
 )
 from tests.dranet_nri.state.failing import DeadFs, FailingFs
-from tests.dranet_nri.state.places import ME, NAME, open_descriptors, place
+from tests.dranet_nri.state.places import ME, NAME, open_descriptors, put_file
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process
@@ -215,15 +215,15 @@ def test_remove_can_be_repeated_after_any_failure(directory: Path) -> None:
 def test_failed_quarantine_keeps_the_bytes(directory: Path) -> None:
     for n in itertools.count(1):
         with AllocationStore(directory) as store:
-            place(directory, "a.json", b"broken %d" % n)
+            put_file(directory, "a.json", b"broken %d" % n)
             fs = store._fs = FailingFs(n)
 
             store.refresh()
 
             quarantine = directory / "quarantine"
             places = [directory / "a.json", *(quarantine.iterdir() if quarantine.exists() else ())]
-            kept = [path.read_bytes() for path in places if path.exists()]
-            assert kept.count(b"broken %d" % n) == 1
+            contents = [path.read_bytes() for path in places if path.exists()]
+            assert contents.count(b"broken %d" % n) == 1
             assert store.broken.keys() == {"a"}
             if not fs.broke:
                 break
@@ -250,7 +250,7 @@ def test_closed_store_leaves_no_descriptor(directory: Path) -> None:
 
     with AllocationStore(directory) as store:
         store.put(ALLOCATION)
-        place(directory, "broken.json", b"")
+        put_file(directory, "broken.json", b"")
         store.refresh()
         store.remove(CLAIM_UID)
     store.close()

@@ -62,9 +62,9 @@ def test_directory_that_could_not_be_opened_is_read_without_a_further_event(
         for _ in range(2):
             with pytest.raises(OSError, match="Too many open files"):
                 reader.refresh()
-        known = reader.by_pod(POD_UID)
+        records = reader.by_pod(POD_UID)
 
-    assert known == (ALLOCATION,)
+    assert records == (ALLOCATION,)
     assert reader.refresh() == {CLAIM_UID, "b"}
     assert [record.claim.uid for record in reader.records()] == ["b"]
 

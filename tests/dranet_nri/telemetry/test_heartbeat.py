@@ -55,13 +55,13 @@ class Rounds:
 
 def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> TelemetryWriter:
     """Return the pulse of a node's plugin."""
-    known = ConnectionStatus(**status)  # type: ignore[arg-type]
+    reported = ConnectionStatus(**status)  # type: ignore[arg-type]
     return TelemetryWriter(
         KernelFileSystem(),
         node.root / "run",
         node.plugin,
         rounds or Rounds(),
-        lambda: known,
+        lambda: reported,
         boot_s=lambda: NOW,
     )
 

@@ -90,8 +90,8 @@ class Api:
                 resource["kind"]: resource for resource in resources if "/" not in resource["name"]
             }
         resource = self._collections[version][document["kind"]]
-        place = metadata.get("namespace", namespace)
-        space = f"/namespaces/{place}" if resource["namespaced"] else ""
+        namespace_of = metadata.get("namespace", namespace)
+        space = f"/namespaces/{namespace_of}" if resource["namespaced"] else ""
         return f"{root}{space}/{resource['name']}/{metadata['name']}"
 
     def _request(

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from tests.box.waiting import PATIENCE
+from tests.box.waiting import SLOWDOWN
 from tests.system.cluster.api import HOST, Api, answers
 from tests.system.cluster.gateway import GATEWAY, SERVICE
 from tests.system.cluster.pki import Authority, Identity
@@ -29,7 +29,7 @@ NAMES: Final = (
 )
 # Served by every release so far, and on by default in none from 1.34 on.
 BETAS: Final = "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true"
-KUBECTL_DEADLINE_S: Final = 60 * PATIENCE
+KUBECTL_DEADLINE_S: Final = 60 * SLOWDOWN
 Flags = dict[str, str | int | Path]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Final
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane

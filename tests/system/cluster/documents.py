@@ -30,7 +30,7 @@ def selectors(expression: str) -> list[Object]:
 
 
 def device_class() -> Object:
-    """Return the class of all devices of ours."""
+    """Return the class of all devices of the driver."""
     spec = {"selectors": selectors(f'device.driver == "{DRIVER_NAME}"')}
     return {
         "apiVersion": GROUP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.node import Node
 from tests.system.cluster.pods import Pods
@@ -50,8 +50,8 @@ def tell(pods: Pods, claim: str, nic: str, address: str, mac: str) -> None:
     found = pods.claim(claim)
     assert found is not None
     (result,) = found["status"]["allocation"]["devices"]["results"]
-    place = {key: result[key] for key in ("driver", "pool", "device")}
+    device_id = {key: result[key] for key in ("driver", "pool", "device")}
     network = {"interfaceName": nic, "ips": [address], "hardwareAddress": mac}
-    found["status"]["devices"] = [{**place, "networkData": network}]
+    found["status"]["devices"] = [{**device_id, "networkData": network}]
     path = f"{RESOURCES}/namespaces/{pods.namespace}/resourceclaims/{claim}/status"
     pods.api.replace(path, found)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.fakes.gpus import gpu_class
 from tests.system.cluster.node import Node

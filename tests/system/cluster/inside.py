@@ -17,10 +17,10 @@ from tests.box import containerd, lines, plugin, rdma, shim
 from tests.box.containerd import Containerd
 from tests.box.kubelet import Kubelet
 from tests.box.nics import dress_functions, host_state, ip, make_functions, make_wires, settled
-from tests.box.place import NODE
 from tests.box.plugin import Plugin
 from tests.box.rdma_pods import make_hcas
 from tests.box.shim import Shim
+from tests.box.target import NODE
 from tests.system.cluster.gateway import ADDRESS, GATEWAY, hand_over, lay
 
 PORT: Final = 7000

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 from tests.box import lines
 from tests.box.cri import ExecResult
-from tests.box.waiting import PATIENCE, wait_until
+from tests.box.waiting import SLOWDOWN, wait_until
 from tests.system.cluster.api import ApiError, Object
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.gateway import GATEWAY, TAP
@@ -32,7 +32,7 @@ BOX: Final = Path(__file__).parents[3] / "hack/box"
 HELLO: Final = "uplink.sock"
 DISK: Final = "disk"  # of a machine
 INSIDE: Final = ("--limit", "5400", "--", "python3", "-m", "tests.system.cluster.inside")
-ANSWER_S: Final = 120.0 * PATIENCE  # the longest that a part takes to start
+ANSWER_S: Final = 120.0 * SLOWDOWN  # the longest that a part takes to start
 BOOT_S: Final = 5.0  # a node that is reset between question and answer never says that it was
 Maker = Callable[[Path], tuple[str | Path, ...]]
 

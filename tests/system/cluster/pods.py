@@ -11,7 +11,7 @@ from tests.system.cluster.api import Api, ApiError, Object
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.workload import NAMESPACES, RESOURCES
 
-PATIENCE_S: Final = 60.0  # a kubelet tries again after up to 90 s what is not asked for in tests
+POD_TIMEOUT_S: Final = 60.0  # a kubelet tries again after up to 90 s what is not asked for in tests
 RECOVERY_S: Final = 120.0  # who asked an API server in vain asks again after a minute at worst
 _numbers = itertools.count(1)
 
@@ -47,7 +47,7 @@ class Pods:
         """Return a claim, None if there is none."""
         return self._get(f"{RESOURCES}/namespaces/{self.namespace}/resourceclaims/{name}")
 
-    def wait_running(self, pod: str, deadline_s: float = PATIENCE_S) -> None:
+    def wait_running(self, pod: str, deadline_s: float = POD_TIMEOUT_S) -> None:
         """Return once all containers of the pod run."""
         wait_until(f"pod {pod} to run", lambda: self._runs(pod), deadline_s)
 
@@ -62,7 +62,7 @@ class Pods:
 
     def wait_gone(self, pod: str) -> None:
         """Return once there is no such pod."""
-        wait_until(f"pod {pod} to be gone", lambda: self.get(pod) is None, PATIENCE_S)
+        wait_until(f"pod {pod} to be gone", lambda: self.get(pod) is None, POD_TIMEOUT_S)
 
     def container(self, pod: str) -> str:
         """Return the runtime's id of a pod's one container."""
@@ -93,7 +93,7 @@ class Pods:
         """Delete all pods, wait until they are gone, then the namespace."""
         pods = f"{NAMESPACES}/{self.namespace}/pods"
         self.api.delete(pods, grace_s=1)
-        wait_until("all pods to be gone", lambda: not self.api.get(pods)["items"], PATIENCE_S)
+        wait_until("all pods to be gone", lambda: not self.api.get(pods)["items"], POD_TIMEOUT_S)
         self.api.delete(f"{NAMESPACES}/{self.namespace}")
 
     def _events(self, pod: str) -> list[Object]:

@@ -23,15 +23,15 @@ from tests.system.cluster.api import Object
 from tests.system.cluster.site import Placed, Site
 
 
-def ours(site: Site, pods: Sequence[Placed]) -> list[Placed]:
+def chosen_devices(site: Site, pods: Sequence[Placed]) -> list[Placed]:
     """Return what we would have given these pods on their nodes, one after the other."""
     found: list[Placed] = []
     supplies = {pod.node: _supply(site, pod.node) for pod in pods}
     for pod in pods:
-        mine = _given(site, pod, supplies[pod.node])
-        taken = [(pod.name, entry) for entry in mine[1]]
+        allocated = _given(site, pod, supplies[pod.node])
+        taken = [(pod.name, entry) for entry in allocated[1]]
         supplies[pod.node] = without(supplies[pod.node], taken)
-        found.append(mine[0])
+        found.append(allocated[0])
     return found
 
 
@@ -43,8 +43,8 @@ def confirmed(site: Site, pod: Placed) -> bool:
         replace(pool, offers=tuple(offer for offer in pool.offers if offer.id in own))
         for pool in supply.pools
     )
-    mine, _ = _given(site, pod, replace(supply, pools=tuple(pools)))
-    return sorted(mine.devices, key=str) == sorted(pod.devices, key=str)
+    allocated, _ = _given(site, pod, replace(supply, pools=tuple(pools)))
+    return sorted(allocated.devices, key=str) == sorted(pod.devices, key=str)
 
 
 def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster import documents
 from tests.system.cluster.api import Object
@@ -15,7 +15,7 @@ from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.daemons import MUST, Daemons
 from tests.system.cluster.driver import NAMES, apply, links_of
 from tests.system.cluster.node import Node
-from tests.system.cluster.pods import PATIENCE_S, Pods
+from tests.system.cluster.pods import POD_TIMEOUT_S, Pods
 
 # Nothing in the pod leads to the gateway.
 NOT_REACHABLE: Final = {"destination": "172.31.0.0/16", "gateway": "198.51.100.1"}
@@ -54,8 +54,10 @@ def test_impossible_route_is_reported_and_the_nic_is_restored(daemons: Daemons, 
     made = (documents.device_class(), claim, documents.pod("lost", "nic"))
 
     pods.apply(documents.manifest(*made))
-    wait_until("an Event", lambda: FAILED in pods.reasons("lost"), PATIENCE_S)
-    wait_until("word in the claim", lambda: ready(pods, "lost").get("reason") == FAILED, PATIENCE_S)
+    wait_until("an Event", lambda: FAILED in pods.reasons("lost"), POD_TIMEOUT_S)
+    wait_until(
+        "word in the claim", lambda: ready(pods, "lost").get("reason") == FAILED, POD_TIMEOUT_S
+    )
 
     assert NOT_REACHABLE["destination"] in pods.messages("lost")
     status = ready(pods, "lost")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster import documents
 from tests.system.cluster.control_plane import ControlPlane

@@ -10,7 +10,7 @@ import pytest
 
 from dranet_nri.cdi.names import METADATA_ROOT
 from tests.box.nics import SWITCH
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.fakes.gpus import EXAMPLE
 from tests.system.cluster.driver import Driver, links_of
@@ -86,12 +86,12 @@ def test_interface_has_every_setting_of_the_claim(driver: Driver, pods: Pods) ->
     settings = [f"{conf}/{name}" for name in ("arp_ignore", "arp_announce", "forwarding")]
     assert output_lines(pods, "advanced", "cat", *settings) == ["1", "2", "1"]
     neighbours = output_lines(pods, "advanced", "ip", "neigh", "show", "dev", "fast0")
-    kept = {
+    addresses = {
         neighbour.partition(" lladdr")[0]
         for neighbour in neighbours
         if neighbour.endswith("PERMANENT")
     }
-    assert {"10.21.1.1", "fd00:21::1"} <= kept
+    assert {"10.21.1.1", "fd00:21::1"} <= addresses
     offloads = checked(driver.node, "sh", "-c", OFFLOADS)
     assert "tcp-segmentation-offload: off" in offloads
     assert "generic-receive-offload: on" in offloads
@@ -198,9 +198,9 @@ def test_claim_of_gpu_and_nic_has_devices_and_metadata_of_both_drivers(
 
     assert "nic1" in links_of(pods, "train")
     assert "GPUS_GPU=gpu-0,gpu-1" in output_lines(pods, "train", "env")
-    place = f"{METADATA_ROOT}/resourceclaims/both"
-    gpu = _first(pods.exec("train", "cat", f"{place}/gpu/{EXAMPLE}-metadata.json"))
-    nic = _first(pods.exec("train", "cat", f"{place}/nic/dra.net-metadata.json"))
+    directory = f"{METADATA_ROOT}/resourceclaims/both"
+    gpu = _first(pods.exec("train", "cat", f"{directory}/gpu/{EXAMPLE}-metadata.json"))
+    nic = _first(pods.exec("train", "cat", f"{directory}/nic/dra.net-metadata.json"))
     assert [device["name"] for device in gpu["requests"][0]["devices"]] == ["gpu-0", "gpu-1"]
     assert nic["requests"][0]["devices"][0]["networkData"]["interfaceName"] == "nic1"
     aside = pods.exec("train", "env", container="aside")

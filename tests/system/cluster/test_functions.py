@@ -46,8 +46,8 @@ def refused(site: Site, namespace: str) -> str:
     (reason,) = site.refusal(namespace)
     assert CANNOT in reason
     pending: list[Object] = site.claims(namespace)
-    (ours,) = our_refusals(site, pending)
-    return ours
+    (reason,) = our_refusals(site, pending)
+    return reason
 
 
 def test_pf_and_its_vfs_are_not_allocated_together(site: Site) -> None:

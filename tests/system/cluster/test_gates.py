@@ -44,14 +44,14 @@ def test_server_keeps_device_fields_with_default_gates(cluster: ControlPlane) ->
     api = cluster.api()
     devices = [SHARED, UNHEALTHY, FUNCTION]
 
-    kept = [
+    stored = [
         _publish(api, "devices", {"devices": devices})["devices"],
         _publish(api, "counters", {"sharedCounters": COUNTERS})["sharedCounters"],
     ]
 
-    added = kept[0][1]["taints"][0].pop("timeAdded")  # the server's own
+    added = stored[0][1]["taints"][0].pop("timeAdded")  # the server's own
     assert added
-    assert kept == [devices, COUNTERS]
+    assert stored == [devices, COUNTERS]
 
 
 def test_list_attribute_needs_its_feature_gate(cluster: ControlPlane, lists: ControlPlane) -> None:
@@ -65,6 +65,6 @@ def test_list_attribute_needs_its_feature_gate(cluster: ControlPlane, lists: Con
 def _publish(api: Api, name: str, spec: dict[str, Any]) -> Object:
     """Create a slice and return its spec as the server keeps it; the slice is gone then."""
     document = slice_of(name, spec)
-    kept: Object = api.create(SLICES, document)["spec"]
+    stored: Object = api.create(SLICES, document)["spec"]
     api.delete(f"{SLICES}/{name}")
-    return kept
+    return stored

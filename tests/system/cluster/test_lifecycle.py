@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster import dranet
 from tests.system.cluster.api import Object
@@ -27,7 +27,10 @@ from tests.system.cluster.workload import NAMESPACES, SLICES, slice_of
 
 LANES: Final = ("nic4", "nic5", "nic6")
 GAP: Final = ("nic1", "nic2", "nic3")  # of pods that are created while no driver runs
-AWAY: Final = ("dra.net is not registered", "dra.sock: connect:")  # the latter before it is noticed
+NOT_REGISTERED: Final = (
+    "dra.net is not registered",
+    "dra.sock: connect:",
+)  # the latter before it is noticed
 ROUND_S: Final = 180.0  # of one pod, while nobody answers the kubelet
 TEMPLATE: Final = """
 apiVersion: resource.k8s.io/v1
@@ -86,7 +89,7 @@ def test_pod_of_dranet_keeps_its_nic_until_it_ends(daemons: Daemons, pods: Pods)
         "box-dra.net-000"
     ]
     assert mac_published(daemons, "nic7") == "02:00:00:00:01:07"
-    wait_until("the NIC to be ours", lambda: "attached" in row(daemons, "nic7"))
+    wait_until("the NIC to be attached", lambda: "attached" in row(daemons, "nic7"))
     assert f"{pods.namespace}/train" in row(daemons, "nic7")
     assert links_of(pods, "train") == links
     pods.delete("train")
@@ -119,7 +122,7 @@ def test_no_container_starts_without_its_nic_during_an_update(daemons: Daemons, 
             with traffic.nobody_ends(), begin_in_the_gap(daemons, pods, begun):
                 update()
             for pod in begun:
-                assert any(entry in pods.messages(pod) for entry in AWAY)
+                assert any(entry in pods.messages(pod) for entry in NOT_REGISTERED)
                 traffic.finish(pod)
             traffic.wait_for_all()
 

@@ -37,7 +37,7 @@ OTHER = r"dranet on node \S+ may only write ResourceSlices of dra\.net for that 
 # What every account may do is in these groups.
 EVERYBODYS = {"authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io"}
 # Of the shape of what dranet's users have.
-THEIRS = """
+DRANET_DAEMONSET = """
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: dranet, namespace: kube-system}
@@ -85,7 +85,7 @@ def installed(
 
 
 @pytest.fixture(scope="module")
-def ours(installed: Installed, nodes: tuple[Workload, Workload]) -> Shim:
+def shim(installed: Installed, nodes: tuple[Workload, Workload]) -> Shim:
     """Return the server as the shim of the first node sees it."""
     return installed.shim(nodes[0].name)
 
@@ -101,18 +101,18 @@ def test_server_keeps_every_field_of_the_manifests(
     try:
         cluster.kubectl("apply", f"--kustomize={what}", "--dry-run=server", "--validate=strict")
         installed.apply(what)
-        kept = json.loads(cluster.kubectl("get", f"--kustomize={what}", "--output=json"))["items"]
+        stored = json.loads(cluster.kubectl("get", f"--kustomize={what}", "--output=json"))["items"]
     finally:
         installed.apply()
 
     rendered = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(what))))
-    assert _missing(rendered, kept) == []
+    assert _missing(rendered, stored) == []
 
 
 def test_daemonset_of_dranet_is_replaced_in_place(
     cluster: ControlPlane, installed: Installed
 ) -> None:
-    cluster.kubectl("apply", "--filename=-", stdin=THEIRS)
+    cluster.kubectl("apply", "--filename=-", stdin=DRANET_DAEMONSET)
 
     installed.apply()
 
@@ -126,7 +126,7 @@ def test_daemonset_of_dranet_is_replaced_in_place(
 def test_server_accepts_the_admission_policies(cluster: ControlPlane, installed: Installed) -> None:
     def warnings() -> list[Any] | None:
         group = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-        policies = [entry for entry in cluster.api().get(group)["items"] if _is_ours(entry)]
+        policies = [entry for entry in cluster.api().get(group)["items"] if _is_of_driver(entry)]
         if any("typeChecking" not in policy.get("status", {}) for policy in policies):
             return None
         return [policy["status"]["typeChecking"] for policy in policies]
@@ -147,7 +147,7 @@ def test_daemonset_has_one_pod_per_node(
 # ------------------------------------------------------------------- its own node
 
 
-def test_shim_publishes_slices_of_its_node(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_shim_publishes_slices_of_its_node(shim: Shim, nodes: tuple[Workload, Workload]) -> None:
     node = nodes[0]
 
     async def work(api: ApiClient) -> list[int]:
@@ -158,7 +158,7 @@ def test_shim_publishes_slices_of_its_node(ours: Shim, nodes: tuple[Workload, Wo
                 published.append((await bench.publish(plain(node.name, *devices))).devices)
         return published
 
-    assert ours.asks(work) == [1, 2]
+    assert shim.asks(work) == [1, 2]
     published = [
         document
         for document in node.api.get(SLICES)["items"]
@@ -168,7 +168,7 @@ def test_shim_publishes_slices_of_its_node(ours: Shim, nodes: tuple[Workload, Wo
 
 
 def test_shim_can_read_claims_and_pods(
-    ours: Shim, installed: Installed, nodes: tuple[Workload, Workload]
+    shim: Shim, installed: Installed, nodes: tuple[Workload, Workload]
 ) -> None:
     claim = new_claim(nodes[0])
     pod = ObjectRef("kube-system", f"shim-{nodes[0].name}", claim.uid)
@@ -177,12 +177,12 @@ def test_shim_can_read_claims_and_pods(
         source = ServerSource(api)
         return await source.claim(claim), await source.pod(pod)
 
-    found = ours.asks(work)
+    found = shim.asks(work)
 
     assert [document["metadata"]["name"] for document in found] == [claim.name, pod.name]
 
 
-def test_shim_can_create_events(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_shim_can_create_events(shim: Shim, nodes: tuple[Workload, Workload]) -> None:
     space = nodes[0].name
     event = {
         "metadata": {"name": "failed", "namespace": space},
@@ -196,7 +196,7 @@ def test_shim_can_create_events(ours: Shim, nodes: tuple[Workload, Workload]) ->
         told = dict(await api.get(EVENT, "failed", space))
         return await api.replace(EVENT, told | {"count": 2}, space)
 
-    assert ours.asks(work)["count"] == 2
+    assert shim.asks(work)["count"] == 2
 
 
 # ------------------------------------------------------------------- and no other
@@ -204,44 +204,44 @@ def test_shim_can_create_events(ours: Shim, nodes: tuple[Workload, Workload]) ->
 
 @pytest.mark.parametrize("field", ["nodeName", "driver"])
 def test_slice_of_another_node_or_driver_is_refused(
-    ours: Shim, nodes: tuple[Workload, Workload], field: str
+    shim: Shim, nodes: tuple[Workload, Workload], field: str
 ) -> None:
     document = fresh(nodes[0].name)
     document["spec"][field] = {"nodeName": nodes[1].name, "driver": "gpu.example.com"}[field]
 
     with pytest.raises(RejectedError, match=OTHER):
-        ours.asks(lambda api: api.create(SLICE, document))
+        shim.asks(lambda api: api.create(SLICE, document))
 
 
-def test_slice_for_all_nodes_is_refused(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_slice_for_all_nodes_is_refused(shim: Shim, nodes: tuple[Workload, Workload]) -> None:
     document = fresh(nodes[0].name)
     del document["spec"]["nodeName"]
     document["spec"]["allNodes"] = True
 
     with pytest.raises(RejectedError, match=OTHER):
-        ours.asks(lambda api: api.create(SLICE, document))
+        shim.asks(lambda api: api.create(SLICE, document))
 
 
 def test_slice_in_the_pool_of_another_node_is_refused(
-    ours: Shim, nodes: tuple[Workload, Workload]
+    shim: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     document = fresh(nodes[0].name)
     document["spec"]["pool"]["name"] = nodes[1].name
 
     with pytest.raises(RejectedError, match="in the pool of its name"):
-        ours.asks(lambda api: api.create(SLICE, document))
+        shim.asks(lambda api: api.create(SLICE, document))
 
 
 def test_slice_of_another_node_cannot_be_changed_or_deleted(
-    ours: Shim, nodes: tuple[Workload, Workload]
+    shim: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
-    theirs = nodes[1].api.get(f"{SLICES}/{nodes[1].name}")
-    changed = theirs | {"spec": theirs["spec"] | {"devices": []}}
+    other_slice = nodes[1].api.get(f"{SLICES}/{nodes[1].name}")
+    changed = other_slice | {"spec": other_slice["spec"] | {"devices": []}}
 
     with pytest.raises(RejectedError, match=OTHER):
-        ours.asks(lambda api: api.replace(SLICE, changed))
+        shim.asks(lambda api: api.replace(SLICE, changed))
     with pytest.raises(RejectedError, match=OTHER):
-        ours.asks(lambda api: api.delete(SLICE, nodes[1].name, uid_of(theirs)))
+        shim.asks(lambda api: api.delete(SLICE, nodes[1].name, uid_of(other_slice)))
 
 
 def test_token_without_a_node_cannot_write_slices(
@@ -255,25 +255,25 @@ def test_token_without_a_node_cannot_write_slices(
 
 
 def test_shim_can_write_device_status_of_its_node(
-    ours: Shim, nodes: tuple[Workload, Workload]
+    shim: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     claim = allocated(nodes[0])
 
-    answer: Any = ours.asks(lambda api: report(api, claim, nodes[0].name))
+    answer: Any = shim.asks(lambda api: report(api, claim, nodes[0].name))
 
     assert [device["device"] for device in answer["status"]["devices"]] == ["nic0"]
 
 
 def test_shim_of_another_node_cannot_write_device_status(
-    ours: Shim, nodes: tuple[Workload, Workload]
+    shim: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     claim = allocated(nodes[1])
 
     with pytest.raises(ApiError, match="arbitrary-node:"):
-        ours.asks(lambda api: report(api, claim, nodes[1].name))
+        shim.asks(lambda api: report(api, claim, nodes[1].name))
 
 
-def test_shim_cannot_allocate_claims(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
+def test_shim_cannot_allocate_claims(shim: Shim, nodes: tuple[Workload, Workload]) -> None:
     claim = new_claim(nodes[0])
     document = {
         "metadata": {"name": claim.name, "uid": claim.uid},
@@ -281,7 +281,7 @@ def test_shim_cannot_allocate_claims(ours: Shim, nodes: tuple[Workload, Workload
     }
 
     with pytest.raises(ApiError, match="resourceclaims/binding"):
-        ours.asks(lambda api: api.apply(CLAIM, document, "dra.net", claim.namespace, "status"))
+        shim.asks(lambda api: api.apply(CLAIM, document, "dra.net", claim.namespace, "status"))
 
 
 # ------------------------------------------------------------------- rights
@@ -366,21 +366,21 @@ async def report(api: ApiClient, claim: ObjectRef, node: str) -> object:
     return await api.apply(CLAIM, document, "dra.net", claim.namespace, "status")
 
 
-def _is_ours(policy: Any) -> bool:
+def _is_of_driver(policy: Any) -> bool:
     return bool(policy["metadata"].get("labels", {}).get("app") == "dranet")
 
 
-def _missing(expected: Any, kept: Any, path: str = "") -> list[str]:
+def _missing(expected: Any, stored: Any, path: str = "") -> list[str]:
     """Return the paths of what is wanted and not kept; the server may add."""
-    if isinstance(expected, dict) and isinstance(kept, dict):
+    if isinstance(expected, dict) and isinstance(stored, dict):
         return [
             entry
             for key, value in expected.items()
-            for entry in _missing(value, kept.get(key), f"{path}.{key}")
+            for entry in _missing(value, stored.get(key), f"{path}.{key}")
         ]
-    if isinstance(expected, list) and isinstance(kept, list) and len(expected) == len(kept):
-        pairs = enumerate(zip(expected, kept, strict=True))
+    if isinstance(expected, list) and isinstance(stored, list) and len(expected) == len(stored):
+        pairs = enumerate(zip(expected, stored, strict=True))
         return [
             entry for n, (one, other) in pairs for entry in _missing(one, other, f"{path}[{n}]")
         ]
-    return [] if expected == kept else [f"{path}: {expected!r} became {kept!r}"]
+    return [] if expected == stored else [f"{path}: {expected!r} became {stored!r}"]

@@ -39,7 +39,7 @@ def test_only_the_node_of_a_claim_can_write_status_and_none_can_allocate(
         entry.create()
     installed = Installed(old, tmp_path)
     installed.apply()
-    ours = installed.shim(here.name)
+    shim = installed.shim(here.name)
     wait_until("the policies to be enforced", lambda: is_enforced(installed.shim()))
     given, foreign, fresh = allocated(here, GPU), allocated(there), new_claim(here)
     gpu = {"driver": GPU, "pool": here.name, "device": "nic0"}
@@ -52,10 +52,10 @@ def test_only_the_node_of_a_claim_can_write_status_and_none_can_allocate(
         "status": {"allocation": allocation(here.name)},
     }
 
-    assert ours.asks(lambda api: report(api, given, here.name))
+    assert shim.asks(lambda api: report(api, given, here.name))
     with pytest.raises(RejectedError, match=r"may only write the status of claims with devices"):
-        ours.asks(lambda api: report(api, foreign, there.name))
+        shim.asks(lambda api: report(api, foreign, there.name))
     with pytest.raises(RejectedError, match=r"may only say what became of devices of dra\.net"):
-        ours.asks(lambda api: api.apply(CLAIM, others, "dra.net", given.namespace, "status"))
+        shim.asks(lambda api: api.apply(CLAIM, others, "dra.net", given.namespace, "status"))
     with pytest.raises(RejectedError, match="may not change what is allocated"):
-        ours.asks(lambda api: api.apply(CLAIM, document, "dra.net", fresh.namespace, "status"))
+        shim.asks(lambda api: api.apply(CLAIM, document, "dra.net", fresh.namespace, "status"))

@@ -7,22 +7,22 @@ import pytest
 from dra_shim.kubeapi import SLICE, RejectedError
 from dra_shim.resourceslice.layout import slice_name
 from tests.system.cluster.installed import Installed, Shim
-from tests.system.cluster.test_manifests import fresh, installed, nodes, ours
+from tests.system.cluster.test_manifests import fresh, installed, nodes, shim
 from tests.system.cluster.workload import Workload
 
-__all__ = ["installed", "nodes", "ours"]
+__all__ = ["installed", "nodes", "shim"]
 NAMES = "may only create ResourceSlices whose names begin"
 
 
 @pytest.mark.parametrize("name", ["{}-dra.net-000", "whatever"])
 def test_slice_cannot_have_the_name_of_another_node(
-    ours: Shim, nodes: tuple[Workload, Workload], name: str
+    shim: Shim, nodes: tuple[Workload, Workload], name: str
 ) -> None:
     document = fresh(nodes[0].name)
     document["metadata"]["name"] = name.format(nodes[1].name)
 
     with pytest.raises(RejectedError, match=NAMES):
-        ours.asks(lambda api: api.create(SLICE, document))
+        shim.asks(lambda api: api.create(SLICE, document))
 
 
 def test_node_with_a_long_name_creates_its_slices(
@@ -40,15 +40,15 @@ def test_node_with_a_long_name_creates_its_slices(
 
 @pytest.mark.parametrize("prefix", ["0-dra.net-{}-", "1f-dra.net-{}-", "{}-dra.net-"])
 def test_slices_of_dranet_after_a_rollback_have_generated_names(
-    ours: Shim, nodes: tuple[Workload, Workload], prefix: str
+    shim: Shim, nodes: tuple[Workload, Workload], prefix: str
 ) -> None:
     node = nodes[0].name
     own = fresh(node) | {"metadata": {"generateName": prefix.format(node)}}
     other = fresh(node) | {"metadata": {"generateName": prefix.format(nodes[1].name)}}
 
-    assert ours.asks(lambda api: api.create(SLICE, own, dry_run=True))
+    assert shim.asks(lambda api: api.create(SLICE, own, dry_run=True))
     with pytest.raises(RejectedError, match=NAMES):
-        ours.asks(lambda api: api.create(SLICE, other, dry_run=True))
+        shim.asks(lambda api: api.create(SLICE, other, dry_run=True))
 
 
 @pytest.mark.parametrize("prefix", ["0-dra.net-{}-", "{}-dra.net-"])
@@ -63,7 +63,7 @@ def test_truncated_generated_name_is_compared_in_full(
 
 
 def test_explicit_name_takes_precedence_over_a_generated_name(
-    ours: Shim, nodes: tuple[Workload, Workload]
+    shim: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
     document = fresh(nodes[0].name)
     document["metadata"] = {
@@ -72,4 +72,4 @@ def test_explicit_name_takes_precedence_over_a_generated_name(
     }
 
     with pytest.raises(RejectedError, match=NAMES):
-        ours.asks(lambda api: api.create(SLICE, document, dry_run=True))
+        shim.asks(lambda api: api.create(SLICE, document, dry_run=True))

@@ -18,7 +18,7 @@ from tests.system.cluster.driver import NAMES, Driver, apply, links_of
 from tests.system.cluster.inside import HAS_INTERFACE
 from tests.system.cluster.installed import MANIFESTS
 from tests.system.cluster.node import Node
-from tests.system.cluster.pods import PATIENCE_S, Pods
+from tests.system.cluster.pods import POD_TIMEOUT_S, Pods
 from tests.system.cluster.workload import NAMESPACES, RESOURCES
 
 CHART: Final = MANIFESTS / "helm/dranet-nri"
@@ -27,7 +27,7 @@ VALUES: Final = (
     '--set-json=fullnameOverride="fabric"',
     f"--set-json=args.filter={json.dumps(HAS_INTERFACE)}",
 )
-OURS: Final = (
+FILES: Final = (
     f"{NAMESPACES}/nics/serviceaccounts/fabric",
     "/apis/apps/v1/namespaces/nics/daemonsets/fabric",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/fabric",
@@ -68,15 +68,15 @@ def test_release_serves_pods_and_is_removed_completely(
 
     assert released.published() == NAMES
     assert "10.100.0.5/24" in links_of(pods, "train")["nic0"]
-    wait_until("word in the claim", lambda: ready(pods, "train"), PATIENCE_S)
+    wait_until("word in the claim", lambda: ready(pods, "train"), POD_TIMEOUT_S)
     run("upgrade", *RELEASE, *VALUES, "--set-json=logVerbosity=4")
     assert "10.100.0.5/24" in links_of(pods, "train")["nic0"]
     pods.delete("train")
     released.wait_home()
 
-    assert all(is_there(pods, path) for path in OURS)
+    assert all(is_there(pods, path) for path in FILES)
     run("uninstall", "fabric", "--namespace=nics", "--wait", "--timeout=120s")
-    assert not any(is_there(pods, path) for path in OURS)
+    assert not any(is_there(pods, path) for path in FILES)
 
 
 def ready(pods: Pods, claim: str) -> bool:

@@ -11,10 +11,10 @@ from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import Allocation, ObjectRef
 from tests.dra_shim.status.status_bench import Bench, attached, entries, failed, given
 from tests.system.cluster.installed import Shim
-from tests.system.cluster.test_manifests import allocated, installed, nodes, ours
+from tests.system.cluster.test_manifests import allocated, installed, nodes, shim
 from tests.system.cluster.workload import Workload
 
-__all__ = ["installed", "nodes", "ours"]  # fixtures
+__all__ = ["installed", "nodes", "shim"]  # fixtures
 
 
 def of_node(claim: ObjectRef, node: str) -> Allocation:
@@ -24,7 +24,7 @@ def of_node(claim: ObjectRef, node: str) -> Allocation:
 
 
 def test_shim_writes_and_removes_device_status(
-    ours: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
+    shim: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
 ) -> None:
     claim = allocated(nodes[0])
     record = of_node(claim, nodes[0].name)
@@ -45,11 +45,11 @@ def test_shim_writes_and_removes_device_status(
             await bench.until_notice(StatusApplied, 2)
             return [*applied, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
 
-    assert ours.asks(work) == [["nic0"], []]
+    assert shim.asks(work) == [["nic0"], []]
 
 
 def test_missing_right_is_named(
-    ours: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
+    shim: Shim, nodes: tuple[Workload, Workload], tmp_path: Path
 ) -> None:
     claim = allocated(nodes[1])
     record = of_node(claim, nodes[1].name)
@@ -62,7 +62,7 @@ def test_missing_right_is_named(
             await bench.rest()
             return await bench.until_notice(StatusSyncFailed)
 
-    applied = ours.asks(work)
+    applied = shim.asks(work)
 
     assert isinstance(applied, StatusSyncFailed)
     assert "grant associated-node:patch on resourceclaims/driver" in str(applied.error)

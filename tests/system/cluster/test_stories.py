@@ -14,7 +14,7 @@ from tests.fakes.machines import Machine, a4_highgpu, hb_v4, nd_h100, server
 from tests.system.cluster import mpi
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane
-from tests.system.cluster.second_opinion import confirmed, our_refusals, ours
+from tests.system.cluster.second_opinion import chosen_devices, confirmed, our_refusals
 from tests.system.cluster.site import EXAMPLES, Placed, Site, values
 
 ROOT = "resource.kubernetes.io/pcieRoot"
@@ -34,7 +34,7 @@ def decisions(site: Site, number: int, *namespaces: str) -> tuple[list[Placed], 
     """Return the pods of the namespaces, so many each: as the scheduler has it, as we would."""
     pods = [pod for namespace in namespaces for pod in site.placed(namespace, number)]
     assert all(confirmed(site, pod) for pod in pods)
-    return pods, ours(site, pods)
+    return pods, chosen_devices(site, pods)
 
 
 def refused(site: Site, number: int, namespace: str) -> list[str]:
@@ -191,9 +191,9 @@ def test_training_has_four_gpus_of_node_0_and_nics_of_the_requested_node(
     site.apply(f"numa-training/mpijob-{case}.yaml", namespace)
     workers = mpi.start_workers(site.api, namespace, f"mfu-{case}")
 
-    theirs, mine = decisions(site, workers, namespace)
-    assert len({pod.node for pod in theirs}) == workers == 2
-    for pod in (*theirs, *mine):
+    scheduled, chosen = decisions(site, workers, namespace)
+    assert len({pod.node for pod in scheduled}) == workers == 2
+    for pod in (*scheduled, *chosen):
         assert values(pod.of("gpu"), NUMA) == [0] * 4
         assert values(pod.of("nic"), NUMA) == [node] * 4
         assert len({offer.id for _, offer in pod.devices}) == 8
@@ -226,9 +226,9 @@ def test_pod_has_two_gpus_and_two_nics_of_one_root_on_the_same_rails(
 
     site.apply(f"gke-nccl/{version}", namespace)
 
-    theirs, mine = decisions(site, 2, namespace)
-    assert sorted(pod.node for pod in theirs) == sorted(nodes)
-    for pod in (*theirs, *mine):
+    scheduled, chosen = decisions(site, 2, namespace)
+    assert sorted(pod.node for pod in scheduled) == sorted(nodes)
+    for pod in (*scheduled, *chosen):
         assert len({offer.attribute(ROOT) for _, offer in pod.devices}) == 1
         assert values(pod.of("gpu"), "gpu.nvidia.com/index") == [0, 1]
         assert sorted(map(str, values(pod.of("nic"), "dra.net/ifName"))) == [

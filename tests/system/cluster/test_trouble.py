@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster import documents
 from tests.system.cluster.api import Object
@@ -161,7 +161,7 @@ def test_nic_is_free_after_claim_and_pod_are_force_deleted(
     pods.wait_running("train")
     links = links_of(pods, "train")
 
-    take_away(cluster, pods, "train")
+    delete_claim(cluster, pods, "train")
     apply(pods, "next", "nic0")  # which is free, says the scheduler
     wait_until(
         "next to wait",
@@ -261,7 +261,7 @@ def monitor(pods: Pods, *, host_network: bool) -> None:
     wait_until("word of the monitor", lambda: reason(pods, "monitor") == ["AdminAccess"])
 
 
-def take_away(cluster: ControlPlane, pods: Pods, claim: str) -> None:
+def delete_claim(cluster: ControlPlane, pods: Pods, claim: str) -> None:
     """Delete a claim that is in use, whatever stands against it."""
     what = (f"--namespace={pods.namespace}", "resourceclaim", claim)
     cluster.kubectl("delete", *what, "--force", "--grace-period=0", "--wait=false")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.box.cri import ExecResult
-from tests.box.place import PATH, PROGRAMS
+from tests.box.target import PATH, PROGRAMS
 from tests.system.cluster import documents
 from tests.system.cluster.pods import Pods
 

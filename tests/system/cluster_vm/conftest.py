@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.capability import lacking
 from tests.system.cluster.conftest import (
     cluster,
@@ -72,7 +72,7 @@ def daemons(
 ) -> Iterator[Daemons]:
     """Return manifests/base, installed."""
     directory = tmp_path_factory.mktemp("installed")
-    daemons = Daemons(cluster, node, directory, json.dumps(_with_patience()))
+    daemons = Daemons(cluster, node, directory, json.dumps(_with_slow_probes()))
     daemons.install()
     yield daemons
     daemons.remove()
@@ -113,7 +113,7 @@ def rails(installed: Machine) -> Iterator[list[str]]:
     installed.settle()
 
 
-def _with_patience() -> dict[str, object]:
+def _with_slow_probes() -> dict[str, object]:
     """Return a kustomization of the base for emulated hardware, where a Python takes seconds."""
     patch = [
         {

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane

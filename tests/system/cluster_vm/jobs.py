@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.box import image
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane

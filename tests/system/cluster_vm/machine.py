@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tests.box import rdma
 from tests.box.nics import changes
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane

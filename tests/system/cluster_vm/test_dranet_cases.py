@@ -40,7 +40,7 @@ from typing import Final
 
 import pytest
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster import documents
 from tests.system.cluster.control_plane import ControlPlane
@@ -310,13 +310,13 @@ def absence(cases: Cases) -> Absence:
     cluster.kubectl("label", node, f"{LABEL}=true")
     set_affinity(cluster, ELSEWHERE)
     daemons.wait_gone()
-    away = sockets(daemons)
+    removed = sockets(daemons)
     cases.pods.delete("arp", grace_s=0)
     recorded = uid in records(daemons)
     set_affinity(cluster, None)
     cluster.kubectl("label", node, f"{LABEL}-")
     daemons.wait_ready()
-    return Absence((before, away, sockets(daemons)), recorded, uid)
+    return Absence((before, removed, sockets(daemons)), recorded, uid)
 
 
 def test_sockets_are_removed_on_shutdown(absence: Absence) -> None:

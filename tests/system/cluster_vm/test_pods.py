@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.box import rdma
-from tests.box.place import checked
 from tests.box.rdma import Endpoint
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.driver import links_of
 from tests.system.cluster.pods import Pods
@@ -64,25 +64,27 @@ def test_claim_status_has_the_devices_of_its_pod(installed: Machine, pods: Pods)
 
 
 def test_rdma_device_is_only_in_its_pod(installed: Machine, pods: Pods) -> None:
-    place = apply_rdma(pods, "near", "192.168.50.1")
+    target = apply_rdma(pods, "near", "192.168.50.1")
     pods.wait_running("near")
     (device,) = given(pods, "near")
     facts = installed.functions[device]
     name = str(facts["dra.net/rdmaDevice"])
 
-    assert checked(place, "ls", "/sys/class/infiniband").split() == [name]
+    assert checked(target, "ls", "/sys/class/infiniband").split() == [name]
     # The class shows the verbs of every device; only the file for its own is in the pod.
     own = f"grep -lx {name} /sys/class/infiniband_verbs/uverbs*/ibdev"
-    verbs = checked(place, "sh", "-c", own).split("/")[-2]
-    assert sorted(checked(place, "ls", "/dev/infiniband").split()) == ["rdma_cm", verbs]
-    assert "unlimited" in checked(place, "sh", "-c", "ulimit -l")
+    verbs = checked(target, "sh", "-c", own).split("/")[-2]
+    assert sorted(checked(target, "ls", "/dev/infiniband").split()) == ["rdma_cm", verbs]
+    assert "unlimited" in checked(target, "sh", "-c", "ulimit -l")
     with pytest.raises(RuntimeError, match="/dev/infiniband"):
         pods.exec("near", "ls", "/dev/infiniband", container="aside")
     assert name not in rdma.links(installed.node)
     assert sysctls(pods, "near", str(facts["dra.net/ifName"])) == ["1", "2"]
     wait_until("word of it", lambda: told_ready(pods, "near") == [device])
     assert conditions(device_status(pods, "near")[device])["RDMALinkReady"] == "True"
-    assert rdma.contexts(installed.node) == rdma.contexts(place) == [], "plugin or shim has it open"
+    assert rdma.contexts(installed.node) == rdma.contexts(target) == [], (
+        "plugin or shim has it open"
+    )
     pods.delete("near")
     installed.wait_home()
 
@@ -100,11 +102,11 @@ def test_unprivileged_user_uses_rdma_between_pods(installed: Machine, pods: Pods
     assert writes == 200
 
 
-def end(installed: Machine, pods: Pods, place: Inside, address: str) -> Endpoint:
+def end(installed: Machine, pods: Pods, target: Inside, address: str) -> Endpoint:
     """Return an end for traffic, once the address is a GID of the pod's RDMA device."""
-    (device,) = given(pods, place.pod)
+    (device,) = given(pods, target.pod)
     name = str(installed.functions[device]["dra.net/rdmaDevice"])
-    found = Endpoint(place, name, address)
+    found = Endpoint(target, name, address)
 
     def has_gid() -> bool:
         try:

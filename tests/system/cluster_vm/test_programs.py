@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.capability import lacking
 from tests.fakes.gpus import NVIDIA
 from tests.system.cluster.control_plane import ControlPlane

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.driver import links_of
 from tests.system.cluster.pods import Pods
@@ -14,7 +14,7 @@ from tests.system.cluster_vm.machine import Machine
 
 def test_pods_have_their_nics_after_a_node_reset(installed: Machine, pods: Pods) -> None:
     pods.apply(TWO)
-    place = apply_rdma(pods, "near", "192.168.50.1")
+    target = apply_rdma(pods, "near", "192.168.50.1")
     for pod in ("train", "near"):
         pods.wait_running(pod)
     before = {claim: given(pods, claim) for claim in ("train", "near")}
@@ -32,7 +32,7 @@ def test_pods_have_their_nics_after_a_node_reset(installed: Machine, pods: Pods)
         assert str(facts["dra.net/ipv4"]) in links[str(facts["dra.net/ifName"])]
     (device,) = before["near"]
     name = installed.functions[device]["dra.net/rdmaDevice"]
-    assert checked(place, "ls", "/sys/class/infiniband").split() == [name]
+    assert checked(target, "ls", "/sys/class/infiniband").split() == [name]
     assert "192.168.50.1/24" in links_of(pods, "near")[installed.named(device)]
     assert sorted(installed.devices()) == sorted(installed.functions)
     for pod in ("train", "near"):

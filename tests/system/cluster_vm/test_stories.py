@@ -25,7 +25,7 @@ from tests.system.cluster.api import Object
 from tests.system.cluster.control_plane import ControlPlane
 from tests.system.cluster.driver import links_of
 from tests.system.cluster.gpus import gpu_driver
-from tests.system.cluster.pods import PATIENCE_S, Pods
+from tests.system.cluster.pods import POD_TIMEOUT_S, Pods
 from tests.system.cluster.site import EXAMPLES
 from tests.system.cluster.workload import NAMESPACES
 from tests.system.cluster_vm.hardware import Facts
@@ -93,7 +93,7 @@ class Story:
         def running() -> list[Object]:
             return [pod for pod in self._pods() if pod["status"]["phase"] == "Running"]
 
-        wait_until(f"{number} workers to run", lambda: len(running()) == number, PATIENCE_S)
+        wait_until(f"{number} workers to run", lambda: len(running()) == number, POD_TIMEOUT_S)
         return [self._worker(pod) for pod in running()]
 
     def waiting(self) -> list[str]:
@@ -109,7 +109,7 @@ class Story:
                 if condition.get("reason") == "Unschedulable"
             ]
 
-        wait_until("a pod without a node", verdicts, PATIENCE_S)
+        wait_until("a pod without a node", verdicts, POD_TIMEOUT_S)
         return verdicts()
 
     def end(self) -> None:
@@ -117,7 +117,7 @@ class Story:
         space = f"--namespace={self.pods.namespace}"
         self._cluster.kubectl("delete", space, CONTROLLERS, "--all", "--cascade=orphan")
         self.pods.api.delete(f"{NAMESPACES}/{self.pods.namespace}/pods", grace_s=1)
-        wait_until("all pods to be gone", lambda: not self._pods(), PATIENCE_S)
+        wait_until("all pods to be gone", lambda: not self._pods(), POD_TIMEOUT_S)
         self._machine.wait_home()
 
     def _pods(self) -> list[Object]:
@@ -172,8 +172,8 @@ def test_unaligned_training_has_the_nics_of_the_other_socket(story: Story) -> No
     worker.check()
     assert (len(worker.gpus), len(worker.nics)) == (4, 4)
     for nic in worker.nics:
-        place = f"/sys/class/net/{nic['dra.net/ifName']}/device/numa_node"
-        assert worker.exec("cat", place).strip() == "1"
+        numa_file = f"/sys/class/net/{nic['dra.net/ifName']}/device/numa_node"
+        assert worker.exec("cat", numa_file).strip() == "1"
     assert "cannot allocate all claims" in story.waiting()[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tests.box import rdma
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster import dranet
 from tests.system.cluster.api import ApiError, Object
@@ -46,7 +46,7 @@ def test_vf_and_rdma_device_moved_by_dranet_are_restored(
     delete_slices(daemons, pods)  # as the kubelet does, half a minute later
     daemons.install()
 
-    wait_until("the function to be ours", lambda: "attached" in row(daemons, device), 120)
+    wait_until("the function to be attached", lambda: "attached" in row(daemons, device), 120)
     assert links_of(pods, "train") == given
     assert hca not in rdma.links(node)
     pods.delete("train")

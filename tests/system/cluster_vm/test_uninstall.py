@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.box.place import checked
+from tests.box.target import checked
 from tests.box.waiting import wait_until
 from tests.system.cluster.daemons import Daemons
 from tests.system.cluster.driver import links_of
@@ -20,17 +20,17 @@ def test_hardware_is_restored_after_pods_end_without_the_driver(
     daemons: Daemons, installed: Machine, pods: Pods
 ) -> None:
     pods.apply(TWO)
-    place = apply_rdma(pods, "near", "192.168.50.1")
+    target = apply_rdma(pods, "near", "192.168.50.1")
     names = ("train", "near")
     for pod in names:
         pods.wait_running(pod)
     devices = [device for claim in names for device in given(pods, claim)]
     links = {pod: links_of(pods, pod) for pod in names}
-    rdma = checked(place, "ls", "/sys/class/infiniband")
+    rdma = checked(target, "ls", "/sys/class/infiniband")
 
     daemons.uninstall()
     assert {pod: links_of(pods, pod) for pod in names} == links
-    assert checked(place, "ls", "/sys/class/infiniband") == rdma
+    assert checked(target, "ls", "/sys/class/infiniband") == rdma
     assert not any(_is_on_node(installed, device) for device in devices)
     for pod in names:
         pods.begin_deletion(pod)

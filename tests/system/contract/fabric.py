@@ -92,9 +92,9 @@ class Bench:
     pod: NetnsId
     session: Session
 
-    def seen(self, *known: RdmaLink, name: str = "soft0") -> ObservedRdma:
+    def seen(self, *recorded: RdmaLink, name: str = "soft0") -> ObservedRdma:
         """Observe an RDMA device of which these left the host."""
-        return self.session.rdma(RdmaIdentity(self.fabric.key(name), (name,), known))
+        return self.session.rdma(RdmaIdentity(self.fabric.key(name), (name,), recorded))
 
     def on_host(self, name: str = "soft0") -> RdmaLink:
         """Return the device, which must be on the host."""

@@ -73,11 +73,11 @@ def test_bare_observation_of_the_pod_has_only_the_link(session: Session) -> None
         SetUp(Ns.POD, "net1"),
         AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", gateway="10.1.0.1")),
     )
-    whole, bare = session.observe(KEY, "net1"), session.observe(KEY, "net1", bare=True)
+    whole, link_only = session.observe(KEY, "net1"), session.observe(KEY, "net1", bare=True)
 
     assert whole.pod is not None
     assert whole.pod.routes
-    assert bare == replace(whole, pod=LinkState(whole.pod.link), pod_rules=())
+    assert link_only == replace(whole, pod=LinkState(whole.pod.link), pod_rules=())
 
 
 def test_rules_of_namespace_and_link_are_observed(session: Session) -> None:
@@ -124,7 +124,7 @@ def test_links_that_a_move_deletes_are_observed(world: World, session: Session) 
 def test_virtual_link_with_a_temporary_name_is_found(world: World, session: Session) -> None:
     world.add_link("eth2")
     host = on_host(session).link
-    known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
+    identity = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
     apply(
         session,
         SetLink(Ns.HOST, "eth2", LinkSettings(mac=MAC)),
@@ -132,7 +132,7 @@ def test_virtual_link_with_a_temporary_name_is_found(world: World, session: Sess
         RenameLink(Ns.HOST, index(session, "eth2"), "eth1"),
     )
 
-    observed = session.observe(KEY, "net1", known)
+    observed = session.observe(KEY, "net1", identity)
 
     assert observed.host is not None
     assert observed.host.link.name == "dra9"
@@ -229,13 +229,13 @@ def test_link_renamed_by_the_pod_is_found_by_its_index(
     world.add_link("eth0", pod)
     host = on_host(session).link
     move_in(session)
-    known = DeviceIdentity(
+    identity = DeviceIdentity(
         host.index, host.kind, frozenset({host.mac}), session.pod_link("net1").index
     )
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
     session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
 
-    observed = session.observe(KEY, "net1", known)
+    observed = session.observe(KEY, "net1", identity)
 
     assert observed.pod is not None
     assert (observed.pod.link.name, observed.pod.link.mac) == ("mine", MAC)
@@ -247,11 +247,11 @@ def test_link_without_a_recorded_index_is_found_in_the_pod(
 ) -> None:
     host = on_host(session).link
     move_in(session)
-    known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
+    identity = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
     session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
 
-    observed = session.observe(KEY, "net1", known)
+    observed = session.observe(KEY, "net1", identity)
 
     assert (observed.host, observed.pod) == (None, None)
     assert observed.unclear == ("mine (in the pod)",)

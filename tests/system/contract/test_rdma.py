@@ -124,9 +124,9 @@ def test_unrecorded_rdma_device_is_found_by_the_claimed_name(
 ) -> None:
     link = movable.move_in()
     movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
-    known = RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
+    identity = RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
 
-    observed = movable.session.rdma(known)
+    observed = movable.session.rdma(identity)
     movable.session.apply(RenameRdma(Ns.POD, link.index, link.name))
 
     assert observed.pod == (replace(link, name="hca0"),)
@@ -171,12 +171,12 @@ def test_move_of_a_missing_rdma_device_is_an_error(movable: Bench) -> None:
     with bench(movable.fabric) as elsewhere:
         link = elsewhere.move_in()
 
-        away = movable.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
+        moved = movable.refused(MoveRdma(Ns.HOST, link.index, Ns.POD, link.name))
         never = movable.refused(MoveRdma(Ns.HOST, NOWHERE, Ns.POD, "soft9"))
         elsewhere.session.apply(MoveRdma(Ns.POD, link.index, Ns.HOST, link.name))
 
-    assert (away.code, never.code) == (ENODEV, ENODEV)
-    assert away.already_gone
+    assert (moved.code, never.code) == (ENODEV, ENODEV)
+    assert moved.already_gone
 
 
 def test_driver_without_move_support_refuses(fixed: Bench) -> None:
@@ -272,10 +272,10 @@ def test_rdma_name_of_any_namespace_is_refused(movable: Bench, where: Ns) -> Non
 def test_rdma_device_is_not_renamed_from_another_namespace(movable: Bench) -> None:
     link = movable.move_in()
 
-    away = movable.refused(RenameRdma(Ns.HOST, link.index, "hca0"))
+    moved = movable.refused(RenameRdma(Ns.HOST, link.index, "hca0"))
     never = movable.refused(RenameRdma(Ns.POD, NOWHERE, "hca0"))
 
-    assert (away.code, never.code) == (ENODEV, ENODEV)
+    assert (moved.code, never.code) == (ENODEV, ENODEV)
 
 
 # --------------------------------------------------------------------------- device files

@@ -158,7 +158,7 @@ class RealWorld:
         run_inside(self._host, lambda: bpf.attach_tcx(name))
 
     def add_netns(self) -> NetnsId:
-        """Add a namespace whose path is a link to a descriptor of ours."""
+        """Add a namespace whose path is a link to a descriptor of this process."""
         self._count += 1
         fd = self._new()
         path = self._directory / f"netns{self._count}"

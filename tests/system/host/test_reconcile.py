@@ -200,12 +200,12 @@ def test_nics_of_pods_lost_by_the_runtime_are_restored(
 @contextmanager
 def forgetful_disk() -> Iterator[None]:
     """Hide the earlier files of the runtime from it."""
-    places = ("/var/lib/containerd", "/run/containerd")
-    for place in places:
-        subprocess.run(("mount", "-t", "tmpfs", "none", place), check=True)
+    directories = ("/var/lib/containerd", "/run/containerd")
+    for directory in directories:
+        subprocess.run(("mount", "-t", "tmpfs", "none", directory), check=True)
     yield
-    for place in places:
-        subprocess.run(("umount", "--lazy", place), check=True)
+    for directory in directories:
+        subprocess.run(("umount", "--lazy", directory), check=True)
 
 
 def end_sandbox(pod: Pod) -> None:

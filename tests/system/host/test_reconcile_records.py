@@ -133,7 +133,7 @@ def replace_record(record: Path, content: bytes) -> None:
     staged.rename(record)
 
 
-def kept(record: Path, content: bytes) -> bool:
+def exists_unchanged(record: Path, content: bytes) -> bool:
     """Whether the bytes are still there, in place or moved aside."""
     places = (record, *record.parent.glob(f"quarantine/{record.name}.*"))
     return any(place.exists() and place.read_bytes() == content for place in places)
@@ -159,9 +159,9 @@ def test_unreadable_allocation_refuses_only_its_pod_until_it_is_rewritten(
     assert in_place is (damage is newer), "the shim moved aside what no version can use"
     assert (shown.code, list(shown.broken)) == ((1, ["torn-claim-uid"]) if in_place else (0, []))
     assert list(shown.quarantined) == ([] if in_place else ["torn-claim-uid"])
-    assert kept(record, content)
+    assert exists_unchanged(record, content)
     assert shim("release", "--claim-uid", "torn-claim-uid").exit_code == 0
-    assert kept(record, content)
+    assert exists_unchanged(record, content)
     again = assert_usable(cri, "torn", nics[0])
     for pod in (again, other):
         remove(cri, pod)
@@ -186,7 +186,7 @@ def test_unreadable_attachment_after_a_restart_loses_no_nic(
 
     until_phase("torn", "attached")
     wait_until("the gate to open", lambda: is_open("torn"))
-    assert kept(record_of("torn"), content)
+    assert exists_unchanged(record_of("torn"), content)
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, pod)
     remove(cri, other)
@@ -235,7 +235,7 @@ def test_attachment_corrupted_at_run_time_is_rewritten(
 
     wait_until("it to be whole", lambda: "torn-claim-uid" not in reported().broken)
     assert recorded("torn")["phase"] == "attached"
-    assert kept(record_of("torn"), content)
+    assert exists_unchanged(record_of("torn"), content)
     remove(cri, pod)
     remove(cri, other)
     assert_home(before)

@@ -103,13 +103,52 @@ def test_nic_with_the_source_address_of_a_tunnel_is_excluded(netns: Namespace, s
         )
 
         sources = {
-            observed.link.name: observed.tunnel_source for observed in netns.read(links.links)
+            observed.link.name: observed.tunnel_ends[0] for observed in netns.read(links.links)
         }
         excluded = dict(netns.scan().excluded)
 
     assert sources == {"lo": "", "nic1": "", "vx0": "", "vx1": source}
     assert excluded["nic1"].startswith(f"the tunnel vx1 sends from its address {source}; ")
     assert "vx0" not in excluded
+
+
+@pytest.mark.parametrize(
+    ("remote", "local", "over"),
+    [
+        pytest.param("10.5.0.9", "", "nic1", id="on the link"),
+        pytest.param("10.9.0.9", "", "nic1", id="behind a gateway"),
+        pytest.param("10.9.0.9", "10.7.0.1", "nic2", id="by a rule for its source"),
+        pytest.param("10.9.0.9", "10.8.0.1", "", id="from no address of the host"),
+        pytest.param("fd00::9", "", "nic1", id="IPv6"),
+        pytest.param("10.66.0.9", "", "", id="without a route"),
+        pytest.param("10.67.0.9", "", "", id="by a route that refuses"),
+        pytest.param("10.5.0.9", "dev nic2", "", id="by its lower link"),
+    ],
+)
+def test_nic_towards_the_remote_end_of_a_tunnel_is_excluded(
+    netns: Namespace, remote: str, local: str, over: str
+) -> None:
+    more = f"local {local}" if local[:1].isdigit() else local
+    with open_netns() as wire:
+        add_veth(netns.fd, "nic1", wire)
+        add_veth(netns.fd, "nic2", wire)
+        netns.run(
+            "ip addr add 10.7.0.1/32 dev lo",
+            "ip addr add 10.5.0.7/24 dev nic1",
+            "ip addr add fd00::7/64 dev nic1 nodad",
+            "ip addr add 10.6.0.7/24 dev nic2",
+            *(f"ip link set {name} up" for name in ("lo", "nic1", "nic2")),
+            "ip route add 10.9.0.0/16 via 10.5.0.1",
+            "ip route add unreachable 10.67.0.0/16",
+            "ip route add 10.9.0.0/16 via 10.6.0.1 table 7",
+            "ip rule add from 10.7.0.1 table 7",
+            f"ip link add vx1 type vxlan id 7 dstport 4789 remote {remote} {more}",
+        )
+
+        excluded = dict(netns.scan().excluded)
+
+    through = {name for name, reason in excluded.items() if "vx1 sends through it" in reason}
+    assert through == {over} - {""}
 
 
 def test_links_are_sorted_by_index(netns: Namespace) -> None:

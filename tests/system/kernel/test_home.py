@@ -260,8 +260,8 @@ def test_every_sysctl_file_of_a_link_is_restored_or_listed(host: Host) -> None:
             *(path.name for path in Path(f"/proc/sys/net/{family}/conf/lo").iterdir()),
             *(path.name for path in Path(f"/proc/sys/net/{family}/neigh/lo").iterdir()),
         }
-        known = {*RESET_BY_A_MOVE[family], *ONLY_IN_FILES[family]}
-        assert files - known <= NOT_RESTORED | SEEN_TWICE
+        expected = {*RESET_BY_A_MOVE[family], *ONLY_IN_FILES[family]}
+        assert files - expected <= NOT_RESTORED | SEEN_TWICE
     snapshot = attach(host)
     assert {sysctl.key for sysctl in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()
 

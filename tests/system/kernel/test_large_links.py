@@ -123,11 +123,13 @@ def test_device_is_restored_with_any_altnames_from_its_pod(node: Node, flooded: 
             session.apply(op)
         there = session.pod_link("net1").index
         flood(node.pod, flooded)
-        known = DeviceIdentity(before.link.index, "veth", frozenset({before.link.mac}), there)
+        identity = DeviceIdentity(before.link.index, "veth", frozenset({before.link.mac}), there)
 
-        for op in make_plan(RestoreTarget(before), session.observe(KEY, "net1", known, bare=True)):
+        for op in make_plan(
+            RestoreTarget(before), session.observe(KEY, "net1", identity, bare=True)
+        ):
             session.apply(op)
-        after = session.observe(KEY, "net1", known).host
+        after = session.observe(KEY, "net1", identity).host
 
     assert after is not None
     assert (after.link.name, after.link.altnames) == ("eth1", before.link.altnames)
@@ -231,8 +233,8 @@ def test_device_beside_an_undecodable_link_is_found(node: Node) -> None:
         host = session.observe(KEY, "net1").host
     assert host is not None
     with closing(Namespace(Ns.HOST, os.dup(node.host), "/proc")) as space:
-        known = DeviceIdentity(host.link.index, "", frozenset(), 8)
-        observed = observe(space, Undecodable(), KEY, "net1", "/sys", known, bare=True)
+        identity = DeviceIdentity(host.link.index, "", frozenset(), 8)
+        observed = observe(space, Undecodable(), KEY, "net1", "/sys", identity, bare=True)
 
     assert observed.pod is not None
     assert observed.pod.link.name == "eth2"

@@ -83,10 +83,10 @@ def test_hardware_link_is_decoded_in_full() -> None:
 
 def test_outline_equals_the_fields_of_the_full_link() -> None:
     reported, whole = hardware().outline, link_from(hardware())
-    known = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
+    fields = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
 
-    assert [getattr(reported, field) for field in known] == [
-        getattr(whole, field) for field in known
+    assert [getattr(reported, field) for field in fields] == [
+        getattr(whole, field) for field in fields
     ]
     assert not replace(hardware(), attrs={}).outline.parent
 

@@ -15,10 +15,10 @@ VIRTUAL = DeviceKey("", "", "eth1")
 MAC, GIVEN, OTHER = "02:01", "02:77", "02:99"
 
 # The second port of a function while it is in a pod as net1, with an address that the claim gave.
-KNOWN = DeviceIdentity(
+IDENTITY = DeviceIdentity(
     3, "", frozenset({MAC, GIVEN}), pod_index=5, perm_mac=MAC, port=1, child=False
 )
-ONCE = replace(KNOWN, pod_index=0, perm_mac="", port=None)  # by a record of an older version
+ONCE = replace(IDENTITY, pod_index=0, perm_mac="", port=None)  # by a record of an older version
 FRESH = DeviceIdentity(0, "", frozenset({MAC}), port=1)  # as published
 NAMED = DeviceIdentity(0, "", frozenset())  # by its key alone
 
@@ -40,7 +40,7 @@ def found(located: LinkLocation) -> tuple[str | None, str | None]:
     return here.name if here else None, there.name if there else None
 
 
-@pytest.mark.parametrize("known", [KNOWN, ONCE, FRESH, NAMED], ids=str)
+@pytest.mark.parametrize("identity", [IDENTITY, ONCE, FRESH, NAMED], ids=str)
 @pytest.mark.parametrize(
     ("host", "pod", "expected"),
     [
@@ -56,35 +56,35 @@ def found(located: LinkLocation) -> tuple[str | None, str | None]:
     ],
 )
 def test_device_with_a_parent_is_found_by_it(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     host: list[Link],
     pod: list[Link],
     expected: tuple[str | None, str | None],
 ) -> None:
-    assert found(find_link(KEY, "net1", host, pod, known)) == expected
+    assert found(find_link(KEY, "net1", host, pod, identity)) == expected
 
 
 @pytest.mark.parametrize(
-    ("host", "pod", "known", "expected"),
+    ("host", "pod", "identity", "expected"),
     [
         pytest.param(
             [FIRST, replace(IN_POD, dev_port=1)],
             [],
-            KNOWN,
+            IDENTITY,
             ("net1", None),
             id="back on the host under its pod's name",
         ),
         pytest.param(
             [replace(FIRST, perm_mac=""), replace(IN_POD, perm_mac="", dev_port=1)],
             [],
-            KNOWN,
+            IDENTITY,
             ("net1", None),
             id="by its number alone",
         ),
         pytest.param(
             [replace(FIRST, dev_port=None), replace(SECOND, name="x", mac=OTHER, dev_port=None)],
             [],
-            KNOWN,
+            IDENTITY,
             ("x", None),
             id="by its permanent address",
         ),
@@ -94,7 +94,7 @@ def test_device_with_a_parent_is_found_by_it(
                 replace(SECOND, name="x", mac=OTHER, dev_port=None),
             ],
             [],
-            KNOWN,
+            IDENTITY,
             ("x", None),
             id="by its permanent address, while the other port has its address",
         ),
@@ -111,33 +111,51 @@ def test_device_with_a_parent_is_found_by_it(
             ("eth0", None),
             id="names changed hands",
         ),
-        pytest.param([FIRST], [], KNOWN, (None, None), id="only the other port is there"),
+        pytest.param([FIRST], [], IDENTITY, (None, None), id="only the other port is there"),
         pytest.param([FIRST], [], FRESH, (None, None), id="only the other port was there"),
         pytest.param(
-            [FIRST], [replace(IN_POD, name="x", mac=OTHER)], KNOWN, (None, "x"), id="renamed there"
+            [FIRST],
+            [replace(IN_POD, name="x", mac=OTHER)],
+            IDENTITY,
+            (None, "x"),
+            id="renamed there",
         ),
         pytest.param(
             [FIRST],
             [link(4, "net0", GIVEN), link(5, "x", OTHER)],
-            KNOWN,
+            IDENTITY,
             (None, "x"),
             id="by its index there",
         ),
         pytest.param(
-            [], [replace(IN_POD, index=9, mac=OTHER)], KNOWN, (None, "net1"), id="came back there"
+            [],
+            [replace(IN_POD, index=9, mac=OTHER)],
+            IDENTITY,
+            (None, "net1"),
+            id="came back there",
         ),
         pytest.param(
-            [], [replace(FIRST, index=4, dev_port=None)], KNOWN, (None, None), id="a claim of both"
+            [],
+            [replace(FIRST, index=4, dev_port=None)],
+            IDENTITY,
+            (None, None),
+            id="a claim of both",
         ),
-        pytest.param([], [link(4, "net0", OTHER)], KNOWN, (None, None), id="another index there"),
+        pytest.param(
+            [], [link(4, "net0", OTHER)], IDENTITY, (None, None), id="another index there"
+        ),
         pytest.param([], [link(4, "net0", OTHER)], FRESH, (None, None), id="before it came"),
         pytest.param(
-            [], [replace(IN_POD, alias="dra.net/x")], KNOWN, (None, "net1"), id="an alias like ours"
+            [],
+            [replace(IN_POD, alias="dra.net/x")],
+            IDENTITY,
+            (None, "net1"),
+            id="an alias like ours",
         ),
         pytest.param(
             [replace(SECOND, alias="dra.net/x")],
             [],
-            KNOWN,
+            IDENTITY,
             ("eth1", None),
             id="returned with the alias",
         ),
@@ -160,10 +178,10 @@ def test_device_with_a_parent_is_found_by_it(
 def test_recorded_port_is_found_among_several(
     host: list[Link],
     pod: list[Link],
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     expected: tuple[str | None, str | None],
 ) -> None:
-    located = find_link(KEY, "net1", host, pod, known)
+    located = find_link(KEY, "net1", host, pod, identity)
 
     assert (found(located), located.unclear) == (expected, ())
 
@@ -196,7 +214,7 @@ BASE = DeviceIdentity(3, "ipoib", frozenset(), child=False)
 
 
 @pytest.mark.parametrize(
-    ("known", "links", "expected"),
+    ("identity", "links", "expected"),
     [
         (BASE, [ipoib(2, "c", lower=3), ipoib(3, "ib7")], "ib7"),
         (BASE, [ipoib(2, "eth1", lower=3), ipoib(3, "ib7")], "ib7"),
@@ -212,20 +230,20 @@ BASE = DeviceIdentity(3, "ipoib", frozenset(), child=False)
     ],
 )
 def test_upper_link_of_a_port_is_another_device(
-    known: DeviceIdentity, links: list[Link], expected: str | None
+    identity: DeviceIdentity, links: list[Link], expected: str | None
 ) -> None:
-    assert found(find_link(KEY, "", links, [], known)) == (expected, None)
+    assert found(find_link(KEY, "", links, [], identity)) == (expected, None)
 
 
 def test_recreated_infiniband_port_is_identified_by_its_guid() -> None:
     guids = "00:00:00:{}:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:{}"
-    known = replace(BASE, perm_mac=guids.format("01", "1e"))
+    identity = replace(BASE, perm_mac=guids.format("01", "1e"))
     links = [
         ipoib(8, "a", mac=guids.format("09", "1f")),
         ipoib(9, "b", mac=guids.format("0a", "1e")),
     ]
 
-    assert found(find_link(KEY, "net1", [], links, known)) == (None, "b")
+    assert found(find_link(KEY, "net1", [], links, identity)) == (None, "b")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +270,7 @@ def veth(index: int, name: str, mac: str, kind: str = "veth") -> Link:
 ETH0 = veth(2, "eth0", "02:02")
 
 
-@pytest.mark.parametrize("known", [TOUCHED, ATTACHED], ids=["touched", "attached"])
+@pytest.mark.parametrize("identity", [TOUCHED, ATTACHED], ids=["touched", "attached"])
 @pytest.mark.parametrize(
     ("host", "pod", "expected"),
     [
@@ -275,21 +293,21 @@ ETH0 = veth(2, "eth0", "02:02")
     ],
 )  # fmt: skip
 def test_modified_virtual_device_is_distinguished_from_links_of_the_same_name(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
     host: list[Link],
     pod: list[Link],
     expected: tuple[str | None, str | None],
 ) -> None:
-    located = find_link(VIRTUAL, "net1", host, pod, known)
+    located = find_link(VIRTUAL, "net1", host, pod, identity)
 
     assert (found(located), located.unclear) == (expected, ())
 
 
-@pytest.mark.parametrize("known", [TOUCHED, ATTACHED], ids=["touched", "attached"])
+@pytest.mark.parametrize("identity", [TOUCHED, ATTACHED], ids=["touched", "attached"])
 def test_host_link_with_only_the_address_of_a_virtual_device_is_unclear(
-    known: DeviceIdentity,
+    identity: DeviceIdentity,
 ) -> None:
-    located = find_link(VIRTUAL, "net1", [veth(8, "other", "02:07")], [], known)
+    located = find_link(VIRTUAL, "net1", [veth(8, "other", "02:07")], [], identity)
 
     assert located == LinkLocation(unclear=("other",))
 
@@ -312,7 +330,7 @@ def test_virtual_device_in_its_pod_is_identified_by_its_index(
 
 
 @pytest.mark.parametrize(
-    ("known", "pod", "unclear"),
+    ("identity", "pod", "unclear"),
     [
         (TOUCHED, [veth(3, "mine", "02:07"), veth(4, "copy", "02:07")], ("mine", "copy")),
         (ATTACHED, [veth(5, "mine", "02:07"), veth(4, "copy", "02:07")], ("mine", "copy")),
@@ -322,11 +340,11 @@ def test_virtual_device_in_its_pod_is_identified_by_its_index(
     ids=["one address", "one address for two indexes", "its index", "its index is taken"],
 )
 def test_virtual_device_possibly_in_the_pod_is_unclear(
-    known: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
+    identity: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
     reported = tuple(f"{name} (in the pod)" for name in unclear)
 
-    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=reported)
+    assert find_link(VIRTUAL, "net1", [], pod, identity) == LinkLocation(unclear=reported)
 
 
 def test_several_candidates_on_the_host_are_unclear() -> None:

@@ -151,11 +151,11 @@ def test_descriptor_may_be_closed_while_the_work_hangs(nsfd: int) -> None:
         release.wait()
         observed.append(inode_here())
 
-    mine = os.dup(nsfd)
-    caller = threading.Thread(target=run_inside, args=(mine, work))
+    descriptor = os.dup(nsfd)
+    caller = threading.Thread(target=run_inside, args=(descriptor, work))
     caller.start()
     started.wait()
-    os.close(mine)
+    os.close(descriptor)
     assert caller.is_alive()  # it leaves no thread behind, however long that takes
     release.set()
     caller.join()

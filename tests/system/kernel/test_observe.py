@@ -134,9 +134,9 @@ def test_device_in_the_pod_is_identified_by_its_index(session: Session) -> None:
     session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
     index = session.pod_link("net1").index
     session.apply(RenameLink(Ns.POD, index, "mine"))
-    known = DeviceIdentity(host.link.index, "veth", frozenset(), index)
+    identity = DeviceIdentity(host.link.index, "veth", frozenset(), index)
 
-    observed = session.observe(KEY, "net1", known)
+    observed = session.observe(KEY, "net1", identity)
 
     assert observed.pod is not None
     assert observed.pod.link.name == "mine"
@@ -255,10 +255,12 @@ def test_sysctl_reset_by_a_move_is_read_from_its_own_place(session: Session) -> 
 
     plain = sysctls()
     tables = (RESET_BY_A_MOVE, ONLY_IN_FILES)
-    known = {(family, key) for table in tables for family, keys in table.items() for key in keys}
+    link_keys = {
+        (family, key) for table in tables for family, keys in table.items() for key in keys
+    }
     assert plain.keys() == {
         (family, key)
-        for family, key in known
+        for family, key in link_keys
         if (family != "mpls" and key not in {"ra_honor_pio_life", "ra_honor_pio_pflag"})
         or Path(f"/proc/sys/net/{family}/conf/all/{key}").exists()
     }
@@ -283,7 +285,7 @@ class Mute:
         raise self.error
 
 
-class Bare:
+class WithoutVlans:
     """A socket on which each dump is empty."""
 
     def dump(self, *_: object) -> list[bytes]:
@@ -296,7 +298,7 @@ class Dumped:
     """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
 
     dumped: tuple[DumpedLink, ...]
-    netlink: Mute | Bare | None = None
+    netlink: Mute | WithoutVlans | None = None
     ns: Ns = Ns.HOST
     fd: int = -1
 
@@ -364,7 +366,7 @@ def test_infiniband_links_lost_with_an_rdma_device_are_listed(tmp_path: Path) ->
     assert observed.lost_with_rdma == ("ib0.8001", "ib1")
 
 
-def vlans(*masters: int, wire: Mute | Bare) -> Dumped:
+def vlans(*masters: int, wire: Mute | WithoutVlans) -> Dumped:
     """Return a host whose NIC has a VLAN for each master, 0 for none."""
     parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
     info = struct.pack("=HH5s3x", 9, IFLA_INFO_KIND, b"vlan\0")
@@ -381,7 +383,7 @@ def vlans(*masters: int, wire: Mute | Bare) -> Dumped:
 def test_vlan_removed_during_the_read_is_not_in_use() -> None:
     """Its addresses are dumped after it."""
     (eth1, *_) = hazards(
-        host_facts(cast("Namespace", vlans(0, 8, wire=Bare())), "/no/sysfs")
+        host_facts(cast("Namespace", vlans(0, 8, wire=WithoutVlans())), "/no/sysfs")
     ).values()
 
     assert eth1.startswith("carries eth1.6, a VLAN that the host uses")
@@ -397,7 +399,7 @@ def test_unreadable_vlan_addresses_are_an_error() -> None:
 def test_unreadable_link_is_excluded_with_the_error() -> None:
     observed = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
 
-    facts = host_facts(cast("Namespace", Dumped((observed,), Bare())), "/no/sysfs")
+    facts = host_facts(cast("Namespace", Dumped((observed,), WithoutVlans())), "/no/sysfs")
 
     assert "EBADMSG" in hazards(facts)[2]
 
@@ -417,13 +419,13 @@ def test_recreated_infiniband_link_in_the_pod_is_identified_by_its_guid() -> Non
             DumpedLink("ib1", 4, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: now}),
         )
     )
-    known = DeviceIdentity(9, "ipoib", frozenset({before.hex(":")}))
+    identity = DeviceIdentity(9, "ipoib", frozenset({before.hex(":")}))
 
-    def look(known: DeviceIdentity | None) -> LinkState | None:
+    def look(identity: DeviceIdentity | None) -> LinkState | None:
         spaces = cast("Namespace", Dumped(())), cast("Namespace", pod)
-        return observe(*spaces, key, "net1", "/no/sysfs", known).pod
+        return observe(*spaces, key, "net1", "/no/sysfs", identity).pod
 
-    found = look(known)
+    found = look(identity)
     assert found is not None
     assert (found.link.name, found.link.parent) == ("ib1", "0000:8a:00.0")
     assert look(None) is None

@@ -45,7 +45,7 @@ class Machine:
     mode: RdmaMode = RdmaMode.EXCLUSIVE
     links: list[Link] = field(default_factory=list)
     ports: list[tuple[str, str]] = field(default_factory=list)
-    away: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
     there: set[int] = field(default_factory=set)
     error: int = 0
 
@@ -85,8 +85,8 @@ class Machine:
     def observe(self, device: Device, *before: RdmaLink, pod_netdev: int = 0) -> ObservedRdma:
         """Look for the device's RDMA devices as an attach does."""
         index = 0 if pod_netdev else self.index(device.key.name)
-        known = RdmaIdentity(device.key, device.rdma_devices, before, "", index, pod_netdev)
-        return rdma.observe(self.host, self.pod, str(self.tree.root), known)
+        identity = RdmaIdentity(device.key, device.rdma_devices, before, "", index, pod_netdev)
+        return rdma.observe(self.host, self.pod, str(self.tree.root), identity)
 
     def open(self) -> "Socket":
         """Open a socket in the calling thread's namespace."""
@@ -108,7 +108,7 @@ class Socket:
         return tuple(
             RdmaDevice(at, name, node_guid=f"0200:00ff:fe00:{at:04x}")
             for at, (name, _) in enumerate(self.machine.ports)
-            if self.machine.mode is RdmaMode.SHARED or (name in self.machine.away) == self.in_pod
+            if self.machine.mode is RdmaMode.SHARED or (name in self.machine.moved) == self.in_pod
         )
 
     def ports(self, what: str, index: int) -> tuple[RdmaPort, ...]:
@@ -237,7 +237,7 @@ def test_rdma_device_in_a_pod_is_identified_by_its_nic(
     machine: Machine,
 ) -> None:
     subfunction(machine)
-    machine.away, machine.there = {"mlx5_0", "mlx5_2"}, {2, 3}
+    machine.moved, machine.there = {"mlx5_0", "mlx5_2"}, {2, 3}
     key = DeviceKey("pci", PF, "eth1", PF)
 
     observed = machine.observe(Device("nic", key, rdma_devices=("mlx5_2",)), pod_netdev=2)
@@ -252,7 +252,7 @@ def test_rdma_device_in_a_pod_is_identified_by_name_without_port_net_devices(
     machine: Machine,
 ) -> None:
     infiniband(machine)
-    machine.away = {"mlx5_0", "mlx5_1"}
+    machine.moved = {"mlx5_0", "mlx5_1"}
     (_, device) = machine.published()
 
     assert [rdma_device.name for rdma_device in machine.observe(device, pod_netdev=2).pod] == [
@@ -263,7 +263,7 @@ def test_rdma_device_in_a_pod_is_identified_by_name_without_port_net_devices(
 def test_software_rdma_device_without_a_visible_nic_is_identified_by_name(machine: Machine) -> None:
     software(machine)
     device, machine.there = on_eth1(machine), {2}
-    machine.away = {"mlx5_0"}
+    machine.moved = {"mlx5_0"}
 
     assert [rdma_device.name for rdma_device in machine.observe(device).host] == ["rxe0"]
 

@@ -42,10 +42,10 @@ class Peer:
 
     def __init__(self) -> None:
         """Connect two sockets that keep message boundaries, as netlink does."""
-        ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        client, self._server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.now = 0.0
         self.slept: list[float] = []
-        self.netlink = NetlinkSocket(ours, clock=lambda: self.now, sleep=self._sleep)
+        self.netlink = NetlinkSocket(client, clock=lambda: self.now, sleep=self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -53,22 +53,22 @@ class Peer:
 
     def queue(self, *messages: bytes) -> None:
         """Let messages arrive in one piece."""
-        self._theirs.send(b"".join(messages))
+        self._server.send(b"".join(messages))
 
     def requests(self) -> list[bytes]:
         """Return the requests received so far."""
-        self._theirs.settimeout(0)
+        self._server.settimeout(0)
         found: list[bytes] = []
         try:
             while True:
-                found.append(self._theirs.recv(65536))
+                found.append(self._server.recv(65536))
         except BlockingIOError:
             return found
 
     def close(self) -> None:
         """Close both ends."""
         self.netlink.close()
-        self._theirs.close()
+        self._server.close()
 
 
 @pytest.fixture

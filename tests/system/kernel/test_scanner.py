@@ -61,6 +61,18 @@ def link(facts: HostFacts, name: str) -> Link:
 PAIR = "link add name nic0 type veth peer name far0"
 
 
+def test_route_to_the_remote_end_of_a_tunnel_is_looked_up_again(scans: Scans) -> None:
+    """A route that is no default route has no event that counts; the alias has one."""
+    first, again = scans(
+        "link add vx1 type vxlan id 7 dstport 4789 remote 10.9.0.9",
+        *(PAIR, "link set far0 up", "link set nic0 up", "route add 10.9.0.0/16 dev nic0"),
+    )
+
+    ends = [netdev.tunnel_ends for facts in (first, again) for netdev in facts.netdevs]
+    assert ("", link(again, "nic0").index) in ends
+    assert not any(any(netdev.tunnel_ends) for netdev in first.netdevs)
+
+
 def test_link_whose_peer_moved_away_has_no_lower_link(scans: Scans) -> None:
     first, again = scans(PAIR, "link set dev far0 netns POD")
 

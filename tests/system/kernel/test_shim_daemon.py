@@ -33,7 +33,7 @@ from tests.fakes.kubelet import FakeKubelet
 ROOT = Path(__file__).parents[3]
 NODE_1 = "node-1"
 IF_NAME = 'attributes["dra.net/ifName"].StringValue'
-MINE = f'"dra.net/ifName" in attributes && {IF_NAME}.startsWith("nic")'
+OWN_NICS = f'"dra.net/ifName" in attributes && {IF_NAME}.startsWith("nic")'
 SLICE_OF_BEFORE = {
     "metadata": {"name": "node-1-dra.net-x7k2p"},
     "spec": {
@@ -75,7 +75,7 @@ class Site:
             *("--kubeconfig", str(self.root / "kubeconfig")),
             *("--kubelet-root-dir", str(self.kubelet.root)),
             *("--state-dir", str(self.state.directory), "--run-dir", str(self.state.run)),
-            *("--filter", MINE),
+            *("--filter", OWN_NICS),
             *("--hostname-override", NODE_1, "--bind-address", "127.0.0.1:0"),
             *flags,
         ]
@@ -125,9 +125,9 @@ async def site(home: Path) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def running(place: Site, *flags: str) -> AsyncIterator[Shim]:
+async def running(node: Site, *flags: str) -> AsyncIterator[Shim]:
     process = await asyncio.create_subprocess_exec(
-        *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
+        *node.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -148,56 +148,56 @@ def nic(name: str) -> Iterator[None]:
         subprocess.run(("ip", "link", "del", name), check=True)
 
 
-async def offered(place: Site) -> set[str]:
+async def offered(node: Site) -> set[str]:
     """Return the devices that are published on the server."""
     found: set[str] = set()
-    for document in (await place.api.list(SLICE)).items:
+    for document in (await node.api.list(SLICE)).items:
         spec: Any = document["spec"]
         found |= {device["name"] for device in spec.get("devices", ())}
     return found
 
 
-async def allocated(place: Site, name: str, device: str) -> ObjectRef:
+async def allocated(node: Site, name: str, device: str) -> ObjectRef:
     """Add a claim that has the device, and the pod that has the claim."""
     pod = pod_document("train", "", {"nics": name})
-    made: Any = await place.api.create(POD, {**pod, "metadata": {"name": "train"}}, "ai")
+    made: Any = await node.api.create(POD, {**pod, "metadata": {"name": "train"}}, "ai")
     users = [user("train", made["metadata"]["uid"])]
     document = claim_document(name, "", [result(device)], users)
-    claim: Any = await place.api.create(CLAIM, {**document, "metadata": {"name": name}}, "ai")
+    claim: Any = await node.api.create(CLAIM, {**document, "metadata": {"name": name}}, "ai")
     status = document["status"]
-    place.server.alter("resourceclaims", name, lambda entry: entry.update(status=status), "ai")
+    node.server.alter("resourceclaims", name, lambda entry: entry.update(status=status), "ai")
     return ObjectRef("ai", name, claim["metadata"]["uid"])
 
 
-def recorded(place: Site, claim: ObjectRef) -> bool:
+def recorded(node: Site, claim: ObjectRef) -> bool:
     """Whether there is a record of the claim."""
-    with AllocationReader(place.state.allocations, owner=None) as records:
+    with AllocationReader(node.state.allocations, owner=None) as records:
         return records.get(claim.uid) is not None
 
 
 def test_claim_is_prepared_and_unprepared_by_a_running_shim(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place, running(place) as shim:
+        async with site(tmp_path) as node, running(node) as shim:
             await shim.until("serving", node=NODE_1)
             await shim.until("published", devices=1)
-            assert await offered(place) == {"nic0"}
-            await place.kubelet.look()
-            assert list(place.kubelet.plugins) == ["dra.net"], place.kubelet.trouble
+            assert await offered(node) == {"nic0"}
+            await node.kubelet.look()
+            assert list(node.kubelet.plugins) == ["dra.net"], node.kubelet.trouble
 
-            claim = await allocated(place, "nics", "nic0")
-            prepared = await place.kubelet.prepare(claim)
+            claim = await allocated(node, "nics", "nic0")
+            prepared = await node.kubelet.prepare(claim)
             (device,) = prepared[claim.uid]
             assert (device.pool_name, device.device_name) == (NODE_1, "nic0")
-            assert recorded(place, claim)
+            assert recorded(node, claim)
 
             await shim.until("prepared", claim="ai/nics", gated=True)
 
-            await place.kubelet.unprepare(claim)
-            assert not recorded(place, claim)
+            await node.kubelet.unprepare(claim)
+            assert not recorded(node, claim)
 
             assert await shim.stop() == 0
-            assert list(place.kubelet.registry.iterdir()) == []
-            assert await offered(place) == {"nic0"}, "slices outlive an update"
+            assert list(node.kubelet.registry.iterdir()) == []
+            assert await offered(node) == {"nic0"}, "slices outlive an update"
 
     with nic("nic0"):
         finish(scenario())
@@ -205,13 +205,13 @@ def test_claim_is_prepared_and_unprepared_by_a_running_shim(tmp_path: Path) -> N
 
 def test_added_nic_is_published_and_removed_nic_is_not(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place, running(place) as shim:
+        async with site(tmp_path) as node, running(node) as shim:
             await shim.until("published", devices=1)
             with nic("nic1"):
                 await shim.until("published", devices=2)
-                assert await offered(place) == {"nic0", "nic1"}
+                assert await offered(node) == {"nic0", "nic1"}
             await shim.until("published", devices=1)
-            assert await offered(place) == {"nic0"}
+            assert await offered(node) == {"nic0"}
 
     with nic("nic0"):
         finish(scenario())
@@ -221,15 +221,15 @@ def test_nic_with_the_node_address_is_not_published(tmp_path: Path) -> None:
     addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
 
     async def scenario() -> None:
-        async with site(tmp_path) as place:
-            place.server.alter(
+        async with site(tmp_path) as node:
+            node.server.alter(
                 "nodes", NODE_1, lambda entry: entry.update(status={"addresses": addresses})
             )
-            async with running(place, "--exclude", "nic0") as shim:
+            async with running(node, "--exclude", "nic0") as shim:
                 await shim.until("devices excluded", reason="dropped by --exclude nic0", virtual=1)
-            async with running(place) as shim:
+            async with running(node) as shim:
                 await shim.until("published", devices=1)
-                assert await offered(place) == {"nic0"}
+                assert await offered(node) == {"nic0"}
 
     with nic("nic0"), nic("nic1"):
         subprocess.run(("ip", "addr", "add", "192.0.2.77/24", "dev", "nic1"), check=True)
@@ -244,15 +244,15 @@ async def until_healthy(http: AsyncClient, address: str) -> None:
 
 def test_health_and_metrics_are_served(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place, running(place) as shim, AsyncClient() as http:
+        async with site(tmp_path) as node, running(node) as shim, AsyncClient() as http:
             address = (await shim.until("metrics and health served"))["address"]
             await shim.until("published", devices=1)
             unready = await http.get(f"http://{address}/readyz")
             assert (unready.status_code, "not registered" in unready.text) == (503, True)
-            await place.kubelet.look()
+            await node.kubelet.look()
             await shim.until("registered")
-            claim = await allocated(place, "nics", "nic0")
-            await place.kubelet.prepare(claim)
+            claim = await allocated(node, "nics", "nic0")
+            await node.kubelet.prepare(claim)
 
             ready, numbers = [
                 await http.get(f"http://{address}/{page}") for page in ("readyz", "metrics")
@@ -273,9 +273,9 @@ def test_health_and_metrics_are_served(tmp_path: Path) -> None:
 
 def test_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place, running(place) as first:
-            await first.until("registered" if await registered(place) else "serving")
-            async with running(place) as second:
+        async with site(tmp_path) as node, running(node) as first:
+            await first.until("registered" if await registered(node) else "serving")
+            async with running(node) as second:
                 waiting = await second.until(
                     "another instance runs on this node, waiting for it to end"
                 )
@@ -286,25 +286,25 @@ def test_second_instance_waits_and_takes_over(tmp_path: Path) -> None:
     finish(scenario())
 
 
-async def registered(place: Site) -> bool:
+async def registered(node: Site) -> bool:
     """Whether a driver is registered with the kubelet."""
-    await place.kubelet.look()
-    return bool(place.kubelet.plugins)
+    await node.kubelet.look()
+    return bool(node.kubelet.plugins)
 
 
 def test_claims_of_a_previous_driver_are_recorded_before_publication(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place:
-            await place.api.create(SLICE, SLICE_OF_BEFORE)
-            claim = await allocated(place, "nics", "pci-0000-8a-00-0")
-            async with running(place) as shim:
+        async with site(tmp_path) as node:
+            await node.api.create(SLICE, SLICE_OF_BEFORE)
+            claim = await allocated(node, "nics", "pci-0000-8a-00-0")
+            async with running(node) as shim:
                 await shim.until("claims migrated", claims=1)
-                assert recorded(place, claim)
+                assert recorded(node, claim)
                 await shim.until("published", devices=2)
-                assert await offered(place) == {"nic0", "pci-0000-8a-00-0"}
-                assert len((await place.api.list(SLICE)).items) == 1
+                assert await offered(node) == {"nic0", "pci-0000-8a-00-0"}
+                assert len((await node.api.list(SLICE)).items) == 1
 
     with nic("nic0"):
         finish(scenario())
@@ -314,17 +314,17 @@ def test_pod_of_a_previous_driver_that_ends_during_the_list_leaves_no_record(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place:
-            claim = await allocated(place, "nics", "pci-0000-8a-00-0")
-            go_on = place.server.hold(lists_claims)
-            async with running(place) as shim:
-                await place.server.until(lambda: any(map(lists_claims, place.server.requests)))
-                while not await registered(place):  # noqa: ASYNC110 (a directory)
+        async with site(tmp_path) as node:
+            claim = await allocated(node, "nics", "pci-0000-8a-00-0")
+            go_on = node.server.hold(lists_claims)
+            async with running(node) as shim:
+                await node.server.until(lambda: any(map(lists_claims, node.server.requests)))
+                while not await registered(node):  # noqa: ASYNC110 (a directory)
                     await asyncio.sleep(0.05)
-                await place.kubelet.unprepare(claim)
+                await node.kubelet.unprepare(claim)
                 go_on.set()
                 await shim.until("published", devices=1)
-                assert not recorded(place, claim)
+                assert not recorded(node, claim)
 
     with nic("nic0"):
         finish(scenario())
@@ -342,9 +342,9 @@ def test_invalid_setting_ends_the_process_with_a_reason(
     tmp_path: Path, flags: tuple[str, ...], text: str
 ) -> None:
     async def scenario() -> None:
-        async with site(tmp_path) as place:
+        async with site(tmp_path) as node:
             process = await asyncio.create_subprocess_exec(
-                *place.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
+                *node.command(*flags), env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
             _, output = await process.communicate()

@@ -28,9 +28,9 @@ def webhook() -> Script:
     )
 
 
-async def attributes(place: Site, name: str) -> dict[str, Any]:
+async def attributes(node: Site, name: str) -> dict[str, Any]:
     """Return the published attributes of a device."""
-    (document,) = (await place.api.list(SLICE)).items
+    (document,) = (await node.api.list(SLICE)).items
     spec: Any = document["spec"]
     return {
         attribute: value
@@ -40,20 +40,20 @@ async def attributes(place: Site, name: str) -> dict[str, Any]:
     }
 
 
-async def with_profile(place: Site) -> ObjectRef:
+async def with_profile(node: Site) -> ObjectRef:
     """Add a claim of nic0 with a profile."""
-    claim = await allocated(place, "nics", "nic0")
+    claim = await allocated(node, "nics", "nic0")
 
     def configure(entry: dict[str, Any]) -> None:
         entry["status"]["allocation"]["devices"]["config"] = [config({"profile": "fast"})]
 
-    place.server.alter("resourceclaims", "nics", configure, "ai")
+    node.server.alter("resourceclaims", "nics", configure, "ai")
     return claim
 
 
-def parameters(place: Site, claim: ObjectRef) -> list[dict[str, object]]:
+def parameters(node: Site, claim: ObjectRef) -> list[dict[str, object]]:
     """Return the recorded parameters of each device."""
-    with AllocationReader(place.state.allocations, owner=None) as records:
+    with AllocationReader(node.state.allocations, owner=None) as records:
         record = records.get(claim.uid)
     return [network_config_to_object(device.config) for device in record.devices] if record else []
 
@@ -63,27 +63,27 @@ def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
 ) -> None:
     async def scenario(script: Script, url: str) -> None:
         flags = ("--webhook-url", url, "--profile-provider=webhook")
-        async with site(tmp_path) as place:
-            async with running(place, *flags) as shim:
+        async with site(tmp_path) as node:
+            async with running(node, *flags) as shim:
                 await shim.until("published", devices=1)
-                assert (await attributes(place, "nic0"))["x.io/rail"] == {"string": "r1"}
-                await place.kubelet.look()
-                claim = await with_profile(place)
-                await place.kubelet.prepare(claim)
+                assert (await attributes(node, "nic0"))["x.io/rail"] == {"string": "r1"}
+                await node.kubelet.look()
+                claim = await with_profile(node)
+                await node.kubelet.prepare(claim)
                 interface = GIVEN["interface"] | {"mtu": 1400}
-                assert parameters(place, claim) == [{"profile": "fast", "interface": interface}]
+                assert parameters(node, claim) == [{"profile": "fast", "interface": interface}]
                 (requested,) = script.bodies("/GetProfileConfig")
                 assert requested["claim_uid"] == requested["claim"]["metadata"]["uid"] == claim.uid
 
-                await place.kubelet.unprepare(claim)
+                await node.kubelet.unprepare(claim)
                 await shim.until("profiles not released", claim_uid=claim.uid)
                 shim.process.kill()
                 await shim.process.wait()
 
             script.replies["POST /ReleaseProfileConfig"] = Reply("")
-            async with running(place, *flags) as shim:
+            async with running(node, *flags) as shim:
                 await shim.until("profiles released", claim=str(claim))
-            assert list(place.state.profiles.iterdir()) == []
+            assert list(node.state.profiles.iterdir()) == []
             assert {body["claim_uid"] for body in script.bodies("/ReleaseProfileConfig")} == {
                 claim.uid
             }
@@ -94,22 +94,22 @@ def test_webhook_provides_attributes_and_profiles_and_is_notified_after_a_crash(
 
 
 def test_claim_is_prepared_again_while_the_webhook_is_down(tmp_path: Path) -> None:
-    async def scenario(place: Site, script: Script, url: str) -> None:
-        async with running(place, "--webhook-url", url) as shim:
+    async def scenario(node: Site, script: Script, url: str) -> None:
+        async with running(node, "--webhook-url", url) as shim:
             await shim.until("published", devices=1)
-            await place.kubelet.look()
-            claim = await with_profile(place)
-            first = await place.kubelet.prepare(claim)
+            await node.kubelet.look()
+            claim = await with_profile(node)
+            first = await node.kubelet.prepare(claim)
             script.replies.clear()
-            assert await place.kubelet.prepare(claim) == first
-        async with running(place, "--webhook-url", f"{url}.none") as shim:
+            assert await node.kubelet.prepare(claim) == first
+        async with running(node, "--webhook-url", f"{url}.none") as shim:
             await shim.until("published", devices=1)
-            await place.kubelet.look()
-            assert await place.kubelet.prepare(claim) == first
+            await node.kubelet.look()
+            assert await node.kubelet.prepare(claim) == first
 
     async def start(script: Script, url: str) -> None:
-        async with site(tmp_path) as place:
-            await scenario(place, script, url)
+        async with site(tmp_path) as node:
+            await scenario(node, script, url)
 
     script = webhook()
     with nic("nic0"), served(script, tmp_path / "webhook.sock") as url:

@@ -101,11 +101,15 @@ def test_sysctls_of_a_link_are_decoded_with_their_families() -> None:
     values = struct.pack("=18i", 1, *range(100, 116), -2)
     spec = attribute(2, attribute(1, values))  # AF_INET, IFLA_INET_CONF
 
-    known = {sysctl.key: sysctl.value for sysctl in reset_by_move(spec)}
+    defaults = {sysctl.key: sysctl.value for sysctl in reset_by_move(spec)}
 
     assert {sysctl.family for sysctl in reset_by_move(spec)} == {"ipv4"}
-    assert (known["forwarding"], known["proxy_arp"], known["arp_announce"]) == ("1", "101", "-2")
-    assert "arp_ignore" not in known
+    assert (defaults["forwarding"], defaults["proxy_arp"], defaults["arp_announce"]) == (
+        "1",
+        "101",
+        "-2",
+    )
+    assert "arp_ignore" not in defaults
     assert reset_by_move(b"") == ()
 
 
@@ -171,13 +175,13 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
 def test_mounted_sysctls_of_the_host_show_the_namespace_of_the_thread(mounted: Path) -> None:
     desired = Sysctl("ipv4", "arp_ignore", "7")
     path = Path("/proc/sys/net/ipv4/conf/lo/arp_ignore")
-    ours = path.read_text()
+    on_host = path.read_text()
 
     with open_netns() as pod:
         run_inside(pod, lambda: write_value(str(mounted), "set", "lo", desired))
-        theirs = run_inside(pod, path.read_text)
+        in_pod = run_inside(pod, path.read_text)
 
-    assert (theirs, path.read_text()) == ("7\n", ours)
+    assert (in_pod, path.read_text()) == ("7\n", on_host)
 
 
 def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.box import rdma
 from tests.box.cri import ContainerSpec, Cri
 from tests.box.nics import IGB, ip
-from tests.box.place import NODE, PROGRAMS, Container, Node, checked
 from tests.box.rdma import Driver, Endpoint, soft_rdma
+from tests.box.target import NODE, PROGRAMS, Container, Node, checked
 from tests.box.waiting import wait_until
 
 HOST = "10.9.0.1"
@@ -67,10 +67,10 @@ def test_rdma_device_is_moved_by_name_and_back(
     rdma.add_link("rxe0", pair[1])
 
     rdma.move("rxe0", space)
-    away = rdma.links(), rdma.links(Node(space))
+    moved = rdma.links(), rdma.links(Node(space))
     rdma.move("rxe0", "1", origin=space)
 
-    assert away == ({}, {"rxe0": ""})
+    assert moved == ({}, {"rxe0": ""})
     assert rdma.links() == {"rxe0": pair[1]}
 
 
@@ -79,11 +79,11 @@ def test_rdma_device_and_netdev_return_when_their_namespace_is_deleted(
 ) -> None:
     rdma.add_link("rxe0", pair[1])
     bring(pair[1], "rxe0", space)
-    away = rdma.links(), rdma.links(Node(space))
+    moved = rdma.links(), rdma.links(Node(space))
 
     ip("netns", "del", space)
 
-    assert away == ({}, {"rxe0": pair[1]})
+    assert moved == ({}, {"rxe0": pair[1]})
     wait_until("both to come back", lambda: rdma.links() == {"rxe0": pair[1]})
 
 

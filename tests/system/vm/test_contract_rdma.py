@@ -11,7 +11,7 @@ from dranet_nri.model import DeviceKey, NetnsId, RdmaMode
 from dranet_nri.plan.kernel import Kernel
 from tests.box import rdma
 from tests.box.nics import IGB, ip
-from tests.box.place import Node
+from tests.box.target import Node
 from tests.system.contract.fabric import NAMES, fixed, movable, shared
 from tests.system.contract.test_rdma import (
     test_driver_without_move_support_refuses,

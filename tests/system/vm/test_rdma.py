@@ -8,7 +8,6 @@ import pytest
 from tests.box import rdma
 from tests.box.cri import Cri
 from tests.box.nics import dress_functions, ip, make_functions, remove_functions
-from tests.box.place import NODE, checked
 from tests.box.rdma import Driver, soft_rdma
 from tests.box.rdma_pods import (
     USER,
@@ -21,6 +20,7 @@ from tests.box.rdma_pods import (
     status_of_process,
 )
 from tests.box.runtime import Runtime
+from tests.box.target import NODE, checked
 
 pytestmark = pytest.mark.timeout(600)
 

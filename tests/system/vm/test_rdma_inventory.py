@@ -12,10 +12,10 @@ import pytest
 from dranet_nri.facts.scan import read_host
 from tests.box import rdma
 from tests.box.nics import IGB, ip
-from tests.box.place import NODE, Node, checked
 from tests.box.plugin import Plugin
 from tests.box.rdma import Driver, soft_rdma
 from tests.box.rdma_facts import shown_by_both
+from tests.box.target import NODE, Node, checked
 from tests.box.waiting import wait_until
 
 _HOLD = """
@@ -84,14 +84,14 @@ def test_inventory_agrees_with_the_rdma_tool_in_every_common_field(
     rdma.add_link("rxe0", netdev)
     rdma.add_link("rxe1", dummy)
 
-    up, ours_up = shown_by_both()
+    up, listed_up = shown_by_both()
     ip("link", "set", dummy, "down")
     wait_until("the port to be down", lambda: shown_by_both()[0]["rxe1/1 state"] == "DOWN")
-    down, ours_down = shown_by_both()
+    down, listed_down = shown_by_both()
 
     assert (up["rxe0 protocol"], up["rxe1/1 state"]) == ("roce", "ACTIVE")
-    assert ours_up == up
-    assert ours_down == down
+    assert listed_up == up
+    assert listed_down == down
     owners = {
         device["name"]: device["rdmaDevices"]
         for device in inventory()["devices"]
@@ -105,19 +105,19 @@ def test_rdma_device_is_listed_in_its_current_namespace(
     movable_rdma: None, netdev: str, space: str
 ) -> None:
     rdma.add_link("rxe0", netdev)
-    before, ours_before = shown_by_both()
+    before, listed_before = shown_by_both()
 
     rdma.move("rxe0", space)
-    away, ours_away = shown_by_both()
-    there, ours_there = shown_by_both(Node(space))
+    moved, listed_moved = shown_by_both()
+    inside, listed_inside = shown_by_both(Node(space))
     rdma.move("rxe0", "1", origin=space)
-    after, ours_after = shown_by_both()
+    after, listed_after = shown_by_both()
 
-    assert ours_before == before
-    assert ours_away == away == {}
-    assert ours_there == there
-    assert "rxe0/1 netdev" not in there
-    assert ours_after == after == before
+    assert listed_before == before
+    assert listed_moved == moved == {}
+    assert listed_inside == inside
+    assert "rxe0/1 netdev" not in inside
+    assert listed_after == after == before
 
 
 @pytest.mark.timeout(600)

@@ -11,7 +11,6 @@ from tests.box.attach import assert_home, remove
 from tests.box.claims import allocate, release
 from tests.box.cri import Cri
 from tests.box.nics import Nic, ip, make_functions, remove_functions
-from tests.box.place import NODE, checked
 from tests.box.plugin import Plugin, status
 from tests.box.rdma import Driver, Endpoint, soft_rdma
 from tests.box.rdma_pods import (
@@ -27,6 +26,7 @@ from tests.box.rdma_pods import (
     status_of_process,
 )
 from tests.box.refusals import refused
+from tests.box.target import NODE, checked
 from tests.box.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -110,10 +110,10 @@ def test_two_pods_on_one_device_pass_traffic(
     assert rdma.ib_write_bw(server=ends[1], client=ends[0], iterations=50) > 0
     assert rdma.contexts() == [], "the plugin holds a device open"
     for end in ends:
-        status = status_of_process(end.place)
+        status = status_of_process(end.target)
         assert status["Uid"].split() == [str(USER)] * 4
         assert not int(status["CapBnd"], 16) >> IPC_LOCK & 1
-        assert registered(end.place, hca.device, GIBIBYTE) == GIBIBYTE
+        assert registered(end.target, hca.device, GIBIBYTE) == GIBIBYTE
     without = run_container(cri, pods[0], None, "without")
     assert without.run("ls", "/dev/infiniband").exit_code != 0
     assert rdma.links() == homes(shared)

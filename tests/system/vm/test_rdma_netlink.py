@@ -20,7 +20,7 @@ from dranet_nri.linux.rdma.types import CharDev, CharDevKind, EventKind, RdmaDev
 from dranet_nri.model import RdmaMode
 from tests.box import rdma as bed
 from tests.box.nics import ip
-from tests.box.place import NODE, checked
+from tests.box.target import NODE, checked
 from tests.box.waiting import wait_until
 
 RENAMES_ARE_TOLD = (6, 13)  # Linux, since which renames are events

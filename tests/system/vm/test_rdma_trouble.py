@@ -11,7 +11,6 @@ from tests.box.attach import assert_home, remove
 from tests.box.claims import release
 from tests.box.cri import Cri
 from tests.box.nics import Nic, make_functions, remove_functions
-from tests.box.place import NODE, checked
 from tests.box.plugin import Plugin
 from tests.box.rdma import Driver, soft_rdma
 from tests.box.rdma_facts import shown_by_both
@@ -28,6 +27,7 @@ from tests.box.rdma_pods import (
     start_rdma_pod,
 )
 from tests.box.runtime import Runtime
+from tests.box.target import NODE, checked
 from tests.box.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -77,19 +77,19 @@ def test_twenty_consecutive_pods_keep_all_names_and_devices(
 def test_inventory_agrees_with_the_rdma_tool_before_during_and_after_a_claim(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
-    theirs_before, ours_before = shown_by_both()
+    shown_before, listed_before = shown_by_both()
     claimed = start_rdma_pod(cri, "shown", hcas[:1], 1)
-    theirs_during, ours_during = shown_by_both()
-    theirs_inside, ours_inside = shown_by_both(claimed.netns)
+    shown_during, listed_during = shown_by_both()
+    shown_inside, listed_inside = shown_by_both(claimed.netns)
     remove(cri, claimed.pod)
-    theirs_after, ours_after = shown_by_both()
+    shown_after, listed_after = shown_by_both()
 
-    assert ours_before == theirs_before
-    assert ours_during == theirs_during
-    assert {key.split()[0].partition("/")[0] for key in theirs_during} == {hcas[1].device}
-    assert ours_inside == theirs_inside
-    assert theirs_inside[f"{hcas[0].device}/1 netdev"] == [hcas[0].nic.name]
-    assert ours_after == theirs_after == theirs_before
+    assert listed_before == shown_before
+    assert listed_during == shown_during
+    assert {key.split()[0].partition("/")[0] for key in shown_during} == {hcas[1].device}
+    assert listed_inside == shown_inside
+    assert shown_inside[f"{hcas[0].device}/1 netdev"] == [hcas[0].nic.name]
+    assert listed_after == shown_after == shown_before
 
 
 def test_pods_killed_under_traffic_lose_no_device(
@@ -178,12 +178,12 @@ def test_container_without_cdi_gets_the_files_if_the_claim_lists_no_container(
     cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
     pod = start_rdma_pod(cri, "loose", hcas[:1], 1, containers=())
-    bare = run_container(cri, pod.pod, None, "bare")
+    unclaimed = run_container(cri, pod.pod, None, "bare")
 
-    files = checked(bare, "ls", "/dev/infiniband").split()
+    files = checked(unclaimed, "ls", "/dev/infiniband").split()
     assert files == checked(pod.container, "ls", "/dev/infiniband").split()
     assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hcas[0].device))
-    assert hcas[0].device in checked(bare, "ibv_devinfo")
+    assert hcas[0].device in checked(unclaimed, "ibv_devinfo")
     remove(cri, pod.pod)
     assert_all_home(before, hcas)
 

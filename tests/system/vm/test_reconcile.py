@@ -236,7 +236,7 @@ def test_sandbox_recreated_while_the_plugin_is_down_gets_the_nic(
 
 
 @contextmanager
-def kept_time() -> Iterator[None]:
+def restored_clock() -> Iterator[None]:
     """Set the clock right in the end."""
     wall, boot = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
     try:
@@ -267,7 +267,7 @@ def test_clock_jump_changes_neither_pods_nor_remaining_lifetimes(
     leased = "10.77.0.5/24"
     ip("addr", "add", leased, "dev", nics[0].name, "valid_lft", "5000", "preferred_lft", "4000")
     began = time.monotonic()
-    with kept_time():
+    with restored_clock():
         jump(YEAR_S)
         pod, container = start_pod(cri, "timeless", nics[:1])
         assert {nics[0].cidr, leased} <= set(links_in(cri, container)[nics[0].name])

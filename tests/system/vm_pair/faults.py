@@ -17,8 +17,8 @@ from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from tests.box import rdma
 from tests.box.peer import Peer
-from tests.box.place import NODE, Place, checked
 from tests.box.rdma import Driver, soft_rdma
+from tests.box.target import NODE, ExecTarget, checked
 from tests.box.waiting import wait_until
 from tests.system.vm_pair.wire import at_once
 
@@ -95,22 +95,22 @@ class Pair:
         prefixes: of all commands on a machine.
     """
 
-    places: dict[str, Place]
+    targets: dict[str, ExecTarget]
     workers: tuple[WorkerPod, WorkerPod]
     prefixes: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
         """Run a command as `kubectl exec` does in a pod."""
         arguments = ("timeout", f"{limit_s:.0f}", *self.prefixes.get(pod, ()), *command)
-        done = self.places[pod].run(*arguments)
+        done = self.targets[pod].run(*arguments)
         return CommandResult(done.exit_code, done.stdout, done.stderr)
 
     def wire(self, *, crossed: bool = False) -> None:
         """Connect the NICs of each rail, or each NIC with the other rail's."""
-        macs = {name: macs_of(place) for name, place in self.places.items()}
+        macs = {name: macs_of(target) for name, target in self.targets.items()}
         for name, other in (("here", "there"), ("there", "here")):
             events = macs[other] if crossed else macs[other][::-1]
-            checked(self.places[name], "sh", "-ec", SEPARATE, "-", *events)
+            checked(self.targets[name], "sh", "-ec", SEPARATE, "-", *events)
 
     def verify(
         self, change: Change, pace: MeasureDurations = PACE, *, exclusive: bool = False
@@ -139,26 +139,26 @@ class Pair:
 @pytest.fixture(scope="module")
 def tools(peer: Peer) -> None:
     """Give both machines iperf3."""
-    for place in (NODE, peer):
+    for target in (NODE, peer):
         script = f"cat >/usr/local/bin/iperf3 <<'END'\n{IPERF3}END\nchmod +x /usr/local/bin/iperf3"
-        checked(place, "sh", "-ec", script)
+        checked(target, "sh", "-ec", script)
 
 
 @pytest.fixture(scope="module")
 def pair(peer: Peer, tools: None) -> Iterator[Pair]:
     """Have two rails between the machines, with a soft-RoCE device on each end."""
-    places: dict[str, Place] = {"here": NODE, "there": peer}
+    targets: dict[str, ExecTarget] = {"here": NODE, "there": peer}
     with ExitStack() as stack:
-        for number, place in enumerate(places.values(), 1):
-            stack.callback(place.run, "sh", "-c", TAKE_DOWN)
-            checked(place, "sh", "-ec", SET_UP, "-", str(number))
-        loaded = [soft_rdma(Driver.MOVABLE, "exclusive", place) for place in places.values()]
+        for number, target in enumerate(targets.values(), 1):
+            stack.callback(target.run, "sh", "-c", TAKE_DOWN)
+            checked(target, "sh", "-ec", SET_UP, "-", str(number))
+        loaded = [soft_rdma(Driver.MOVABLE, "exclusive", target) for target in targets.values()]
         at_once(stack.enter_context, loaded)
-        for place in places.values():
+        for target in targets.values():
             for number, rail in enumerate(RAILS):
-                rdma.add_link(f"rxe{number}", rail, place)
+                rdma.add_link(f"rxe{number}", rail, target)
         workers = (worker("here", 1, "192.0.2.2"), worker("there", 2, peer.uplink))
-        pair = Pair(places, workers)
+        pair = Pair(targets, workers)
         pair.wire()
         for rail in RAILS:
             wait_until(f"{rail} to answer", partial(answers, pair, rail))
@@ -174,10 +174,10 @@ def worker(name: str, number: int, address: str) -> WorkerPod:
     return WorkerPod(name, name, address, nics, (0,))
 
 
-def macs_of(place: Place) -> list[str]:
+def macs_of(target: ExecTarget) -> list[str]:
     """Return the MAC addresses of the NICs of a machine."""
     paths = [f"/sys/class/net/{rail}/address" for rail in RAILS]
-    return checked(place, "cat", *paths).split()
+    return checked(target, "cat", *paths).split()
 
 
 def answers(pair: Pair, rail: str) -> bool:
@@ -210,13 +210,13 @@ class Fault:
 
     def found(self, pair: Pair) -> set[tuple[str, str]]:
         """Return the findings of `verify` during the fault."""
-        place = pair.places[self.where]
+        target = pair.targets[self.where]
         try:
-            checked(place, "sh", "-ec", self.begin)
+            checked(target, "sh", "-ec", self.begin)
             with_prefix = replace(pair, prefixes={self.where: self.prefix})
             return with_prefix.failures(self.pods, replace(PACE, pings=self.pings))
         finally:
-            checked(place, "sh", "-ec", self.end)
+            checked(target, "sh", "-ec", self.end)
             pair.wire()  # it is bound to the names of the NICs
             for rail in RAILS:
                 wait_until(f"{rail} to answer", partial(answers, pair, rail))

@@ -2,8 +2,8 @@
 
 from tests.box import rdma
 from tests.box.peer import Peer
-from tests.box.place import NODE, checked
 from tests.box.rdma import Endpoint
+from tests.box.target import NODE, checked
 from tests.system.vm_pair.wire import HERE, NIC, RDMA, THERE
 
 

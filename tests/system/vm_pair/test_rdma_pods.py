@@ -12,9 +12,9 @@ from tests.box.claims import allocate, release
 from tests.box.cri import LOGS, ContainerSpec, Cri, Pod
 from tests.box.nics import Nic
 from tests.box.peer import Peer
-from tests.box.place import NODE, PROGRAMS, Container, Place, checked
 from tests.box.rdma import Endpoint
 from tests.box.started import started
+from tests.box.target import NODE, PROGRAMS, Container, ExecTarget, checked
 from tests.box.waiting import wait_until
 from tests.system.vm_pair.wire import HERE, NIC, RDMA, THERE, at_once
 
@@ -27,7 +27,7 @@ STATE = "import json; from tests.box.nics import host_state; print(json.dumps(ho
 class Side:
     """One of the two nodes, with the address of its NIC."""
 
-    node: Place
+    node: ExecTarget
     cri: Cri
     address: str
 

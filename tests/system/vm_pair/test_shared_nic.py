@@ -13,9 +13,9 @@ from tests.box.claims import allocate, release
 from tests.box.cri import LOGS, ContainerSpec, Cri
 from tests.box.nics import Nic
 from tests.box.peer import Peer
-from tests.box.place import NODE, PROGRAMS, Container, Place, checked
 from tests.box.rdma import Endpoint, listens
 from tests.box.started import started
+from tests.box.target import NODE, PROGRAMS, Container, ExecTarget, checked
 from tests.box.waiting import wait_until
 from tests.system.vm_pair.wire import NIC, RDMA, at_once
 
@@ -52,7 +52,7 @@ with socket.create_server(("", {PORT}), backlog=number) as server:
 class Side:
     """One of the two nodes."""
 
-    node: Place
+    node: ExecTarget
     cri: Cri
 
     def state(self) -> tuple[object, dict[str, str]]:
@@ -100,9 +100,9 @@ def measured(server: Endpoint, clients: Sequence[Endpoint]) -> list[float]:
     send = ("python3", "-c", SEND, server.address, str(PORT), str(len(clients)))
     with ThreadPoolExecutor(1 + len(clients)) as pool:
         receive = ("python3", "-c", RECEIVE, str(len(clients)))
-        served = pool.submit(checked, server.place, *receive)
-        wait_until("the server to listen", lambda: served.done() or listens(server.place, PORT))
-        sent = [pool.submit(checked, client.place, *send) for client in clients]
+        served = pool.submit(checked, server.target, *receive)
+        wait_until("the server to listen", lambda: served.done() or listens(server.target, PORT))
+        sent = [pool.submit(checked, client.target, *send) for client in clients]
         for one in sent:
             one.result()
         return [float(rate) / 10**6 for rate in served.result().split()]

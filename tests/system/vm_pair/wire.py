@@ -12,8 +12,8 @@ import pytest
 
 from tests.box import rdma
 from tests.box.peer import Peer
-from tests.box.place import NODE, Place, checked
 from tests.box.rdma import Driver, Mode, soft_rdma
+from tests.box.target import NODE, ExecTarget, checked
 from tests.box.waiting import wait_until
 
 NIC: Final = "ens1"
@@ -31,7 +31,7 @@ def at_once(function: Callable[[Given], Result], both: Iterable[Given]) -> list[
         return list(pool.map(function, both))
 
 
-def has_carrier(node: Place) -> bool:
+def has_carrier(node: ExecTarget) -> bool:
     """Whether the first NIC, which is up, has its carrier: a ping before that ends in an error."""
     return checked(node, "cat", f"/sys/class/net/{NIC}/carrier") == "1\n"
 

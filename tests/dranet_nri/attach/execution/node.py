@@ -163,7 +163,7 @@ class Node:
 
     def restart(self) -> None:
         """Restart from the records of the journal; injected failures end."""
-        self.kernel.heal()
+        self.kernel.clear_faults()
         self.journal.fails_at = 0
         self.executor = PlanExecutor(self.kernel, self.journal, self.clock, self.options)
 

@@ -79,9 +79,9 @@ def test_repeated_attempts_keep_the_first_snapshot_after_the_state_was_lost(node
     node.attach()
     for number in range(2, 5):
         node.kernel.destroy_netns(node.netns)
-        bare = node.kernel.state("eth2")
-        assert bare is not None
-        assert bare.addresses == ()
+        state = node.kernel.state("eth2")
+        assert state is not None
+        assert state.addresses == ()
         node.netns = node.add_netns(f"/run/netns/{number}")
         node.attach()
         node.assert_attached()
@@ -409,7 +409,7 @@ def test_verify_and_detach_do_not_read_the_whole_pod_namespace(
     node.kernel.fail_on(MoveLink, KernelError("move", EBUSY))
     node.detach()
     assert node.kernel.state("eth1") is None
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.detach()
 
     assert node.kernel.whole_pods == 0

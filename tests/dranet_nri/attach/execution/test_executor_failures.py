@@ -341,10 +341,10 @@ def test_failed_operation_of_a_detach_does_not_prevent_the_rest(
         node.detach()
         if len(node.kernel.log) - operations + 1 < n:
             break
-        away = [
+        returned = [
             device.home for record in node.journal.records.values() for device in record.devices
         ]
-        assert away.count(False) <= 1
+        assert returned.count(False) <= 1
         node.detach()
         node.assert_home()
         assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}

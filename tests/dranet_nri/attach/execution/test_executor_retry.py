@@ -65,7 +65,7 @@ def test_failed_moves_to_the_host_do_not_count_as_restore_tries(node: Node) -> N
     for number in range(1, MAX_RESTORE_TRIES + 3):
         node.retry()
         assert (failure_of(node).reason, failure_of(node).count) == (DETACH_FAILED, number)
-    node.kernel.heal()
+    node.kernel.clear_faults()
     node.kernel.fail_on(AddRoute, ENETUNREACH)
 
     assert_given_back_after_all_tries(node)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 
 
 def test_status_follows_the_handshake(tmp_path: Path) -> None:
-    known = ConnectionStatus(
+    configured = ConnectionStatus(
         runtime_name="containerd", runtime_version="v2.1.9", nri_version="v0.12.2"
     )
 
@@ -39,8 +39,8 @@ def test_status_follows_the_handshake(tmp_path: Path) -> None:
         assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
         assert statuses[:3] == [
             ConnectionStatus(),
-            replace(known, connected=True),
-            replace(known, connected=True, synchronized=True),
+            replace(configured, connected=True),
+            replace(configured, connected=True, synchronized=True),
         ]
         assert (statuses[3].connected, statuses[3].synchronized) == (False, False)
         assert statuses[3].last_error

@@ -41,8 +41,8 @@ def test_messages_survive_any_split(conn: int, message: bytes, places: list[int]
 def test_case_02_message_may_be_split_at_every_byte() -> None:
     message = bytes(range(40))
 
-    for place in range(len(message) + 1):
-        assert demultiplex([frame(1, message[:place]) + frame(1, message[place:])])[1] == message
+    for offset in range(len(message) + 1):
+        assert demultiplex([frame(1, message[:offset]) + frame(1, message[offset:])])[1] == message
     data = frames(1, message, 1)
     assert demultiplex(data[i : i + 1] for i in range(len(data)))[1] == message
 
@@ -103,10 +103,10 @@ def test_case_07_more_frames_than_a_go_peer_can_queue_are_received() -> None:
     assert demultiplex([frames(1, message, 1)])[1] == message
 
 
-@pytest.mark.parametrize("place", [3, 8, 12])
-def test_case_08_end_inside_a_frame_is_an_error(place: int) -> None:
+@pytest.mark.parametrize("offset", [3, 8, 12])
+def test_case_08_end_inside_a_frame_is_an_error(offset: int) -> None:
     decoder = MuxDecoder()
-    decoder.feed(frame(1, b"payload")[:place])
+    decoder.feed(frame(1, b"payload")[:offset])
     decoder.next_chunk()
 
     with pytest.raises(ProtocolError, match="the stream ended"):

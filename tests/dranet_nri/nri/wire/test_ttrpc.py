@@ -113,10 +113,10 @@ def test_stream_is_in_sync_after_dropped_data() -> None:
     decoder.close()
 
 
-@pytest.mark.parametrize("place", [1, 9, 10, 12])
-def test_case_08_end_inside_a_message_is_an_error(place: int) -> None:
+@pytest.mark.parametrize("offset", [1, 9, 10, 12])
+def test_case_08_end_inside_a_message_is_an_error(offset: int) -> None:
     decoder = MessageDecoder()
-    decoder.feed(encode_message(1, 1, b"data")[:place])
+    decoder.feed(encode_message(1, 1, b"data")[:offset])
     decoder.next_message()
 
     with pytest.raises(ProtocolError, match="inside a message"):

@@ -7,14 +7,14 @@ from dranet_nri.plan.routes.comparison import absent_legs, lost_routes, missing_
 
 V4, V6 = "10.9.0.0/16", "2001:db8:9::/48"
 OWN, SECOND = NextHop("10.1.0.1"), NextHop("10.1.0.2", 3)
-OTHER, AWAY = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="eth3")
+OVER_ETH2, OVER_ETH3 = NextHop("10.2.0.1", device="eth2"), NextHop("10.3.0.1", device="eth3")
 
 
 @pytest.mark.parametrize(
     ("desired", "now"),
     [
         pytest.param(
-            Route(V4, nexthops=(OWN, OTHER)), Route(V4, nexthops=(OTHER, OWN)), id="order"
+            Route(V4, nexthops=(OWN, OVER_ETH2)), Route(V4, nexthops=(OVER_ETH2, OWN)), id="order"
         ),
         pytest.param(Route(V4, nexthops=(SECOND,)), Route(V4, gateway="10.1.0.2"), id="one leg"),
         pytest.param(Route(V4, protocol=4), Route(V4, protocol=16), id="protocol"),
@@ -63,21 +63,25 @@ def test_device_restores_its_own_nexthops_of_an_ipv6_route() -> None:
 @pytest.mark.parametrize(
     ("devices", "restored"),
     [
-        pytest.param({"eth2", "eth3"}, Route(V4, nexthops=(OWN, OTHER, AWAY)), id="all"),
-        pytest.param({"eth2"}, Route(V4, nexthops=(OWN, OTHER)), id="without one"),
+        pytest.param({"eth2", "eth3"}, Route(V4, nexthops=(OWN, OVER_ETH2, OVER_ETH3)), id="all"),
+        pytest.param({"eth2"}, Route(V4, nexthops=(OWN, OVER_ETH2)), id="without one"),
         pytest.param(set[str](), Route(V4, gateway="10.1.0.1"), id="its own alone"),
     ],
 )
 def test_ipv4_route_is_restored_over_the_nexthops_of_available_devices(
     devices: set[str], restored: Route
 ) -> None:
-    before = Route(V4, nexthops=(OWN, OTHER, AWAY))
+    before = Route(V4, nexthops=(OWN, OVER_ETH2, OVER_ETH3))
 
     assert lost_routes((before,), (), devices) == (restored,)
     assert lost_routes((before,), (restored,), devices) == ()
 
 
 def test_missing_nexthops_of_an_ipv4_route_are_reported() -> None:
-    routes = (Route(V4, nexthops=(OWN, OTHER, AWAY)), Route(V6, nexthops=(OWN, AWAY)), Route(V4))
+    routes = (
+        Route(V4, nexthops=(OWN, OVER_ETH2, OVER_ETH3)),
+        Route(V6, nexthops=(OWN, OVER_ETH3)),
+        Route(V4),
+    )
 
     assert absent_legs(routes, {"eth2"}) == (f"{V4} without its leg over eth3",)

@@ -85,12 +85,12 @@ def test_expiring_route_is_inherited_without_its_expiry() -> None:
 
 
 def test_inherited_routes_follow_the_claimed_addresses() -> None:
-    kept = Route("172.20.0.0/16", gateway="192.168.1.1")
+    usable = Route("172.20.0.0/16", gateway="192.168.1.1")
     lost = Route("10.9.0.0/16", gateway="10.1.0.1")
 
-    network = pod_network(with_addresses("192.168.1.5/24"), with_routes(lost, kept))
+    network = pod_network(with_addresses("192.168.1.5/24"), with_routes(lost, usable))
 
-    assert network.routes == (kept,)
+    assert network.routes == (usable,)
 
 
 @pytest.mark.parametrize(

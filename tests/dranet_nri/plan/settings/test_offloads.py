@@ -124,10 +124,10 @@ def test_fixed_feature_with_the_wanted_value_is_accepted(
 
 
 def test_missing_private_flags_are_reported() -> None:
-    bare = replace(HOST, ethtool=replace(STATE, private_flags=Switches()))
+    without_flags = replace(HOST, ethtool=replace(STATE, private_flags=Switches()))
 
     with pytest.raises(RefusedError, match="use one of: none"):
-        pod_network(flags(on=("warp",)), bare)
+        pod_network(flags(on=("warp",)), without_flags)
 
 
 def test_no_feature_is_changed_without_a_known_state() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tests.box.cri import Cri, ExecResult, Mount
-from tests.box.waiting import PATIENCE
+from tests.box.waiting import SLOWDOWN
 
 # Binds the node's programs into a container, whose own image has busybox and nothing else.
 PROGRAMS: Final = tuple(
@@ -19,11 +19,11 @@ PROGRAMS: Final = tuple(
         ("/etc/libibverbs.d", "/etc/libibverbs.d"),
     )
 )
-DEADLINE_S: Final = int(60 * PATIENCE)
+DEADLINE_S: Final = int(60 * SLOWDOWN)
 PATH: Final = "/usr/sbin:/usr/bin:/bin"
 
 
-class Place(Protocol):
+class ExecTarget(Protocol):
     """Somewhere commands run."""
 
     def run(self, *command: str) -> ExecResult:
@@ -67,13 +67,13 @@ class Container:
         return self.cri.exec(self.container_id, "/usr/bin/env", f"PATH={PATH}", *command)
 
 
-def checked(place: Place, *command: str) -> str:
+def checked(target: ExecTarget, *command: str) -> str:
     """Run a command that must succeed; return what it printed.
 
     Raises:
         RuntimeError: It failed; the message has all it said.
     """
-    done = place.run(*command)
+    done = target.run(*command)
     if done.exit_code:
         output = f"{done.stdout}{done.stderr}".strip()
         raise RuntimeError(f"{' '.join(command)}: exit status {done.exit_code}: {output}")
