@@ -238,4 +238,11 @@ def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
         fabric,
         int(attributes.get(f"{DRIVER_NAME}/mtu", 0)),
         int(numa_node),
+        _card(name, attributes),
     )
+
+
+def _card(name: str, attributes: Document) -> str:
+    """Return what all ports and functions of a card have in common; its name if that is unknown."""
+    address = str(attributes.get(f"{DRIVER_NAME}/pciAddress", ""))
+    return str(attributes.get(f"{DRIVER_NAME}/sysImageGUID") or address.rpartition(".")[0] or name)

@@ -5,8 +5,9 @@ from html import escape
 
 from dra_shim.verify.types import Line, Outcome
 
-CELL = 44
-MARGIN = 170
+CELL = 60  # pixels; the name of a check fits
+LETTER = 7  # pixels of a letter of a name, at most on average
+LEGEND = 420
 COLOURS = {
     Outcome.FAILED: "#c62828",
     Outcome.NOT_MEASURED: "#bdbdbd",
@@ -22,26 +23,28 @@ def draw(lines: Sequence[Line]) -> str:
     A cell has the colour of its worst check, and its failed checks as text; its title lists all.
     """
     names = sorted({name for line in lines for name in (line.source, line.target) if name})
-    width = MARGIN + CELL * len(names) + 20
+    margin = LETTER * max(map(len, names), default=0) + 20
+    bottom = margin + CELL * len(names) + 20
+    width, height = max(bottom, LEGEND), bottom + 30
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{width + 30}" '
-        'font-family="sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{width + 30}" fill="white"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for row, source in enumerate(names):
-        y = MARGIN + row * CELL
-        parts.append(_text(MARGIN - 8, y + CELL // 2 + 4, source, "end"))
-        x = MARGIN + row * CELL + CELL // 2 + 4
-        turned = f'transform="rotate(-90 {x} {MARGIN - 8})"'
-        parts.append(_text(x, MARGIN - 8, source, "start", turned))
+        y = margin + row * CELL
+        parts.append(_text(margin - 8, y + CELL // 2 + 4, source, "end"))
+        x = margin + row * CELL + CELL // 2 + 4
+        turned = f'transform="rotate(-90 {x} {margin - 8})"'
+        parts.append(_text(x, margin - 8, source, "start", turned))
         for column, target in enumerate(names):
             found = [
                 line
                 for line in lines
                 if line.source == source and (line.target or line.source) == target
             ]
-            parts.append(_cell(MARGIN + column * CELL, y, found))
-    parts += _legend(width)
+            parts.append(_cell(margin + column * CELL, y, found))
+    parts += _legend(bottom)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -51,22 +54,28 @@ def _cell(x: int, y: int, found: Sequence[Line]) -> str:
     colour = UNMEASURED if worst is None else COLOURS[worst]
     title = "\n".join(f"{line.check}: {line.outcome} {line.value}".rstrip() for line in found)
     failures = [line.check for line in found if line.outcome is Outcome.FAILED]
-    label = _text(x + CELL // 2, y + CELL // 2 + 4, failures[0][:7], "middle", 'fill="white"') if (
-        failures
-    ) else ""  # fmt: skip
+    style = 'fill="white" font-size="10"'
+    label = (
+        _text(x + CELL // 2, y + CELL // 2 + 4, failures[0], "middle", style) if failures else ""
+    )
     return (
         f'<g><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{CELL - 2}" '
         f'height="{CELL - 2}" fill="{colour}"/>{label}</g>'
     )
 
 
-def _legend(width: int) -> list[str]:
+def _legend(y: int) -> list[str]:
     parts = []
-    for number, outcome in enumerate(SEVERITY):
+    entries = [
+        *((outcome.value, COLOURS[outcome]) for outcome in SEVERITY),
+        ("no pair", UNMEASURED),
+    ]
+    for number, (text, colour) in enumerate(entries):
         x = 10 + number * 110
-        parts.append(f'<rect x="{x}" y="{width + 8}" width="12" height="12" '
-                     f'fill="{COLOURS[outcome]}"/>')  # fmt: skip
-        parts.append(_text(x + 18, width + 18, outcome.value, "start"))
+        parts.append(
+            f'<rect x="{x}" y="{y + 8}" width="12" height="12" fill="{colour}" stroke="#757575"/>'
+        )
+        parts.append(_text(x + 18, y + 18, text, "start"))
     return parts
 
 

@@ -1,7 +1,10 @@
-"""The course of a verification: facts of all pods first, then the pairs, round by round."""
+"""The course of a verification: facts of all pods first, then the pairs, round by round.
+
+All pairs of a round are measured together, phase by phase.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,12 +13,12 @@ from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives
 from dra_shim.verify.node_checks import check_worker
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
-from dra_shim.verify.pair_checks import QUICK, MeasureDurations, NicEnd, PairChecks
-from dra_shim.verify.schedule import all_pairs, ring
+from dra_shim.verify.pair_checks import QUICK, CheckPhase, MeasureDurations, NicEnd, PairChecks
+from dra_shim.verify.schedule import Round, all_pairs, disjoint, ring
 from dra_shim.verify.types import Line, Outcome, PodRunner, WorkerPod
 from dranet_nri.errors import DranetError
 
-PARALLEL = 32  # kubectl processes at a time
+PARALLEL = 32  # pairs of NICs at a time; each needs a kubectl process on both ends
 FACTS_LIMIT_S = 60.0
 ATTEMPTS = 3
 CONNECTING = frozenset({"present", "link", "pkey", "route", "reach", "tcp", "ipoib", "rping"})
@@ -60,25 +63,93 @@ def measure(
     Raises:
         UnreadablePodError: a pod does not answer.
     """
+    watch = _Stopwatch(progress)
     with ThreadPoolExecutor(PARALLEL) as pool:
         found_facts = pool.map(partial(_facts_of, runner), workers)
         facts = dict(zip(workers, found_facts, strict=True))
+        watch.say(f"facts of {len(workers)} pods")
         lines = [
             line
             for worker in workers
             for line in check_worker(worker, facts[worker], course.bars, exclusive=course.exclusive)
         ]
-        checks = PairChecks(runner, course.bars, course.pace)
-        rounds = all_pairs(workers) if course.full else ring(workers)
+        phases = PairChecks(runner, course.bars, course.pace).phases()
+        rounds = rounds_of(workers, facts, full=course.full)
         for number, pairs in enumerate(rounds, 1):
-            names = ", ".join(f"{one.node} and {other.node}" for one, other in pairs[:3])
-            more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-            progress(f"round {number} of {len(rounds)}: {names}{more}")
-            for found in pool.map(lambda pair: list(_measure_pair(checks, facts, *pair)), pairs):
-                lines += found
+            progress(f"round {number} of {len(rounds)}: {_names(pairs)}")
+            for phase in phases:
+                if pairs:
+                    found, pairs = _run_phase(phase, pairs, pool)
+                    lines += found
+                    watch.say(phase.name)
     if course.ranks:
         lines += _collectives(workers, list(facts.values()), runner, course, lines, progress)
+        watch.say("collectives")
+    progress(f"measured in {watch.total_s:.0f} s")
     return lines
+
+
+def rounds_of(
+    workers: Sequence[WorkerPod], facts: Mapping[WorkerPod, PodFacts], *, full: bool
+) -> list[Round[NicEnd]]:
+    """Return the pairs of NICs in rounds, in which no card is in two pairs.
+
+    Args:
+        workers: the pods. NICs of one rail meet; they are in the order of the rails in all pods.
+        facts: what they see.
+        full: all pairs of pods, else each pod with the next one.
+    """
+    ends = {
+        worker: [NicEnd(worker, nic, facts[worker], rail) for rail, nic in enumerate(worker.nics)]
+        for worker in workers
+    }
+    return [
+        batch
+        for pods in (all_pairs(workers) if full else ring(workers))
+        for batch in disjoint(
+            (pair for one, other in pods for pair in zip(ends[one], ends[other], strict=False)),
+            lambda end: (end.worker.node, end.nic.card or end.name),
+            PARALLEL,
+        )
+    ]
+
+
+def _run_phase(
+    phase: CheckPhase, pairs: Round[NicEnd], pool: ThreadPoolExecutor
+) -> tuple[list[Line], Round[NicEnd]]:
+    """Return the lines of all pairs, and the pairs that have a next phase."""
+    found = list(pool.map(lambda pair: list(_timed(phase.check(*pair))), pairs))
+    going_on = [
+        pair
+        for pair, lines in zip(pairs, found, strict=True)
+        if not phase.gate or all(line.outcome is Outcome.PASSED for line in lines)
+    ]
+    return [line for lines in found for line in lines], going_on
+
+
+def _names(pairs: Round[NicEnd]) -> str:
+    """Return the pairs for the progress, not more than three."""
+    names = ", ".join(f"{one.name} and {other.name}" for one, other in pairs[:3])
+    return f"{names} and {len(pairs) - 3} more" if len(pairs) > 3 else names
+
+
+class _Stopwatch:
+    """Tells how long each phase took."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._begin = self._last = time.monotonic()
+
+    @property
+    def total_s(self) -> float:
+        """Return the seconds since the start."""
+        return self._last - self._begin
+
+    def say(self, phase: str) -> None:
+        """Tell the seconds since the last phase."""
+        now = time.monotonic()
+        self._progress(f"  {phase}: {now - self._last:.1f} s")
+        self._last = now
 
 
 def _collectives(
@@ -110,15 +181,6 @@ def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:
         f"pod {worker.pod} on node {worker.node} does not answer: {said}; check that "
         "`kubectl exec` works on the node"
     )
-
-
-def _measure_pair(
-    checks: PairChecks, facts: dict[WorkerPod, PodFacts], one: WorkerPod, other: WorkerPod
-) -> Iterator[Line]:
-    # NICs of one rail meet; they are in the order of the rails on both nodes.
-    for mine, theirs in zip(one.nics, other.nics, strict=False):
-        source, target = NicEnd(one, mine, facts[one]), NicEnd(other, theirs, facts[other])
-        yield from _timed(checks.run(source, target))
 
 
 def _timed(lines: Iterable[Line]) -> Iterator[Line]:

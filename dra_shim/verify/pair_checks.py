@@ -1,14 +1,15 @@
 """Checks between two NICs: reachability, MTU, loss, TCP and RDMA.
 
-Each check runs a program of iputils, iproute2, iperf3, librdmacm or perftest in the pods. A check
-that an earlier failure makes impossible is not measured.
+Each check runs a program of iputils, iproute2, iperf3, librdmacm or perftest in the pods. The
+checks are in phases. A phase ends for all pairs that are measured together before the next one
+begins, so that latency is measured without other traffic. A pair that fails a gate has no later
+phases.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from dra_shim.verify import outputs
@@ -29,8 +30,11 @@ IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
 START_S: Final = 60.0  # for `kubectl exec` to start server and client
 # The server may start later than the client: the client tries again, and prints its last output.
 UNTIL_SERVED: Final = 'until said=$("$@" 2>/dev/null); do sleep 0.3; done; echo "$said"'
+PROGRAM_S: Final = 1.0  # for server and client of one measurement to start, in shells that run
+PINGS_S: Final = 0.4
 ATTEMPTS: Final = 3
 RPINGS: Final = "5"
+PERFTEST_PORT: Final = 18515  # of the first rail; its server listens on all addresses of the pod
 # Runs a client of rping until its last ping: in one of some hundred runs it hangs after that, since
 # librdmacm destroys the connection while another thread handles its end.
 UNTIL_PINGED: Final = """
@@ -49,20 +53,22 @@ class MeasureDurations:
 
     Attributes:
         pings: packets.
+        pings_s: limit for them.
         seconds: of TCP and of RDMA writes.
         reads: RDMA reads.
         rounds: repetitions of a collective operation.
     """
 
     pings: int
+    pings_s: int
     seconds: int
     reads: int
     rounds: int
 
 
 # Of 2,000 packets, a loss of 1 % leaves less than 0.2 % once in 50,000 runs.
-QUICK: Final = MeasureDurations(pings=2000, seconds=1, reads=200, rounds=5)
-FULL: Final = MeasureDurations(pings=10000, seconds=5, reads=5000, rounds=20)
+QUICK: Final = MeasureDurations(pings=2000, pings_s=5, seconds=1, reads=200, rounds=5)
+FULL: Final = MeasureDurations(pings=10000, pings_s=25, seconds=5, reads=5000, rounds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +79,13 @@ class NicEnd:
         worker: the pod that has it.
         nic: the NIC.
         facts: what the pod sees.
+        rail: index of the NIC in the pod.
     """
 
     worker: WorkerPod
     nic: ClaimedNic
     facts: PodFacts
+    rail: int
 
     @property
     def name(self) -> str:
@@ -92,6 +100,28 @@ class NicEnd:
             return False
         return (link is None or link.up) and (port is None or port.active)
 
+    @property
+    def gid(self) -> int | None:
+        """Return the index of the GID to use; None without a usable one."""
+        return outputs.usable_gid(self.facts.ports[self.nic.rdma], self.nic.address)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPhase:
+    """A part of the checks.
+
+    Attributes:
+        name: in the progress.
+        check: yields the lines of a pair of NICs.
+        seconds: that it takes on a healthy network, at most.
+        gate: whether a pair has later phases only if all lines of this one passed.
+    """
+
+    name: str
+    check: Callable[[NicEnd, NicEnd], Iterator[Line]]
+    seconds: float
+    gate: bool = False
+
 
 class PairChecks:
     """The checks from one NIC to another."""
@@ -101,8 +131,21 @@ class PairChecks:
         self._bars = bars
         self._pace = pace
 
-    def run(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
-        """Yield the lines of a pair, in the order of the checks."""
+    def phases(self) -> tuple[CheckPhase, ...]:
+        """Return the phases in their order."""
+        timed = self._pace.seconds + PROGRAM_S
+        return (
+            CheckPhase("reach", self._connect, 2 * PINGS_S + PROGRAM_S, gate=True),
+            CheckPhase("loss", self._packets, self._pace.pings_s),
+            CheckPhase("tcp", self._streams, timed),
+            CheckPhase("rping", self._verbs, PROGRAM_S, gate=True),
+            CheckPhase("write", self._writes, timed),
+            CheckPhase("latency", self._reads, timed),
+        )
+
+    # ------------------------------------------------------------------ IP
+
+    def _connect(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if not (source.is_up and target.is_up):
             yield _skipped("reach", source, target, "a link is down")
             return
@@ -119,16 +162,17 @@ class PairChecks:
                 yield line
             if not reached:
                 yield _skipped("rates", source, target, "the NICs do not reach each other")
-                return
+
+    def _packets(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
+        if source.nic.address and target.nic.address:
             yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
-            bar = "ipoib" if source.nic.fabric is Fabric.INFINIBAND else "tcp"
-            yield self._judged(bar, ("slow", "no-tcp"), source, target, self._tcp)
         elif source.nic.interface:
             yield _skipped("reach", source, target, "a NIC has no IP address")
-        if source.nic.rdma and target.nic.rdma:
-            yield from self._rdma(source, target)
 
-    # ------------------------------------------------------------------ IP
+    def _streams(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
+        if source.nic.address and target.nic.address:
+            bar = "ipoib" if source.nic.fabric is Fabric.INFINIBAND else "tcp"
+            yield self._judged(bar, ("slow", "no-tcp"), source, target, self._tcp)
 
     def _reach(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         for one, other in ((source, target), (target, source)):
@@ -193,10 +237,10 @@ class PairChecks:
 
     def _loss(self, source: NicEnd, target: NicEnd) -> float | None:
         # A flood sends the next packet at the answer, or after 10 ms; what it sent by then counts.
-        deadline_s = self._pace.pings // 100
+        limit_s = self._pace.pings_s
         done = self._run(
-            source, "ping", "-q", "-f", "-c", str(self._pace.pings), "-w", str(deadline_s),
-            "-I", source.nic.interface, target.nic.address, limit_s=deadline_s + START_S,
+            source, "ping", "-q", "-f", "-c", str(self._pace.pings), "-w", str(limit_s),
+            "-I", source.nic.interface, target.nic.address, limit_s=limit_s + START_S,
         )  # fmt: skip
         return outputs.parse_loss(done.stdout)
 
@@ -210,22 +254,25 @@ class PairChecks:
 
     # ------------------------------------------------------------------ RDMA
 
-    def _rdma(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
-        gids = [
-            outputs.usable_gid(end.facts.ports[end.nic.rdma], end.nic.address)
-            for end in (source, target)
-        ]
-        if None in gids:
+    def _verbs(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
+        if not (source.nic.rdma and target.nic.rdma):
+            return
+        if None in (source.gid, target.gid):
             yield _skipped("rdma", source, target, "an RDMA device has no usable GID")
             return
         if source.nic.address and target.nic.address:
-            if not any(self._rping(source, target) for _ in range(ATTEMPTS)):
+            if any(self._rping(source, target) for _ in range(ATTEMPTS)):
+                yield passed("rping", source.name, target.name)
+            else:
                 yield failed("rping", "no-rdma", source.name, target.name, "no connection")
-                return
-            yield passed("rping", source.name, target.name)
-        write, latency = partial(self._write, gids), partial(self._latency, gids)
-        yield self._judged("write", ("slow", "no-rdma"), source, target, write)
-        yield self._judged("latency", ("late", "no-rdma"), source, target, latency)
+
+    def _writes(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
+        if source.nic.rdma and target.nic.rdma:
+            yield self._judged("write", ("slow", "no-rdma"), source, target, self._write)
+
+    def _reads(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
+        if source.nic.rdma and target.nic.rdma:
+            yield self._judged("latency", ("late", "no-rdma"), source, target, self._latency)
 
     def _rping(self, source: NicEnd, target: NicEnd) -> bool:
         """Whether connections and messages by the connection manager of RDMA work."""
@@ -234,31 +281,30 @@ class PairChecks:
         served = self._served(target, ("rping", "-s", "-C", *words), source, client)
         return served.exit_code == 0
 
-    def _write(self, gids: Sequence[int | None], source: NicEnd, target: NicEnd) -> float | None:
+    def _write(self, source: NicEnd, target: NicEnd) -> float | None:
         seconds = self._pace.seconds
         # 16 messages of 64 KiB in flight fill 800 Gbit/s at 10 µs, and do not flood a slow link.
         command = ("ib_write_bw", "--report_gbits", "--tx-depth", "16", "-D", str(seconds))
-        done = self._perftest(command, gids, source, target)
+        done = self._perftest(command, source, target)
         value = outputs.parse_write(done.stdout, outputs.counted_seconds(seconds))
         return value or _without_report(done)
 
-    def _latency(self, gids: Sequence[int | None], source: NicEnd, target: NicEnd) -> float | None:
+    def _latency(self, source: NicEnd, target: NicEnd) -> float | None:
         command = ("ib_read_lat", "-n", str(self._pace.reads))
-        done = self._perftest(command, gids, source, target)
+        done = self._perftest(command, source, target)
         value = outputs.parse_latency(done.stdout)
         if value is None and not done.exit_code:  # perftest does not know the CPU's clock
             seconds = self._pace.seconds
-            done = self._perftest(("ib_read_lat", "-D", str(seconds)), gids, source, target)
+            done = self._perftest(("ib_read_lat", "-D", str(seconds)), source, target)
             counted = outputs.counted_seconds(seconds)
             value = outputs.parse_counted_latency(done.stdout, counted)
         return value or _without_report(done)
 
-    def _perftest(
-        self, command: Sequence[str], gids: Sequence[int | None], source: NicEnd, target: NicEnd
-    ) -> CommandResult:
+    def _perftest(self, command: Sequence[str], source: NicEnd, target: NicEnd) -> CommandResult:
+        port = str(PERFTEST_PORT + target.rail)
         client, server = (
-            (*command, "-d", end.nic.rdma, "-x", str(gid), "-F")
-            for end, gid in zip((source, target), gids, strict=True)
+            (*command, "-p", port, "-d", end.nic.rdma, "-x", str(end.gid), "-F")
+            for end in (source, target)
         )
         return self._served(target, server, source, (*client, target.worker.address))
 

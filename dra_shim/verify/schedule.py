@@ -1,6 +1,9 @@
-"""Schedule of the measured pairs: no pod is in two pairs of one round."""
+"""Schedule of the measured pairs: no pod is in two pairs of one round.
 
-from collections.abc import Sequence
+Within a round, pairs of NICs are measured together unless they share a card.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -30,3 +33,26 @@ def ring(items: Sequence[Item]) -> list[Round[Item]]:
     pairs = list(zip(items, [*items[1:], items[0]], strict=True))
     last = [pairs.pop()] if len(items) % 2 else []
     return [found for found in (pairs[::2], pairs[1::2], last) if found]
+
+
+def disjoint(
+    pairs: Iterable[tuple[Item, Item]], key: Callable[[Item], Hashable], most: int
+) -> list[Round[Item]]:
+    """Return the pairs in batches, in which no key occurs in two pairs.
+
+    Args:
+        pairs: in the order in which they are measured.
+        key: of what two pairs cannot share.
+        most: pairs in a batch.
+    """
+    batches: list[tuple[Round[Item], set[Hashable]]] = []
+    for pair in pairs:
+        keys = {key(item) for item in pair}
+        for batch, taken in batches:
+            if len(batch) < most and not keys & taken:
+                batch.append(pair)
+                taken |= keys
+                break
+        else:
+            batches.append(([pair], keys))
+    return [batch for batch, _ in batches]

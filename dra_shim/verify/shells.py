@@ -2,7 +2,7 @@
 
 On a busy node, `kubectl exec` takes longer than most measurements. A shell that is idle runs the
 next command of its pod; a shell whose command reached the limit, or that lost its connection, is
-closed.
+closed. Of the idle ones, the oldest are closed: each is a kubectl process.
 """
 
 import os
@@ -22,6 +22,7 @@ from dra_shim.verify.types import CommandResult
 
 Process = subprocess.Popen[bytes]
 CHUNK: Final = 65536
+MOST_IDLE: Final = 64
 EXIT_S: Final = 5.0  # for kubectl to end after its output
 # Prints a line on both outputs after the command. The command does not read the shell's input.
 FRAMED: Final = "{command} </dev/null; printf '\\n{mark} %s\\n' $?; printf '\\n{mark} 0\\n' >&2\n"
@@ -38,7 +39,7 @@ class PodShells:
     def __init__(self, start: Callable[[str], Process]) -> None:
         self._start = start
         self._lock = RLock()  # a signal handler may interrupt `close`, and call it
-        self._idle: dict[str, list[_Shell]] = {}
+        self._idle: list[tuple[str, _Shell]] = []  # with their pods, the last used at the end
         self._busy: set[_Shell] = set()
         self._closed = False
 
@@ -52,12 +53,14 @@ class PodShells:
         if shell is None:
             return CommandResult(1, "", "the verification was interrupted")
         result = shell.run(command, limit_s)
+        unneeded: _Shell | None = shell
         with self._lock:
             self._busy.discard(shell)
             if shell.is_usable and not self._closed:
-                self._idle.setdefault(pod, []).append(shell)
-                return result
-        shell.close()
+                self._idle.append((pod, shell))
+                unneeded = self._idle.pop(0)[1] if len(self._idle) > MOST_IDLE else None
+        if unneeded is not None:
+            unneeded.close()
         return result
 
     def close(self) -> None:
@@ -66,9 +69,8 @@ class PodShells:
             self._closed = True
             for shell in self._busy:  # the thread that waits for it closes it
                 shell.kill()
-            idle = [shell for shells in self._idle.values() for shell in shells]
-            self._idle.clear()
-        for shell in idle:
+            idle, self._idle = self._idle, []
+        for _, shell in idle:
             shell.close()
 
     def _take(self, pod: str) -> "_Shell | None":
@@ -80,12 +82,12 @@ class PodShells:
             return shell
 
     def _idle_shell(self, pod: str) -> "_Shell | None":
-        idle = self._idle.get(pod, [])
-        while idle:
-            shell = idle.pop()
-            if shell.is_usable:
-                return shell
-            shell.close()
+        for index in reversed(range(len(self._idle))):
+            if self._idle[index][0] == pod:
+                _, shell = self._idle.pop(index)
+                if shell.is_usable:
+                    return shell
+                shell.close()
         return None
 
 

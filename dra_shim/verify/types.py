@@ -34,6 +34,7 @@ class ClaimedNic:
         fabric: the network that it is on.
         mtu: what claim or slice says, 0 if neither does.
         numa_node: -1 if it is not known.
+        card: what it shares with other NICs of the node, such as functions of one card.
     """
 
     device: str
@@ -43,6 +44,7 @@ class ClaimedNic:
     fabric: Fabric = Fabric.ETHERNET
     mtu: int = 0
     numa_node: int = -1
+    card: str = ""
 
 
 @dataclass(frozen=True, slots=True)

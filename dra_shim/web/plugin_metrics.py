@@ -16,7 +16,8 @@ from dranet_nri.state.heartbeat import Heartbeat
 METRICS: Final = "metrics.prom"
 _LIMIT: Final = 1 << 20  # bytes; usually about 30 KiB
 # The plugin's names only, so that its file can neither break nor duplicate the shim's metrics.
-_PLAUSIBLE: Final = re.compile(r"(?:(?:# (?:HELP|TYPE) )?dranet_(?:nri|driver_nri)_[^\n]+\n)*")
+_NAMES: Final = "dranet_(?:nri|driver_(?:nri|sandbox|pod|attach))_"
+_PLAUSIBLE: Final = re.compile(rf"(?:(?:# (?:HELP|TYPE) )?{_NAMES}[^\n]+\n)*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,7 +327,7 @@ def _target(
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
         require_lasting(allocated.device, observed)
         network = pod_network(allocated.config, snapshot)
-        device = replace(device, pod_name=network.name)
+        device = replace(device, pod_name=network.name, pod_altnames=network.altnames)
     device = with_rdma(allocated, device, observed.rdma, options)
     require_alone(session, allocated.device, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)

@@ -8,16 +8,22 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import product
-from typing import Final, get_args
+from typing import Final
 
 from dranet_nri.component.metrics import Counter, Gauge, Histogram, MetricFamily, Values, exposition
-from dranet_nri.errors import DranetError, RefusedError
+from dranet_nri.errors import DranetError, OutdatedError, RefusedError
 from dranet_nri.model import Attachment, Phase
 from dranet_nri.nri.stub import Outcome
 from dranet_nri.state.heartbeat import HungCall
 
 HOOKS: Final = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer")
 GIVING: Final = frozenset({"RunPodSandbox", "CreateContainer"})  # the hooks that attach
+STATUSES: Final = ("success", "failed", "noop")
+# Names and buckets of dranet's next release (kubernetes-sigs/dranet, October 2026), which counts a
+# sandbox as rejected only with its --device-attach-timeout=0: here none is.
+SANDBOX_RESULTS: Final = ("attached", "deferred", "rejected", "failed")
+ATTACH_RESULTS: Final = ("attached", "failed", "cancelled")
+ATTACH_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0)
 REASONS: Final = (
     *("unsuitable", "held", "not_home", "no_namespace", "outdated", "record", "not_attached"),
     *("config", "kernel", "io", "internal"),
@@ -29,7 +35,7 @@ class HookMetrics:
 
     def __init__(self) -> None:
         """Start at 0."""
-        labels, answers = ("method", "status"), tuple(product(HOOKS, get_args(Outcome)))
+        labels, answers = ("method", "status"), tuple(product(HOOKS, STATUSES))
         self._answers = Counter(
             "dranet_driver_nri_plugin_requests_total",
             "Answered hooks; noop: of pods without claims.",
@@ -41,6 +47,16 @@ class HookMetrics:
             "Time from a hook's arrival to its answer.",
             labels,
             answers,
+        )
+        self._timeout = Gauge(
+            "dranet_driver_nri_request_timeout_seconds",
+            "Timeout of the runtime for an answer; absent if it reports none.",
+        )
+        self._sandboxes = Counter(
+            "dranet_driver_sandbox_attach_total",
+            "Answered RunPodSandbox hooks of pods with claims; deferred: the attach continued.",
+            ("result",),
+            _single_label(SANDBOX_RESULTS),
         )
         self._late = Counter(
             "dranet_nri_hook_deadline_misses_total",
@@ -66,6 +82,8 @@ class HookMetrics:
         answers: tuple[MetricFamily, ...] = (
             self._answers,
             self._seconds,
+            self._timeout,
+            self._sandboxes,
             self._late,
             self._refusals,
         )
@@ -73,8 +91,13 @@ class HookMetrics:
 
     def answered(self, hook: str, outcome: Outcome, seconds: float) -> None:
         """Count an answered hook."""
-        self._answers.add(hook, outcome)
-        self._seconds.observe(seconds, hook, outcome)
+        status = "success" if outcome == "deferred" else outcome
+        self._answers.add(hook, status)
+        self._seconds.observe(seconds, hook, status)
+
+    def sandbox(self, outcome: Outcome) -> None:
+        """Count the answered RunPodSandbox of a pod with claims."""
+        self._sandboxes.add("attached" if outcome == "success" else outcome)
 
     def late(self, hook: str) -> None:
         """Count a hook that reached its deadline."""
@@ -87,9 +110,10 @@ class HookMetrics:
         else:
             self._refusals.add("io" if isinstance(error, OSError) else "internal")
 
-    def connected(self) -> None:
-        """Count a connection that serves."""
+    def connected(self, timeout_s: float) -> None:
+        """Count a connection that serves; timeout_s is the runtime's, 0 if it reports none."""
         self._connects.add()
+        self._timeout.set_all({(): timeout_s} if timeout_s else {})
 
     def disconnected(self) -> None:
         """Count a lost connection or a failed attempt."""
@@ -113,6 +137,16 @@ class WorkMetrics:
             ("result",),
             _single_label(("attached", "refused", "failed")),
         )
+        self._pod_attaches = Histogram(
+            "dranet_driver_pod_attach_duration_seconds",
+            "The same attaches as dranet reports them; cancelled: the sandbox was stopped.",
+            ("result",),
+            _single_label(ATTACH_RESULTS),
+            ATTACH_SECONDS,
+        )
+        self._running = 0
+        self._jobs = Gauge("dranet_driver_attach_jobs_running", "Pods whose attach runs.")
+        self._jobs.set(0)
         self._detaches = Histogram(
             "dranet_nri_detach_duration_seconds",
             "Restores of a claim's devices; away: not all are restored, retried.",
@@ -142,21 +176,35 @@ class WorkMetrics:
 
     def families(self) -> tuple[MetricFamily, ...]:
         """Return the metric families."""
-        moves: tuple[MetricFamily, ...] = (self._attaches, self._detaches, self._gates, self._lost)
-        return (*moves, self._rounds, self._abandoned)
+        moves: tuple[MetricFamily, ...] = (
+            self._attaches,
+            self._pod_attaches,
+            self._jobs,
+            self._detaches,
+        )
+        return (*moves, self._gates, self._lost, self._rounds, self._abandoned)
 
     @asynccontextmanager
     async def attaching(self) -> AsyncIterator[None]:
         """Measure an attach."""
-        begin, result = self._clock(), "failed"
+        begin, result, pod_result = self._clock(), "failed", "failed"
+        self._run_jobs(1)
         try:
             yield
-            result = "attached"
-        except RefusedError:
+            result = pod_result = "attached"
+        except RefusedError as error:
             result = "refused"
+            pod_result = "cancelled" if isinstance(error, OutdatedError) else "failed"
             raise
         finally:
-            self._attaches.observe(self._clock() - begin, result)
+            self._run_jobs(-1)
+            seconds = self._clock() - begin
+            self._attaches.observe(seconds, result)
+            self._pod_attaches.observe(seconds, pod_result)
+
+    def _run_jobs(self, change: int) -> None:
+        self._running += change
+        self._jobs.set(self._running)
 
     async def detaching(self, work: Awaitable[Attachment]) -> Attachment:
         """Measure a detach; return its record."""

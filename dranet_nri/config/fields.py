@@ -24,7 +24,7 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "txQueueLen": "packets",
     "altnames": "a list of alternative names",
     "disableIPv6": "`true` or `false`",
-    "addrGenMode": "`eui64`, `none` or `random`: how IPv6 link-local addresses are made",
+    "addrGenMode": "`eui64`, `none` or `random`: generation of IPv6 link-local addresses",
     "dadTransmits": "0 to 100; 0: no duplicate address detection",
     "acceptRA": "0, 1, or 2 (also with forwarding); needs an MTU of 1280 or more",
     "routerSolicitations": "number; -1: unlimited",
@@ -36,7 +36,7 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "ipoib": "with `type: IPoIB`",
     "ipvlan": "with `type: IPVLAN`",
     "macvlan": "with `type: MACVLAN`",
-    "vlan": "required with `type: VLAN`",
+    "vlan": "with `type: VLAN`",
 }
 IPOIB_FIELDS: Final[Mapping[str, str]] = {
     "pkey": '`"0x8001"`, a number, or `tenant`',
@@ -61,7 +61,7 @@ ROUTE_FIELDS: Final[Mapping[str, str]] = {
     "source": "an address of the NIC",
     "scope": "0 (default), or 253: reached without a gateway",
     "table": "number of the table; default: main",
-    "metric": "raised if another route has it; 0: default of the kernel (IPv6: 1024)",
+    "metric": "0 (default): chosen by the kernel (IPv6: 1024); raised if another route has it",
 }
 RULE_FIELDS: Final[Mapping[str, str]] = {
     "priority": "0 to 32767",
@@ -112,7 +112,7 @@ PAUSE_FIELDS: Final[Mapping[str, str]] = {
     "tx": "`true` or `false`",
 }
 RSS_FIELDS: Final[Mapping[str, str]] = {
-    "equal": "packets go to the first so many receive queues",
+    "equal": "number of receive queues with equal shares",
     "weights": "a list: the share of each receive queue; in place of `equal`",
 }
 RDMA_FIELDS: Final[Mapping[str, str]] = {

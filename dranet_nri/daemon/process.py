@@ -37,7 +37,6 @@ from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.settings.sysctl import check_root
 from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
-from dranet_nri.model import Pod
 from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
 from dranet_nri.nri.stub import (
     Connection,
@@ -46,7 +45,6 @@ from dranet_nri.nri.stub import (
     HookFailed,
     HookLate,
     Notice,
-    Outcome,
     Serving,
     Unsynchronized,
     endpoint_from_environ,
@@ -163,7 +161,7 @@ class NriDaemon:
             if isinstance(notice, Serving | Unsynchronized | Disconnected):
                 telemetry.write_soon()
 
-        connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
+        connection = Connection(self._endpoint, plugin, notify, answered=plugin.answered)
         telemetry = TelemetryWriter(
             KernelFileSystem(),
             self._settings.run,
@@ -240,7 +238,7 @@ class NriDaemon:
         counts = plugin.attacher.metrics.hooks
         match notice:
             case Serving():
-                counts.connected()
+                counts.connected(notice.timeout_s)
                 plugin.may_reject = forgets_rejected_sandboxes(
                     notice.runtime_name, notice.runtime_version
                 )
@@ -271,10 +269,3 @@ class NriDaemon:
                 )
             case _:
                 assert_never(notice)
-
-
-def _count(plugin: HookHandler, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
-    """Count a hook; one of a pod without claims that was queued counts as noop."""
-    if outcome == "success" and not plugin.allocations.has(pod.uid):
-        outcome = "noop"
-    plugin.attacher.metrics.hooks.answered(hook, outcome, seconds)

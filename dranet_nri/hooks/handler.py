@@ -25,6 +25,7 @@ from dranet_nri.cdi.names import carried_claims, listed
 from dranet_nri.component.log import trace_of
 from dranet_nri.hooks.admission import carried, refuse_outlived, refuse_unattached
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
+from dranet_nri.nri.stub import Outcome
 from dranet_nri.plan.refusals import described
 
 MAX_REJECTIONS: Final = 3
@@ -47,19 +48,31 @@ class HookHandler:
         False while an allocation cannot be read, because it may be this pod's.
         """
         self.allocations.refresh()
-        return not (self.allocations.unread or self._is_ours(pod, container))
+        return not (self.allocations.unread or self._has_claims(pod, container))
 
     def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
         """Whether the hook may be answered with an error; refusals of a sandbox are counted.
 
         Always True for a container with claims, which must not start without its devices.
         """
-        if not self._is_ours(pod, container):
+        if not self._has_claims(pod, container):
             return False
         if container is not None:
             return True
         self.rejections[pod.uid] += 1
         return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS
+
+    def answered(self, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
+        """Count a hook; one of a pod without claims that was queued counts as noop."""
+        counts = self.attacher.metrics.hooks
+        if outcome in {"success", "deferred"} and not self.allocations.has(pod.uid):
+            outcome = "noop"
+        counts.answered(hook, outcome, seconds)
+        if hook == "RunPodSandbox" and outcome != "noop":
+            # An attach that succeeds ends the pod's rejections; one that fails adds one, also where
+            # the runtime must accept the sandbox.
+            failed = outcome == "success" and pod.uid in self.rejections
+            counts.sandbox("failed" if failed else outcome)
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the connection enforces the deadline
         """Attach the pod's NICs. A failure is raised if the sandbox may be rejected.
@@ -184,7 +197,7 @@ class HookHandler:
                 del self.rejections[uid]
         return await self.reconciler.run()
 
-    def _is_ours(self, pod: Pod, container: Container | None) -> bool:
+    def _has_claims(self, pod: Pod, container: Container | None) -> bool:
         """Whether the pod has claims, its sandbox devices, or the container a CDI file."""
         return bool(
             self.allocations.has(pod.uid)

@@ -25,21 +25,21 @@ _M = AttributeMeaning
 STANDARD: Final[Mapping[str, AttributeMeaning]] = {
     "resource.kubernetes.io/pciBusID": _M(str, "PCI address, such as `0000:8a:00.0`"),
     "resource.kubernetes.io/pcieRoot": _M(
-        str, "such as `pci0000:80`; aligns a NIC with a GPU (`matchAttribute`)"
+        str, "PCIe root, such as `pci0000:80`; aligns NIC and GPU (`matchAttribute`)"
     ),
     NUMA_NODE: _M(int, "number of the NUMA node"),
 }
 EVERY_DEVICE: Final[Mapping[str, AttributeMeaning]] = {
     "dra.net/ifName": _M(str, "name of the interface on the host"),
-    "dra.net/mac": _M(str, "its MAC address"),
-    "dra.net/mtu": _M(int, "its MTU"),
-    "dra.net/alias": _M(str, "its alias"),
-    "dra.net/encapsulation": _M(str, "`ether`, `infiniband`, …"),
-    "dra.net/state": _M(str, "`up`, `down`, `lower-layer-down`, …"),
-    "dra.net/type": _M(str, "`device`, `veth`, …"),
+    "dra.net/mac": _M(str, "MAC address of the interface"),
+    "dra.net/mtu": _M(int, "MTU of the interface"),
+    "dra.net/alias": _M(str, "alias of the interface"),
+    "dra.net/encapsulation": _M(str, "link layer: `ether`, `infiniband`, …"),
+    "dra.net/state": _M(str, "state of the link: `up`, `down`, `lower-layer-down`, …"),
+    "dra.net/type": _M(str, "kind of the link: `device`, `veth`, …"),
     "dra.net/virtual": _M(bool, "whether the interface is virtual"),
-    "dra.net/ipv4": _M(str, "global addresses, comma-separated"),
-    "dra.net/ipv6": _M(str, "global addresses, comma-separated"),
+    "dra.net/ipv4": _M(str, "global IPv4 addresses, comma-separated"),
+    "dra.net/ipv6": _M(str, "global IPv6 addresses, comma-separated"),
     "dra.net/ebpf": _M(bool, "whether eBPF programs are attached to the interface"),
     "dra.net/tcFilterNames": _M(str, "names of eBPF programs in tc filters"),
     "dra.net/tcxProgramNames": _M(str, "names of TCX programs"),
@@ -82,7 +82,9 @@ WITH_RDMA: Final[Mapping[str, AttributeMeaning]] = {
     "dra.net/rdmaFirmware": _M(str, "version of the firmware"),
 }
 AZURE: Final[Mapping[str, AttributeMeaning]] = {
-    "azure.dra.net/gpuDomains": _M(str, "`0003,0004`: PCI domains of the GPUs beside the NIC"),
+    "azure.dra.net/gpuDomains": _M(
+        str, "PCI domains of the GPUs near the NIC, such as `0003,0004`"
+    ),
 }
 
 ATTRIBUTES: Final[Mapping[str, AttributeMeaning]] = {

@@ -70,6 +70,9 @@ def inherited(
     """
     left: list[str] = []
     given = config.interface.addresses
+    if config.interface.disable_ipv6:  # by request of the claim, so without a warning
+        v4 = tuple(address for address in host.addresses if not is_v6(address.cidr))
+        host = replace(host, addresses=v4)
     found = _addresses(host, families, left) if given is None else ()
     routes_of_host = host.routes
     match config.interface.addressing:
@@ -122,7 +125,7 @@ def _addresses(host: LinkState, families: Collection[str], left: list[str]) -> l
         if not _has_family(address.cidr, families):
             why = "its MTU is too small for IPv6"
         if why:
-            left.append(f"left out, for {why}: address {address.cidr} of the host")
+            left.append(f"left out, because {why}: address {address.cidr} of the host")
         else:
             found.append(address)
     return found
@@ -161,11 +164,11 @@ def _routes(
         others = sorted({leg.device for leg in route.nexthops} - {""})
         if others:
             left.append(
-                f"left out, for it goes over {', '.join(others)} too: route {route.destination} of"
-                " the host; give each NIC its own in the claim's routes"
+                f"left out, because it goes over {', '.join(others)} too: route"
+                f" {route.destination} of the host; give each NIC its own in the claim's routes"
             )
         elif route.encap:
-            left.append(f"left out, for it is a tunnel: route {route.destination} of the host")
+            left.append(f"left out, because it is a tunnel: route {route.destination} of the host")
         elif _has_family(route.destination, families) and fits(
             route, addresses, (*claimed, *found)
         ):

@@ -59,7 +59,10 @@ def warning_lines(planned: Sequence[str], refused: Refused) -> tuple[str, ...]:
     """
     lines = (
         *planned,
-        *(f"left out, for the kernel refused it: {explained(error, op)}" for op, error in refused),
+        *(
+            f"left out, because the kernel refused it: {explained(error, op)}"
+            for op, error in refused
+        ),
     )
     more = len(lines) - MAX_WARNINGS
     return (*lines[:MAX_WARNINGS], f"{more} more like these") if more > 0 else lines

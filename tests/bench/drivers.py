@@ -7,6 +7,7 @@ the runtime on an NRI socket, the kubelet with gRPC, and kube_api.py.
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -41,15 +42,12 @@ LIMIT_S: Final = 60.0
 CALL_S: Final = 30.0
 SERVICE: Final = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/Node{}Resources"
 REGISTRATION: Final = "/pluginregistration.Registration/"
-KUBECONFIG: Final = """\
-apiVersion: v1
-kind: Config
-clusters:
-- {{name: c, cluster: {{server: "https://127.0.0.1:{port}", certificate-authority: {ca}}}}}
-users: [{{name: u, user: {{token: abc}}}}]
-contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
-current-context: c
-"""
+# As in the DaemonSet: the library that reads kubeconfigs would count as memory of the shim.
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+IN_CLUSTER: Final = {
+    "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+    "KUBERNETES_SERVICE_PORT": str(PORT),
+}
 
 
 class Control(HTTPConnection):
@@ -158,7 +156,9 @@ class Driver:
             stdin=subprocess.PIPE,
         )
         wait_until("the API server", control.exists)
-        (self.root / "kubeconfig").write_text(KUBECONFIG.format(port=PORT, ca=CERTIFICATE))
+        ACCOUNT.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CERTIFICATE, ACCOUNT / "ca.crt")
+        (ACCOUNT / "token").write_text("abc")
         self.api = Control(control)
         self.api.query("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
         self._listener = socket.socket(socket.AF_UNIX)
@@ -188,6 +188,7 @@ class Driver:
             with Path("/tmp", f"bench-{name}.log").open("ab") as log:
                 self._processes[name] = subprocess.Popen(
                     ("ip", "netns", "exec", self.host, *command),
+                    env={**os.environ, **IN_CLUSTER},
                     stdout=log,
                     stderr=log,
                 )
@@ -303,7 +304,7 @@ def own_driver(nics: int) -> Driver:
     shim = (
         *("dra-shim", "run", f"--hostname-override={NODE}", f"--kubelet-root-dir={root}/kubelet"),
         *("--filter=", f"--state-dir={state}", f"--run-dir={run}", "--bind-address=127.0.0.1:9177"),
-        *(f"--kubeconfig={root}/kubeconfig", "--log-format=json"),
+        "--log-format=json",
     )
     plugin = (
         *("dranet-nri", "run", f"--nri-socket={nri}", f"--allocations-dir={state}/allocations"),
@@ -318,7 +319,7 @@ def peer(nics: int) -> Driver:
     command = (
         *(PEER, "--v=4", f"--hostname-override={NODE}", f"--kubelet-root-dir={root}/kubelet"),
         *("--cloud-provider-hint=NONE", "--filter=", f"--db-path={root}/dranet.db"),
-        *("--bind-address=127.0.0.1:9177", f"--kubeconfig={root}/kubeconfig"),
+        "--bind-address=127.0.0.1:9177",
     )
     return Driver("peer", root, PEER_NRI, {PEER: command}, nics)
 

@@ -218,4 +218,4 @@ class Connection:
             self._backoff.reset()
             status = self._status
             names = (status.runtime_name, status.runtime_version, status.nri_version)
-            self._notify(Serving(*names))
+            self._notify(Serving(*names, link.timeout_s))

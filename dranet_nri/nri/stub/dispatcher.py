@@ -237,7 +237,7 @@ class Dispatcher:
     def _expire(self, hook: _Hook) -> None:
         match hook.event:
             case PodEvent():
-                hook.reply(None)
+                hook.reply(None, "deferred")
             case ContainerEvent(pod):
                 text = f"CreateContainer {pod}: the pod's devices are still being attached"
                 hook.refuse(f"{text}; it is tried again", RpcCode.ABORTED)

@@ -63,11 +63,15 @@ class Handler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The plugin is registered and synchronized: events follow."""
+    """The plugin is registered and synchronized: events follow.
+
+    timeout_s is the runtime's timeout for the answer to a hook; 0 if it reports none.
+    """
 
     runtime_name: str
     runtime_version: str
     nri_version: str
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,8 @@ Notice = Serving | Unsynchronized | Disconnected | HookLate | HookFailed
 Notify = Callable[[Notice], None]
 
 
-Outcome = Literal["success", "failed", "noop"]  # noop: success at once, see is_unclaimed
+# noop: success at once, see is_unclaimed; deferred: success at the deadline, the work continues.
+Outcome = Literal["success", "failed", "noop", "deferred"]
 Answered = Callable[[str, Pod, Outcome, float], None]  # first name of the rpc, last seconds
 
 

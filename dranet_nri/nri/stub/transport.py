@@ -35,6 +35,11 @@ class Transport(asyncio.Protocol):
 
     Unwritten bytes are buffered up to a bound that no runtime reaches, so that reading does not
     wait for writing. Callers check `alive` first.
+
+    Attributes:
+        timeout_s: the runtime's timeout for an answer; 0 if it reports none.
+        reason: why the connection ended; "" before.
+        lost: completes at the end of an opened connection.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class Transport(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._undelivered: deque[tuple[SessionEvent, float]] = deque()
         self._full = False
-        self._timeout_s = 0.0  # of the runtime, for an answer; 0 if not reported
+        self.timeout_s = 0.0
         self.reason = ""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -83,7 +88,7 @@ class Transport(asyncio.Protocol):
         self._flush()
         for event in events:
             if isinstance(event, RuntimeConfigured):
-                self._timeout_s = event.request.request_timeout_ms / 1000
+                self.timeout_s = event.request.request_timeout_ms / 1000
             self._undelivered.append((event, arrival))
         self._deliver_ready()
         lists = sum(isinstance(event, PodsSynchronized) for event, _ in self._undelivered)
@@ -153,7 +158,7 @@ class Transport(asyncio.Protocol):
         unread = (how and self._session.state is HandshakeState.SYNCHRONIZING) or any(
             isinstance(event, PodsSynchronized) for event, _ in self._undelivered
         )
-        waited = UNREAD_LIST.format(self._timeout_s) if unread and self._timeout_s else ""
+        waited = UNREAD_LIST.format(self.timeout_s) if unread and self.timeout_s else ""
         return CLOSED + how + waited
 
     def _flush(self) -> None:

@@ -84,7 +84,7 @@ def _placed(network: PodNetwork, device: int, places: _Places) -> PodNetwork:
             continue
         owner = places.taken.get(slot)
         if owner and route in inherited:
-            left.append(f"left out, for {owner} has it: route {route.destination} of the host")
+            left.append(f"left out, because {owner} has it: route {route.destination} of the host")
             continue
         place = places.next_free(slot, device)
         places.given.add(place)
@@ -109,7 +109,7 @@ def _is_plain(route: Route) -> bool:
 
 def _backup_warning(route: Route, owner: str) -> str:
     return (
-        f"route {route.destination} stands by with metric {route.metric}, for {owner} has one of a"
-        " lower metric: set routes[].metric, or a table of its own and rules, to say which packets"
-        " take it"
+        f"route {route.destination} is a backup with metric {route.metric}, because {owner} has one"
+        " of a lower metric: set routes[].metric, or a table of its own and rules, to select the"
+        " packets for it"
     )

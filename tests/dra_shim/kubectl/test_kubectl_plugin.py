@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+import textwrap
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +14,8 @@ from tests.fakes.called import Ended, called
 
 pytestmark = pytest.mark.process
 
-GOLDEN = Path(__file__).parents[2] / "golden/topology"
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests/golden/topology"
 GPU = ("gpu.nvidia.com", "dgx-h100", "gpu-0")
 NIC = ("dra.net", "dgx-h100", "pci-0000-18-00-0")
 JOB = """
@@ -117,6 +119,19 @@ def test_free_counts_pairs(saved: Path, node: str, line: str, near: str) -> None
     assert run(saved, "free", node).stdout == f"{line}\n"
     document = json.loads(run(saved, "free", node, "--output", "json").stdout)
     assert document["nodes"][0]["near"] == near
+
+
+def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
+    for name in ("node-a", "node-b"):
+        text = nodes()["dgx-h100"].replace("dgx-h100", name)
+        (tmp_path / f"{name}.json").write_text(text)
+        held = claim(name, "train", *((driver, name, device) for driver, _, device in (GPU, NIC)))
+        (tmp_path / f"claim-{name}.json").write_text(json.dumps(held))
+
+    printed = run(tmp_path, "free").stdout
+
+    readme = (ROOT / "manifests/examples/scale-out/README.md").read_text()
+    assert textwrap.indent(printed, "    ") in readme
 
 
 def test_free_pairs_a_gpu_only_with_a_nic_of_the_same_root(saved: Path) -> None:

@@ -1,4 +1,4 @@
-"""Bars, checks of one end, schedule and report of a verification."""
+"""Bars, checks of one end, and report of a verification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
-from dra_shim.verify.schedule import all_pairs, ring
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from dranet_nri.errors import InvalidValueError
 
@@ -132,31 +131,6 @@ def test_causes_have_distinct_meanings() -> None:
     assert len({meaning for meaning, _ in CAUSES.values()}) == len(CAUSES)
 
 
-# --------------------------------------------------------------------------- schedule
-
-
-@pytest.mark.parametrize("number", range(8))
-def test_every_pair_is_measured_once_and_no_pod_twice_per_round(number: int) -> None:
-    rounds = all_pairs(range(number))
-
-    pairs = [frozenset(pair) for found in rounds for pair in found]
-    assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
-    for found in rounds:
-        busy = [item for pair in found for item in pair]
-        assert len(busy) == len(set(busy))
-
-
-@pytest.mark.parametrize("number", range(3, 8))
-def test_ring_measures_each_pod_with_the_next(number: int) -> None:
-    rounds = ring(range(number))
-
-    pairs = {pair for found in rounds for pair in found}
-    assert pairs == {(item, (item + 1) % number) for item in range(number)}
-    for found in rounds:
-        busy = [item for pair in found for item in pair]
-        assert len(busy) == len(set(busy))
-
-
 # --------------------------------------------------------------------------- report
 
 LINES = [
@@ -211,6 +185,19 @@ def test_matrix_cell_has_the_colour_of_the_worst_check() -> None:
     assert cells["write: failed 100 Gbit/s\ntcp: passed"] == COLOURS[Outcome.FAILED]
     assert cells["link: passed up"] == COLOURS[Outcome.PASSED]
     assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
+
+
+def test_names_of_a_matrix_are_not_cut() -> None:
+    source = f"{'w' * 63}/{'w' * 15}"  # the longest names of a node and an interface
+
+    root = ET.fromstring(draw([failed("collectives", "no-collective", source, "b/net1")]))
+
+    space = "{http://www.w3.org/2000/svg}"
+    (name,) = (
+        text for text in root.iter(f"{space}text") if text.text == source and len(text.attrib) == 3
+    )
+    assert int(name.get("x", "")) >= 6 * len(source)
+    assert "collectives" in {text.text for text in root.iter(f"{space}text")}
 
 
 def test_all_bars_have_defaults() -> None:

@@ -71,6 +71,20 @@ def test_output_of_several_chunks_is_complete(shells: PodShells) -> None:
     assert result.stdout == "".join(f"{number}\n" for number in range(1, 100001))
 
 
+def test_oldest_idle_shell_is_closed(
+    shells: PodShells, local: LocalShells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dra_shim.verify.shells.MOST_IDLE", 2)
+
+    for pod in ("one", "two", "one", "three", "one"):
+        shells.run(pod, ("true",), LIMIT_S)
+
+    assert local.pods == ["one", "two", "three"]
+    one, two, three = (process.poll() for process in local.processes)
+    assert (one, three) == (None, None)
+    assert two is not None
+
+
 def test_concurrent_commands_of_a_pod_use_own_shells(shells: PodShells, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from httpx2 import AsyncClient
@@ -89,6 +89,15 @@ def site(tmp_path: Path) -> Site:
 
 # ----------------------------------------------------------------------- metrics
 
+# kubernetes-sigs/dranet, pkg/driver/metrics.go at v1.4.0, then the added ones of October 2026.
+DRANET_METRICS: Final = (
+    *("dra_plugin_requests_total", "dra_plugin_requests_latency_seconds"),
+    *("nri_plugin_requests_total", "nri_plugin_requests_latency_seconds"),
+    *("published_devices_total", "last_published_time_seconds"),
+    *("nri_request_timeout_seconds", "sandbox_attach_total"),
+    *("pod_attach_duration_seconds", "attach_jobs_running"),
+)
+
 
 def test_metrics_of_dranet_have_its_names(site: Site) -> None:
     site.metrics.on_node(discovery.DevicesChanged(9, 4, (), ()))
@@ -109,6 +118,14 @@ def test_metrics_of_dranet_have_its_names(site: Site) -> None:
     assert scrape.value("process_resident_memory_bytes") > 1 << 20
     assert scrape.value("process_cpu_seconds_total") > 0
     assert scrape.value("process_open_fds") > 2
+
+
+def test_all_metrics_of_dranet_exist(site: Site) -> None:
+    (site.run / "metrics.prom").write_text(PluginMetrics().text())
+
+    found = {name for name in site.scrape().families if name.startswith("dranet_driver_")}
+
+    assert found == {f"dranet_driver_{name}" for name in DRANET_METRICS}
 
 
 def test_metrics_of_the_plugin_are_served(site: Site) -> None:
@@ -414,7 +431,7 @@ def test_unregistered_shim_is_not_ready_with_a_reason(home: Path) -> None:
     assert unregistered[0] == 503
     registry = at_kubelet.sockets.registration.parent
     assert unregistered[1].startswith(
-        f"not registered at the kubelet: it has said nothing yet; if {registry} is not what it "
+        f"not registered at the kubelet: no answer yet; if the kubelet does not watch {registry}, "
     )
     assert "as --kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: " in unregistered[1]
     assert failing[0] == 503

@@ -96,3 +96,35 @@ def test_hooks_are_counted_by_result(site: Site) -> None:
     latency = {"method": "RunPodSandbox", "status": "noop"}
     assert scrape.value(f"{HOOKS}_latency_seconds_count", **latency) == 2
     assert scrape.value("dranet_nri_refusals_total", reason="no_namespace") == 1
+    assert scrape.value("dranet_driver_nri_request_timeout_seconds") == 2
+
+
+def test_sandboxes_are_counted_under_the_name_of_dranet(site: Site) -> None:
+    site.allocate("uid-s1")
+
+    async def scenario() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server, process)
+                await until_ready(site, ready=True)
+                past_deadline = {"timeout_nano": 1}
+                for sandbox, timeout in (
+                    ("plain", {}), ("s1", past_deadline), ("s1", {}), ("s1", {}), ("s1", {})
+                ):  # fmt: skip
+                    message = pod_message(sandbox)
+                    await runtime.answer(
+                        runtime.runtime.pod_event(PodEventKind.RUN, message, **timeout)
+                    )
+                runtime.abort()
+                await until_ready(site, ready=False)
+
+    run_scenario(scenario())
+    scrape = numbers(site)
+    # The last sandbox is accepted, because its pod was rejected three times.
+    accepted = scrape.value(f"{HOOKS}_total", method="RunPodSandbox", status="success")
+    sandboxes = {
+        result: scrape.value("dranet_driver_sandbox_attach_total", result=result)
+        for result in ("attached", "deferred", "rejected", "failed")
+    }
+    assert accepted == 2
+    assert sandboxes == {"attached": 0, "deferred": 1, "rejected": 0, "failed": 3}

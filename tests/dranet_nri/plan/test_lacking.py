@@ -53,13 +53,13 @@ def test_essential_operation_may_not_be_missing() -> None:
 
 @pytest.mark.parametrize(
     ("count", "last"),
-    [(5, "left out, for the kernel refused it: add it: EACCES; IPv6 is"), (9, "4 more")],
+    [(5, "left out, because the kernel refused it: add it: EACCES; IPv6 is"), (9, "4 more")],
 )
 def test_some_failures_are_listed_with_the_number_of_further_ones(count: int, last: str) -> None:
     refused = [(OPS[0][0], error(EACCES))] * count
 
-    reported = warning_lines(("a route stands by",), refused)
+    reported = warning_lines(("a backup route",), refused)
 
-    assert reported[0] == "a route stands by"
+    assert reported[0] == "a backup route"
     assert len(reported) == min(count + 1, 7)
     assert reported[-1].startswith(last)

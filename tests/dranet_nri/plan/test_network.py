@@ -190,7 +190,7 @@ def test_omitted_route_is_reported(route: Route, reason: str) -> None:
 
     assert network.routes == ()
     (warnings,) = network.warnings
-    assert warnings.startswith(f"left out, for {reason}: route 10.9.0.0/16 of the host")
+    assert warnings.startswith(f"left out, because {reason}: route 10.9.0.0/16 of the host")
 
 
 @pytest.mark.parametrize(

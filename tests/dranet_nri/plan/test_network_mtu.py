@@ -65,8 +65,15 @@ def test_inherited_ipv6_address_below_the_minimum_mtu_is_omitted_with_a_warning(
 
     assert network.addresses == (Address("10.1.0.5/24"),)
     assert network.warnings == (
-        "left out, for its MTU is too small for IPv6: address 2001:db8::5/64 of the host",
+        "left out, because its MTU is too small for IPv6: address 2001:db8::5/64 of the host",
     )
+
+
+def test_ipv6_that_the_claim_disables_is_omitted_without_a_warning() -> None:
+    network = pod_network(NetworkConfig(InterfaceConfig(disable_ipv6=True)), FULL)
+
+    assert network.addresses == (Address("10.1.0.5/24"),)
+    assert network.warnings == ()
 
 
 def test_ipv6_is_not_inherited_below_the_minimum_mtu() -> None:

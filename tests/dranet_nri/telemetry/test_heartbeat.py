@@ -1,5 +1,6 @@
 """Heartbeat and metrics files of the plugin."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from errno import EBUSY, EROFS
@@ -8,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.component.files import KernelFileSystem
-from dranet_nri.errors import AttachError, KernelError, NoNetnsError, OwnedError, RefusedError
+from dranet_nri.errors import (
+    AttachError,
+    KernelError,
+    NoNetnsError,
+    OutdatedError,
+    OwnedError,
+    RefusedError,
+)
 from dranet_nri.model import ContainerClaim
 from dranet_nri.nri.stub import ConnectionStatus
 from dranet_nri.plan.ops import AddAddress, MoveLink
@@ -24,6 +32,9 @@ pytestmark = pytest.mark.process
 NOW = 5000.0
 ATTACHES = "dranet_nri_attach_duration_seconds_count"
 DETACHES = "dranet_nri_detach_duration_seconds_count"
+POD_ATTACHES = "dranet_driver_pod_attach_duration_seconds_count"
+SANDBOXES = "dranet_driver_sandbox_attach_total"
+JOBS = "dranet_driver_attach_jobs_running"
 GATES = "dranet_nri_gate_openings_total"
 CLAIMS = "dranet_nri_claims"
 DEVICES = "dranet_nri_devices"
@@ -90,6 +101,7 @@ def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node)
     attached = increments(node, before)
     assert attached == {
         counted(ATTACHES, result="attached"): 1,
+        counted(POD_ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
         counted(CLAIMS, phase="attached"): 1,
         counted(DEVICES, state="in_pod"): 2,
@@ -99,6 +111,7 @@ def test_attach_and_detach_are_counted_and_end_at_the_initial_values(node: Node)
 
     assert increments(node, before) == {
         counted(ATTACHES, result="attached"): 1,
+        counted(POD_ATTACHES, result="attached"): 1,
         counted(GATES, result="opened"): 1,
         counted(DETACHES, result="home"): 1,
         counted(CLAIMS, phase="home"): 1,
@@ -126,6 +139,7 @@ def test_refused_attach_is_not_counted_as_failed(node: Node) -> None:
 
     assert increments(node, before) == {
         counted(ATTACHES, result="refused"): 1,
+        counted(POD_ATTACHES, result="failed"): 1,
         counted(CLAIMS, phase="failed"): 1,
         counted("dranet_nri_pending_repairs"): 1,
     }
@@ -141,6 +155,38 @@ def test_failed_attach_is_counted(node: Node) -> None:
         node.run_pod(pod)
 
     assert increments(node, before)[counted(ATTACHES, result="failed")] == 1
+    assert increments(node, before)[counted(POD_ATTACHES, result="failed")] == 1
+
+
+def test_running_and_cancelled_attach_are_counted(node: Node) -> None:
+    work = node.plugin.attacher.metrics.work
+    before = metrics_of(node)
+
+    async def attach() -> None:
+        async with work.attaching():
+            assert increments(node, before) == {counted(JOBS): 1}
+            raise OutdatedError("its sandbox was stopped meanwhile")
+
+    with pytest.raises(OutdatedError):
+        asyncio.run(attach())
+    assert increments(node, before) == {
+        counted(ATTACHES, result="refused"): 1,
+        counted(POD_ATTACHES, result="cancelled"): 1,
+    }
+
+
+def test_sandbox_is_counted_by_what_its_pod_has(node: Node) -> None:
+    pods = node.pod("web"), node.pod("refused")  # both of one claim
+    node.plugin.may_reject = False
+    before = metrics_of(node)
+    for nic, pod in enumerate(pods, 1):
+        node.allocate(pod, nic)
+        node.run_pod(pod)
+        node.plugin.answered("RunPodSandbox", pod, "success", 0.001)
+
+    found = increments(node, before)
+    assert found[counted(SANDBOXES, result="attached")] == 1
+    assert found[counted(SANDBOXES, result="failed")] == 1
 
 
 def test_device_that_cannot_be_restored_is_counted_as_away_and_pending(node: Node) -> None:

@@ -39,7 +39,9 @@ def test_claimed_default_route_has_a_higher_metric_than_that_of_the_cni(
             record = host.attach(f"nic{number}", config=config)
 
             assert record.phase is Phase.ATTACHED
-            assert f"stands by with metric {metric}, for eth0" in record.devices[0].warnings[0]
+            assert (
+                f"is a backup with metric {metric}, because eth0" in record.devices[0].warnings[0]
+            )
         shown = host.shown(f"{family} route show default", pod=0)
         assert [line.split(" dev ")[1].split(" ")[0] for line in shown] == ["eth0", "nic0", "nic1"]
 

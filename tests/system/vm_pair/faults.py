@@ -27,7 +27,7 @@ RAILS: Final = ("ens1", "ens2")
 # The wire is emulated: these bars are far below its rates, and far above those of the faults. It
 # slows no sender down, so RDMA writes overflow the receiver: they have no limit.
 BARS: Final = Bars({"loss": 0.2, "tcp": 0.02, "write": 0, "latency": 1_000_000})
-PACE: Final = MeasureDurations(pings=500, seconds=1, reads=50, rounds=1)
+PACE: Final = MeasureDurations(pings=500, pings_s=20, seconds=1, reads=50, rounds=1)
 # Image `jobs` has iperf3, and the machine has the libraries of the same suite.
 IPERF3: Final = """#!/bin/sh
 LD_LIBRARY_PATH=/srv/usr/lib/x86_64-linux-gnu exec /srv/usr/bin/iperf3 "$@"

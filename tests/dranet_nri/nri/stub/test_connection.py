@@ -44,7 +44,7 @@ def test_status_follows_the_handshake(tmp_path: Path) -> None:
         ]
         assert (statuses[3].connected, statuses[3].synchronized) == (False, False)
         assert statuses[3].last_error
-        assert plugin.notices_of(Serving) == [Serving("containerd", "v2.1.9", "v0.12.2")]
+        assert plugin.notices_of(Serving) == [Serving("containerd", "v2.1.9", "v0.12.2", 2.0)]
         assert plugin.handler.lists == [["s1"]]
 
     finish(scenario())

@@ -109,7 +109,7 @@ def test_claimed_route_gets_a_higher_metric_than_that_of_the_pod(
     assert placed.routes == (replace(route, metric=metric),)
     (warnings,) = placed.warnings
     assert warnings.startswith(
-        f"route {route.destination} stands by with metric {metric}, for eth0 has"
+        f"route {route.destination} is a backup with metric {metric}, because eth0 has"
     )
     assert "set routes[].metric" in warnings
 
@@ -117,7 +117,7 @@ def test_claimed_route_gets_a_higher_metric_than_that_of_the_pod(
 def test_route_without_a_link_occupies_its_metric() -> None:
     (warnings,) = alone(Route(V4), taken={Route(V4): ""}).warnings
 
-    assert "for a route of the pod has" in warnings
+    assert "because a route of the pod has" in warnings
 
 
 def test_inherited_route_is_omitted_if_the_pod_has_one() -> None:
@@ -126,7 +126,7 @@ def test_inherited_route_is_omitted_if_the_pod_has_one() -> None:
     placed = alone(inherited=(Route(V4), other), taken={Route(V4): "eth0"})
 
     assert placed.routes == (other,)
-    assert placed.warnings == (f"left out, for eth0 has it: route {V4} of the host",)
+    assert placed.warnings == (f"left out, because eth0 has it: route {V4} of the host",)
 
 
 def test_inherited_route_with_another_metric_stays_inherited() -> None:
@@ -174,7 +174,7 @@ def test_other_route_to_the_network_of_an_address_gets_a_higher_metric(route: Ro
     placed = alone(route, addresses=(ADDRESS,))
 
     assert placed.routes == (replace(route, metric=1),)
-    assert "for an address of the pod's NICs has" in placed.warnings[0]
+    assert "because an address of the pod's NICs has" in placed.warnings[0]
 
 
 def test_address_without_a_prefix_route_occupies_no_metric() -> None:

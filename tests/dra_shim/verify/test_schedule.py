@@ -1,0 +1,121 @@
+"""Schedule of a verification: which pairs of NICs are measured together, and how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.verify.bars import Bars
+from dra_shim.verify.documents import Document, worker_of
+from dra_shim.verify.measure import rounds_of
+from dra_shim.verify.outputs import PodFacts
+from dra_shim.verify.pair_checks import FULL, QUICK, MeasureDurations, PairChecks
+from dra_shim.verify.schedule import all_pairs, ring
+from dra_shim.verify.types import ClaimedNic, CommandResult, WorkerPod
+
+
+class Unused:
+    """A runner of commands for a plan without a run."""
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Fail."""
+        raise NotImplementedError(pod, command, limit_s)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_every_pair_is_measured_once_and_no_pod_twice_per_round(number: int) -> None:
+    rounds = all_pairs(range(number))
+
+    pairs = [frozenset(pair) for found in rounds for pair in found]
+    assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
+    for found in rounds:
+        busy = [item for pair in found for item in pair]
+        assert len(busy) == len(set(busy))
+
+
+@pytest.mark.parametrize("number", range(3, 8))
+def test_ring_measures_each_pod_with_the_next(number: int) -> None:
+    rounds = ring(range(number))
+
+    pairs = {pair for found in rounds for pair in found}
+    assert pairs == {(item, (item + 1) % number) for item in range(number)}
+    for found in rounds:
+        busy = [item for pair in found for item in pair]
+        assert len(busy) == len(set(busy))
+
+
+def pods_of(number: int, cards: Sequence[str]) -> list[WorkerPod]:
+    """Return pods on nodes of their own, with a NIC of each card."""
+    nics = tuple(
+        ClaimedNic(f"nic{index}", f"net{index}", card=card) for index, card in enumerate(cards)
+    )
+    return [WorkerPod(f"verify-{n}", f"node-{n}", f"10.0.0.{n}", nics) for n in range(number)]
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("cards", ["abcdefgh", "aabb", "a", "aaa"])
+@pytest.mark.parametrize("number", [2, 3, 8, 9])
+def test_no_card_is_in_two_pairs_of_a_round(number: int, cards: str, *, full: bool) -> None:
+    pods = pods_of(number, cards)
+
+    rounds = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=full)
+
+    for pairs in rounds:
+        busy = [(end.worker.node, end.nic.card) for pair in pairs for end in pair]
+        assert len(busy) == len(set(busy))
+    measured = [frozenset(end.name for end in pair) for pairs in rounds for pair in pairs]
+    number_of_pairs = number * (number - 1) // 2 if full or number < 3 else number
+    assert len(measured) == len(set(measured)) == number_of_pairs * len(cards)
+
+
+def test_functions_of_one_card_on_one_node_are_measured_one_after_another() -> None:
+    pods = [replace(pod, node="box") for pod in pods_of(4, "a")]
+
+    rounds = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=False)
+
+    assert [len(pairs) for pairs in rounds] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "card"),
+    [
+        pytest.param(
+            {"sysImageGUID": {"string": "a"}, "pciAddress": {"string": "0000:3b:00.1"}}, "a",
+            id="GUID of the card",
+        ),
+        pytest.param({"pciAddress": {"string": "0000:3b:00.1"}}, "0000:3b:00", id="PCI function"),
+        pytest.param({}, "nic0", id="neither"),
+    ],
+)  # fmt: skip
+def test_card_is_read_from_the_slice(attributes: Document, card: str) -> None:
+    device = {"driver": "dra.net", "pool": "a", "device": "nic0"}
+    claim = {"status": {"allocation": {"devices": {"results": [device]}}}}
+    pod = {
+        "metadata": {"name": "verify-0"},
+        "spec": {"nodeName": "a"},
+        "status": {"podIP": "10.0.0.1"},
+    }
+    devices = [{"name": "nic0", "attributes": attributes}]
+    published = {"spec": {"driver": "dra.net", "pool": {"name": "a"}, "devices": devices}}
+
+    (nic,) = worker_of(pod, claim, [published]).nics
+
+    assert nic.card == card
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 7, 8])
+def test_quick_run_of_eight_rails_ends_within_a_minute(number: int) -> None:
+    pods = pods_of(number, "abcdefgh")
+
+    rounds = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=False)
+
+    assert len(rounds) <= 3
+    assert len(rounds) * seconds_of_round(QUICK) < 60
+    assert seconds_of_round(FULL) > seconds_of_round(QUICK)
+
+
+def seconds_of_round(durations: MeasureDurations) -> float:
+    """Return what a round takes on a healthy network, at most."""
+    return sum(phase.seconds for phase in PairChecks(Unused(), Bars({}), durations).phases())
