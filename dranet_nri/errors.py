@@ -120,7 +120,7 @@ class AttachError(DranetError):
     """A plan stopped half way.
 
     Attributes:
-        step: description of the operation that failed.
+        step: description of the operation that failed, "" if the cause explains itself.
         cause: why.
         undo_failures: empty when everything done before was taken back.
     """
@@ -130,7 +130,7 @@ class AttachError(DranetError):
     def __init__(self, step: str, cause: str, undo_failures: Sequence[str] = ()) -> None:
         """Keep the facts."""
         tail = f"; not undone: {'; '.join(undo_failures)}" if undo_failures else ""
-        super().__init__(f"{step} failed: {cause}{tail}")
+        super().__init__(f"{step} failed: {cause}{tail}" if step else f"{cause}{tail}")
         self.step = step
         self.cause = cause
         self.undo_failures = tuple(undo_failures)

@@ -68,6 +68,7 @@ class Violations:
         """
         self.newer = newer
         self.partial = partial
+        self.mistyped: set[str] = set()  # paths of values of a wrong type
         self._found: list[tuple[tuple[int, ...], str]] = []
 
     def add(self, position: tuple[int, ...], line: str) -> None:
@@ -99,9 +100,15 @@ class Node:
     position: tuple[int, ...] = ()
 
     def report(self, rule: str) -> None:
-        """Add a violation of this value."""
-        line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
-        self.findings.add(self.position, line)
+        """Add a violation of this value, unless its type is wrong: then others say nothing more."""
+        if self.path not in self.findings.mistyped:
+            line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
+            self.findings.add(self.position, line)
+
+    def report_type(self, rule: str) -> None:
+        """Add a violation of the type of this value."""
+        self.report(rule)
+        self.findings.mistyped.add(self.path)
 
     def report_missing(self, rule: str) -> None:
         """Add a violation of this value, which lacks something, unless the document is partial."""
@@ -136,7 +143,7 @@ class Node:
     def entries(self) -> dict[str, "Node"]:
         """Return all entries of an object; report repeated ones."""
         if not isinstance(self.value, Mapping):
-            self.report("must be an object with named fields")
+            self.report_type("must be an object with named fields")
             return {}
         found: dict[str, Node] = {}
         for order, (name, value) in enumerate(self.value.items()):
@@ -152,7 +159,7 @@ class Node:
     def items(self, most: int | None = None) -> list["Node"]:
         """Return the elements of a list; report other values, and a list longer than `most`."""
         if not isinstance(self.value, list | tuple):
-            self.report("must be a list")
+            self.report_type("must be a list; put it in [ ]")
             return []
         if most is not None and len(self.value) > most:
             self.report(f"has {len(self.value)} entries; at most {most} are allowed")
@@ -165,7 +172,9 @@ class Node:
         """Return a string; report other values and return None."""
         if isinstance(self.value, str):
             return self.value
-        self.report("must be a string; put it in quotes")
+        scalar = isinstance(self.value, bool | int | float)
+        remedy = "put it in quotes" if scalar else "write one, or remove this"
+        self.report_type(f"must be a string; {remedy}")
         return None
 
     def word(self, allowed: Collection[str], refused: Collection[str] = ()) -> str | None:

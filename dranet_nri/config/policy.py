@@ -98,7 +98,8 @@ def _field(node: Node) -> str | None:
     name = node.text()
     claim_fields = _claim_fields()
     if name is not None and name not in claim_fields and not name.startswith(_FEATURES):
-        node.report(f"no field of a claim{did_you_mean(name, claim_fields)}; correct it")
+        rule = "is no path of a field of a claim, such as interface.mtu"
+        node.report(f"{rule}{did_you_mean(name, claim_fields)}; correct it")
     return name
 
 

@@ -45,7 +45,7 @@ from errno import (
 )
 from typing import Final
 
-from dranet_nri.errors import AttachError, DranetError, KernelError
+from dranet_nri.errors import AttachError, DranetError, KernelError, RefusedError
 from dranet_nri.model import Ns
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -302,13 +302,18 @@ def explained(error: KernelError, op: Op | None = None) -> str:
 
 
 def described(error: Exception, op: Op | None = None) -> str:
-    """Return the text of an error for an Event or a record; others than ours with their type."""
+    """Return the text of an error for an Event or a record, with the type of an unexpected one."""
     if isinstance(error, KernelError):
         return explained(error, op)
     return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"
 
 
 def stopped_at(step: Op | str, error: DranetError, undo: tuple[str, ...] = ()) -> AttachError:
-    """Return the error of an attach that stopped at a step, without repeating the step."""
+    """Return the error of an attach that stopped at a step, without repeating the step.
+
+    A refusal is no failure of the step.
+    """
+    if isinstance(error, RefusedError):
+        return AttachError("", str(error), undo)
     cause = described(error, None if isinstance(step, str) else step)
     return AttachError(str(step), cause.removeprefix(f"{step}: "), undo)

@@ -226,7 +226,7 @@ BROKEN = [
     ({"xyz": 1}, "interface, neighbors, profile, rdma, routes, rules"),
     ({"interface": []}, "interface: list of 0: must be an object"),
     ({"interface": {1: 2}}, "interface: object with 1: field name 1 must be a string"),
-    ({"routes": {}}, "routes: object with no fields: must be a list"),
+    ({"routes": {}}, "routes: object with no fields: must be a list; put it in [ ]"),
     # interface
     (interface(name=7), "interface.name: 7: must be a string"),
     (interface(name="a" * 16), f'interface.name: "{"a" * 16}": is 16 bytes long; at most 15 fit'),
@@ -238,7 +238,7 @@ BROKEN = [
     (interface(name="."), 'interface.name: ".": must not be "." or ".."'),
     (interface(name=".."), "they are directory names"),
     (interface(name="default"), "is taken in every pod; choose another name"),
-    (interface(name="à"), "takes for white space"),
+    (interface(name="à"), "which is white space to the kernel; remove it"),
     (interface(addresses="10.0.0.1/24"), 'interface.addresses: "10.0.0.1/24": must be a list'),
     (interface(addresses=["10.0.0.1"]), 'interface.addresses[0]: "10.0.0.1": must be in CIDR notation; write "10.0.0.1/32" for one address'),
     (interface(addresses=["fe80::1%eth0/64"]), "without a zone"),
@@ -271,7 +271,7 @@ BROKEN = [
     (interface(hardwareAddr="00:00:00:00:00:00"), "must be a unicast address"),
     (interface(hardwareAddr="02:00:5e:10:00:01:02:03"), "must be a MAC address such as \"02:00:5e:10:00:01\" (6 bytes, or 20 of InfiniBand)"),
     (interface(hardwareAddr="02005e10000"), "must be a MAC address"),
-    (interface(gsoMaxSize=0), "interface.gsoMaxSize: 0: must be 1 to 2147483647"),
+    (interface(gsoMaxSize=0), "interface.gsoMaxSize: 0: must be 1 to 524280"),
     (interface(groMaxSize=-1), "interface.groMaxSize: -1: must be 1 to"),
     (interface(gsoIPv4MaxSize=0), "interface.gsoIPv4MaxSize: 0: must be 1 to"),
     (interface(groIPv4MaxSize=0), "interface.groIPv4MaxSize: 0: must be 1 to"),
@@ -373,7 +373,10 @@ BROKEN = [
     (interface(disableIPv6=True, addresses=["fd00::1/64"]), "interface.disableIPv6: true: IPv6 addresses need IPv6; remove one"),
     (interface(disableIPv6=1), "interface.disableIPv6: 1: must be true or false"),
     (interface(vrf={"name": "a/b"}), "interface.vrf.name"),
-    (interface(name="net1", vrf={"name": "net1"}), "interface.vrf: object with name: has the name of the interface; choose another"),
+    (interface(name="net1", vrf={"name": "net1"}), "interface.vrf: object with name: has a name of the interface; choose another"),
+    (interface(altnames=["a", "b"], vrf={"name": "b"}), "interface.vrf: object with name: has a name of the interface; choose another"),
+    (interface(altnames=[""]), 'interface.altnames[0]: "": must not be empty; write a name, or remove it'),
+    (interface(gsoMaxSize=524281), "interface.gsoMaxSize: 524281: must be 1 to 524280"),
     (interface(txQueueLen=-1), "interface.txQueueLen: -1: must be 0 to"),
     (interface(altnames=["a", "a"]), 'interface.altnames[1]: "a": given twice; keep one'),
     (interface(altnames=["a/b"]), 'interface.altnames[0]: "a/b": must hold only letters'),
@@ -389,6 +392,22 @@ def test_invalid_field_is_refused_with_path_value_and_remedy(
     document: object, expected: str
 ) -> None:
     assert any(expected in line for line in violations(document)), violations(document)
+
+
+WRONG_TYPES: list[tuple[dict[str, object], str]] = [
+    ({"routes": [None]}, "routes[0]: null: must be an object with named fields"),
+    ({"neighbors": [7]}, "neighbors[0]: 7: must be an object with named fields"),
+    (interface(vrf="blue"), 'interface.vrf: "blue": must be an object with named fields'),
+    (interface(addresses="10.0.0.1/8"), 'interface.addresses: "10.0.0.1/8": must be a list; put it in [ ]'),
+    ({"ethtool": {"rss": {"weights": 3}}}, "ethtool.rss.weights: 3: must be a list; put it in [ ]"),
+    (interface(name=7), "interface.name: 7: must be a string; put it in quotes"),
+    (interface(addresses=[None]), "interface.addresses[0]: null: must be a string; write one, or remove this"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "line"), WRONG_TYPES, ids=[line for _, line in WRONG_TYPES])
+def test_value_of_a_wrong_type_has_one_violation(document: object, line: str) -> None:
+    assert violations(document) == (line,)
 
 
 def test_suggestions_contain_no_refused_value() -> None:

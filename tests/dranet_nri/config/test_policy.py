@@ -131,7 +131,7 @@ def test_policy_in_a_claim_is_refused(path: str, where: str) -> None:
         ({}, "policy: object with no fields: needs name; add it"),
         ({"name": ""}, "policy: object with name: needs name; add it"),
         ({"name": "x", "colour": 1}, "policy.colour: 1: unknown field"),
-        ({"name": "x", "fields": ["interface.mtv"]}, 'policy.fields[0]: "interface.mtv": no field of a claim (did you mean "interface.mtu"?); correct it'),
+        ({"name": "x", "fields": ["interface.mtv"]}, 'policy.fields[0]: "interface.mtv": is no path of a field of a claim, such as interface.mtu (did you mean "interface.mtu"?); correct it'),
         ({"name": "x", "fields": [7]}, "policy.fields[0]: 7: must be a string"),
         ({"name": "x", "addresses": ["10.0.0.5"]}, 'policy.addresses[0]: "10.0.0.5":'),
         ({"name": "x", "hardwareAddrs": ["2:42"]}, 'policy.hardwareAddrs[0]: "2:42": must be the first bytes of a MAC address'),

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from dranet_nri.errors import KernelError, OwnedError
+from dranet_nri.errors import KernelError, OwnedError, RefusedError
 from dranet_nri.model import (
     Address,
     DriverSetting,
@@ -206,6 +206,14 @@ def test_failure_within_a_step_is_reported_with_its_own_name() -> None:
 
     assert str(stopped_at("record the result", inner)) == (
         f"record the result failed: resolve character devices: EINVAL; {ANY[EINVAL]}"
+    )
+
+
+def test_refusal_within_a_step_is_reported_without_the_step() -> None:
+    refused = RefusedError("device nic-2: it has no uverbs file; load ib_uverbs")
+
+    assert str(stopped_at("record the result", refused, ("eth2 is lost",))) == (
+        "device nic-2: it has no uverbs file; load ib_uverbs; not undone: eth2 is lost"
     )
 
 
