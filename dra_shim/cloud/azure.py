@@ -20,7 +20,7 @@ from dra_shim.cloud.provider import (
     DeviceFacts,
     ProviderDeviceId,
     Question,
-    bare_mac,
+    mac_digits,
     member,
     read_json,
     text_at,
@@ -46,12 +46,12 @@ async def _load(ask: Ask) -> Describe:
     node = DeviceFacts(texts({f"azure.dra.net/{name}": text_at(compute, name) for name in names}))
     nics = member(network, "interface")
     found = {
-        bare_mac(text_at(nic, "macAddress")): _of_nic(node, nic, _FIRST_TABLE + index)
+        mac_digits(text_at(nic, "macAddress")): _of_nic(node, nic, _FIRST_TABLE + index)
         for index, nic in enumerate(nics if isinstance(nics, list) else ())
     }
 
     def describe(device: ProviderDeviceId) -> DeviceFacts:
-        return found.get(bare_mac(device.mac), node) if device.mac else node
+        return found.get(mac_digits(device.mac), node) if device.mac else node
 
     return describe
 

@@ -16,7 +16,7 @@ from dra_shim.cloud.provider import (
     DeviceFacts,
     ProviderDeviceId,
     Question,
-    bare_mac,
+    mac_digits,
     member,
     read_json,
     text_at,
@@ -37,7 +37,7 @@ async def _load(ask: Ask) -> Describe:
     host = await ask(Question(f"{_ROOT}/attributes/physical_host", _HEADERS, optional=True))
     listed = read_json(raw, "GCE metadata")
     nics = {
-        bare_mac(text_at(nic, "mac")): nic for nic in (listed if isinstance(listed, list) else ())
+        mac_digits(text_at(nic, "mac")): nic for nic in (listed if isinstance(listed, list) else ())
     }
     node = texts({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]})
     return _describe((*node, *_placement(host.strip())), nics)
@@ -54,7 +54,7 @@ def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
 
 def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, object]) -> Describe:
     def describe(device: ProviderDeviceId) -> DeviceFacts:
-        nic = nics.get(bare_mac(device.mac)) if device.mac else None
+        nic = nics.get(mac_digits(device.mac)) if device.mac else None
         return DeviceFacts(node) if nic is None else _of_nic(node, nic)
 
     return describe

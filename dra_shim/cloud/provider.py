@@ -167,7 +167,7 @@ def texts(pairs: Mapping[str, str]) -> tuple[tuple[str, AttributeValue], ...]:
     return tuple((name, text) for name, text in pairs.items() if text)
 
 
-def bare_mac(mac: str) -> str:
+def mac_digits(mac: str) -> str:
     """Return the hex digits of a MAC; clouds use different separators."""
     return mac.replace(":", "").replace("-", "").lower()
 

@@ -175,7 +175,7 @@ def _configured(
 ) -> Iterator[SameConfig]:
     named_classes = _classes_of(spec, classes)
     for part in parts:
-        if part.admin_access or not _is_ours(part, spec, named_classes):
+        if part.admin_access or not _is_of_driver(part, spec, named_classes):
             continue
         try:
             config = _config_for(spec, part, classes)
@@ -199,7 +199,7 @@ def _classes_of(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str
     return {name: classes.get(name, DeviceClass(name)) for name in names}
 
 
-def _is_ours(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
+def _is_of_driver(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
     return len(spec.requests) == 1 or _names_driver(part, spec, classes)
 
 

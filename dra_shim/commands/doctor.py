@@ -53,11 +53,11 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
             found += [finding async for finding in doctor_checks.right_findings(api)]
         finally:
             await api.close()
-    said = [finding async for finding in doctor_checks.shim_findings(args.bind_address)]
-    ready = all(finding.grade is Severity.OK for finding in said)
+    shim = [finding async for finding in doctor_checks.shim_findings(args.bind_address)]
+    ready = all(finding.grade is Severity.OK for finding in shim)
     root = args.kubelet_root_dir
     sockets = sockets_of(root, DRIVER_NAME)
-    found += said
+    found += shim
     found += [
         finding async for finding in doctor_checks.kubelet_findings(sockets, root, ready=ready)
     ]

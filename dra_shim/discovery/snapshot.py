@@ -50,8 +50,8 @@ from dranet_nri.inventory import (
 from dranet_nri.inventory.names import interface_device_name, port_device_name
 from dranet_nri.model import DEFAULT_FILTER, Device, is_representor
 
-AWAY: Final = "in a pod: its link is not visible on the node"
-NOBODY: Final[Mapping[str, Device]] = MappingProxyType({})
+LINK_IN_POD: Final = "in a pod: its link is not visible on the node"
+NO_DEVICES: Final[Mapping[str, Device]] = MappingProxyType({})
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WORDS: Final[Mapping[str, str]] = {
     NO_CARRIER: "its link is up without carrier",
@@ -136,7 +136,7 @@ def snapshot_of(
     choice: DeviceSelection,
     uplinks: Uplinks | None = None,
     failing: Mapping[str, str] = _NONE,
-    had_rdma: Mapping[str, Device] = NOBODY,
+    had_rdma: Mapping[str, Device] = NO_DEVICES,
     enrich: Callable[[Device], Device] = lambda device: device,
     memo: Memo | None = None,
 ) -> NodeSnapshot:
@@ -179,8 +179,11 @@ def snapshot_of(
     devices = {device.name: device for device in offered.devices if device.name not in unwanted}
     missed = dict.fromkeys(without_rdma & devices.keys(), NO_RDMA)
     unhealthy = {**missed, **unhealthy_reasons(facts, devices.values())}
-    troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in unhealthy.items()}}
-    away = _away(facts, devices, {device.name for device in recorded})
+    troubles = {
+        **failing,
+        **{name: f"{reason}: {WORDS[reason]}" for name, reason in unhealthy.items()},
+    }
+    in_pods = _in_pods(facts, devices, {device.name for device in recorded})
     excluded = (*offered.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *recorded)) & dict(excluded).keys()
     chosen = set(excluded) - set(inventory.excluded)
@@ -190,7 +193,7 @@ def snapshot_of(
         devices,
         driver_resources(node, devices.values(), offered.shared, unhealthy, physical, near, memo),
         unhealthy,
-        tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
+        tuple(_health(node, name, troubles.get(name, ""), name in in_pods) for name in devices),
         tuple(sorted(excluded)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
@@ -256,7 +259,9 @@ def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
     return next(hits, "")
 
 
-def _away(facts: HostFacts, devices: Mapping[str, Device], recorded: Collection[str]) -> set[str]:
+def _in_pods(
+    facts: HostFacts, devices: Mapping[str, Device], recorded: Collection[str]
+) -> set[str]:
     """Return the devices that records assign to pods and that are not visible on the host."""
     netdevs = {(netdev.link.bus, netdev.link.parent, netdev.link.name) for netdev in facts.netdevs}
     rdma = {rdma_device.name for rdma_device in facts.rdma}
@@ -269,9 +274,9 @@ def _away(facts: HostFacts, devices: Mapping[str, Device], recorded: Collection[
     }
 
 
-def _health(node: str, name: str, trouble: str, away: bool) -> DeviceHealth:  # noqa: FBT001
+def _health(node: str, name: str, trouble: str, in_pods: bool) -> DeviceHealth:  # noqa: FBT001
     if trouble:
         return DeviceHealth(node, name, healthy=False, message=trouble)
-    if away:
-        return DeviceHealth(node, name, healthy=None, message=AWAY)
+    if in_pods:
+        return DeviceHealth(node, name, healthy=None, message=LINK_IN_POD)
     return DeviceHealth(node, name, healthy=True)

@@ -187,7 +187,7 @@ def _not_served(request: ApiRequest, group: str, found: str) -> NotServedError:
     supported = ", ".join(VERSIONS[group])
     return NotServedError(
         str(request),
-        f"the server has {found}, this version speaks {supported}",
+        f"the server has {found}, this version supports {supported}",
         "Kubernetes 1.34 serves v1; before it enable DynamicResourceAllocation and a beta version",
     )
 
@@ -198,30 +198,30 @@ def _failure(
     """Return the error of an HTTP status and a Status document (k8s.io/apimachinery meta/v1)."""
     subject = str(request)
     words = " ".join(str(status.get("message") or "").split())
-    said = words[:MAX_QUOTE] or f"HTTP status {code}"
+    text = words[:MAX_QUOTE] or f"HTTP status {code}"
     details = status.get("details")
     details = details if isinstance(details, Mapping) else {}
     match code:
         case 401:
-            return RejectedError(subject, said, _UNKNOWN)
+            return RejectedError(subject, text, _UNKNOWN)
         case 403 if _is_ending(details):
-            return NotFoundError(subject, said)
+            return NotFoundError(subject, text)
         case 403:
-            return RejectedError(subject, said, _permission(request, words))
+            return RejectedError(subject, text, _permission(request, words))
         case 404 if status.get("reason") == "NotFound" and details.get("name"):
-            return NotFoundError(subject, said)
+            return NotFoundError(subject, text)
         case 404:
-            return NotServedError(subject, said)
+            return NotServedError(subject, text)
         case 409:
-            return ConflictError(subject, said)
+            return ConflictError(subject, text)
         case 410:
-            return ExpiredError(subject, said)
+            return ExpiredError(subject, text)
         case _ if code in (408, 429) or not 300 <= code < 500:
-            return UnavailableError(subject, said, after_s=_wait_s(headers, details))
+            return UnavailableError(subject, text, after_s=_wait_s(headers, details))
     causes = _causes(details)
     if any(cause.field == "metadata.uid" for cause in causes):
-        return ConflictError(subject, said)  # error of an apply to an object with another UID
-    return InvalidError(subject, said, causes=causes)
+        return ConflictError(subject, text)  # error of an apply to an object with another UID
+    return InvalidError(subject, text, causes=causes)
 
 
 def _permission(request: ApiRequest, words: str) -> str:

@@ -31,7 +31,7 @@ EXAMPLES: Final = ("bundle", "bundle --file support.tar.gz --tail 5000")
 _FOLDER: Final = "dranet-bundle"  # in the archive
 _LOGGED: Final = ("dranet", "nri")  # containers of the driver's pods
 _EVENTS: Final = ("events", "Event")
-_OURS: Final = ("dra.net", "Claim", "NetworkDevice", "RDMADevice", "DynamicResources")
+_RELATED: Final = ("dra.net", "Claim", "NetworkDevice", "RDMADevice", "DynamicResources")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def _members(source: ObjectSource, tail: int) -> Iterator[tuple[str, str]]:
         yield _file(kind[0], source.items(kind))
     pods = [pod for pod in source.items(PODS) if _has_claims(pod)]
     yield _file(PODS[0], (*drivers, *pods))
-    events = [event for event in source.items(_EVENTS) if _is_ours(event)]
+    events = [event for event in source.items(_EVENTS) if _is_related(event)]
     yield _file(_EVENTS[0], events)
     if source.kubectl is not None:
         yield from _logs(source.kubectl, drivers, tail)
@@ -95,9 +95,9 @@ def _has_claims(pod: Item) -> bool:
     return bool((pod.get("spec") or {}).get("resourceClaims")) and labels.get(name) != value
 
 
-def _is_ours(event: Item) -> bool:
+def _is_related(event: Item) -> bool:
     text = f"{event.get('reason', '')} {event.get('message', '')}"
-    return any(word in text for word in _OURS)
+    return any(word in text for word in _RELATED)
 
 
 def _logs(kubectl: Kubectl, drivers: tuple[Item, ...], tail: int) -> Iterator[tuple[str, str]]:

@@ -61,16 +61,16 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _is_bad(node: ClusterNode) -> bool:
-    unhealthy = any(device.taints for device in _ours(node.devices))
+    unhealthy = any(device.taints for device in _driver_devices(node.devices))
     return unhealthy or bool(node.version and not node.ready)
 
 
-def _ours(devices: Iterable[PlacedDevice]) -> list[PlacedDevice]:
+def _driver_devices(devices: Iterable[PlacedDevice]) -> list[PlacedDevice]:
     return [device for device in devices if device.id[0] == DRIVER_NAME]
 
 
 def _node_row(node: ClusterNode) -> tuple[str, ...]:
-    nics = _ours(node.devices)
+    nics = _driver_devices(node.devices)
     states = Counter(device.state for device in nics)
     gpus = node.of_kind(DeviceKind.GPU)
     free = sum(gpu.state is DeviceState.FREE for gpu in gpus)
@@ -85,7 +85,7 @@ def _node_row(node: ClusterNode) -> tuple[str, ...]:
 
 
 def _device_rows(node: ClusterNode) -> Iterator[tuple[str, ...]]:
-    for device in _ours(node.devices):
+    for device in _driver_devices(node.devices):
         for text in device.holders or device.taints:
             yield (
                 node.name, device.id[2], device.interface or "-", device.rdma_device or "-",

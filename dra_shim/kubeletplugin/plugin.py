@@ -178,8 +178,8 @@ class KubeletPlugin:
         if old is not None:
             await old.close(0)
             self._registration = None
-            said = self._status.reason or "it said nothing; is its directory right (--root-dir)?"
-            late = f"the kubelet has not registered us for {waited_s:.0f} s: {said}"
+            cause = self._status.reason or "no answer; check its --root-dir"
+            late = f"not registered by the kubelet for {waited_s:.0f} s: {cause}"
             path = str(self._sockets.registration)
             reason = late if there else "it was gone"
             self._notify(SocketReplaced(path, reason, forgotten=True))

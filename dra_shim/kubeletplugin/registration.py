@@ -59,8 +59,8 @@ def registration_handler(
         return info
 
     async def notify(status: RegistrationStatus, _call: object) -> RegistrationStatusResponse:
-        said = " ".join(status.error.split()) or "the kubelet gave no reason"
-        on_result(RegistrationResult("" if status.plugin_registered else said))
+        reason = " ".join(status.error.split()) or "the kubelet gave no reason"
+        on_result(RegistrationResult("" if status.plugin_registered else reason))
         return RegistrationStatusResponse()
 
     return grpc.method_handlers_generic_handler(

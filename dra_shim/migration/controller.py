@@ -43,7 +43,7 @@ from dranet_nri.component.notice import LogLine, LogNotice
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
 PAGE: Final = 100  # claims per page; one takes some 15 KB, and six times that when it is parsed
-PATIENCE_S: Final = 60.0  # seconds by which publishing waits, after the previous slices are known
+PUBLISH_DELAY_S: Final = 60.0  # after the previous slices are known
 FIRST_PAUSE_S: Final = 1.0  # seconds before a retry; doubles
 LONGEST_PAUSE_S: Final = 30.0
 FIRST_LASTING_S: Final = 30.0  # seconds after a refusal, which an operator must resolve
@@ -145,7 +145,7 @@ class MigrationController:
                 wait_s = REFUSED_S
             await self._timing.sleep(wait_s)
         self._slices = self._left = None
-        self._let_publish(-inf)
+        self._allow_publish(-inf)
 
     def _pause_s(self, error: ApiError) -> float:
         """Return the seconds to wait; a server that starts gives no answer, then refuses."""
@@ -159,7 +159,7 @@ class MigrationController:
         """Wait until publishing may begin: records exist, or the time limit is over."""
         await self._wakeup.until(lambda: self._publish_at)
 
-    def _let_publish(self, at: float) -> None:
+    def _allow_publish(self, at: float) -> None:
         self._publish_at = min(self._publish_at, at)
         self._wakeup.wake()
 
@@ -167,8 +167,8 @@ class MigrationController:
         """Have claims recorded that have no record; return whether none is left."""
         if self._left is None:
             before = await self._before()
-            ours = [is_own(self._node, name_of(document)) for document in before]
-            if self._state.adopted.exists() and ours and all(ours):
+            own = [is_own(self._node, name_of(document)) for document in before]
+            if self._state.adopted.exists() and own and all(own):
                 return True
             # soon all slices are those of this driver again
             self._state.adopted.unlink(missing_ok=True)
@@ -185,7 +185,7 @@ class MigrationController:
             for reason in reported:
                 self._notify(ClaimNotMigrated(reason))
         self._slices, self._left = None, _Unmigrated(tuple(refused), left.devices, reported)
-        self._let_publish(-inf)
+        self._allow_publish(-inf)
         if not refused:  # without it the next start would search again
             self._state.adopted.touch()
         return not refused
@@ -195,7 +195,7 @@ class MigrationController:
         if self._slices is None:
             fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
             self._slices = (await self._api.list(SLICE, fields)).items
-            self._let_publish(self._timing.clock() + PATIENCE_S)
+            self._allow_publish(self._timing.clock() + PUBLISH_DELAY_S)
         return self._slices
 
     async def _claims(self) -> Sequence[PreviousClaim]:

@@ -158,16 +158,16 @@ def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
 
 def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Device:
     """Return a published device; its location may follow only from its name."""
-    said = {_qualified(key): value for key, value in attributes.items()}
-    place = _PCI_NAME.fullmatch(name)
-    if place:
-        domain, bus, slot, function, _ = place.groups()
-        said.setdefault(_ADDRESS, f"{domain}:{bus}:{slot}.{function}")
-    rdma = said.get(_RDMA)
+    found = {_qualified(key): value for key, value in attributes.items()}
+    location = _PCI_NAME.fullmatch(name)
+    if location:
+        domain, bus, slot, function, _ = location.groups()
+        found.setdefault(_ADDRESS, f"{domain}:{bus}:{slot}.{function}")
+    rdma = found.get(_RDMA)
     return Device(
         name,
-        derived_key(said, name),
-        tuple(sorted(said.items())),
+        derived_key(found, name),
+        tuple(sorted(found.items())),
         (rdma,) if isinstance(rdma, str) and rdma else (),
     )
 

@@ -306,9 +306,9 @@ def _check_devices(
                 "see 'dranet-nri inventory'; what the Node's address keeps back is in the "
                 "shim's log ('left out')"
             )
-        bare = "" if result.admin_access else why_without_interface(devices[name])
-        if bare:
-            raise NotYetError(f"device {name}: {bare}")
+        reason = "" if result.admin_access else why_without_interface(devices[name])
+        if reason:
+            raise NotYetError(f"device {name}: {reason}")
 
 
 def _configs(

@@ -76,7 +76,7 @@ class UnprepareFailed(_CallFailed):
 
 @dataclass(frozen=True, slots=True)
 class OrphanRemoved(LogNotice):
-    """The orphaned record of a claim was removed; reason says why."""
+    """The orphaned record of a claim was removed; reason is the cause."""
 
     log = LogLine("warning", "orphaned record removed")
     claim: ObjectRef

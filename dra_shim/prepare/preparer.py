@@ -262,7 +262,7 @@ class Preparer:
             return self._failed(claim, str(error), kind_of(error))
         except _UnusedError:
             return None
-        except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
+        except Exception as error:  # noqa: BLE001 - an unexpected error fails one claim, not all
             message = f"internal error of dra-shim: {error!r}"
             return self._failed(claim, message, "internal", error)
         finally:
@@ -368,7 +368,7 @@ class Preparer:
                 )
         except (DranetError, OSError) as error:
             return self._unprepare_failed(claim, str(error), kind_of(error))
-        except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
+        except Exception as error:  # noqa: BLE001 - an unexpected error fails one claim, not all
             message = f"internal error of dra-shim: {error!r}"
             return self._unprepare_failed(claim, message, "internal", error)
         if recorded:

@@ -252,7 +252,7 @@ def _config(
         return None
     entry = ConfigEntry(source, driver, value, names, parameters.path)
     if driver == DRIVER_NAME:
-        _check_ours(parameters)
+        _check_network_config(parameters)
         if source is ConfigSource.CLAIM:
             for line in own_policy(value, parameters.path):
                 parameters.findings.add(parameters.position, line)
@@ -265,7 +265,7 @@ def is_too_long(parameters: Mapping[str, object]) -> bool:
     return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
 
 
-def _check_ours(parameters: Node) -> None:
+def _check_network_config(parameters: Node) -> None:
     try:
         parse_network_config(parameters.value, parameters.path, entry=True)
     except ConfigError as error:

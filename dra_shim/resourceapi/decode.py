@@ -46,6 +46,7 @@ GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 _SLICE: Final = "ResourceSlice"
+_LIST: Final = "List"
 # Kinds of the group that are not read.
 _UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -133,12 +134,25 @@ def _without_spec(document: object) -> object:
 
 
 def _members(document: object, path: str) -> list[tuple[str, object]]:
-    if isinstance(document, Mapping) and document.get("kind") == "List":
-        items = document.get("items")
-        if isinstance(items, list):
-            prefix = f"{path}.items" if path else "items"
-            return [(f"{prefix}[{index}]", item) for index, item in enumerate(items)]
-    return [(path, document)]
+    """Return the items of a List, or of a list of one kind, whose items may lack it."""
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    items = document.get("items") if isinstance(document, Mapping) else None
+    if not isinstance(kind, str) or not kind.endswith(_LIST) or not isinstance(items, list):
+        return [(path, document)]
+    assert isinstance(document, Mapping)
+    shared = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix(_LIST)}
+    prefix = f"{path}.items" if path else "items"
+    return [
+        member
+        for index, item in enumerate(items)
+        for member in _members(
+            shared | item if shared["kind"] and _lacks_kind(item) else item, f"{prefix}[{index}]"
+        )
+    ]
+
+
+def _lacks_kind(document: object) -> bool:
+    return isinstance(document, dict) and "kind" not in document
 
 
 def _object(node: Node) -> Document | None:
@@ -151,9 +165,9 @@ def _object(node: Node) -> Document | None:
         return None
     group, _, short = version_text.rpartition("/")
     if group != GROUP:
-        assert isinstance(node.value, Mapping)
-        workload = read_workload(node.value, kind_text, node.path)
-        return workload or OtherObject(kind_text, _title(node))
+        if kind_text in _READERS and (not group or did_you_mean(group, [GROUP])):
+            version.report(f"{kind_text} is of {GROUP}; write {GROUP}/{VERSIONS[0]}")
+        return read_workload(node, kind_text) or OtherObject(kind_text, _title(node))
     if kind_text in _UNREAD:
         return OtherObject(kind_text, _title(node))
     if short not in VERSIONS and kind_text != _SLICE:

@@ -1,12 +1,15 @@
 """Objects with pods, of any API: the claims of their pods, and the containers that list them.
 
 The spec of a pod is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and unknown
-kinds are read alike. Their server validates other fields.
+kinds are read alike. Fields of claims have the rules of the API server, which validates the others.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from dranet_nri.config.json_cursor import Fields, Node, given
+from dranet_nri.model.api_names import parse_label
 
 _LISTS: Final = ("initContainers", "containers")
 _NOT_SPEC: Final = frozenset({"metadata", "status"})
@@ -66,66 +69,102 @@ class Workload:
     pods: tuple[PodSpec, ...]
 
 
-def read_workload(document: Mapping[str, object], kind: str, path: str) -> Workload | None:
+def read_workload(node: Node, kind: str) -> Workload | None:
     """Return the claims in an object's pods, None if no pod has or lists one."""
-    prefix = f"{path}." if path else ""
-    specs = {key: value for key, value in document.items() if key not in _NOT_SPEC}
-    pods = tuple(_pod(spec, at) for at, spec in _pod_specs(specs, prefix))
+    specs = (child for name, child in _children(node) if name not in _NOT_SPEC)
+    pods = tuple(_pod(spec) for child in specs for spec in _pod_specs(child))
     using = tuple(
         pod for pod in pods if pod.claims or any(container.listed for container in pod.containers)
     )
     if not using:
         return None
-    metadata = _mapping(document.get("metadata"))
-    return Workload(kind, _text(metadata, "namespace"), _text(metadata, "name"), using)
+    metadata = next((child.value for name, child in _children(node) if name == "metadata"), None)
+    name = _text(metadata, "name") or _text(metadata, "generateName").rstrip("-.")
+    return Workload(kind, _text(metadata, "namespace"), name, using)
 
 
-def _pod_specs(value: object, prefix: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the specs of pods within a value, with their paths."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _pod_specs(item, f"{prefix.removesuffix('.')}[{index}].")
-    elif isinstance(value, Mapping):
-        if isinstance(value.get("containers"), list):
-            yield prefix.removesuffix("."), value
-            return
-        for key, child in value.items():
-            yield from _pod_specs(child, f"{prefix}{key}.")
+def _children(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the fields of an object by name, or the elements of a list."""
+    if isinstance(node.value, Mapping):
+        for order, (name, value) in enumerate(node.value.items()):
+            yield str(name), node.child(str(name), value, order)
+    elif isinstance(node.value, list):
+        yield from (("", item) for item in node.items())
 
 
-def _pod(spec: Mapping[str, object], path: str) -> PodSpec:
-    entries = tuple(
-        PodClaimEntry(
-            _text(claim, "name"),
-            _text(claim, "resourceClaimName"),
-            _text(claim, "resourceClaimTemplateName"),
-        )
-        for claim in _mappings(spec, "resourceClaims")
-    )
+def _pod_specs(node: Node) -> Iterator[Node]:
+    """Yield the specs of pods within a value."""
+    if isinstance(node.value, Mapping) and isinstance(node.value.get("containers"), list):
+        yield node
+        return
+    for _, child in _children(node):
+        yield from _pod_specs(child)
+
+
+def _pod(node: Node) -> PodSpec:
+    fields = dict(_children(node))
+    names: set[str] = set()
+    entries = tuple(_entry(item, names) for item in _items(fields, "resourceClaims"))
     containers = tuple(
-        PodContainer(_text(container, "name"), tuple(_listed(container)), init=kind == _LISTS[0])
+        PodContainer(_text(item.value, "name"), tuple(_listed(item)), init=kind == _LISTS[0])
         for kind in _LISTS
-        for container in _mappings(spec, kind)
+        for item in _items(fields, kind)
     )
-    return PodSpec(path, entries, containers, spec.get("hostNetwork") is True)
+    for item in _items(fields, "ephemeralContainers"):
+        for claims in _claims(item):
+            claims.report("an ephemeral container cannot have claims; remove it")
+    host_network = "hostNetwork" in fields and fields["hostNetwork"].value is True
+    return PodSpec(node.path, entries, containers, host_network)
 
 
-def _listed(container: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for reference in _mappings(_mapping(container.get("resources")), "claims"):
-        yield _text(reference, "name"), _text(reference, "request")
+def _entry(node: Node, names: set[str]) -> PodClaimEntry:
+    """Read an entry of `resourceClaims`; names are those of the entries before."""
+    fields = {name: child for name, child in node.entries().items() if child.value is not None}
+    name = _name(node, fields)
+    if name in names:
+        node.report("the name of a claim must be unique in the pod; rename one")
+    names.add(name)
+    claim = given(fields, "resourceClaimName", Node.text) or ""
+    template = given(fields, "resourceClaimTemplateName", Node.text) or ""
+    if claim and template:
+        node.report("has resourceClaimName and resourceClaimTemplateName; keep one")
+    return PodClaimEntry(name, claim, template)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
+def _name(node: Node, fields: Fields) -> str:
+    if "name" not in fields:
+        node.report("needs name; add it")
+    return given(fields, "name", lambda found: found.parsed(parse_label)) or ""
 
 
-def _mappings(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
-    value = fields.get(name)
-    return (
-        [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
-    )
+def _listed(container: Node) -> Iterator[tuple[str, str]]:
+    """Yield the references to claims; one may not be covered by another."""
+    before: list[tuple[str, str]] = []
+    for claims in _claims(container):
+        for item in claims.items():
+            fields = {name: child for name, child in item.entries().items() if child.value}
+            request = given(fields, "request", lambda found: found.parsed(parse_label)) or ""
+            reference = _name(item, fields), request
+            whole = (reference[0], "")
+            same = whole in before or reference in before
+            if same or (not request and any(name == reference[0] for name, _ in before)):
+                item.report("the container already lists this claim; keep one")
+            before.append(reference)
+            yield reference
 
 
-def _text(fields: Mapping[str, object], name: str) -> str:
-    value = fields.get(name)
+def _claims(container: Node) -> Iterator[Node]:
+    """Yield `resources.claims` of a container, if it has them."""
+    resources = dict(_children(container)).get("resources")
+    claims = dict(_children(resources)).get("claims") if resources else None
+    if claims and claims.value is not None:
+        yield claims
+
+
+def _items(fields: Fields, name: str) -> list[Node]:
+    return fields[name].items() if name in fields and fields[name].value is not None else []
+
+
+def _text(fields: object, name: str) -> str:
+    value = fields.get(name) if isinstance(fields, Mapping) else None
     return value if isinstance(value, str) else ""

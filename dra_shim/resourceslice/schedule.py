@@ -29,7 +29,7 @@ LONGEST_LASTING_S: Final = 300.0
 class _Reason(Enum):
     """Reasons of a pass."""
 
-    NEWS = auto()
+    CHANGE = auto()
     DRIFT = auto()
     PROBE = auto()
     RETRY = auto()
@@ -51,7 +51,7 @@ class SyncSchedule:
 
     def changed(self, now: float) -> None:
         """Queue a pass: the devices changed."""
-        self._queue.add(_Reason.NEWS, now + GATHER_S)
+        self._queue.add(_Reason.CHANGE, now + GATHER_S)
 
     def drift(self, now: float, *, found: bool) -> None:
         """Queue a repair if the server has something else than was published; else cancel it."""

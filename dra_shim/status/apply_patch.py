@@ -52,7 +52,7 @@ def claim_document(
         for device_status in desired
         if device_status.key in allocated and device_status.pool == node
     }
-    if entries == {key: _ours(entry) for key, entry in there.items()}:
+    if entries == {key: _driver_fields(entry) for key, entry in there.items()}:
         return None
     named = {name: metadata[name] for name in _PRECONDITIONS if name in metadata}
     return {"metadata": named, "status": {"devices": list(entries.values())}}
@@ -130,7 +130,7 @@ def _entries(claim: Document) -> Entries:
     }
 
 
-def _ours(entry: Mapping[str, object]) -> Object:
+def _driver_fields(entry: Mapping[str, object]) -> Object:
     """Return an entry without fields that others may add, in the form of `_entry`."""
     kept: Object = {
         name: entry[name]

@@ -95,7 +95,7 @@ class ClaimWriter:
             self._notify(notices.ClaimRefused(job.claim, str(error)))
         except ApiError as error:
             self._rejected(job, error)
-        except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
+        except Exception as error:  # noqa: BLE001 - an unexpected error fails one claim, not all
             text = f"internal error of dra-shim: {error!r}"
             self._notify(notices.ClaimRefused(job.claim, text))
         self._queue.server_answered()

@@ -111,9 +111,10 @@ def held_message(earlier: ObjectRef, waiting: str) -> str:
         waiting: the waiting pod, by namespace and name.
     """
     return (
-        f"was prepared for pod {earlier}, which has ended, and the kubelet asks nothing for"
-        f" {waiting}, so it never gets the devices; delete it, its controller makes a new one; if"
-        " that one is told the same, scale the controller to 0 until no pod has the claim"
+        f"was prepared for pod {earlier}, which has ended, and the kubelet does not prepare it for"
+        f" {waiting}, so that pod never gets the devices; delete it, its controller makes a new"
+        " one; if that one gets this Event too, scale the controller to 0 until no pod has the"
+        " claim"
     )
 
 

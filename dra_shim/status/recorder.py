@@ -87,7 +87,7 @@ class EventRecorder:
         except ApiError as error:
             self._backoff.reset()
             self._lose(str(error))
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs one event, not all
+        except Exception as error:  # noqa: BLE001 - an unexpected error costs one event, not all
             self._lose(f"internal error of dra-shim: {error!r}")
         else:
             self._backoff.reset()

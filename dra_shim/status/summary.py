@@ -19,7 +19,7 @@ GATHER_S: Final = 0.2  # seconds; records of one pod are written together
 # seconds; usually the claim is deleted with its pod, and nothing is written
 DEPARTURE_S: Final = 5.0
 # seconds for which Events are kept (--event-ttl); older failures are not reported
-NEWS_S: Final = 3600.0
+EVENT_LIFETIME_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def status_update(claim_records: ClaimRecords, age_s: float, now_s: float) -> St
     """
     allocation, attachment = claim_records.allocation, claim_records.attachment
     events = of_attachment(attachment, now_s) if attachment else ()
-    events = tuple(event for event in events if now_s - event.at < NEWS_S)
+    events = tuple(event for event in events if now_s - event.at < EVENT_LIFETIME_S)
     if allocation is None:
         return StatusUpdate((), events, DEPARTURE_S)
     if claim_records.is_passing:

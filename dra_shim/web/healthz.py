@@ -67,7 +67,7 @@ def _unregistered(plugin: KubeletPlugin, registry: Path) -> str:
     if status.registered:
         return ""
     silent = (
-        f"it has said nothing yet; if {registry} is not what it watches, start us with its "
-        f"--root-dir as --kubelet-root-dir ({KUBELET_ELSEWHERE})"
+        f"no answer yet; if the kubelet does not watch {registry}, set its --root-dir as "
+        f"--kubelet-root-dir ({KUBELET_ELSEWHERE})"
     )
     return status.trouble or status.reason or silent

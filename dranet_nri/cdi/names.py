@@ -80,5 +80,6 @@ def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
 
 def carried_namespaces(container: Container) -> tuple[str, ...]:
     """Return the network namespace paths of the container's CDI specs."""
-    ours = (mount for mount in container.mounts if mount.destination.startswith(f"{NETNS_ROOT}/"))
-    return tuple(dict.fromkeys(mount.source for mount in ours))
+    root = f"{NETNS_ROOT}/"
+    mounts = (mount for mount in container.mounts if mount.destination.startswith(root))
+    return tuple(dict.fromkeys(mount.source for mount in mounts))

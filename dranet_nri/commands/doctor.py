@@ -212,11 +212,11 @@ def _mode(rdma: Sequence[RdmaDeviceFacts], mode: RdmaMode | None) -> Finding:
         case None:
             return Finding(subject, Severity.WARNING, "the kernel has no RDMA netlink")
         case RdmaMode.EXCLUSIVE:
-            text = "exclusive: an RDMA device moves into the pod, and no other pod sees it"
+            text = "exclusive: an RDMA device moves into the pod, and no other pod has it"
             return Finding(subject, Severity.OK, text)
         case RdmaMode.SHARED:
             text = (
-                "shared: every pod sees every RDMA device and uses those whose files it was given; "
+                "shared: every pod lists all RDMA devices and can use those whose files it has; "
                 f"to move them too, {EXCLUSIVE_AT_BOOT}"
             )
             return Finding(subject, Severity.OK, text)

@@ -106,12 +106,12 @@ def _rows(
         for device in record.devices:
             state = "home" if device.home else str(record.phase)
             waiting = record.phase is Phase.DETACHING and not device.home
-            why = reason or (_away(record) if waiting else "")
+            why = reason or (_why_not_restored(record) if waiting else "")
             rows.append((device.device.name, state, *owner, device.pod_name, why))
     return sorted(rows)
 
 
-def _away(record: Attachment) -> str:
+def _why_not_restored(record: Attachment) -> str:
     """Return the hint for a device that is not on the host though its pod has ended."""
     return (
         "not restored on the host yet; if this lasts, a process holds its network namespace open"

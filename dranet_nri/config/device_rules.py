@@ -16,7 +16,7 @@ from dranet_nri.model import (
 )
 
 SHARED_MODE_WARNING: Final = (
-    "RDMA devices are in shared mode, which isolates nothing: the pod sees those of the whole "
+    "RDMA devices are in shared mode, which isolates nothing: the pod lists those of the whole "
     "node, and every pod that holds a device's file can use it; for isolation start the node with "
     "'options ib_core netns_mode=0' in modprobe.d"
 )

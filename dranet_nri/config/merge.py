@@ -72,11 +72,11 @@ def select_config(
     Raises:
         ConfigError: an entry that applies, or the merged result, is invalid.
     """
-    ours = [entry for entry in entries if entry.driver == DRIVER_NAME]
+    of_driver = [entry for entry in entries if entry.driver == DRIVER_NAME]
     if first_valid_wins:
-        chosen = [entry for entry in ours if not entry.requests or request in entry.requests]
+        chosen = [entry for entry in of_driver if not entry.requests or request in entry.requests]
     else:
-        chosen = [entry for entry in ours if entry.parameters and entry.applies_to(request)]
+        chosen = [entry for entry in of_driver if entry.parameters and entry.applies_to(request)]
     violations: list[str] = []
     for index, entry in enumerate(chosen):
         broken = _violations(entry, alone=first_valid_wins or len(chosen) == 1)

@@ -30,7 +30,7 @@ _NBSP: Final = 0xA0  # counts as white space in the kernel's byte-wise isspace()
 ETHERNET_BYTES: Final = 6
 INFINIBAND_BYTES: Final = 20
 _MAC_SIZES: Final = (ETHERNET_BYTES, INFINIBAND_BYTES)
-_BARE: Final = re.compile(r"(?:[0-9a-f]{2})+")
+_DIGITS: Final = re.compile(r"(?:[0-9a-f]{2})+")
 _BROADCAST: Final = IPv4Address("255.255.255.255")
 _PAIRS: Final = re.compile(r"[0-9a-f]{2}(?:(?P<by>[:-])[0-9a-f]{2})(?:(?P=by)[0-9a-f]{2})*")
 _MAX_RDMA_NAME: Final = 63  # IB_DEVICE_NAME_MAX - 1, rdma/ib_verbs.h
@@ -160,7 +160,7 @@ def parse_mac(text: str) -> str:
         InvalidValueError: text has another form or length.
     """
     lower = text.lower()
-    if _PAIRS.fullmatch(lower) or _QUADS.fullmatch(lower) or _BARE.fullmatch(lower):
+    if _PAIRS.fullmatch(lower) or _QUADS.fullmatch(lower) or _DIGITS.fullmatch(lower):
         raw = bytes.fromhex(re.sub("[:.-]", "", lower))
         if len(raw) in _MAC_SIZES:
             return raw.hex(":")
@@ -195,6 +195,8 @@ def parse_ifname(text: str) -> str:
     Raises:
         InvalidValueError: the text has the broken rule.
     """
+    if not text:
+        raise InvalidValueError("must not be empty; write a name, or remove it")
     if text in {".", ".."}:
         raise InvalidValueError('must not be "." or ".."; they are directory names')
     bad = next((c for c in text if not (c.isalpha() or c.isdecimal() or c in "-_.")), "")

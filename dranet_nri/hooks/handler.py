@@ -48,14 +48,14 @@ class HookHandler:
         False while an allocation cannot be read, because it may be this pod's.
         """
         self.allocations.refresh()
-        return not (self.allocations.unread or self._is_ours(pod, container))
+        return not (self.allocations.unread or self._has_claims(pod, container))
 
     def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
         """Whether the hook may be answered with an error; refusals of a sandbox are counted.
 
         Always True for a container with claims, which must not start without its devices.
         """
-        if not self._is_ours(pod, container):
+        if not self._has_claims(pod, container):
             return False
         if container is not None:
             return True
@@ -197,7 +197,7 @@ class HookHandler:
                 del self.rejections[uid]
         return await self.reconciler.run()
 
-    def _is_ours(self, pod: Pod, container: Container | None) -> bool:
+    def _has_claims(self, pod: Pod, container: Container | None) -> bool:
         """Whether the pod has claims, its sandbox devices, or the container a CDI file."""
         return bool(
             self.allocations.has(pod.uid)

@@ -91,7 +91,7 @@ def inventory_from_facts(
     reasons = hazards(facts, uplinks, include)
     staying_reasons = parent_hazards(facts, uplinks, include, parents, among=reasons)
     facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
-    bare = hazards_without_netdev(facts)
+    without_netdev = hazards_without_netdev(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
     staying_links = frozenset(reasons) - frozenset(staying_reasons)
@@ -99,8 +99,8 @@ def inventory_from_facts(
     for function in facts.functions:
         name = pci_device_name(function.address)
         netdev = primaries.get(function.address)
-        alone = bare.get(function.address, "")
-        draft.add(name, netdev, function, reasons.get(netdev.link.index, "") if netdev else alone)
+        hazard = without_netdev.get(function.address, "")
+        draft.add(name, netdev, function, reasons.get(netdev.link.index, "") if netdev else hazard)
         if netdev is None and function_hazard(function):
             draft.unbound.add(name)
     chosen = {netdev.link.index for netdev in primaries.values()}

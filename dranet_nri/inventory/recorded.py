@@ -32,7 +32,7 @@ def merge_recorded(inventory: Inventory, allocated: Sequence[Device]) -> Invento
             live = devices[recorded.name] = parents[recorded.name]
         if live is None and (recorded.name not in unsafe or recorded.name in inventory.unbound):
             devices[recorded.name] = recorded
-        elif live is not None and _is_away(live, recorded):
+        elif live is not None and _is_incomplete(live, recorded):
             devices[recorded.name] = Device(
                 name=recorded.name,
                 key=live.key if live.key.name else recorded.key,
@@ -65,7 +65,7 @@ def _merged(live: Device, recorded: Device) -> tuple[tuple[str, AttributeValue],
     return within_budget(attributes)
 
 
-def _is_away(live: Device, recorded: Device) -> bool:
+def _is_incomplete(live: Device, recorded: Device) -> bool:
     """Whether its net or an RDMA device is no longer on the host."""
     return bool(
         (recorded.key.name and not live.key.name)

@@ -46,7 +46,7 @@ from dranet_nri.model import (
     VlanConfig,
     VlanProtocol,
 )
-from dranet_nri.plan.child import is_child, is_ours_on_host
+from dranet_nri.plan.child import is_any_child_on_host, is_child
 from dranet_nri.plan.ops import AddChild, LinkSettings
 
 RTM_DELLINK: Final = 17
@@ -162,7 +162,7 @@ def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observe
 def children(host: Namespace) -> tuple[tuple[str, int], ...]:
     """Return alias and ifindex of every child on the host."""
     links = links_from(host.links())
-    return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
+    return tuple((link.alias, link.index) for link in links if is_any_child_on_host(link))
 
 
 def pkeys(sys_root: str, rdma_device: str, port: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link, Ns
-from dranet_nri.plan.child import is_ours, is_ours_on_host
+from dranet_nri.plan.child import is_any_child, is_any_child_on_host
 from dranet_nri.plan.identity import DeviceIdentity
 
 Place = tuple[Ns, Link]
@@ -108,8 +108,8 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, identity: DeviceIdenti
         own = key.name if identity.child is None else ""
         below = [link for link in below if link not in children or link.name == own]
     if ns is Ns.HOST:
-        return [(ns, link) for link in below if not is_ours_on_host(link)]
-    return [(ns, link) for link in below if not is_ours(link) or identity.is_there(link)]
+        return [(ns, link) for link in below if not is_any_child_on_host(link)]
+    return [(ns, link) for link in below if not is_any_child(link) or identity.is_there(link)]
 
 
 def _on_host(key: DeviceKey, host: Sequence[Link], identity: DeviceIdentity) -> tuple[Link, ...]:
@@ -174,7 +174,8 @@ def links_lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
         sorted(
             link.name
             for link in others
-            if not is_ours_on_host(link) and (link.lower == own.index or _share_parent(link, own))
+            if not is_any_child_on_host(link)
+            and (link.lower == own.index or _share_parent(link, own))
         )
     )
 

@@ -57,14 +57,14 @@ def first_name(alias: str) -> str:
     return f"{_NAME}{sha256(alias.encode()).hexdigest()[:11]}"
 
 
-def is_ours(link: Link) -> bool:
+def is_any_child(link: Link) -> bool:
     """Whether a link in a pod is a child. A pod may set any alias; most links have no kind."""
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
-def is_ours_on_host(link: Link) -> bool:
+def is_any_child_on_host(link: Link) -> bool:
     """Whether a link on the host is a child: it also has a parent there."""
-    return is_ours(link) and bool(link.lower)
+    return is_any_child(link) and bool(link.lower)
 
 
 def is_child(link: Link, alias: str) -> bool:

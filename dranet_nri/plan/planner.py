@@ -112,7 +112,7 @@ def make_plan(desired: DesiredState, observed: Observed) -> Plan:
             _require_no_ethtool(desired.network, state.link)
     else:
         state, moves = desired.snapshot, plan_rdma_restore(desired.rdma, observed.rdma)
-        rest = plan_restore(state, desired.elapsed_s, observed) if state is not None else ()
+        rest = plan_restore(desired, state, observed) if state is not None else ()
     return moves if is_cut(state, moves) else (*moves, *rest)
 
 
@@ -317,7 +317,8 @@ def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...])
     ops += (
         AddAltname(Ns.POD, name, altname)
         for altname in network.altnames
-        if altname not in now.link.altnames
+        # For the kernel the link's own name is in use, and the link is found by it.
+        if altname not in (name, *now.link.altnames)
     )
     vrf = network.vrf
     if vrf is not None and now.master_name != vrf.name:

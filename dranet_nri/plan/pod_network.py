@@ -152,8 +152,8 @@ def child_network(config: NetworkConfig, link: ChildConfig, parent: LinkState) -
     Raises:
         RefusedError: the MTU is too small for claimed IPv6.
     """
-    bare = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
-    network = pod_network(config, LinkState(bare), shared=True)
+    link_alone = Link(parent.link.index, parent.link.name, mtu=parent.link.mtu)
+    network = pod_network(config, LinkState(link_alone), shared=True)
     if config.routes or config.rules:
         return network
     l3 = isinstance(link, IpvlanConfig) and link.mode is not IpvlanMode.L2

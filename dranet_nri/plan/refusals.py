@@ -302,7 +302,7 @@ def explained(error: KernelError, op: Op | None = None) -> str:
 
 
 def described(error: Exception, op: Op | None = None) -> str:
-    """Return the text of an error for an Event or a record; others than ours with their type."""
+    """Return the text of an error for an Event or a record, with the type of an unexpected one."""
     if isinstance(error, KernelError):
         return explained(error, op)
     return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"

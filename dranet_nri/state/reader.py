@@ -270,7 +270,7 @@ class RecordReader(Generic[R]):
         try:
             return os.open(QUARANTINE, _OPEN_DIRECTORY, dir_fd=self._watch.directory)
         except OSError:
-            return None  # absent, or not a directory of ours
+            return None  # absent, or not a directory
 
     def _quarantined_names(self) -> list[str]:
         directory = self._open_quarantine()
@@ -282,13 +282,13 @@ class RecordReader(Generic[R]):
 
     def _load_quarantined(self, key: str) -> CorruptRecord | None:
         """Return the newest quarantined record of a key."""
-        mine = [
+        names = [
             name for name in self._quarantined_names() if name.rpartition(".")[0] == name_of(key)
         ]
-        directory = self._open_quarantine() if mine else None
+        directory = self._open_quarantine() if names else None
         if directory is None:
             return None
-        name = max(mine, key=lambda name: (len(name), name))
+        name = max(names, key=lambda name: (len(name), name))
         try:
             found = self._load(directory, key, name, f"{QUARANTINE}/")
         finally:

@@ -239,9 +239,9 @@ def config_for(
 
 
 def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
-    bare = why_without_interface(device)
-    if bare:
-        violations: tuple[str, ...] = (bare,)
+    reason = why_without_interface(device)
+    if reason:
+        violations: tuple[str, ...] = (reason,)
     elif config.profile:  # the other parameters may need those of the profile
         violations = (
             f'profile: "{config.profile}": only dra-shim run asks the profile provider; '

@@ -73,7 +73,7 @@ def test_doctor_reports_whether_the_shim_is_registered(home: Path) -> None:
 
     assert unreachable.grade is Severity.BAD
     assert unreachable.text.startswith(
-        "not registered at the kubelet: it has said nothing yet; if "
+        "not registered at the kubelet: no answer yet; if the kubelet does "
     )
     assert str(node.sockets.registration.parent) in unreachable.text
     assert "/var/lib/k0s/kubelet" in unreachable.text

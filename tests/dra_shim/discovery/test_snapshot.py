@@ -6,7 +6,7 @@ import pytest
 
 from dra_shim.cel import SelectorError
 from dra_shim.discovery.snapshot import (
-    AWAY,
+    LINK_IN_POD,
     WORDS,
     DeviceSelection,
     NodeSnapshot,
@@ -78,7 +78,7 @@ def test_device_in_a_pod_keeps_its_last_facts_and_has_unknown_health() -> None:
 
     assert found.devices[PCI].attribute("dra.net/mtu") == 9000
     assert found.devices[PCI].attribute("dra.net/pciAddress") == PF
-    assert found.health == (DeviceHealth(NODE, PCI, healthy=None, message=AWAY),)
+    assert found.health == (DeviceHealth(NODE, PCI, healthy=None, message=LINK_IN_POD),)
     assert found.resources.offers[0].taints == ()
 
 

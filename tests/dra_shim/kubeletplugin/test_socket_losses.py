@@ -204,7 +204,7 @@ def test_failed_registration_is_retried_with_a_new_socket(node: Node) -> None:
             assert is_registered(node)
             assert node.plugin.status.reason == ""
         assert node.notices[0] == RegistrationResult("no room for plugins")
-        assert replaced(node) == ["the kubelet has not registered us for 60 s: no room for plugins"]
+        assert replaced(node) == ["not registered by the kubelet for 60 s: no room for plugins"]
         await node.kubelet.restart()
 
     asyncio.run(run())
@@ -222,7 +222,7 @@ def test_retry_delay_starts_at_the_rejection(node: Node) -> None:
             assert replaced(node) == [], "it may think better of it, as one of 1.36 does"
 
             await node.watch()
-            assert replaced(node) == ["the kubelet has not registered us for 60 s: no room"]
+            assert replaced(node) == ["not registered by the kubelet for 60 s: no room"]
         await node.kubelet.restart()
 
     asyncio.run(run())
@@ -238,8 +238,8 @@ def test_wait_for_a_silent_kubelet_grows(node: Node) -> None:
                 assert len(replaced(node)) == before
                 await node.watch()
                 assert replaced(node)[before:] == [
-                    f"the kubelet has not registered us for {waited_s} s: it said nothing; is "
-                    "its directory right (--root-dir)?"
+                    f"not registered by the kubelet for {waited_s} s: no answer; check"
+                    " its --root-dir"
                 ]
             assert waited_s == LONGEST_ANSWER_S
             await node.kubelet.look()

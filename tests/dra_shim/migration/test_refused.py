@@ -12,7 +12,7 @@ from dra_shim.migration.controller import (
     FIRST_LASTING_S,
     FIRST_PAUSE_S,
     LONGEST_LASTING_S,
-    PATIENCE_S,
+    PUBLISH_DELAY_S,
     REFUSED_S,
     ClaimNotMigrated,
     MigrationController,
@@ -115,10 +115,10 @@ def test_refusal_does_not_shorten_the_wait_before_publishing(tmp_path: Path) -> 
             publishing = asyncio.create_task(controller.awaited())
             async with at_work(controller):
                 await bench.clock.until_asleep(FIRST_LASTING_S)
-                await bench.clock.until_asleep(PATIENCE_S)
+                await bench.clock.until_asleep(PUBLISH_DELAY_S)
                 assert not publishing.done()
 
-                bench.clock.pass_time(PATIENCE_S)
+                bench.clock.pass_time(PUBLISH_DELAY_S)
                 await publishing
 
     finish(scenario())

@@ -9,7 +9,7 @@ from dra_shim.kubeapi import SLICE
 from dra_shim.migration.controller import (
     FIRST_PAUSE_S,
     PAGE,
-    PATIENCE_S,
+    PUBLISH_DELAY_S,
     MigrationFailed,
     MigrationFinished,
 )
@@ -70,8 +70,8 @@ def test_publishing_waits_for_previous_claims_with_a_limit(tmp_path: Path) -> No
             looking = asyncio.create_task(controller.run())
             publishing = asyncio.create_task(controller.awaited())
             await bench.clock.until_asleep(FIRST_PAUSE_S)
-            await bench.clock.until_asleep(PATIENCE_S)
-            bench.clock.pass_time(PATIENCE_S - 1)
+            await bench.clock.until_asleep(PUBLISH_DELAY_S)
+            bench.clock.pass_time(PUBLISH_DELAY_S - 1)
             await asyncio.sleep(0)
             assert not publishing.done()
 

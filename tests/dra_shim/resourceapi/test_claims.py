@@ -224,6 +224,35 @@ def test_items_of_a_list_are_separate_objects() -> None:
     assert kinds == [ResourceClaim, DeviceClass]
 
 
+def test_items_of_lists_within_lists_are_separate_objects() -> None:
+    inner: Json = {"apiVersion": "v1", "kind": "List", "items": [claim(), device_class()]}
+    outer: Json = {"apiVersion": "v1", "kind": "List", "items": [inner]}
+
+    kinds = [type(manifest) for manifest in parse_manifests(json.dumps(outer))]
+
+    assert kinds == [ResourceClaim, DeviceClass]
+
+
+def test_items_of_a_list_of_one_kind_have_its_kind_and_version() -> None:
+    first, second = claim(), claim()
+    del first["apiVersion"], first["kind"]
+    items: Json = first | {"kind": "ResourceClaimList", "items": [first, second]}
+    items["apiVersion"] = second["apiVersion"]
+
+    kinds = [type(manifest) for manifest in parse_manifests(json.dumps(items))]
+
+    assert kinds == [ResourceClaim, ResourceClaim]
+
+
+@pytest.mark.parametrize("version", ["v1", "resource.k8s.io", "resources.k8s.io/v1"])
+def test_kind_of_the_group_with_another_group_is_refused(version: str) -> None:
+    with pytest.raises(ConfigError, match=r"ResourceClaim is of resource\.k8s\.io; write"):
+        parse_document(claim() | {"apiVersion": version})
+
+    other = parse_document(claim() | {"apiVersion": "claims.example.com/v1"})
+    assert isinstance(other, OtherObject)
+
+
 def test_list_without_items_is_an_object() -> None:
     assert parse_manifests("{apiVersion: v1, kind: List, items: 3}") == (OtherObject("List", ""),)
 

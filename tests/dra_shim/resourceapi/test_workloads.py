@@ -11,16 +11,16 @@ from dra_shim.resourceapi import (
     Workload,
     parse_document,
 )
+from dranet_nri.errors import ConfigError
 
 POD = {
     "resourceClaims": [
         {"name": "net", "resourceClaimTemplateName": "fast"},
         {"name": "own", "resourceClaimName": "mine"},
-        "odd",
     ],
     "initContainers": [{"name": "init"}],
     "containers": [
-        {"name": "main", "resources": {"claims": [{"name": "net", "request": "nic"}, 1]}},
+        {"name": "main", "resources": {"claims": [{"name": "net", "request": "nic"}]}},
         {"name": "side", "resources": 7},
     ],
 }
@@ -62,10 +62,11 @@ def test_pod_templates_of_all_kinds_are_found(kind: str, spec: object, path: str
     [
         {"containers": [{"name": "main"}]},
         {"containers": "many", "resourceClaims": [{"name": "net"}]},
+        {"containers": [{"name": "main", "resources": {"claims": None}}], "resourceClaims": None},
         None,
         [],
     ],
-    ids=["no-claims", "no-containers", "nothing", "a-list"],
+    ids=["no-claims", "no-containers", "null-claims", "nothing", "a-list"],
 )
 def test_object_without_claims_is_ignored(spec: object) -> None:
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
@@ -77,3 +78,64 @@ def test_status_is_not_searched_for_pod_specs() -> None:
     document = {"apiVersion": "v1", "kind": "Report", "status": POD}
 
     assert parse_document(document) == OtherObject("Report", "")
+
+
+def test_generated_name_is_the_name() -> None:
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "w-"}, "spec": POD}
+
+    found = parse_document(document)
+
+    assert isinstance(found, Workload)
+    assert found.name == "w"
+
+
+NET = {"name": "net", "resourceClaimTemplateName": "fast"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "listed", "violation"),
+    [
+        ([NET | {"resourceClaimName": "mine"}], [], "resourceClaims[0]: object with name, resourceClaimTemplateName, resourceClai...: has resourceClaimName and resourceClaimTemplateName; keep one"),
+        ([NET, NET], [], "resourceClaims[1]: object with name, resourceClaimTemplateName: the name of a claim must be unique in the pod; rename one"),
+        ([NET | {"name": "Net_1"}], [], 'resourceClaims[0].name: "Net_1": must be a DNS label: 1 to 63 lower-case letters, digits and inner -'),
+        ([NET | {"name": None}], [], "resourceClaims[0]: object with name, resourceClaimTemplateName: needs name; add it"),
+        ([NET | {"resourceClaimTemplateName": 5}], [], "resourceClaims[0].resourceClaimTemplateName: 5: must be a string; put it in quotes"),
+        (NET, [], "resourceClaims: object with name, resourceClaimTemplateName: must be a list"),
+        ([NET], ["net"], 'containers[0].resources.claims[0]: "net": must be an object with named fields'),
+        ([NET], [{"request": "nic"}], "containers[0].resources.claims[0]: object with request: needs name; add it"),
+        ([NET], [{"name": "net"}] * 2, "containers[0].resources.claims[1]: object with name: the container already lists this claim; keep one"),
+        ([NET], [{"name": "net"}, {"name": "net", "request": "a"}], "containers[0].resources.claims[1]: object with name, request: the container already lists this claim; keep one"),
+        ([NET], [{"name": "net", "request": "a"}, {"name": "net"}], "containers[0].resources.claims[1]: object with name: the container already lists this claim; keep one"),
+        ([NET], [{"name": "net", "request": "a"}] * 2, "containers[0].resources.claims[1]: object with name, request: the container already lists this claim; keep one"),
+        ([NET], [{"name": "net", "request": "a/b"}], 'containers[0].resources.claims[0].request: "a/b": must be a DNS label: 1 to 63 lower-case letters, digits and inner -'),
+        ([NET], {"name": "net"}, "containers[0].resources.claims: object with name: must be a list"),
+    ],
+)  # fmt: skip
+def test_claims_that_the_server_refuses_are_refused(
+    claims: object, listed: object, violation: str
+) -> None:
+    container = {"name": "main", "resources": {"claims": listed}}
+    spec = {"resourceClaims": claims, "containers": [container]}
+
+    with pytest.raises(ConfigError) as caught:
+        parse_document({"apiVersion": "v1", "kind": "Pod", "spec": spec})
+
+    assert f"spec.{violation}" in caught.value.violations
+
+
+def test_several_requests_of_a_claim_may_be_listed() -> None:
+    listed = [{"name": "net", "request": name} for name in ("a", "b")]
+    container = {"name": "main", "resources": {"claims": listed}}
+    spec = {"resourceClaims": [NET], "containers": [container]}
+
+    found = parse_document({"apiVersion": "v1", "kind": "Pod", "spec": spec})
+
+    assert isinstance(found, Workload)
+    assert found.pods[0].containers == (PodContainer("main", (("net", "a"), ("net", "b"))),)
+
+
+def test_claims_of_an_ephemeral_container_are_refused() -> None:
+    spec = POD | {"ephemeralContainers": [{"name": "e", "resources": {"claims": [NET]}}]}
+
+    with pytest.raises(ConfigError, match=r"ephemeralContainers\[0\].resources.claims.*remove it"):
+        parse_document({"apiVersion": "v1", "kind": "Pod", "spec": spec})

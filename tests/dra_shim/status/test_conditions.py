@@ -387,8 +387,8 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
         ("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod")
     )
     assert {condition.message for condition in status.conditions} == {
-        "was prepared for pod ai/train, which has ended, and the kubelet asks nothing for pod"
-        " ai/gone, ai/third, so it never gets the devices; delete it, its controller makes a new"
-        " one; if that one is told the same, scale the controller to 0 until no pod has the claim"
-        + also
+        "was prepared for pod ai/train, which has ended, and the kubelet does not prepare it for"
+        " pod ai/gone, ai/third, so that pod never gets the devices; delete it, its controller"
+        " makes a new one; if that one gets this Event too, scale the controller to 0 until no pod"
+        " has the claim" + also
     }

@@ -109,9 +109,10 @@ def test_blocked_pods_get_events_with_a_remedy() -> None:
     event = of_notice(PodSuperseded(CLAIM, POD, (OTHER_POD, third)), NOW)
 
     text = (
-        "claim fast: was prepared for pod ai/train, which has ended, and the kubelet asks nothing"
-        " for this pod, so it never gets the devices; delete it, its controller makes a new one; if"
-        " that one is told the same, scale the controller to 0 until no pod has the claim"
+        "claim fast: was prepared for pod ai/train, which has ended, and the kubelet does not"
+        " prepare it for this pod, so that pod never gets the devices; delete it, its controller"
+        " makes a new one; if that one gets this Event too, scale the controller to 0 until no pod"
+        " has the claim"
     )
     assert event == tuple(
         EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)

@@ -431,7 +431,7 @@ def test_unregistered_shim_is_not_ready_with_a_reason(home: Path) -> None:
     assert unregistered[0] == 503
     registry = at_kubelet.sockets.registration.parent
     assert unregistered[1].startswith(
-        f"not registered at the kubelet: it has said nothing yet; if {registry} is not what it "
+        f"not registered at the kubelet: no answer yet; if the kubelet does not watch {registry}, "
     )
     assert "as --kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: " in unregistered[1]
     assert failing[0] == 503

@@ -51,7 +51,7 @@ def graded(subject: str, diagnostics: HostDiagnostics, *rdma: RdmaDeviceFacts) -
 
 def test_healthy_node_has_no_bad_findings() -> None:
     assert lines(list(findings((HCA,), WELL))) == [
-        "ok RDMA mode: exclusive: an RDMA device moves into the pod, and no other pod sees it",
+        "ok RDMA mode: exclusive: an RDMA device moves into the pod, and no other pod has it",
         "ok mlx5_0 port 1: ib, ACTIVE, LinkUp, 400 Gb/sec (4X NDR)",
         "note locked memory: unlimited for this process; RDMA containers get theirs from the "
         "plugin's --memlock",
@@ -69,7 +69,7 @@ def test_node_without_rdma_devices_has_only_mode_and_cdi_findings() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "beginning"),
-    [(RdmaMode.SHARED, "ok shared: every pod sees"), (None, "warning the kernel has no RDMA net")],
+    [(RdmaMode.SHARED, "ok shared: every pod lists"), (None, "warning the kernel has no RDMA net")],
 )
 def test_rdma_mode_is_explained(mode: RdmaMode | None, beginning: str) -> None:
     assert graded("RDMA mode", replace(WELL, mode=mode)).startswith(beginning)

@@ -32,9 +32,9 @@ from dranet_nri.plan.child import (
     Child,
     alias_of,
     first_name,
+    is_any_child,
+    is_any_child_on_host,
     is_child,
-    is_ours,
-    is_ours_on_host,
     why_not_beside,
 )
 from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, LinkSettings, MoveLink, SetUp
@@ -293,7 +293,7 @@ def test_claimed_routing_replaces_generated_routing(config: NetworkConfig) -> No
 def test_links_created_by_the_plugin_are_recognized(
     link: Link, *, in_pod: bool, on_host: bool
 ) -> None:
-    assert (is_ours(link), is_ours_on_host(link)) == (in_pod, on_host)
+    assert (is_any_child(link), is_any_child_on_host(link)) == (in_pod, on_host)
 
 
 def test_child_in_a_vrf_has_its_default_route_there_and_no_rules() -> None:
