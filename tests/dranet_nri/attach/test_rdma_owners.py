@@ -112,10 +112,13 @@ def test_child_gets_the_files_of_the_rdma_device_of_its_parent(node: Node, devic
     node.kernel.rdma.mode = RdmaMode.SHARED
     config = NetworkConfig(InterfaceConfig(name="net1", macvlan=MacvlanConfig()))
 
-    (record,) = node.attach((claim(DATA, given(device, config)),))
+    claims = claim(DATA, given(device, config))
+
+    (record,) = node.attach((claims,))
 
     assert record.devices[0].shared_rdma == device.rdma_devices
     assert record.devices[0].char_devices
+    assert node.executor.verify(record, claims) == record
 
 
 BOND = Device("bond0", DeviceKey("", "", "bond0"), rdma_devices=("mlx5_bond_0",))
@@ -136,9 +139,12 @@ def test_child_of_a_bond_gets_the_files_of_the_rdma_device_of_its_ports(lag: Nod
     lag.kernel.rdma.mode = RdmaMode.SHARED
     config = NetworkConfig(InterfaceConfig(name="net1", macvlan=MacvlanConfig()))
 
-    (record,) = lag.attach((claim(DATA, given(BOND, config)),))
+    claims = claim(DATA, given(BOND, config))
+
+    (record,) = lag.attach((claims,))
 
     assert record.devices[0].shared_rdma == ("mlx5_bond_0",)
+    assert lag.executor.verify(record, claims) == record
     lag.detach()
     lag.assert_home()
 
