@@ -15,7 +15,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import address, attribute, attributes, u32
-from dranet_nri.linux.netlink.links import DumpedLink, kind_of
+from dranet_nri.linux.netlink.links import DumpedLink
 from dranet_nri.linux.netlink.routes import RTM_GETROUTE
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
@@ -51,7 +51,7 @@ def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]
     Raises:
         KernelError: EBADMSG: an attribute has a wrong length; or the lookup failed.
     """
-    kind, data, lower = kind_of(dumped)
+    kind, data, lower = dumped.kind
     if kind not in _ENDS:
         return "", 0
     attrs = attributes(data)
