@@ -50,11 +50,11 @@ def observe(
         )
     if not names and not device.rdma:
         return observed
-    identity = rdma_identity(device, observed)
+    whose = rdma_identity(device, observed)
     if device.child:  # its RDMA devices are those of its parent
         parent = session.observe(key, "", device_identity(device), bare=True).host
-        identity = replace(identity, host_netdev=parent.link.index if parent else 0)
-    return replace(observed, rdma=session.rdma(identity))
+        whose = replace(whose, host_netdev=parent.link.index if parent else 0)
+    return replace(observed, rdma=session.rdma(whose))
 
 
 def _with_ethtool(
