@@ -52,7 +52,8 @@ def observe(
         return observed
     whose = rdma_identity(device, observed)
     if device.child:  # its RDMA devices are those of its parent
-        parent = session.observe(key, "", device_identity(device), bare=True).host
+        named = device_identity(device)
+        parent = session.observe(key, "", named, bare=True, sysctls=()).host
         whose = replace(whose, host_netdev=parent.link.index if parent else 0)
     return replace(observed, rdma=session.rdma(whose))
 
