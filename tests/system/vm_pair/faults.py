@@ -24,8 +24,8 @@ from tests.system.vm_pair.wire import at_once
 
 MTU: Final = 1500
 RAILS: Final = ("ens1", "ens2")
-# Both rails are on one wire, as two ports of a card are: RDMA writes of both at once overflow it for
-# good, once in some ten runs on a busy machine.
+# Both rails are on one wire, as two ports of a card are. RDMA writes on both at once can end all
+# traffic on it: this occurred in one of 14 runs on a busy machine.
 WIRE: Final = "wire"
 # The wire is emulated: these bars are far below its rates, and far above those of the faults. It
 # slows no sender down, so RDMA writes overflow the receiver: they have no limit.
