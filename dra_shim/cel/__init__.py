@@ -13,6 +13,7 @@ from dra_shim.cel.mistaken import (
     filter_language,
     unknown_attribute,
     unknown_attributes,
+    unknown_capacity,
     wrong_types,
 )
 from dra_shim.cel.references import names_in
@@ -40,5 +41,6 @@ __all__ = [
     "numa_list",
     "unknown_attribute",
     "unknown_attributes",
+    "unknown_capacity",
     "wrong_types",
 ]

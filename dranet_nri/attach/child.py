@@ -82,7 +82,7 @@ def expect_child(
     parent = _parent(session, allocated, device, link)
     alias = device.child or alias_of(claim_uid, allocated.device.name, allocated.share_id)
     if isinstance(link, IpoibConfig):
-        link = replace(link, pkey=_pkey(session, allocated, link))
+        link = replace(link, pkey=_pkey(session, allocated, link, parent))
     network = replace(child_network(allocated.config, link, parent), rate=allocated.bandwidth)
     observed = session.child(alias)
     record = replace(
@@ -93,7 +93,7 @@ def expect_child(
         home=False,
     )
     if allocated.device.rdma_devices:
-        rdma = session.rdma(RdmaIdentity(allocated.device.key, allocated.device.rdma_devices))
+        rdma = session.rdma(_rdma_of(allocated.device, parent))
         if rdma.mode is RdmaMode.SHARED:
             record = with_rdma(allocated, record, rdma, options)
             observed = replace(observed, rdma=rdma)
@@ -103,19 +103,26 @@ def expect_child(
     return ExpectedChild(record, observed, network, Child(alias, parent.link, link))
 
 
-def _pkey(session: Session, allocated: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
+def _rdma_of(device: Device, parent: LinkState) -> RdmaIdentity:
+    """Return the identity of its RDMA devices; the one of an eRDMA is on another function."""
+    return RdmaIdentity(device.key, device.rdma_devices, host_netdev=parent.link.index)
+
+
+def _pkey(
+    session: Session, allocated: AllocatedDevice, ipoib: IpoibConfig, parent: LinkState
+) -> int | None:
     """Return the claimed partition key, None for the parent's."""
     if ipoib.pkey is None:
         return None
-    rdma_device = _rdma_name(session, allocated.device)
+    rdma_device = _rdma_name(session, allocated.device, parent)
     port = (allocated.device.key.port or 0) + 1  # ib_ipoib's dev_port starts at 0
     return choose_pkey(ipoib, session.pkeys(rdma_device, port), f"{rdma_device} port {port}")
 
 
-def _rdma_name(session: Session, device: Device) -> str:
+def _rdma_name(session: Session, device: Device, parent: LinkState) -> str:
     """Return the current name of its RDMA device, which may change when a driver recreates it."""
     published = device.rdma_devices
-    here = [link.name for link in session.rdma(RdmaIdentity(device.key, published)).host]
+    here = [link.name for link in session.rdma(_rdma_of(device, parent)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
 
 

@@ -25,6 +25,7 @@ from dranet_nri.attach.rdma import (
     with_files,
     with_rdma,
 )
+from dranet_nri.attach.snapshot import snapshot_of
 from dranet_nri.config import char_kinds, violations_for_share, why_without_interface
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
@@ -36,7 +37,6 @@ from dranet_nri.model import (
     Observed,
     RdmaMode,
 )
-from dranet_nri.plan.adoption import adopted
 from dranet_nri.plan.child import Child
 from dranet_nri.plan.identity import rdma_identity, why_unclear
 from dranet_nri.plan.kernel import Session
@@ -45,12 +45,9 @@ from dranet_nri.plan.ops import AddAddress, Op, Plan
 from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, pod_network
 from dranet_nri.plan.rdma import find_same
-from dranet_nri.plan.restore import MAKES_NONE
 from dranet_nri.plan.routes.conflicts import separate_routes
 
 MAX_NAMED: Final = 3  # routes in a warning
-# linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
-IFF_NOARP: Final = 0x80
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,11 +323,11 @@ def _target(
         snapshot = device.snapshot
         if snapshot is None:
             _require_features(allocated, observed.host)
-            snapshot = _snapshot(session, allocated, observed)
+            snapshot = snapshot_of(session, allocated, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
         require_lasting(allocated.device, observed)
         network = pod_network(allocated.config, snapshot)
-        device = replace(device, pod_name=network.name)
+        device = replace(device, pod_name=network.name, pod_altnames=network.altnames)
     device = with_rdma(allocated, device, observed.rdma, options)
     require_alone(session, allocated.device, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
@@ -355,32 +352,3 @@ def _require_features(allocated: AllocatedDevice, host: LinkState | None) -> Non
             f"device {allocated.device.name}: ethtool needs Linux 5.7 or newer on the node;"
             " remove it"
         )
-
-
-def _snapshot(session: Session, allocated: AllocatedDevice, observed: Observed) -> LinkState:
-    """Return the state to restore; of sysctls, only those that a move loses.
-
-    Raises:
-        RefusedError: the net device is neither on the host nor in the pod.
-    """
-    host = observed.host
-    if host is None:
-        if observed.pod is not None:
-            return adopted(observed.pod, allocated)
-        raise RefusedError(
-            f"device {allocated.device.name} ({allocated.device.key.name}) is not on the host:"
-            " its driver was unbound, it was unplugged, or a pod without a record has it;"
-            " run dranet-nri status"
-        )
-    defaults = {("mpls", "input"): "0"}  # of an arriving link (mpls_add_dev); has no default file
-    defaults |= {(sysctl.family, sysctl.key): sysctl.value for sysctl in session.default_sysctls()}
-    lost = (
-        # One without a default does not exist on this kernel, even if netlink reports it.
-        sysctl
-        for sysctl in host.sysctls
-        if sysctl.secret
-        or sysctl.value != defaults.get((sysctl.family, sysctl.key), sysctl.value)
-        or sysctl == MAKES_NONE
-        or (sysctl.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
-    )
-    return replace(host, sysctls=tuple(lost))

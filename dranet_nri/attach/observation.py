@@ -26,7 +26,8 @@ def observe(
         session: of the pod.
         device: its record.
         groups: driver settings to read (SettingGroup), besides those of its snapshot.
-        bare: without the configuration in the pod, which a restore and a resync do not need.
+        bare: without the configuration in the pod, which a restore and a resync do not need, and
+            on the host without sysctls that the snapshot lacks, because each takes a file.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -38,7 +39,8 @@ def observe(
         identity = device_identity(device)
         observed = Observed()
         if key.name:
-            observed = session.observe(key, device.pod_name, identity, bare=bare)
+            sysctls = device.snapshot.sysctls if bare and device.snapshot else None
+            observed = session.observe(key, device.pod_name, identity, bare=bare, sysctls=sysctls)
         before = device.snapshot and device.snapshot.ethtool
         groups = frozenset(groups) | (before.groups if before else frozenset())
         observed = replace(

@@ -32,7 +32,6 @@ from dranet_nri.linux.netlink.links import TOO_LARGE
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
-from dranet_nri.linux.netlink.tunnels import TUNNELS
 from dranet_nri.model import Address, DefaultRoute, Link
 from dranet_nri.state.tcx import PrivilegedFacts
 
@@ -114,11 +113,7 @@ class LinkCache:
 
     def tunnels(self) -> set[int]:
         """Return the tunnels that follow routes, of which most have no event."""
-        return {
-            index
-            for index, read in self.by_index.items()
-            if read.link.kind in TUNNELS and not read.link.lower
-        }
+        return {index for index, read in self.by_index.items() if read.tunnel_ends[1]}
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ def hazards(
     """Return ifindex -> reason for every link that must not be published.
 
     Args:
-        facts: facts of the host; links as of outline() suffice.
+        facts: facts of the host; outlines of links suffice.
         uplinks: uplinks of the same facts, None to derive them.
         include: patterns of links to which no heuristic applies.
     """

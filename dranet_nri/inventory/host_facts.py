@@ -55,7 +55,7 @@ class NetDevice:
         unreadable: error of the read, if only name and parent are known, else "".
         above_elsewhere: kinds of its upper links in other network namespaces.
         tunnel_ends: address from which it sends as a tunnel, "" for any; and ifindex of the link
-            through which it reaches its remote end, 0 if unknown or named as its lower link.
+            through which it reaches its remote end, 0 if there is none, -1 without a route.
         tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 

@@ -1,6 +1,7 @@
 """Host facts for the publish guard: links, addresses, routes, rules, and upper links."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts, NetDevice
@@ -12,7 +13,6 @@ from dranet_nri.linux.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
     Parents,
-    outline,
 )
 from dranet_nri.linux.netlink.other_netns import above_elsewhere
 from dranet_nri.linux.netlink.policy_routing import policy_routes
@@ -44,7 +44,7 @@ def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
         bus, parent = parents.get(dumped.name, ("", ""))
         try:
             yield NetDevice(
-                outline(dumped, bus, parent),
+                dumped.outline if not parent else replace(dumped.outline, bus=bus, parent=parent),
                 owned.get(dumped.index, ()),
                 port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,

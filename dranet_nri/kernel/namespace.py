@@ -112,10 +112,14 @@ class Namespace:
             self._indexes[name] = index_of(self.netlink, what, name)
         return self._indexes[name]
 
-    def state(self, link: Link) -> LinkState:
+    def state(self, link: Link, compared: Collection[Sysctl] | None = None) -> LinkState:
         """Return the full state of one link.
 
         Sysctls are those that a move resets on the host, and those that a claim can set in a pod.
+
+        Args:
+            link: the link.
+            compared: of the sysctls that only files have, the needed ones; None for all.
         """
         links = self.links()
         names = {other.index: other.name for other in links}
@@ -125,7 +129,7 @@ class Namespace:
         specs = (other.attrs.get(IFLA_AF_SPEC, b"") for other in links if other.index == link.index)
         sysctls = sysctl.reset_by_move(next(specs, b""))
         if self.ns is Ns.HOST:
-            sysctls = self._with_files(link.name, sysctls)
+            sysctls = self._with_files(link.name, sysctls, compared)
         return LinkState(
             link=link,
             master_name=names.get(link.master, "") if link.master else "",
@@ -142,9 +146,12 @@ class Namespace:
         names = {other.index: other.name for other in self.links()}
         return taken_slots(self.netlink, but, names, MOST_IN_POD)
 
-    def _with_files(self, name: str, sysctls: tuple[Sysctl, ...]) -> tuple[Sysctl, ...]:
-        proc_root, secret = self._proc_root, sysctl.STABLE_PRIVACY in sysctls
-        shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, secret=secret))
+    def _with_files(
+        self, name: str, sysctls: tuple[Sysctl, ...], compared: Collection[Sysctl] | None
+    ) -> tuple[Sysctl, ...]:
+        keys = sysctl.in_files(compared, secret=sysctl.STABLE_PRIVACY in sysctls)
+        proc_root = self._proc_root
+        shown = run_inside(self.fd, lambda: sysctl.read_from_files(proc_root, name, keys))
         first = tuple(entry for entry in shown if entry.secret)
         return (*first, *sysctls, *shown[len(first) :])
 

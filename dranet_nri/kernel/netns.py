@@ -1,10 +1,12 @@
-"""Network namespaces: identity, and work inside them in dedicated threads.
+"""Network namespaces: identity, and work inside them.
 
 Rules:
-1. This module does not fork, and a thread that entered a namespace is not reused. The caller waits
-   for it: an abandoned thread could use descriptors that are reused by then. A caller with a
-   deadline runs in its own thread (attach/execution/watchdog.py).
-2. A namespace's identity is its nsfs inode, not its path.
+1. This module does not fork. A thread enters a namespace and returns to its own. A thread that
+   cannot return ends the process: its next work would be in the wrong namespace.
+2. The main thread never leaves its namespace, which is that of /proc/self for all threads. It
+   waits for a second thread. A caller with a deadline runs in its own thread
+   (attach/execution/watchdog.py).
+3. A namespace's identity is its nsfs inode, not its path.
 """
 
 import ctypes
@@ -17,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EINVAL, ENOENT, ENOTDIR
+from os import EX_OSERR
 from typing import Final, Generic, TypeVar
 
 from dranet_nri.errors import KernelError
@@ -41,10 +44,10 @@ class _Outcome(Generic[T]):
 
 
 def run_inside(nsfd: int, work: Callable[[], T]) -> T:
-    """Run work in a new thread inside the namespace, and return its result.
+    """Run work inside the namespace, and return its result.
 
-    In the caller's own namespace, such as the host's, work is called directly, because a thread
-    switch can take a millisecond on a busy machine.
+    The calling thread enters it, because a switch to another thread can take a millisecond on a
+    busy machine; only the main thread uses another one.
 
     Args:
         nsfd: descriptor of the network namespace; may be closed after the return.
@@ -55,38 +58,53 @@ def run_inside(nsfd: int, work: Callable[[], T]) -> T:
     """
     if os.fstat(nsfd).st_ino == os.stat(HERE).st_ino:  # noqa: PTH116 (a magic link)
         return work()
-    entered = os.dup(nsfd)
+    if threading.current_thread() is not threading.main_thread():
+        return _inside(nsfd, work)
     outcome: _Outcome[T] = _Outcome()
 
     def body() -> None:
         try:
-            _enter(entered)
-            outcome.value = work()
+            outcome.value = _inside(nsfd, work)
         except BaseException as error:  # noqa: BLE001 (raised again in the calling thread)
             outcome.error = error
 
     thread = threading.Thread(target=body, name="in-netns", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        os.close(entered)
-        raise
+    thread.start()
     thread.join()
     if outcome.error is not None:
         raise outcome.error
     return outcome.value  # type: ignore[return-value]  # no error, so it is the result of work
 
 
-def _enter(nsfd: int) -> None:
-    """Move the calling thread into the namespace and close the descriptor."""
+def _inside(nsfd: int, work: Callable[[], T]) -> T:
+    """Run work in the calling thread inside the namespace, and return to its own."""
+    own = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _libc.setns(nsfd, CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            raise KernelError(
-                "enter a network namespace", code, "needs CAP_SYS_ADMIN in it and outside"
-            )
+        _enter(nsfd)
+        try:
+            return work()
+        finally:
+            _return_to(own)
     finally:
-        os.close(nsfd)
+        os.close(own)
+
+
+def _return_to(nsfd: int) -> None:
+    """Enter the thread's own namespace again; see rule 1."""
+    try:
+        _enter(nsfd)
+    except KernelError as error:
+        os.write(2, f"the process ends, its thread cannot return: {error}\n".encode())
+        os._exit(EX_OSERR)
+
+
+def _enter(nsfd: int) -> None:
+    """Move the calling thread into the namespace."""
+    if _libc.setns(nsfd, CLONE_NEWNET) != 0:
+        code = ctypes.get_errno()
+        raise KernelError(
+            "enter a network namespace", code, "needs CAP_SYS_ADMIN in it and outside"
+        )
 
 
 def sockets_in(nsfd: int, *protocols: int) -> tuple[socket.socket, ...]:
@@ -159,6 +177,22 @@ def open_namespace(path: str) -> int | None:
     with suppress(OSError):
         if fcntl.ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET:
             return fd
+    os.close(fd)
+    return None
+
+
+def open_same(netns: NetnsId) -> int | None:
+    """Open the namespace at its path, None if the path has another one by now.
+
+    Raises:
+        KernelError: the path cannot be opened.
+    """
+    fd = open_namespace(netns.path)
+    if fd is None:
+        return None
+    status = os.fstat(fd)
+    if (status.st_dev, status.st_ino) == (netns.dev, netns.inode):
+        return fd
     os.close(fd)
     return None
 

@@ -3,8 +3,8 @@
 Rules:
 1. A session has two sockets per namespace, opened by a thread inside it.
 2. An operation sends one message that changes something, besides reads.
-3. A session caches links and rules until the next operation, and the ifindex of a name until a link
-   moves or is renamed.
+3. A session caches links and rules until the next operation, the ifindex of a name until a link
+   moves or is renamed, and default sysctls for its lifetime.
 """
 
 import os
@@ -22,7 +22,7 @@ from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.ip import addresses, neighbours, routes, rules
 from dranet_nri.kernel.ip.addresses import AddressOp
 from dranet_nri.kernel.namespace import Namespace
-from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
+from dranet_nri.kernel.netns import HOST_PATH, identify, open_same, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.settings import rate
 from dranet_nri.kernel.settings.sysctl import SysctlDefaults
@@ -118,7 +118,7 @@ class NetlinkKernel:
         with self._lock:
             if netns in self._held:
                 return True
-            fd = _open_same(netns)
+            fd = open_same(netns)
             if fd is None:
                 return False
             self._held[netns] = fd
@@ -149,7 +149,7 @@ class NetlinkKernel:
         return NetlinkSession(opened, self._sys_root, self._defaults, self._loaded)
 
     def _open_host(self) -> Namespace:
-        fd = _open_same(self._host)
+        fd = open_same(self._host)
         if fd is None:
             raise KernelError(f"enter {self._host.path}", ESTALE, "no longer the host's namespace")
         return Namespace(Ns.HOST, fd, self._proc_root)
@@ -161,22 +161,6 @@ class NetlinkKernel:
                 raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
             fd = os.dup(held)
         return Namespace(Ns.POD, fd, self._proc_root)
-
-
-def _slot(netns: NetnsId) -> tuple[int, int]:
-    return netns.dev, netns.inode
-
-
-def _open_same(netns: NetnsId) -> int | None:
-    """Open the namespace at its path, None if the path has another one by now."""
-    fd = open_namespace(netns.path)
-    if fd is None:
-        return None
-    status = os.fstat(fd)
-    if (status.st_dev, status.st_ino) == _slot(netns):
-        return fd
-    os.close(fd)
-    return None
 
 
 class NetlinkSession:
@@ -193,6 +177,7 @@ class NetlinkSession:
         self._spaces = spaces
         self._sys_root = sys_root
         self._defaults = defaults
+        self._default_sysctls: Mapping[tuple[str, str], str] | None = None
         self._loaded = loaded
 
     def observe(
@@ -202,12 +187,14 @@ class NetlinkSession:
         identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
+        sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Return the device's location and its full state there."""
         set_step(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
-        return observe(host, pod, key, pod_name, self._sys_root, identity, bare=bare)
+        root = self._sys_root
+        return observe(host, pod, key, pod_name, root, identity, bare=bare, sysctls=sysctls)
 
     def pod_link(self, name: str) -> Link:
         """Return the current state of the pod's link of that name."""
@@ -226,9 +213,11 @@ class NetlinkSession:
         what = f"open a socket for DHCP on {name} in the pod"
         return DhcpSocket(self._space(Ns.POD, what).fd, what, name)
 
-    def default_sysctls(self) -> tuple[Sysctl, ...]:
-        """Return the sysctls of a link that enters the host's namespace."""
-        return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
+    def default_sysctls(self) -> Mapping[tuple[str, str], str]:
+        """Return the sysctls of a link that enters the host's namespace; read once a session."""
+        host = self._space(Ns.HOST, "read default sysctls")
+        self._default_sysctls = self._default_sysctls or self._defaults.read(host.fd)
+        return self._default_sysctls
 
     def host_facts(self) -> HostFacts:
         """Return the facts for the publish rules."""

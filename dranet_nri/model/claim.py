@@ -176,6 +176,7 @@ class AttachedDevice:
         snapshot: state on the host before the first operation; None until taken.
         snapshot_s: time of the snapshot, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
+        pod_altnames: altnames that the claim adds there.
         pod_index: its ifindex there, 0 until it is attached.
         mac, mtu, addresses: those in the pod, after success.
         rdma: its RDMA devices as observed on the host; empty in shared mode, in which they do
@@ -211,6 +212,7 @@ class AttachedDevice:
     lease: Lease | None = None
     share_id: str = ""
     home: bool = False
+    pod_altnames: tuple[str, ...] = ()
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -29,6 +29,7 @@ def adopted(pod: LinkState, allocated: AllocatedDevice) -> LinkState:
         name=allocated.device.key.name,
         mtu=mtu if isinstance(mtu, int) else pod.link.mtu,
         mac=mac if isinstance(mac, str) else pod.link.mac,
+        altnames=tuple(name for name in pod.link.altnames if name not in given.altnames),
         xdp=(),
     )
     return LinkState(

@@ -69,6 +69,7 @@ class Session(Protocol):
         identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
+        sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Return the device's location and its full state there.
 
@@ -80,6 +81,8 @@ class Session(Protocol):
                 renamed device.
             bare: in the pod, read the link only, without addresses, routes and rules, of which
                 the pod may have any number.
+            sysctls: those that the caller compares on the host, others may be missing; None for
+                all that a move resets.
 
         Raises:
             KernelError: a dump failed.
@@ -106,8 +109,11 @@ class Session(Protocol):
             KernelError: there is no such link.
         """
 
-    def default_sysctls(self) -> tuple[Sysctl, ...]:
+    def default_sysctls(self) -> Mapping[tuple[str, str], str]:
         """Return the sysctls of a link that enters the host's namespace: a move resets them.
+
+        Returns:
+            Family and key → value, as of the session's first call.
 
         Raises:
             KernelError: a sysctl exists and could not be read.

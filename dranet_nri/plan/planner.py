@@ -112,7 +112,7 @@ def make_plan(desired: DesiredState, observed: Observed) -> Plan:
             _require_no_ethtool(desired.network, state.link)
     else:
         state, moves = desired.snapshot, plan_rdma_restore(desired.rdma, observed.rdma)
-        rest = plan_restore(state, desired.elapsed_s, observed) if state is not None else ()
+        rest = plan_restore(desired, state, observed) if state is not None else ()
     return moves if is_cut(state, moves) else (*moves, *rest)
 
 

@@ -6,8 +6,9 @@ Rules:
    the plugin could not find it.
 2. A plan does not delete state that others added on the host: addresses, routes and other state of
    the link there. State that a move keeps (MTU, MAC, flags, group, XDP and TCX programs) is set
-   from the snapshot; so are altnames that it has in the pod. TCX programs of the pod are read on
-   the host, while the link is down: in the pod that needs a thread.
+   from the snapshot; so are altnames that it has in the pod. On the host, those of the claim are
+   deleted. TCX programs of the pod are read on the host, while the link is down: in the pod that
+   needs a thread.
 3. If its name is in use, the device gets a temporary one, and its own once that is free. It keeps
    no other: two links that the kernel recreated may each have the other's name.
 4. Expired addresses are not restored, and neither are routes that need them.
@@ -79,29 +80,37 @@ class RestoreTarget:
         elapsed_s: seconds since the snapshot.
         rdma: its RDMA devices as observed on the host.
         child: it is a child link, to be deleted.
+        altnames: those that the claim adds in the pod.
     """
 
     snapshot: LinkState | None
     elapsed_s: int = 0
     rdma: tuple[RdmaLink, ...] = ()
     child: bool = False
+    altnames: tuple[str, ...] = ()
 
 
-def plan_restore(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
+def plan_restore(desired: RestoreTarget, snapshot: LinkState, observed: Observed) -> Plan:
     """Return the operations that restore the net device on the host.
 
     Args:
+        desired: what is to be restored.
         snapshot: its state before the first operation.
-        elapsed_s: seconds since the snapshot.
         observed: its current location.
 
     Raises:
         RefusedError: it cannot be restored; the text has the reason.
     """
-    before = _unexpired(snapshot, elapsed_s)
+    before = _unexpired(snapshot, desired.elapsed_s)
     _refuse_namesake(snapshot.link, observed)
     if observed.host is not None:
-        return _restore(before, observed.host, observed)
+        # The kernel returns hardware from a namespace that ends with the altnames of the pod.
+        altnames = frozenset(desired.altnames) - frozenset(snapshot.link.altnames)
+        link = observed.host.link
+        return (
+            *drop_altnames(Ns.HOST, link, "", altnames),
+            *_restore(before, observed.host, observed),
+        )
     if observed.pod is None:
         return ()
     link = observed.pod.link

@@ -23,15 +23,15 @@ from dranet_nri.state.validation import RULES
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]
 
-VERSION: Final = 5
+VERSION: Final = 6
 MAX_ALLOCATION: Final = 64 << 10  # bytes; hooks wait for their decoding
 MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512 IPv6 routes: 80
 # A result adds 0.5 KB per device and the claim's addresses, a failure 2000 characters.
 _MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 5 adds the lease of a device; a record without it is valid in both versions.
-UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {4: lambda record: record}
+# Version 6 adds the claimed altnames of a device; a record without them is valid in both versions.
+UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {5: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {
     kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)

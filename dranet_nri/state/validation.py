@@ -350,6 +350,7 @@ RULES: Final[Rules] = {
     AttachedDevice: {
         "request": _label,
         "pod_name": _optional(own_name),
+        "pod_altnames": own_name,
         "pod_index": _u32,
         "mac": _optional(_mac),
         "mtu": _u32,

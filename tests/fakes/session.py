@@ -53,6 +53,7 @@ class FakeSession:
         identity: DeviceIdentity | None = None,
         *,
         bare: bool = False,
+        sysctls: Collection[Sysctl] | None = None,
     ) -> Observed:
         """Look for the device."""
         self._open("observe")
@@ -87,10 +88,10 @@ class FakeSession:
         server.opened += 1
         return server
 
-    def default_sysctls(self) -> tuple[Sysctl, ...]:
+    def default_sysctls(self) -> Mapping[tuple[str, str], str]:
         """Return what a link gets that enters the host's namespace."""
         self._open("read default sysctls")
-        return tuple(Sysctl(*slot, value) for slot, value in DEFAULTS.items())
+        return DEFAULTS
 
     def host_facts(self) -> HostFacts:
         """Return what the host's links are judged by."""

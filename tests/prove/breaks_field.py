@@ -83,6 +83,20 @@ FIELD: Final = (
         "tests/dranet_nri/inventory/test_build.py::test_nic_below_a_tunnel_of_the_node_is_excluded",
     ),
     Break(
+        "a NIC through which a tunnel reaches its remote end is published",
+        "dranet_nri/inventory/exclusions.py",
+        "if source in own or over == link.index:",
+        "if source in own:",
+        f"{_TEST_GUESSES}::test_nic_through_which_a_tunnel_sends_is_excluded",
+    ),
+    Break(
+        "an InfiniBand interface below an IPoIB child in use is published",
+        "dranet_nri/model/network.py",
+        '{"bareudp", "geneve", "gtp", ',
+        '{"bareudp", "geneve", "gtp", "ipoib", ',
+        "tests/dranet_nri/inventory/test_exclusions.py::test_nic_below_an_ipoib_child_with_host_addresses_is_excluded",
+    ),
+    Break(
         "--include does not match the PCI function of a NIC",
         _HAZARDS,
         "device.link.name, device.pci, device.link.parent",

@@ -78,7 +78,13 @@ class Restorer:
 
     def _at_home(self, device: AttachedDevice) -> RestoreTarget:
         elapsed = self.boot() - device.snapshot_s
-        return RestoreTarget(device.snapshot, elapsed, device.rdma, child=bool(device.child))
+        return RestoreTarget(
+            device.snapshot,
+            elapsed,
+            device.rdma,
+            child=bool(device.child),
+            altnames=device.pod_altnames,
+        )
 
     def _move(self, session: Session, device: AttachedDevice) -> Refused:
         """Run the restore plan; if it ends early, run the next one. Return the failures.

@@ -9,7 +9,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, link_info, set_up
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.linux.netlink.codec import Value, attribute, attributes, encode, u32
-from dranet_nri.linux.netlink.links import find_link, index_of, kind_of
+from dranet_nri.linux.netlink.links import find_link, index_of
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.plan.routes.vrf import AddVrf
 
@@ -37,7 +37,7 @@ def add(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> None:
 
 
 def _is_there(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> bool:
-    kind, data, _ = kind_of(find_link(netlink, what, op.name))
+    kind, data, _ = find_link(netlink, what, op.name).kind
     return kind == "vrf" and u32(attributes(data).get(IFLA_VRF_TABLE)) == op.table
 
 

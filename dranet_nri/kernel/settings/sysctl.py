@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from socket import AF_INET, AF_INET6
+from types import MappingProxyType
 from typing import Final
 from weakref import finalize
 
@@ -142,6 +143,10 @@ ONLY_IN_FILES: Final = {
     "ipv6": ("ra_honor_pio_life", "ra_honor_pio_pflag", "regen_min_advance", *NEIGHBOUR_KEYS),
     "mpls": ("input",),
 }
+_SECRET_AND_FILES: Final = (
+    ("ipv6", "stable_secret"),
+    *((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys),
+)
 ARRAYS: Final = {"ipv4": (AF_INET, 1), "ipv6": (AF_INET6, 2)}  # IFLA_INET_CONF, IFLA_INET6_CONF
 SET_BY_CLAIMS: Final = frozenset(
     {("ipv4", "arp_announce"), ("ipv4", "arp_ignore"), ("ipv4", "forwarding")}
@@ -186,8 +191,8 @@ class SysctlDefaults:
         self._lock = threading.Lock()
         finalize(self, _close, self._files)
 
-    def read(self, nsfd: int) -> tuple[Sysctl, ...]:
-        """Return the values of the namespace, which must be the same at every call.
+    def read(self, nsfd: int) -> Mapping[tuple[str, str], str]:
+        """Return family and key → value of the namespace, which must be the same at every call.
 
         Keys that the kernel lacks are left out; so is IPv6 if it is disabled.
 
@@ -198,7 +203,7 @@ class SysctlDefaults:
             self._keep(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
-        return _in_order(
+        return _by_key(
             tuple(
                 (family, key, value)
                 for family, opened in files
@@ -249,10 +254,10 @@ def _values(family: str, opened: _Files) -> Iterator[tuple[str, bytes]]:
 
 
 @lru_cache(maxsize=1)  # a host seldom changes its defaults
-def _in_order(values: tuple[tuple[str, str, bytes], ...]) -> tuple[Sysctl, ...]:
-    """Return the sysctls in the order of a link's state: those in arrays first."""
-    found = (Sysctl(family, key, value.decode().strip()) for family, key, value in values)
-    return tuple(sorted(found, key=lambda one: one.key not in RESET_BY_A_MOVE[one.family]))
+def _by_key(values: tuple[tuple[str, str, bytes], ...]) -> Mapping[tuple[str, str], str]:
+    """Return family and key → value."""
+    found = {(family, key): value.decode().strip() for family, key, value in values}
+    return MappingProxyType(found)
 
 
 def _close(files: dict[str, _Files]) -> None:
@@ -306,19 +311,33 @@ def _as_in_file(key: str, value: int) -> str:
     return str(value & MAX_U32 if key in _UNSIGNED else value)
 
 
-def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
-    """Return the sysctls that a move resets and IFLA_AF_SPEC lacks; absent files are left out.
+def in_files(compared: Iterable[Sysctl] | None, *, secret: bool) -> tuple[tuple[str, str], ...]:
+    """Return family and key of the sysctls that a move resets and IFLA_AF_SPEC lacks.
+
+    Args:
+        compared: sysctls to which they are limited, None for no limit.
+        secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
+            mode (net/ipv6/addrconf.c).
+    """
+    keys = _SECRET_AND_FILES if secret else _SECRET_AND_FILES[1:]
+    if compared is None:
+        return keys
+    limit = {(sysctl.family, sysctl.key) for sysctl in compared}
+    return tuple(key for key in keys if key in limit)
+
+
+def read_from_files(
+    proc_root: str, name: str, keys: Iterable[tuple[str, str]]
+) -> tuple[Sysctl, ...]:
+    """Return the sysctls with these families and keys; absent files are left out.
 
     Args:
         proc_root: as in NetlinkKernel.
         name: name of the link.
-        secret: include stable_secret, first: addr_gen_mode 2 requires it, and writing it sets that
-            mode (net/ipv6/addrconf.c).
+        keys: see in_files.
     """
-    settings = [("ipv6", "stable_secret")] if secret else []
-    settings += ((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys)
     found: list[Sysctl] = []
-    for family, key in settings:
+    for family, key in keys:
         with suppress(OSError):  # the kernel lacks it, or EIO: no secret is set
             found.append(Sysctl(family, key, _read(_path(proc_root, name, family, key))))
     return tuple(found)
@@ -327,7 +346,7 @@ def read_from_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl,
 def _read(path: str) -> str:
     """Return the value in a file.
 
-    Three system calls and no buffer: every attach and detach reads some 30 files.
+    Three system calls and no buffer: every attach reads some 30 files.
 
     Raises:
         OSError: it cannot be read.

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import EBADMSG, EMSGSIZE, ENOBUFS, ENODEV
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
@@ -100,13 +100,13 @@ UNREADABLE: Final = TOO_LARGE | {EBADMSG}
 _MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
 # Decoded links that are cached, and the longest message of one: a plain link takes 1.5 KiB, and a
 # pod can make the messages of its links longer.
-CACHED: Final = 512
+CACHED: Final = 1024
 CACHED_LEN: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DumpedLink:
-    """A link of a dump, decoded as far as all readers need."""
+    """A link of a dump, decoded as far as all readers need; the rest once, when it is read."""
 
     name: str
     index: int
@@ -114,17 +114,54 @@ class DumpedLink:
     flags: int
     attrs: Mapping[int, bytes]
 
-    @property
+    @cached_property
     def altnames(self) -> tuple[str, ...]:
         """Return the alternative names."""
         listed = self.attrs.get(IFLA_PROP_LIST, b"")
         return tuple(text(name) for kind, name in walk(listed) if kind == IFLA_ALT_IFNAME)
 
-    @property
+    @cached_property
     def parent(self) -> tuple[str, str]:
         """Return bus and name of the parent device, "" if the kernel reports none."""
         bus = text(self.attrs.get(IFLA_PARENT_DEV_BUS_NAME))
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
+
+    @cached_property
+    def kind(self) -> tuple[str, bytes, int]:
+        """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
+
+        The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
+
+        Raises:
+            KernelError: EBADMSG: an attribute has a wrong length.
+        """
+        info = attributes(self.attrs.get(IFLA_LINKINFO, b""))
+        kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
+        if kind == "vxlan":
+            return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
+        return kind, data, u32(self.attrs.get(IFLA_LINK))
+
+    @cached_property
+    def outline(self) -> Link:
+        """Return a link with its kind and its dependencies only, in a third of the time.
+
+        Raises:
+            KernelError: see link_from.
+        """
+        attrs = self.attrs
+        bus, parent = self.parent
+        kind, _, lower = self.kind
+        return Link(
+            index=self.index,
+            name=self.name,
+            kind=kind,
+            mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
+            master=u32(attrs.get(IFLA_MASTER)),
+            lower=_here(self, lower),
+            loopback=bool(self.flags & IFF_LOOPBACK),
+            bus=bus,
+            parent=parent,
+        )
 
 
 def dumped_link(body: bytes) -> DumpedLink:
@@ -133,16 +170,17 @@ def dumped_link(body: bytes) -> DumpedLink:
     Links are cached by their messages: each attach and detach dumps all links of the node several
     times, and few of them change.
     """
-    return _cached(body) if len(body) <= CACHED_LEN else _decoded(body)
+    return _cached(body) if len(body) <= CACHED_LEN else decoded_link(body)
 
 
-def _decoded(body: bytes) -> DumpedLink:
+def decoded_link(body: bytes) -> DumpedLink:
+    """Return the link of a message, without the cache."""
     _, arphrd, index, flags, _ = fixed(INFO, body)
     attrs = _attributes(body)
     return DumpedLink(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
 
 
-_cached: Final = lru_cache(CACHED)(_decoded)
+_cached: Final = lru_cache(CACHED)(decoded_link)
 
 
 def _attributes(body: bytes) -> dict[int, bytes]:
@@ -250,28 +288,6 @@ def links_from(
                 raise
 
 
-def outline(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
-    """Return a link with its kind and its dependencies only, in a third of the time.
-
-    Raises:
-        KernelError: see link_from.
-    """
-    attrs = dumped.attrs
-    own_bus, own_parent = dumped.parent
-    kind, _, lower = kind_of(dumped)
-    return Link(
-        index=dumped.index,
-        name=dumped.name,
-        kind=kind,
-        mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
-        master=u32(attrs.get(IFLA_MASTER)),
-        lower=_here(dumped, lower),
-        loopback=bool(dumped.flags & IFF_LOOPBACK),
-        bus=own_bus or bus,
-        parent=own_parent or parent,
-    )
-
-
 def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
     """Return the fully decoded link; bus and parent are used if the kernel reports none.
 
@@ -281,7 +297,7 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
     attrs = dumped.attrs
     own_bus, own_parent = dumped.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    kind, data, lower = kind_of(dumped)
+    kind, data, lower = dumped.kind
     return Link(
         index=dumped.index,
         name=dumped.name,
@@ -309,18 +325,6 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
         xdp=_programs(attrs),
         ipoib=_ipoib(data) if kind == "ipoib" else None,
     )
-
-
-def kind_of(dumped: DumpedLink) -> tuple[str, bytes, int]:
-    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
-
-    The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
-    """
-    info = attributes(dumped.attrs.get(IFLA_LINKINFO, b""))
-    kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
-    if kind == "vxlan":
-        return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
-    return kind, data, u32(dumped.attrs.get(IFLA_LINK))
 
 
 def _here(dumped: DumpedLink, lower: int) -> int:

@@ -11,18 +11,19 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from contextlib import suppress
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attribute, attributes, u32
 from dranet_nri.linux.netlink.links import (
+    CACHED,
+    CACHED_LEN,
     IFLA_LINK_NETNSID,
     INFO,
     RTM_GETLINK,
     WITHOUT_STATS,
-    DumpedLink,
-    dumped_link,
-    kind_of,
+    decoded_link,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import BESIDE_LOWER
@@ -36,6 +37,14 @@ MOST: Final = 4 << 20  # bytes of a namespace's links: a pod may create any numb
 _GENERATION: Final = bytes(4)  # struct rtgenmsg, padded
 
 
+class UpperLink(NamedTuple):
+    """A link over a link of another namespace: that one's id and ifindex, and its own kind."""
+
+    netns_id: bytes
+    lower: int
+    kind: str
+
+
 def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[str, ...]]:
     """Return ifindex -> kinds of links of other namespaces that run over the link.
 
@@ -46,16 +55,14 @@ def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[s
     Raises:
         KernelError: the ids of namespaces cannot be read.
     """
-    links = [dumped for number in _ids(netlink) for dumped in _links(netlink, number)]
-    if not links:
+    uppers = [upper for number in _ids(netlink) for upper in _uppers(netlink, number)]
+    if not uppers:
         return {}
     own = _own_id(netlink, nsfd)  # exists as soon as a link in another namespace refers to it
     found: dict[int, set[str]] = defaultdict(set)
-    for dumped in links:
-        with suppress(KernelError):
-            kind, _, lower = kind_of(dumped)
-            if lower and dumped.attrs[IFLA_LINK_NETNSID] == own and kind not in BESIDE_LOWER:
-                found[lower].add(kind)
+    for upper in uppers:
+        if upper.netns_id == own:
+            found[upper.lower].add(upper.kind)
     return {index: tuple(sorted(kinds)) for index, kinds in found.items()}
 
 
@@ -70,12 +77,27 @@ def _own_id(netlink: RtnetlinkSocket, nsfd: int) -> bytes:
     return attributes(body, len(_GENERATION)).get(NETNSA_NSID, b"")
 
 
-def _links(netlink: RtnetlinkSocket, number: int) -> list[DumpedLink]:
-    """Return the links of a namespace whose lower link is in another namespace."""
+def _uppers(netlink: RtnetlinkSocket, number: int) -> list[UpperLink]:
+    """Return the links of a namespace that run over a link of another namespace."""
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
     try:
         bodies = netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
     except KernelError:
         return []
-    return [dumped for dumped in map(dumped_link, bodies) if IFLA_LINK_NETNSID in dumped.attrs]
+    found = (_cached(body) if len(body) <= CACHED_LEN else _upper(body) for body in bodies)
+    return [upper for upper in found if upper is not None]
+
+
+def _upper(body: bytes) -> UpperLink | None:
+    """Return the link of a message, None if it does not run over a link of another namespace."""
+    with suppress(KernelError):
+        dumped = decoded_link(body)
+        kind, _, lower = dumped.kind
+        if lower and kind not in BESIDE_LOWER and IFLA_LINK_NETNSID in dumped.attrs:
+            return UpperLink(dumped.attrs[IFLA_LINK_NETNSID], lower, kind)
+    return None
+
+
+# Each attach reads the links of all pods, and few of them change.
+_cached: Final = lru_cache(CACHED)(_upper)

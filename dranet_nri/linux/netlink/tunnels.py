@@ -15,7 +15,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import address, attribute, attributes, u32
-from dranet_nri.linux.netlink.links import DumpedLink, kind_of
+from dranet_nri.linux.netlink.links import DumpedLink
 from dranet_nri.linux.netlink.routes import RTM_GETROUTE
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
@@ -30,7 +30,7 @@ _ENDS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     **dict.fromkeys(("ipip", "sit", "ip6tnl"), ((2,), (3,))),
     **dict.fromkeys(("vti", "vti6"), ((4,), (5,))),
 }
-TUNNELS: Final = frozenset(_ENDS)
+UNREACHABLE: Final = -1
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 # No route; a route that refuses; a source that is no address of the host; no such family.
 _NO_ROUTE: Final = frozenset(
@@ -41,8 +41,8 @@ _NO_ROUTE: Final = frozenset(
 def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]:
     """Return a tunnel's source address, and the ifindex of the link towards its remote end.
 
-    "" stands for any address, 0 for none or several remote ends, no route, or a lower link that is
-    named; both for another link.
+    "" stands for any address, UNREACHABLE for no route, 0 for none or several remote ends, or a
+    lower link that is named; "" and 0 also for another link.
 
     Args:
         netlink: socket of the link's namespace.
@@ -51,7 +51,7 @@ def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]
     Raises:
         KernelError: EBADMSG: an attribute has a wrong length; or the lookup failed.
     """
-    kind, data, lower = kind_of(dumped)
+    kind, data, lower = dumped.kind
     if kind not in _ENDS:
         return "", 0
     attrs = attributes(data)
@@ -71,6 +71,6 @@ def _link_to(netlink: RtnetlinkSocket, remote: bytes, source: bytes) -> int:
         body = netlink.get("look up the route of a tunnel", RTM_GETROUTE, request)
     except KernelError as error:
         if error.code in _NO_ROUTE:
-            return 0
+            return UNREACHABLE
         raise
     return u32(attributes(body, _ROUTE.size).get(4))

@@ -46,9 +46,9 @@ MOVE_UNSUPPORTED: Final[Mapping[RdmaMode, str]] = {
     RdmaMode.SHARED: "every namespace shares the RDMA devices of this node; to move them, boot "
     "with: options ib_core netns_mode=0",
     RdmaMode.EXCLUSIVE: "its driver can't move between namespaces (mlx5, mlx4, bnxt_re, irdma, "
-    "mana_ib, hns, erdma and ionic can; efa, siw and soft-RoCE before Linux 7.3 can't); claim one "
-    "that can, or let pods share the RDMA devices of the node: boot with: options ib_core "
-    "netns_mode=1",
+    "mana_ib, hns, erdma and ionic can; efa, siw and soft-RoCE before Linux 7.3 can't); if it is "
+    "software, delete it (rdma link delete); else claim one that can, or let pods share the RDMA "
+    "devices of the node: boot with: options ib_core netns_mode=1",
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +22,13 @@ from dra_shim.verify.measure import Course, measure
 from dra_shim.verify.outputs import FACTS_SCRIPT
 from dra_shim.verify.pair_checks import UNTIL_PINGED, UNTIL_SERVED, MeasureDurations
 from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.report import as_text
 from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 
 RECORDED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = json.loads(
     Path(__file__).with_name("recorded_faults.json").read_text()
 )
+MANUAL: Final = Path(__file__).parents[3] / "manifests/docs/cli.md"
 # As in the recorded runs: the keys have these numbers.
 DURATIONS: Final = MeasureDurations(pings=500, pings_s=20, seconds=1, reads=50, rounds=1)
 BARS: Final = Bars({"tcp": 0.02, "write": 0, "latency": 1_000_000})
@@ -61,10 +64,12 @@ class RecordedPrograms:
     Attributes:
         fault: of the recorded run.
         keys: what ran, in its order.
+        waited_s: limits of the commands that reached theirs.
     """
 
     fault: str
     keys: list[str] = field(default_factory=list)
+    waited_s: float = 0.0
 
     def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
         """Return the recorded result."""
@@ -73,6 +78,7 @@ class RecordedPrograms:
         key = key_of(pod, command)
         self.keys.append(key)
         code, output = {**RECORDED["healthy"], **RECORDED[self.fault]}[key]
+        self.waited_s += limit_s if code == 124 else 0
         return CommandResult(code, output, "")
 
 
@@ -91,13 +97,22 @@ def lines_of(runner: RecordedPrograms, progress: list[str]) -> list[Line]:
     ],
 )
 def test_fault_fails_one_line_with_its_remedy(fault: str, check: str, cause: str) -> None:
-    lines = lines_of(RecordedPrograms(fault), [])
+    runner = RecordedPrograms(fault)
+
+    lines = lines_of(runner, [])
 
     (line,) = (line for line in lines if line.outcome is Outcome.FAILED)
     assert (line.check, line.meaning, line.remedy) == (check, *CAUSES[cause])
     assert (line.source, line.target) == ("here/ens1", "there/ens1")
+    assert runner.waited_s < 90
     written = {line.source for line in lines if line.check == "write"}
     assert written == ({"here/ens1", "here/ens2"} if check == "tcp" else {"here/ens2"})
+
+
+def test_manual_shows_a_report() -> None:
+    report = "\n".join(as_text(lines_of(RecordedPrograms("firewall for roce"), []), verbose=False))
+
+    assert textwrap.indent(report, "    ") in MANUAL.read_text()
 
 
 def test_healthy_pair_passes_all_checks_phase_by_phase() -> None:

@@ -9,6 +9,7 @@ from dranet_nri.model import (
     Device,
     DeviceKey,
     InterfaceConfig,
+    MacvlanConfig,
     NetworkConfig,
     Ns,
     Phase,
@@ -103,6 +104,17 @@ def test_pod_gets_only_the_files_of_its_rdma_device_in_shared_mode(
         f"/dev/infiniband/uverbs{slots[name]}",
     ]
     assert node.executor.verify(record, claims) == record
+
+
+@pytest.mark.parametrize("device", [SUBFUNCTION, ERDMA], ids=["SF", "eRDMA"])
+def test_child_gets_the_files_of_the_rdma_device_of_its_parent(node: Node, device: Device) -> None:
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    config = NetworkConfig(InterfaceConfig(name="net1", macvlan=MacvlanConfig()))
+
+    (record,) = node.attach((claim(DATA, given(device, config)),))
+
+    assert record.devices[0].shared_rdma == device.rdma_devices
+    assert record.devices[0].char_devices
 
 
 # --------------------------------------------------------------------------- adoption

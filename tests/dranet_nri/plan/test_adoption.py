@@ -45,12 +45,12 @@ def test_program_found_in_the_pod_belongs_to_the_pod() -> None:
     assert link == replace(there, xdp=())
 
 
-def test_claimed_addresses_and_routes_are_omitted() -> None:
+def test_claimed_addresses_altnames_and_routes_are_omitted() -> None:
     config = NetworkConfig(
-        InterfaceConfig(addresses=("192.168.7.5/24",)),
+        InterfaceConfig(addresses=("192.168.7.5/24",), altnames=("rail-0",)),
         routes=(RouteConfig("172.31.0.0/16", gateway="192.168.7.1"),),
     )
-    there = LinkState(NIC)
+    there = LinkState(replace(NIC, altnames=(*NIC.altnames, "rail-0")))
     given = replace(
         there,
         addresses=(replace(FULL.addresses[0], cidr="192.168.7.5/24"),),
@@ -59,7 +59,7 @@ def test_claimed_addresses_and_routes_are_omitted() -> None:
 
     state = adopted(given, AllocatedDevice("nic", "node", PUBLISHED, config))
 
-    assert (state.addresses, state.routes) == ((), ())
+    assert (state.addresses, state.routes, state.link.altnames) == ((), (), NIC.altnames)
 
 
 def test_mtu_and_address_are_kept_without_published_facts() -> None:

@@ -377,6 +377,13 @@ def test_altnames_that_the_host_must_not_get_are_removed_in_the_pod(
     assert kinds(ops)[0] is (DelAltname if dropped else SetDown)
 
 
+def test_claimed_altname_on_a_device_returned_by_the_kernel_is_removed() -> None:
+    returned = replace(PLAIN, link=replace(NIC, altnames=("enp138s0", "rail-0", "udev")))
+    desired = RestoreTarget(PLAIN, altnames=("enp138s0", "rail-0"))
+
+    assert make_plan(desired, on_host(returned)) == (DelAltname(Ns.HOST, NIC.index, "rail-0"),)
+
+
 def test_altname_taken_by_another_link_is_not_restored() -> None:
     now = replace(PLAIN, link=replace(NIC, altnames=()))
 

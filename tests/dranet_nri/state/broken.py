@@ -65,7 +65,7 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     ("version-true", bent("version", value=True), "$.version: must be an integer"),
     ("no-kind", without("kind"), "$.kind: must be 'Allocation'"),
     ("other-kind", bent("kind", value="Attachment"), "$.kind: must be 'Allocation'"),
-    ("top-key-twice", swapped(b'{"version":5,', b'{"version":5,"version":5,'), "'version' stands"),
+    ("top-key-twice", swapped(b'{"version":6,', b'{"version":6,"version":6,'), "'version' stands"),
     # structure
     ("unknown-field", bent("hooks", value=[]), "$: unknown field 'hooks'"),
     ("unknown-deep", bent(*INTERFACE, "dhcp", value=True), "$.devices[0].config.interface: unkn"),

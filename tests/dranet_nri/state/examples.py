@@ -164,6 +164,7 @@ ATTACHMENT = Attachment(
             SNAPSHOT,
             snapshot_s=1234,
             pod_name="net1",
+            pod_altnames=("rail-0",),
             pod_index=7,
             mac="02:00:00:00:00:05",
             mtu=9000,

@@ -165,6 +165,7 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
     AttachedDevice: {
         "request": LABEL,
         "pod_name": _or_empty(IFNAME),
+        "pod_altnames": IFNAME,
         "mac": _or_empty(MAC),
         "addresses": CIDR,
         "shared_rdma": TOKEN,

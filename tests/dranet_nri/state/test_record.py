@@ -189,9 +189,9 @@ def test_allocation_above_64_kib_is_refused() -> None:
 
 
 def test_newer_version_is_refused_with_the_remedy() -> None:
-    data = b'{"version": 6, "kind": "Future", "shape": ["unknown"]}'
+    data = b'{"version": 7, "kind": "Future", "shape": ["unknown"]}'
 
-    with pytest.raises(StateVersionError, match="reads up to 5; upgrade it, or remove the claim"):
+    with pytest.raises(StateVersionError, match="reads up to 6; upgrade it, or remove the claim"):
         decode_allocation(data)
 
 
@@ -218,32 +218,32 @@ def test_only_the_previous_version_can_be_upgraded() -> None:
     assert set(UPGRADES) == set(range(max(1, VERSION - 1), VERSION))
 
 
-def test_version_5_of_an_allocation_is_read_and_written() -> None:
-    golden = (GOLDEN / "allocation-v5.json").read_bytes()
+def test_version_6_of_an_allocation_is_read_and_written() -> None:
+    golden = (GOLDEN / "allocation-v6.json").read_bytes()
 
     assert decode_allocation(golden) == ALLOCATION
     assert json.loads(encode_allocation(ALLOCATION)) == json.loads(golden)
 
 
-def test_version_5_of_an_attachment_is_read_and_written() -> None:
-    golden = (GOLDEN / "attachment-v5.json").read_bytes()
+def test_version_6_of_an_attachment_is_read_and_written() -> None:
+    golden = (GOLDEN / "attachment-v6.json").read_bytes()
 
     assert decode_attachment(golden) == ATTACHMENT
     assert json.loads(encode_attachment(ATTACHMENT)) == json.loads(golden)
 
 
-def test_version_4_is_read_without_a_lease() -> None:
-    devices = (replace(ATTACHMENT.devices[0], lease=None), *ATTACHMENT.devices[1:])
+def test_version_5_is_read_without_altnames() -> None:
+    devices = (replace(ATTACHMENT.devices[0], pod_altnames=()), *ATTACHMENT.devices[1:])
 
-    assert decode_allocation((GOLDEN / "allocation-v4.json").read_bytes()) == ALLOCATION
-    assert decode_attachment((GOLDEN / "attachment-v4.json").read_bytes()) == replace(
+    assert decode_allocation((GOLDEN / "allocation-v5.json").read_bytes()) == ALLOCATION
+    assert decode_attachment((GOLDEN / "attachment-v5.json").read_bytes()) == replace(
         ATTACHMENT, devices=devices
     )
 
 
-def test_omitted_fields_have_the_defaults_of_version_5() -> None:
-    least = decode_attachment((GOLDEN / "attachment-least-v5.json").read_bytes())
-    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v5.json").read_bytes())
+def test_omitted_fields_have_the_defaults_of_version_6() -> None:
+    least = decode_attachment((GOLDEN / "attachment-least-v6.json").read_bytes())
+    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v6.json").read_bytes())
 
     assert least == spelled_out
 

@@ -19,7 +19,10 @@ from tests.system.cluster_vm.machine import Machine
 from tests.system.cluster_vm.plugin import Plugin
 
 # The links and RDMA devices of an emulated machine have no speed that means anything.
-BARS = ("tcp=0.001", "write=0", "latency=10000000", "loss=5")
+BARS = (
+    *("tcp=0.001", "write=0", "latency=10000000", "loss=5"),
+    *("all-gather=0", "all-reduce=0"),
+)
 CLASS = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -39,6 +42,7 @@ spec:
   containers:
   - name: programs
     image: {image.JOBS}
+    env: [{{name: COLLECTIVES_MAXIMUM, value: 1M}}]
     volumeMounts: [{{name: programs, mountPath: /usr, readOnly: true}}]
   volumes: [{{name: programs, hostPath: {{path: /srv/usr}}}}]
 """
@@ -82,7 +86,7 @@ def test_verify_reports_two_pods(
 ) -> None:  # fmt: skip
     svg = tmp_path / "matrix.svg"
 
-    arguments = command(verified, "--output=json", f"--svg={svg}")
+    arguments = command(verified, "--collectives", "--output=json", f"--svg={svg}")
     done = Plugin(cluster, programs).run(*arguments)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -90,7 +94,7 @@ def test_verify_reports_two_pods(
     assert {line["result"] for line in report["checks"]} == {"passed"}, done.stdout
     checks = {line["check"] for line in report["checks"]}
     assert checks >= {"link", "mtu", "gid", "memlock", "route", "reach", "path mtu", "loss"}
-    assert checks >= {"tcp", "rping", "write", "latency"}
+    assert checks >= {"tcp", "rping", "write", "latency", "all-gather", "all-reduce"}
     assert "2 of 2 pods are ready" in done.stderr
     assert ET.parse(svg).getroot().tag.endswith("svg")
     assert left(cluster) == []

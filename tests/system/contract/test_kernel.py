@@ -136,8 +136,8 @@ def test_move_keeps_only_altnames_and_settings(session: Session) -> None:
     assert (state.link.mtu, state.link.mac, state.link.alias) == (1400, MAC, "rail 1")
     assert state.link.altnames == ("enp7s0",)
     assert (state.addresses, state.routes, state.neighbours) == ((), (), ())
-    defaults = {(sysctl.family, sysctl.key): sysctl for sysctl in session.default_sysctls()}
-    assert set(state.sysctls) == {defaults[key] for key in SET_BY_CLAIMS}
+    defaults = session.default_sysctls()
+    assert set(state.sysctls) == {Sysctl(*key, defaults[key]) for key in SET_BY_CLAIMS}
 
 
 def test_returned_link_can_be_restored_completely(session: Session) -> None:

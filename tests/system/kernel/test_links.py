@@ -7,7 +7,7 @@ from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.linux.netlink import links
 from dranet_nri.linux.netlink.codec import attribute, encode
-from dranet_nri.linux.netlink.links import DumpedLink, link_from, outline
+from dranet_nri.linux.netlink.links import DumpedLink, link_from
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
@@ -82,13 +82,13 @@ def test_hardware_link_is_decoded_in_full() -> None:
 
 
 def test_outline_equals_the_fields_of_the_full_link() -> None:
-    reported, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
+    reported, whole = hardware().outline, link_from(hardware())
     fields = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
 
     assert [getattr(reported, field) for field in fields] == [
         getattr(whole, field) for field in fields
     ]
-    assert outline(replace(hardware(), attrs={}), "x", "y").parent == "y"
+    assert not replace(hardware(), attrs={}).outline.parent
 
 
 def test_ipoib_mode_is_decoded_only_from_complete_ipoib_data() -> None:

@@ -1,6 +1,8 @@
 import fcntl
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +66,51 @@ def test_pool_thread_stays_in_its_namespace(nsfd: int) -> None:
 
     assert inside == inode_of(nsfd)
     assert afterwards == inode_here()
+
+
+def test_thread_other_than_the_main_one_enters_by_itself_and_returns(nsfd: int) -> None:
+    def work() -> tuple[int, int]:
+        return threading.get_ident(), inode_here()
+
+    def failing_work() -> None:
+        raise KernelError("look", EINVAL, "raised inside")
+
+    def call() -> tuple[int, int]:
+        with pytest.raises(KernelError, match="raised inside"):
+            run_inside(nsfd, failing_work)
+        assert inode_here() == home
+        thread, inside = run_inside(nsfd, work)
+        assert inode_here() == home
+        assert thread == threading.get_ident()
+        return inside, len(open_descriptors())
+
+    home = inode_here()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        results = [pool.submit(call).result() for _ in range(2)]
+
+    assert results[0] == results[1]
+    assert results[0][0] == inode_of(nsfd)
+
+
+def test_thread_that_cannot_return_ends_the_process(nsfd: int) -> None:
+    program = """
+import os, sys, threading
+from dranet_nri.kernel import netns
+enter, entries = netns._enter, []
+def failing_enter(fd):
+    entries.append(fd)
+    if len(entries) > 1:
+        raise netns.KernelError("enter a network namespace", 12)
+    enter(fd)
+netns._enter = failing_enter
+threading.Thread(target=netns.run_inside, args=(int(sys.argv[1]), lambda: None)).start()
+threading.Event().wait(60)
+"""
+    command = (sys.executable, "-c", program, str(nsfd))
+    ended = subprocess.run(command, pass_fds=(nsfd,), capture_output=True, text=True, check=False)
+
+    assert ended.returncode == os.EX_OSERR
+    assert "its thread cannot return: enter a network namespace" in ended.stderr
 
 
 def test_exception_of_the_work_is_raised_in_the_caller(nsfd: int) -> None:

@@ -310,7 +310,7 @@ class Dumped:
         """Return none."""
         return ()
 
-    def state(self, link: Link) -> LinkState:
+    def state(self, link: Link, compared: object = None) -> LinkState:
         """Return nothing but the link."""
         return LinkState(link)
 

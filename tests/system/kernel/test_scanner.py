@@ -68,9 +68,9 @@ def test_route_to_the_remote_end_of_a_tunnel_is_looked_up_again(scans: Scans) ->
         *(PAIR, "link set far0 up", "link set nic0 up", "route add 10.9.0.0/16 dev nic0"),
     )
 
-    ends = [netdev.tunnel_ends for facts in (first, again) for netdev in facts.netdevs]
-    assert ("", link(again, "nic0").index) in ends
-    assert not any(any(netdev.tunnel_ends) for netdev in first.netdevs)
+    before, after = ({netdev.tunnel_ends for netdev in facts.netdevs} for facts in (first, again))
+    assert before == {("", 0), ("", -1)}
+    assert after == {("", 0), ("", link(again, "nic0").index)}
 
 
 def test_link_whose_peer_moved_away_has_no_lower_link(scans: Scans) -> None:

@@ -13,6 +13,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.settings.sysctl import (
     SysctlDefaults,
+    in_files,
     read_from_files,
     reset_by_move,
     set_by_claims,
@@ -45,25 +46,22 @@ def test_only_defaults_reset_by_a_move_are_read(tmp_path: Path, here: int) -> No
     conf(tmp_path, "ipv4", "default", arp_ignore="1", rp_filter="2", mc_forwarding="1")
     conf(tmp_path, "ipv6", "default", accept_ra="0")
 
-    assert SysctlDefaults(str(tmp_path)).read(here) == (
-        Sysctl("ipv4", "arp_ignore", "1"),
-        Sysctl("ipv4", "rp_filter", "2"),
-        Sysctl("ipv6", "accept_ra", "0"),
-    )
+    assert SysctlDefaults(str(tmp_path)).read(here) == {
+        ("ipv4", "arp_ignore"): "1",
+        ("ipv4", "rp_filter"): "2",
+        ("ipv6", "accept_ra"): "0",
+    }
 
 
 def test_defaults_are_read_again_and_ipv6_may_appear_later(tmp_path: Path, here: int) -> None:
     directory = conf(tmp_path, "ipv4", "default", arp_ignore="1")
     defaults = SysctlDefaults(str(tmp_path))
 
-    assert defaults.read(here) == (Sysctl("ipv4", "arp_ignore", "1"),)
+    assert defaults.read(here) == {("ipv4", "arp_ignore"): "1"}
     (directory / "arp_ignore").write_text("2\n")
     conf(tmp_path, "ipv6", "default", accept_ra="0")
 
-    assert defaults.read(here) == (
-        Sysctl("ipv4", "arp_ignore", "2"),
-        Sysctl("ipv6", "accept_ra", "0"),
-    )
+    assert defaults.read(here) == {("ipv4", "arp_ignore"): "2", ("ipv6", "accept_ra"): "0"}
 
 
 def test_default_that_cannot_be_opened_is_an_error(tmp_path: Path, here: int) -> None:
@@ -93,7 +91,7 @@ def test_concurrent_threads_open_the_defaults_once(tmp_path: Path, here: int) ->
     with ThreadPoolExecutor(8, initializer=together.wait) as pool:
         read_by = [*pool.map(defaults.read, [here] * 8)]
 
-    assert read_by == [(Sysctl("ipv4", "arp_ignore", "1"),)] * 8
+    assert read_by == [{("ipv4", "arp_ignore"): "1"}] * 8
     assert len(open_descriptors() - before) == 1
     del defaults
     assert open_descriptors() == before
@@ -198,7 +196,7 @@ def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path)
         (net / name).parent.mkdir(parents=True, exist_ok=True)
         (net / name).write_text(f"{value}\n")
 
-    found = read_from_files(str(tmp_path), "eth1", secret=True)
+    found = read_from_files(str(tmp_path), "eth1", in_files(None, secret=True))
 
     assert [f"{sysctl.family} {sysctl.key} {sysctl.value}" for sysctl in found] == [
         "ipv6 stable_secret 2001:db8::7",
@@ -206,7 +204,9 @@ def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path)
         "ipv6 regen_min_advance 2",
         "mpls input 1",
     ]
-    assert read_from_files(str(tmp_path), "eth1", secret=False) == found[1:]
+    plain = in_files(None, secret=False)
+    assert read_from_files(str(tmp_path), "eth1", plain) == found[1:]
+    assert in_files(found[1:3], secret=True) == tuple((one.family, one.key) for one in found[1:3])
     write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "locktime", "99"))
     assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
 
@@ -217,10 +217,10 @@ def test_neighbour_defaults_are_those_of_the_loopback_if_missing(tmp_path: Path,
     (neighbours / "lo").mkdir(parents=True)
     (neighbours / "lo" / "locktime").write_text("100\n")
 
-    few = (Sysctl("ipv4", "forwarding", "0"), Sysctl("ipv4", "locktime", "100"))
+    few = {("ipv4", "forwarding"): "0", ("ipv4", "locktime"): "100"}
     assert SysctlDefaults(str(tmp_path)).read(here) == few
 
     (neighbours / "default").mkdir()
     (neighbours / "default" / "locktime").write_text("90\n")
-    few = (few[0], Sysctl("ipv4", "locktime", "90"))
+    few["ipv4", "locktime"] = "90"
     assert SysctlDefaults(str(tmp_path)).read(here) == few

@@ -107,6 +107,20 @@ def test_tcx_program_of_the_pod_is_removed_and_that_of_the_host_is_kept(
     assert node.tcx("eth1") != ()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_claimed_altname_is_removed_and_those_of_the_host_are_kept(
+    node: Node, *, killed: bool
+) -> None:
+    config = NetworkConfig(InterfaceConfig(name="net1", altnames=("rail-0",)))
+    node.attach((claim(DATA, given(pci(1), config)),))
+    if killed:
+        node.kernel.destroy_netns(node.netns)
+
+    node.detach(netns_alive=not killed)
+
+    node.assert_home()
+
+
 DISABLED = NetworkConfig(InterfaceConfig(name="net1", disable_ebpf=True))
 
 

@@ -1,0 +1,57 @@
+"""Snapshot of a device on the host: the state that a restore brings back.
+
+Rules:
+1. Of sysctls it has only those that a move loses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import AllocatedDevice, LinkState, Observed, Sysctl
+from dranet_nri.plan.adoption import adopted
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.restore import MAKES_NONE
+
+# linux/if.h. ipv6_add_dev permanently sets accept_dad of an arriving link with this flag to -1.
+IFF_NOARP: Final = 0x80
+_MAY_BE_LOST: Final = frozenset({"stable_secret", "addr_gen_mode", "accept_dad"})
+
+
+def snapshot_of(session: Session, allocated: AllocatedDevice, observed: Observed) -> LinkState:
+    """Return the state to restore.
+
+    Raises:
+        RefusedError: the net device is neither on the host nor in the pod.
+    """
+    host = observed.host
+    if host is None:
+        if observed.pod is not None:
+            return adopted(observed.pod, allocated)
+        raise RefusedError(
+            f"device {allocated.device.name} ({allocated.device.key.name}) is not on the host:"
+            " its driver was unbound, it was unplugged, or a pod without a record has it;"
+            " run dranet-nri status"
+        )
+    defaults, is_noarp = session.default_sysctls(), bool((host.link.flags or 0) & IFF_NOARP)
+    lost = (
+        sysctl
+        for sysctl in host.sysctls
+        if sysctl.value != _default(sysctl, defaults)
+        or (sysctl.key in _MAY_BE_LOST and _is_lost(sysctl, is_noarp=is_noarp))
+    )
+    return replace(host, sysctls=tuple(lost))
+
+
+def _default(sysctl: Sysctl, defaults: Mapping[tuple[str, str], str]) -> str:
+    """Return the value to which a move resets the sysctl."""
+    if sysctl.family == "mpls":
+        return "0"  # of an arriving link (mpls_add_dev); has no default file
+    # One without a default does not exist on this kernel, even if netlink reports it.
+    return defaults.get((sysctl.family, sysctl.key), sysctl.value)
+
+
+def _is_lost(sysctl: Sysctl, *, is_noarp: bool) -> bool:
+    """Whether a move loses the sysctl, although it has its default value."""
+    return sysctl.secret or sysctl == MAKES_NONE or (sysctl.key == "accept_dad" and is_noarp)
