@@ -34,6 +34,7 @@ PROGRAM_S: Final = 1.0  # for server and client of one measurement to start, in 
 PINGS_S: Final = 0.4
 ATTEMPTS: Final = 3
 RPINGS: Final = "5"
+RPING_S: Final = 20.0  # limit of an attempt; earlier phases have started the shells
 PERFTEST_PORT: Final = 18515  # of the first rail; its server listens on all addresses of the pod
 # Runs a client of rping until its last ping: in one of some hundred runs it hangs after that, since
 # librdmacm destroys the connection while another thread handles its end.
@@ -278,7 +279,7 @@ class PairChecks:
         """Whether connections and messages by the connection manager of RDMA work."""
         words = (RPINGS, "-a", target.nic.address)
         client = ("sh", "-c", UNTIL_PINGED, "-", *words)
-        served = self._served(target, ("rping", "-s", "-C", *words), source, client)
+        served = self._served(target, ("rping", "-s", "-C", *words), source, client, RPING_S)
         return served.exit_code == 0
 
     def _write(self, source: NicEnd, target: NicEnd) -> float | None:
@@ -311,10 +312,11 @@ class PairChecks:
     # ------------------------------------------------------------------ programs
 
     def _served(
-        self, server: NicEnd, serve: Sequence[str], client: NicEnd, ask: Sequence[str]
-    ) -> CommandResult:
+        self, server: NicEnd, serve: Sequence[str], client: NicEnd, ask: Sequence[str],
+        limit_s: float = 0.0,
+    ) -> CommandResult:  # fmt: skip
         """Run a server for one client; return how the client ended."""
-        limit = START_S + 3 * self._pace.seconds
+        limit = limit_s or START_S + 3 * self._pace.seconds
         with ThreadPoolExecutor(1) as pool:
             # In the pod it ends by itself: a client that never comes must not keep the port.
             guarded = ("timeout", f"{limit:.0f}", *serve)

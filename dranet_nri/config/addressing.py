@@ -19,6 +19,7 @@ from dranet_nri.config.json_cursor import Fields, Node, given, show
 from dranet_nri.model import Addressing, AddressMode, NetworkConfig
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200
+_NO_BROADCAST: Final = 31  # networks of this length and longer have none (RFC 3021)
 
 
 def read_addressing(node: Node, fields: Fields) -> Addressing | None:
@@ -92,6 +93,8 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
 def gateway_violations(config: NetworkConfig) -> Iterator[str]:
     """Yield violations for gateways that no address and no route of the NIC reaches.
 
+    The kernel refuses the broadcast address of a network as a gateway too.
+
     Args:
         config: all parameters of the NIC, after every merge. Without `addresses` the NIC keeps
             those of the host, which are not known here.
@@ -103,6 +106,11 @@ def gateway_violations(config: NetworkConfig) -> Iterator[str]:
     networks += (
         ip_network(route.destination, strict=False) for route in config.routes if not route.gateway
     )
+    broadcasts = {
+        network.broadcast_address
+        for network in networks[: len(interface.addresses)]
+        if network.version == 4 and network.prefixlen < _NO_BROADCAST
+    }
     advertised = interface.is_dynamic or bool(interface.accept_ra)
     for index, route in enumerate(config.routes):
         if not route.gateway:
@@ -113,4 +121,9 @@ def gateway_violations(config: NetworkConfig) -> Iterator[str]:
             yield (
                 f"routes[{index}].gateway: {show(route.gateway)}: is in no network of "
                 "interface.addresses; correct it, or add a route to it with scope 253"
+            )
+        elif gateway in broadcasts:
+            yield (
+                f"routes[{index}].gateway: {show(route.gateway)}: is the broadcast address of a "
+                "network of interface.addresses; write the router's"
             )

@@ -64,11 +64,13 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
     vrf = given(fields, "vrf", _vrf)
     if has_rules and "vrf" in fields:
         fields["vrf"].report("rules together with vrf are not possible; remove one")
-    if vrf is not None and "name" in fields and fields["name"].value == vrf.name:
-        fields["vrf"].report("has the name of the interface; choose another name")
+    altnames = given(fields, "altnames", _altnames)
+    name = fields["name"].value if "name" in fields else None
+    if vrf is not None and vrf.name in (name, *(altnames or ())):
+        fields["vrf"].report("has a name of the interface; choose another name")
     return LinkFields(
         numbers,
-        given(fields, "altnames", _altnames),
+        altnames,
         disabled,
         AddressMode(mode) if mode else None,
         vrf,

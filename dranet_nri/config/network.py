@@ -68,6 +68,7 @@ _MAX_PRIORITY: Final = 32767  # that of the rule for table "default", net/ipv4/f
 _ARP_IGNORE: Final = (0, 1, 2, 3, 8)  # Documentation/networking/ip-sysctl.rst
 _ARP_ANNOUNCE: Final = (0, 1, 2)
 
+_MAX_SIZE: Final = 8 * 65535  # GSO_MAX_SIZE and GRO_MAX_SIZE, linux/netdevice.h
 _SIZES: Final = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
 
 
@@ -141,7 +142,7 @@ def _profile(node: Node) -> str | None:
 def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     fields = without_blank(node.fields(INTERFACE_FIELDS, ("dhcp",)), "name", "type", "addressing")
     addressing = read_addressing(node, fields)
-    sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
+    sizes = [given(fields, name, lambda found: found.integer(1, _MAX_SIZE)) for name in _SIZES]
     children = read_children(fields)
     link = read_link(fields, has_rules=has_rules)
     unnumbered = addressing is Addressing.UNNUMBERED

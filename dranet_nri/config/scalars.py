@@ -195,6 +195,8 @@ def parse_ifname(text: str) -> str:
     Raises:
         InvalidValueError: the text has the broken rule.
     """
+    if not text:
+        raise InvalidValueError("must not be empty; write a name, or remove it")
     if text in {".", ".."}:
         raise InvalidValueError('must not be "." or ".."; they are directory names')
     bad = next((c for c in text if not (c.isalpha() or c.isdecimal() or c in "-_.")), "")

@@ -317,7 +317,8 @@ def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...])
     ops += (
         AddAltname(Ns.POD, name, altname)
         for altname in network.altnames
-        if altname not in now.link.altnames
+        # For the kernel the link's own name is in use, and the link is found by it.
+        if altname not in (name, *now.link.altnames)
     )
     vrf = network.vrf
     if vrf is not None and now.master_name != vrf.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -96,9 +97,16 @@ class HostEnvironment:
         with_rdma = self.tier == "vm rdma"
         return (
             (self.hardware or shape.act not in HARDWARE_ONLY)
+            and (self.tier == "host" or not shape.has_lease)  # the server is on a wire
+            and (not shape.machines or (self.tier == "vm" and _machine() in shape.machines))
             and (with_rdma or not shape.has_rdma)
             and not (with_rdma and shape.shared)  # in exclusive mode, nobody shares them
         )
+
+
+def _machine() -> str:
+    """Return the kind of this machine, "" outside of one."""
+    return os.environ.get("BOX_MACHINE", "")
 
 
 def differences(expected: observed_state.Facts, found: observed_state.Facts) -> str:

@@ -64,10 +64,12 @@ class RecordedPrograms:
     Attributes:
         fault: of the recorded run.
         keys: what ran, in its order.
+        waited_s: limits of the commands that reached theirs.
     """
 
     fault: str
     keys: list[str] = field(default_factory=list)
+    waited_s: float = 0.0
 
     def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
         """Return the recorded result."""
@@ -76,6 +78,7 @@ class RecordedPrograms:
         key = key_of(pod, command)
         self.keys.append(key)
         code, output = {**RECORDED["healthy"], **RECORDED[self.fault]}[key]
+        self.waited_s += limit_s if code == 124 else 0
         return CommandResult(code, output, "")
 
 
@@ -94,11 +97,14 @@ def lines_of(runner: RecordedPrograms, progress: list[str]) -> list[Line]:
     ],
 )
 def test_fault_fails_one_line_with_its_remedy(fault: str, check: str, cause: str) -> None:
-    lines = lines_of(RecordedPrograms(fault), [])
+    runner = RecordedPrograms(fault)
+
+    lines = lines_of(runner, [])
 
     (line,) = (line for line in lines if line.outcome is Outcome.FAILED)
     assert (line.check, line.meaning, line.remedy) == (check, *CAUSES[cause])
     assert (line.source, line.target) == ("here/ens1", "there/ens1")
+    assert runner.waited_s < 90
     written = {line.source for line in lines if line.check == "write"}
     assert written == ({"here/ens1", "here/ens2"} if check == "tcp" else {"here/ens2"})
 

@@ -35,6 +35,7 @@ from dranet_nri.model import (
 Text = st.SearchStrategy[str]
 
 int32 = st.integers(1, 2**31 - 1)
+sizes = st.integers(1, 524280)
 table = st.integers(0, 2**32 - 1)
 v4 = st.ip_addresses(v=4).map(str)
 v6 = st.ip_addresses(v=6).map(str).filter(lambda text: not text.startswith("::ffff:"))
@@ -86,10 +87,10 @@ interfaces = st.builds(
     addresses=st.none()
     | st.lists(own4 | own6, unique_by=lambda cidr: cidr.partition("/")[0], max_size=4).map(tuple),
     mtu=st.none() | st.integers(1280, 4092),
-    gso_max_size=st.none() | int32,
-    gro_max_size=st.none() | int32,
-    gso_ipv4_max_size=st.none() | int32,
-    gro_ipv4_max_size=st.none() | int32,
+    gso_max_size=st.none() | sizes,
+    gro_max_size=st.none() | sizes,
+    gso_ipv4_max_size=st.none() | sizes,
+    gro_ipv4_max_size=st.none() | sizes,
     arp_ignore=st.none() | st.sampled_from([0, 1, 2, 3, 8]),
     arp_announce=st.none() | st.integers(0, 2),
     forwarding=st.none() | st.booleans(),

@@ -84,6 +84,10 @@ REFUSED: Final[dict[str, tuple[dict[str, object], ...]]] = {
     ),
     "a name with a byte `0xa0` in UTF-8, such as `à`": (interface(name="à"),),
     "`vrf.name` equal to `interface.name`": (interface(name="net1", vrf={"name": "net1"}),),
+    "GSO and GRO sizes above 524280": tuple(
+        interface(**{field: 524281})
+        for field in ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
+    ),
     "a MAC of 8 bytes": (interface(hardwareAddr=f"{MAC}:00:00"),),
     "a multicast or zero MAC in `interface.hardwareAddr`": (
         interface(hardwareAddr="01:00:5e:10:00:01"),
@@ -101,6 +105,10 @@ REFUSED: Final[dict[str, tuple[dict[str, object], ...]]] = {
     ),
     "a `gateway` that the NIC does not reach": (
         {**interface(addresses=["203.0.113.5/24"]), **route()},
+    ),
+    "a `gateway` that is the broadcast address of a network of the NIC": (
+        {**interface(addresses=["192.0.2.5/24"]), **route(gateway="192.0.2.255")},
+        {**interface(addresses=["192.0.2.1-192.0.2.2/30"]), **route(gateway="192.0.2.3")},
     ),
     "two values for two names of one ethtool feature": (
         {"ethtool": {"features": {"tso": True, "tcp-segmentation-offload": False}}},

@@ -88,7 +88,7 @@ def test_every_rule_belongs_to_a_field_of_a_record(kind: type) -> None:
                     "addresses": ["1.2.3.4/0", "fe80::/0", "2001:DB8::1/128"],
                     "mtu": (1 << 31) - 1,
                     "hardwareAddr": "02-AB-cd-00-00-01",
-                    "gsoMaxSize": (1 << 31) - 1,
+                    "gsoMaxSize": 524280,
                     "groIPv4MaxSize": 1,
                     "arpIgnore": 8,
                     "arpAnnounce": 2,

@@ -111,6 +111,15 @@ def test_altnames_are_added_once() -> None:
     assert [op.altname for op in ops if isinstance(op, AddAltname)] == ["blue0"]
 
 
+def test_own_name_of_the_link_is_no_altname() -> None:
+    network = pod_network(interface(name="net1", altnames=("net1", "blue0")), HOST)
+    there = LinkState(Link(4, "net1", mtu=1500))
+
+    ops = make_plan(AttachTarget(network, HOST), Observed(pod=there))
+
+    assert [op.altname for op in ops if isinstance(op, AddAltname)] == ["blue0"]
+
+
 def test_link_joins_its_vrf_before_addresses_and_routes() -> None:
     config = NetworkConfig(
         InterfaceConfig(addresses=("10.7.0.7/24",), vrf=BLUE),
