@@ -8,6 +8,7 @@ Rules:
 """
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -102,6 +103,7 @@ class ShimDaemon:
         stack.push_async_callback(shim.disconnect)
         stack.callback(shim.close)
         await self._owned.wait()
+        gc.freeze()  # permanent objects; a collection of them would stop a Prepare for 0.1 s
         endpoint.wire(shim)
         await Supervisor(shim.parts(), shim.failed, clock=time.monotonic).run()
 

@@ -10,7 +10,7 @@ Rules:
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -116,12 +116,8 @@ class NodeDevices:
         with (
             RecordCache(self._state) as held,
             self._host.listening(self._request_scan, self._notify),
-            ExitStack() as stack,
+            closing(DeferredReader(held.filenos(), partial(self._on_records, held))),
         ):
-            for fileno in held.filenos():
-                stack.enter_context(
-                    closing(DeferredReader(fileno, partial(self._on_records, held)))
-                )
             # events before this point were not received
             self._schedule = ScanSchedule(self._rescan_s)
             self._records_cache = held

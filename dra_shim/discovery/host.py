@@ -112,7 +112,7 @@ class EventListener:
             after: called after each batch of events.
         """
         reader = DeferredReader(
-            source.fileno(), lambda: self._on_readable(name, source, after, reader)
+            (source.fileno(),), lambda: self._on_readable(name, source, after, reader)
         )
         self.stack.callback(reader.close)
 

@@ -6,7 +6,7 @@ Rules:
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from math import inf
 from typing import Final, NoReturn
 
@@ -37,9 +37,10 @@ async def follow(
         OSError: a directory cannot be read.
     """
     wakeup = Wakeup(timing)
-    with NodeRecords(state.allocations, state.attachments) as records, ExitStack() as stack:
-        for fileno in records.filenos():
-            stack.enter_context(closing(DeferredReader(fileno, wakeup.wake)))
+    with (
+        NodeRecords(state.allocations, state.attachments) as records,
+        closing(DeferredReader(records.filenos(), wakeup.wake)),
+    ):
         touched = records.claim_uids().union(claim_uids)
         while True:
             claim_records = {

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_burst_of_events_is_read_once_and_later_events_are_read(pipe: tuple[int,
 
     async def scenario() -> list[bytes]:
         pieces: asyncio.Queue[bytes] = asyncio.Queue()
-        reader = DeferredReader(source, lambda: pieces.put_nowait(os.read(source, 99)), 0.02)
+        reader = DeferredReader((source,), lambda: pieces.put_nowait(os.read(source, 99)), 0.02)
         os.write(sink, b"a")
         await _two_turns()
         os.write(sink, b"b")
@@ -40,6 +41,37 @@ def test_burst_of_events_is_read_once_and_later_events_are_read(pipe: tuple[int,
         return [first, second]
 
     assert asyncio.run(scenario()) == [b"ab", b"c"]
+
+
+def test_burst_on_two_descriptors_is_read_once(pipe: tuple[int, int]) -> None:
+    source, sink = pipe
+    other, other_sink = os.pipe()
+    os.set_blocking(other, False)
+
+    async def scenario() -> list[bytes]:
+        pieces: asyncio.Queue[bytes] = asyncio.Queue()
+
+        def read() -> None:
+            piece = b""
+            for fileno in (source, other):
+                with suppress(BlockingIOError):
+                    piece += os.read(fileno, 99)
+            pieces.put_nowait(piece)
+
+        reader = DeferredReader((source, other), read, 0.02)
+        os.write(sink, b"a")
+        await _two_turns()
+        os.write(other_sink, b"b")
+        first = await pieces.get()
+        os.write(other_sink, b"d")
+        os.write(sink, b"c")
+        second = await pieces.get()
+        reader.close()
+        return [first, second]
+
+    assert asyncio.run(scenario()) == [b"ab", b"cd"]
+    os.close(other)
+    os.close(other_sink)
 
 
 def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
@@ -54,7 +86,7 @@ def test_event_during_the_read_is_read_next(pipe: tuple[int, int]) -> None:
                 os.write(sink, b"b")
             pieces.put_nowait(piece)
 
-        reader = DeferredReader(source, read, 0.0)
+        reader = DeferredReader((source,), read, 0.0)
         os.write(sink, b"a")
         taken = [await pieces.get(), await pieces.get()]
         reader.close()
@@ -68,7 +100,7 @@ def test_closed_reader_reads_nothing(pipe: tuple[int, int]) -> None:
 
     async def scenario() -> list[str]:
         calls: list[str] = []
-        reader = DeferredReader(source, lambda: calls.append("read"), 0.0)
+        reader = DeferredReader((source,), lambda: calls.append("read"), 0.0)
         os.write(sink, b"a")
         await _two_turns()
         reader.close()
@@ -92,7 +124,7 @@ def test_callback_may_close_its_reader(pipe: tuple[int, int]) -> None:
             reader.close()
             done.set()
 
-        reader = DeferredReader(source, read, 0.0)
+        reader = DeferredReader((source,), read, 0.0)
         os.write(sink, b"a")
         await done.wait()
         await asyncio.sleep(0.02)  # the descriptor stays readable
@@ -117,7 +149,7 @@ def test_failed_read_is_retried(pipe: tuple[int, int]) -> None:
             failures += 1
             raise OSError("cannot be read now")
 
-        reader = DeferredReader(source, read, 0.0)
+        reader = DeferredReader((source,), read, 0.0)
         os.write(sink, b"a")
         await done.wait()
         reader.close()
