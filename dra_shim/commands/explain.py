@@ -197,7 +197,7 @@ def _identity(document: Document) -> tuple[type, str] | None:
     return None
 
 
-# --------------------------------------------------------------------------- what is asked
+# --------------------------------------------------------------------------- requests
 
 
 def _pods(

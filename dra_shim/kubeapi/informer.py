@@ -20,7 +20,7 @@ from dranet_nri.component.clock import REAL, LoopClock
 WATCH_S: Final = 300
 FIRST_PAUSE_S: Final = 0.5  # seconds after an error, or a watch without a message; doubles
 LONGEST_PAUSE_S: Final = 60.0
-_ANY: Final = "0"  # state will do for a list: the watch goes on from it
+_ANY: Final = "0"  # resourceVersion of a list in any state; the watch continues from it
 _NEWEST: Final = ""
 
 

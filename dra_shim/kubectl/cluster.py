@@ -1,4 +1,4 @@
-"""Devices of a cluster's nodes, with their places and holders, from slices and claims alone.
+"""Devices of a cluster's nodes, with their places and holders, only from slices and claims.
 
 Rules:
 1. A GPU is a device of a driver gpu.VENDOR; a partition of one (MIG) is not counted as a GPU. A NIC
@@ -48,7 +48,7 @@ class DeviceKind(StrEnum):
 
 
 class DeviceState(StrEnum):
-    """State of a device: held goes before unhealthy."""
+    """State of a device; held has precedence over unhealthy."""
 
     FREE = "free"
     HELD = "held"

@@ -37,7 +37,7 @@ class Room:
 
     @property
     def text(self) -> str:
-        """Return the line for it."""
+        """Return the line of the node."""
         if self.all_pairs:
             left, everything, things = self.pairs, self.all_pairs, "GPU+NIC pairs"
         elif self.all_nics:

@@ -1,4 +1,4 @@
-"""Source of objects: a cluster by kubectl, which knows every kind of access, or saved files.
+"""Source of objects: a cluster by kubectl, with any kind of access, or saved files.
 
 Files are what `kubectl get -o yaml` or `-o json` prints, or an unpacked support archive.
 """
@@ -26,7 +26,7 @@ DRIVER_PODS: Final = "k8s-app=dranet"  # label of the DaemonSet's pods
 
 
 def add_source_flags(parser: ArgumentParser) -> None:
-    """Add the flags that say where the objects come from."""
+    """Add the flags of the source of the objects."""
     parser.add_argument(
         "--from", dest="directory", metavar="DIR", default="",
         help="read the objects from the files below this directory, such as an unpacked support "

@@ -1,4 +1,4 @@
-"""Command `topology`: how near GPUs and NICs of a node are, from its slices alone."""
+"""Command `topology`: distances of GPUs and NICs of a node, only from its slices."""
 
 import argparse
 from collections.abc import Sequence

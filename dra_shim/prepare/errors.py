@@ -12,7 +12,7 @@ class NotYetError(DranetError):
 
 
 class ApiUnavailableError(NotYetError):
-    """The API server did not answer, or asked for a retry (429, 5xx).
+    """The API server did not answer, or requested a retry (429, 5xx).
 
     Attributes:
         after_s: seconds of its Retry-After, 0.0 if there is none.

@@ -105,7 +105,7 @@ class ResourceSliceController:
         self._refused: dict[str, SliceDevice] = {}
         self._lacking: frozenset[Feature] = frozenset()  # of the server
         self._missed: frozenset[Feature] = frozenset()  # reported missing features
-        self._probed: frozenset[Feature] = frozenset()  # what it was asked for
+        self._probed: frozenset[Feature] = frozenset()  # features of the last probe
         self._probed_at = -inf
         self._reported: set[notices.Notice] = set()
 
@@ -216,7 +216,7 @@ class ResourceSliceController:
         try:
             answer = await write(SLICE, step.document)
         except InvalidError as error:
-            if not self._take_out(rejections_of(error, step.part), step):
+            if not self._exclude(rejections_of(error, step.part), step):
                 raise
             return None
         sent, kept = _spec(step.document), read_published(answer).spec
@@ -239,8 +239,8 @@ class ResourceSliceController:
         )
         return DriverResources(offers, resources.counters)
 
-    def _take_out(self, faults: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
-        """Remember what is at fault; say whether that was anything."""
+    def _exclude(self, faults: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
+        """Exclude rejected devices and record missing features; return whether there are any."""
         if faults.features:
             self._found_lacking(self._lacking | faults.features)
         for offer in step.part.offers:
@@ -267,7 +267,7 @@ class ResourceSliceController:
         return self._probed_at + PROBE_S * (1 + self._random()) if missed else inf
 
     def _found_lacking(self, features: frozenset[Feature]) -> None:
-        """Remember what the server lacks as it shows now; with other gates it takes others."""
+        """Record the features that the server lacks; a change includes refused devices again."""
         if features != self._lacking:
             self._refused.clear()
         self._lacking = features

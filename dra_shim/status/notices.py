@@ -27,9 +27,9 @@ class ClaimGone(LogNotice):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRefused(LogNotice):
-    """The server does not take a claim's status, or the claim can't be read.
+    """The server rejects a claim's status, or the claim cannot be read.
 
-    It is left at that until there is something else to say.
+    It is not written again until the status changes.
     """
 
     log = LogLine("error", "status rejected by the API server")

@@ -22,7 +22,7 @@ from dranet_nri.component.files import FileSystem, remove, remove_staged, save
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 from dranet_nri.plan.refusals import described
 
-_PREFIX: Final = f"{DRIVER_NAME}-"  # of our specs; other drivers share the directory
+_PREFIX: Final = f"{DRIVER_NAME}-"  # of specs; other drivers share the directory
 READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime the spec
 
 

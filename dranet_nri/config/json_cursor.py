@@ -100,7 +100,7 @@ class Node:
     position: tuple[int, ...] = ()
 
     def report(self, rule: str) -> None:
-        """Add a violation of this value, unless its type is wrong: then others say nothing more."""
+        """Add a violation of this value, unless one of its type is recorded already."""
         if self.path not in self.findings.mistyped:
             line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
             self.findings.add(self.position, line)

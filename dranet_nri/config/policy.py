@@ -31,7 +31,7 @@ class ClaimPolicy:
 
     Attributes:
         name: shown in the error of a claim.
-        fields: paths of fields; one that has fields stands for all of them.
+        fields: paths of fields; one that has fields includes all of them.
         addresses: networks in which `interface.addresses` must lie.
         mac_prefixes: with which `interface.hardwareAddr` must begin, in lower case.
     """
@@ -76,7 +76,7 @@ def policy_violations(
     Args:
         policy: of the class.
         parameters: of the claim, valid.
-        path: where they stand, put in front of each violation.
+        path: their location, the prefix of each violation.
     """
     ask = f'by policy "{policy.name}" of the device class; remove it, or ask the administrator'
     for field, value in _set(parameters):

@@ -2,7 +2,7 @@
 
 Rules:
 1. The claim takes precedence over the cloud, and the cloud over the profile, field by field; an
-   explicit false, 0 or empty list is a value.
+   explicit false or 0, and an empty `addresses` or `altnames`, are values.
 2. Lists are joined, as in dranet. Of equal addresses, routes with one destination and table, and
    neighbors with one destination, the one with higher precedence stays.
 3. Rules of a provider do not apply with a VRF, and its IPv6 routes and rules do not apply with

@@ -206,7 +206,7 @@ def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
     places = {device.link.index: (device.link.bus, device.link.parent) for device in devices}
     for device in devices:
         link = device.link
-        # For an IPoIB child the kernel does not say that its lower link is in another namespace.
+        # For an IPoIB child the kernel does not report that its lower link is in another namespace.
         apart = link.kind == "ipoib" and places.get(link.lower) != (link.bus, link.parent)
         if link.lower and link.kind not in BESIDE_LOWER and not apart:
             uppers[device.link.lower].append(device)

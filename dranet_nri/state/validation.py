@@ -61,7 +61,7 @@ MAX_U32: Final = (1 << 32) - 1
 MAX_I64: Final = (1 << 63) - 1  # of a Quantity, k8s.io/apimachinery/pkg/api/resource
 PARSED: Final = 1024  # cached valid texts; a claim's records repeat them
 
-# Directories of /proc/sys/net/*/conf/ that stand for every interface, and the loopback.
+# Directories of /proc/sys/net/*/conf/ that apply to every interface, and the loopback.
 RESERVED_NAMES: Final = frozenset({"all", "default", "lo"})
 
 

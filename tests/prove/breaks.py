@@ -87,7 +87,7 @@ _TRANSACTIONS: Final = (
         "dranet_nri/state/reader.py",
         "if now is None or not now.unread:",
         "if True:",
-        "tests/dranet_nri/state/test_unread.py"
+        "tests/dranet_nri/state/test_reader_descriptors.py"
         "::test_record_that_could_not_be_opened_is_read_without_a_further_event",
     ),
 )

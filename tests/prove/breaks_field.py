@@ -13,7 +13,7 @@ _PRIVILEGED: Final = "dranet_nri/facts/privileged.py"
 _POOL: Final = "dra_shim/pool/build.py"
 
 _TEST_POOL: Final = "tests/dra_shim/pool/test_build.py"
-_TEST_GUESSES: Final = "tests/dranet_nri/inventory/test_guesses.py"
+_TEST_GUESSES: Final = "tests/dranet_nri/inventory/test_heuristics.py"
 _TEST_HOST: Final = "tests/dranet_nri/kernel/test_host_facts.py"
 _TEST_PRIVILEGED: Final = "tests/dranet_nri/facts/test_privileged.py"
 _TEST_BESIDE: Final = "tests/dranet_nri/plan/routes/test_conflicts.py"
@@ -49,7 +49,7 @@ FIELD: Final = (
         "        lambda _, link: identity.has_mac(link),\n",
         "        lambda _, link: identity.has_mac(link),\n"
         "        lambda _, link: identity.has_perm_mac(link),\n",
-        "tests/system/kernel/test_locate.py::test_recorded_port_is_found_among_several",
+        "tests/system/kernel/test_find_link.py::test_recorded_port_is_found_among_several",
     ),
     Break(
         "an IPv6 route of a claim keeps its host bits",
@@ -209,7 +209,7 @@ FIELD: Final = (
         '                or dumped.attrs.get(IFLA_ADDRESS, b"").hex(":") in macs'
         "  # a daemon may rename it\n",
         "",
-        "tests/system/kernel/test_grabbed.py"
+        "tests/system/kernel/test_host_daemons.py"
         "::test_c20_nic_changed_by_a_daemon_at_its_return_is_restored",
     ),
     *REPORTED,

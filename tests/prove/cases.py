@@ -68,7 +68,7 @@ CASES: Final = (
         "05 a NIC of the CNI by policy routing",
         "it is withheld; --include offers it",
         (
-            f"{_PLUGIN}/inventory/test_guesses.py"
+            f"{_PLUGIN}/inventory/test_heuristics.py"
             "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
             f"{_KERNEL}/test_policy.py::test_policy_rule_is_read_with_the_links_of_its_table",
         ),
@@ -172,7 +172,7 @@ CASES: Final = (
             "::test_nic_whose_move_would_disconnect_other_links_is_excluded",
             f"{_PLUGIN}/inventory/test_exclusions.py"
             "::test_nic_below_a_link_of_another_namespace_is_excluded",
-            f"{_KERNEL}/test_elsewhere.py::test_upper_links_created_in_pods_are_reported",
+            f"{_KERNEL}/test_other_netns.py::test_upper_links_created_in_pods_are_reported",
         ),
     ),
     Case(
@@ -180,13 +180,13 @@ CASES: Final = (
         "they arrive as what they are, and come home whole",
         (
             f"{_KERNEL}/test_inherited.py::test_inherited_addresses_keep_their_flags_and_peers",
-            f"{_KERNEL}/test_home.py::test_routes_are_restored_with_all_attributes",
+            f"{_KERNEL}/test_restore.py::test_routes_are_restored_with_all_attributes",
         ),
     ),
     Case(
         "c05 subnet addresses of IPv6",
         "no route is there twice; every connected route comes home",
-        (f"{_KERNEL}/test_home.py::test_every_address_is_restored_with_its_connected_route",),
+        (f"{_KERNEL}/test_restore.py::test_every_address_is_restored_with_its_connected_route",),
     ),
     Case(
         "c07 a NIC in a namespace that a process keeps",
@@ -222,7 +222,7 @@ CASES: Final = (
         "c14 a link-local address where the kernel makes none",
         "it comes home",
         (
-            f"{_KERNEL}/test_home.py"
+            f"{_KERNEL}/test_restore.py"
             "::test_link_local_address_is_restored_if_the_kernel_generates_none",
         ),
     ),
@@ -243,12 +243,14 @@ CASES: Final = (
     Case(
         "c20 a daemon that acts on the NIC at once",
         "the NIC is restored, whether it is renamed, addressed or enslaved",
-        (f"{_KERNEL}/test_grabbed.py",),
+        (f"{_KERNEL}/test_host_daemons.py",),
     ),
     Case(
         "c24 links that are no wires",
         "they go in and come home as they were",
-        (f"{_KERNEL}/test_home.py::test_c24_link_that_is_not_ethernet_is_attached_and_restored",),
+        (
+            f"{_KERNEL}/test_restore.py::test_c24_link_that_is_not_ethernet_is_attached_and_restored",
+        ),
     ),
     Case(
         "c26 one hardware address for two pods",
@@ -267,8 +269,8 @@ CASES: Final = (
         "c51 sysctls of the NIC",
         "all come home but those that are listed",
         (
-            f"{_KERNEL}/test_home.py::test_sysctls_reset_by_a_move_are_restored",
-            f"{_KERNEL}/test_home.py::test_every_sysctl_file_of_a_link_is_restored_or_listed",
+            f"{_KERNEL}/test_restore.py::test_sysctls_reset_by_a_move_are_restored",
+            f"{_KERNEL}/test_restore.py::test_every_sysctl_file_of_a_link_is_restored_or_listed",
         ),
     ),
     Case(

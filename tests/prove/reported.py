@@ -77,7 +77,7 @@ REPORTED: Final = (
         _SAFETY,
         "if link.index in rule.links and",
         "if False and",
-        "tests/dranet_nri/inventory/test_guesses.py"
+        "tests/dranet_nri/inventory/test_heuristics.py"
         "::test_nic_used_by_policy_routing_for_forwarding_is_excluded",
     ),
     Break(

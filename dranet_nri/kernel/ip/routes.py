@@ -360,7 +360,7 @@ def _put_back(
 
 
 def _way_to(gateway: str, table: int) -> Route:
-    """Return a route to a gateway, of the last metric: an equal one is nobody's."""
+    """Return a route to a gateway; its metric, the last one, differs from those of other owners."""
     return Route(
         str(ip_network(gateway)),
         scope=RT_SCOPE_LINK,

@@ -9,8 +9,8 @@ import pytest
 from dra_shim.cli import main
 from dranet_nri.state.store import AllocationStore
 from tests.dra_shim.commands.shim_bench import CLAIM, CLASS, ENVIRONMENT, TEMPLATE, Shim, command
+from tests.dranet_nri.state.directories import unreadable
 from tests.dranet_nri.state.examples import allocation_of
-from tests.dranet_nri.state.places import unreadable
 
 pytestmark = pytest.mark.process
 

@@ -15,7 +15,7 @@ from dranet_nri.state.store import AttachmentStore
 from tests.dra_shim.discovery.node_bench import CLAIM, FAILURE, Bench
 from tests.dranet_nri.attach.execution.node import DATA, Node, claim, failure_of, given, pci
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.dranet_nri.state.places import no_descriptors
+from tests.dranet_nri.state.directories import no_descriptors
 
 pytestmark = pytest.mark.process
 

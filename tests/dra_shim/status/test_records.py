@@ -27,7 +27,7 @@ from tests.dra_shim.status.status_bench import (
 )
 from tests.dra_shim.status.status_trouble import is_apply, prepared, reporting
 from tests.dranet_nri.nri.stub.plugin_bench import finish
-from tests.dranet_nri.state.places import no_descriptors
+from tests.dranet_nri.state.directories import no_descriptors
 
 pytestmark = pytest.mark.process
 

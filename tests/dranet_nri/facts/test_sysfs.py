@@ -8,7 +8,7 @@ from dranet_nri.facts.sysfs import NetParent, net_parent, numa_near, pci_address
 from dranet_nri.inventory import PciFunction
 from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.model import Link
-from tests.dranet_nri.state.places import no_descriptors
+from tests.dranet_nri.state.directories import no_descriptors
 from tests.fakes.sysfs import FakeSysfs
 
 pytestmark = pytest.mark.process

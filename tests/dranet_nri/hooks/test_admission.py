@@ -26,7 +26,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.ops import MoveLink
 from dranet_nri.state.reader import AllocationReader
 from tests.dranet_nri.hooks.plugin_node import node
-from tests.dranet_nri.state.places import no_descriptors
+from tests.dranet_nri.state.directories import no_descriptors
 from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import LATER, Node
 

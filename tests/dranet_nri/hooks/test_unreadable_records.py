@@ -8,7 +8,7 @@ from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import Container, Edits, Phase
 from dranet_nri.plan.ops import AddAddress
 from tests.dranet_nri.hooks.plugin_node import node
-from tests.dranet_nri.state.places import no_descriptors, put_file, unreadable
+from tests.dranet_nri.state.directories import no_descriptors, put_file, unreadable
 from tests.fakes.node import LATER, Node
 
 pytestmark = pytest.mark.process

@@ -19,7 +19,7 @@ from dranet_nri.linux.inotify import (
     Watch,
     parse_events,
 )
-from tests.dranet_nri.state.places import open_descriptors
+from tests.dranet_nri.state.directories import open_descriptors
 
 pytestmark = pytest.mark.process
 

@@ -7,7 +7,7 @@ import pytest
 
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore
-from tests.dranet_nri.state.places import ME
+from tests.dranet_nri.state.directories import ME
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from dranet_nri.errors import (
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
-from tests.dranet_nri.state.broken import BROKEN_BYTES, GOOD, bent
+from tests.dranet_nri.state.directories import ME, NAME, put_file, tree, unreadable
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of
-from tests.dranet_nri.state.places import ME, NAME, put_file, tree, unreadable
+from tests.dranet_nri.state.invalid_records import BROKEN_BYTES, GOOD, bent
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process

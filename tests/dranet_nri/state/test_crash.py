@@ -10,8 +10,8 @@ import pytest
 from dranet_nri.model import Allocation
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore
+from tests.dranet_nri.state.directories import ME
 from tests.dranet_nri.state.examples import allocation_of
-from tests.dranet_nri.state.places import ME
 
 pytestmark = pytest.mark.process
 

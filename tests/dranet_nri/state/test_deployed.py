@@ -12,8 +12,8 @@ import pytest
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AttachmentStore
 from tests.capability import lacking
+from tests.dranet_nri.state.directories import put_file, tree
 from tests.dranet_nri.state.examples import allocation_of, attachment_of
-from tests.dranet_nri.state.places import put_file, tree
 
 pytestmark = pytest.mark.process
 

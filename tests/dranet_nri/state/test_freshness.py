@@ -10,8 +10,8 @@ import pytest
 
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore
+from tests.dranet_nri.state.directories import ME, open_descriptors
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, allocation_of
-from tests.dranet_nri.state.places import ME, open_descriptors
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process

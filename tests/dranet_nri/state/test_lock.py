@@ -11,8 +11,8 @@ import pytest
 
 from dranet_nri.state.lock import OperationLock, PluginLock
 from dranet_nri.state.store import AllocationStore
+from tests.dranet_nri.state.directories import open_descriptors
 from tests.dranet_nri.state.examples import allocation_of
-from tests.dranet_nri.state.places import open_descriptors
 
 pytestmark = pytest.mark.process
 

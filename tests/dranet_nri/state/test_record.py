@@ -27,8 +27,8 @@ from dranet_nri.state.record import (
     salvage_devices,
     salvage_pod_uid,
 )
-from tests.dranet_nri.state.broken import BROKEN, GOOD, bent
 from tests.dranet_nri.state.examples import ALLOCATION, ATTACHMENT, DEVICE, POD_UID
+from tests.dranet_nri.state.invalid_records import BROKEN, GOOD, bent
 from tests.dranet_nri.state.strategies import ALLOCATIONS, ATTACHMENTS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "state"

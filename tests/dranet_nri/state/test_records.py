@@ -10,8 +10,8 @@ from dranet_nri.errors import StateError
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.records import NodeRecords
 from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.dranet_nri.state.directories import open_descriptors, put_file, unreadable
 from tests.dranet_nri.state.examples import allocation_of, attachment_of
-from tests.dranet_nri.state.places import open_descriptors, put_file, unreadable
 
 pytestmark = pytest.mark.process
 

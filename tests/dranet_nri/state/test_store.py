@@ -13,6 +13,7 @@ from dranet_nri.model import Phase
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.record import encode_allocation
 from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.dranet_nri.state.directories import ME, NAME, open_descriptors, put_file
 from tests.dranet_nri.state.examples import (
     ALLOCATION,
     CLAIM_UID,
@@ -21,7 +22,6 @@ from tests.dranet_nri.state.examples import (
     attachment_of,
 )
 from tests.dranet_nri.state.failing import DeadFs, FailingFs
-from tests.dranet_nri.state.places import ME, NAME, open_descriptors, put_file
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process

@@ -9,9 +9,9 @@ from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachme
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
-from tests.dranet_nri.state.broken import GOOD, bent
+from tests.dranet_nri.state.directories import ME, NAME, put_file, unreadable
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID
-from tests.dranet_nri.state.places import ME, NAME, put_file, unreadable
+from tests.dranet_nri.state.invalid_records import GOOD, bent
 from tests.dranet_nri.state.state_directory import directory, reader, store
 
 pytestmark = pytest.mark.process

@@ -8,8 +8,8 @@ import pytest
 
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.record import encode_allocation
+from tests.dranet_nri.state.directories import ME, NAME, no_descriptors
 from tests.dranet_nri.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of
-from tests.dranet_nri.state.places import ME, NAME, no_descriptors
 
 pytestmark = pytest.mark.process
 
