@@ -10,6 +10,7 @@ from enum import StrEnum
 from itertools import count
 
 from tests.box.nics import Nic, settled
+from tests.box.waiting import wait_until
 from tests.prove import observed_state
 from tests.prove.shapes import HARDWARE_ONLY, NOTHING, Shape
 
@@ -60,8 +61,7 @@ class HostEnvironment:
 
     def __post_init__(self) -> None:
         """Record the initial state of the host."""
-        settled()
-        self.before = observed_state.host_state()
+        self._record()
 
     @property
     def hardware(self) -> bool:
@@ -81,6 +81,12 @@ class HostEnvironment:
         """Make the NICs anew."""
         self.nics = self.rebuild()
         self.whole.clear()  # new NICs have new addresses
+        self._record()
+
+    def _record(self) -> None:
+        """Record the state of the host once the kernel has given each NIC its last address."""
+        names = {nic.name for nic in self.nics}
+        wait_until("link-local addresses", lambda: names <= observed_state.links_with_link_local())
         settled()
         self.before = observed_state.host_state()
 

@@ -30,6 +30,7 @@ Facts = frozenset[str]
 
 # Made by the kernel some time after the link is up.
 _LINK_LOCAL: Final = ('"fe80', '"ff00', '"multicast', '"anycast')
+_LINK_SCOPE: Final = "20"  # IPV6_ADDR_LINKLOCAL in hexadecimal, include/net/ipv6.h
 _CONF: Final = Path("/proc/sys/net")
 _CONFS: Final = {"ipv4": (socket.AF_INET, 1), "ipv6": (socket.AF_INET6, 2)}  # IFLA_INET*_CONF
 _PASSING: Final = 0x40 | 0x10000  # IFF_RUNNING and IFF_LOWER_UP, which follow the wire
@@ -96,12 +97,21 @@ def _dumped(netns: str) -> dict[str, list[str]]:
         os.close(fd)
 
 
+def links_with_link_local() -> frozenset[str]:
+    """Return the host's links that have an IPv6 link-local address."""
+    return frozenset(row[-1] for row in _inet6_rows() if row[3] == _LINK_SCOPE)
+
+
+def _inet6_rows() -> Iterator[list[str]]:
+    """Yield local address, ifindex, length, scope, flags and link of the host's addresses."""
+    return (line.split() for line in Path("/proc/net/if_inet6").read_text().splitlines())
+
+
 def _late_addresses() -> list[str]:
     """Return the host's IPv6 addresses, each with its length, scope and link."""
-    rows = (line.split() for line in Path("/proc/net/if_inet6").read_text().splitlines())
     return sorted(
         json.dumps([local, length, scope, name])
-        for local, _index, length, scope, _flags, name in rows
+        for local, _index, length, scope, _flags, name in _inet6_rows()
         if name != nics.RUNTIMES_BRIDGE
     )
 
