@@ -145,7 +145,6 @@ def set_netns_mode(mode: Mode, node: ExecTarget = NODE) -> None:
     wait_until(
         f"RDMA to become {mode}, which it does while no other network namespace exists",
         lambda: node.run("rdma", "system", "set", "netns", mode).exit_code == 0,
-        10,
     )
 
 

@@ -82,7 +82,7 @@ class Runtime(ABC):
         self._configure()
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen([self.program], stdout=log, stderr=log)
-        wait_until(f"{self.program} to answer", self._answers, deadline_s=90)
+        wait_until(f"{self.program} to answer", self._answers)
         self._import_image()
 
     def stop(self) -> None:
