@@ -77,7 +77,7 @@ class FakeRdmaCore:
     _indexes: Iterator[int] = field(default_factory=count)
 
     def clear_faults(self) -> None:
-        """Forget every injected failure."""
+        """Remove every injected failure."""
         self.broken_chars = 0
         self.before_chars = lambda: None
 

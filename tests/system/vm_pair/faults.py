@@ -93,7 +93,7 @@ class Pair:
     """The two machines as two pods.
 
     Attributes:
-        places: where their commands run.
+        targets: where their commands run.
         workers: what `verify` takes them for, with two NICs each.
         prefixes: of all commands on a machine.
     """
