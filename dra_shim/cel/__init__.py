@@ -3,6 +3,7 @@
 selectors.py    selectors and filters, compiled and evaluated
 environment.py  variables and functions of both languages
 values.py       quantities and versions as CEL values
+addresses.py    IP addresses and networks as CEL values
 attribute.py    attributes in dranet's filter
 references.py   names that an expression refers to
 mistaken.py     likely mistakes in an expression, with a remedy
@@ -12,6 +13,7 @@ from dra_shim.cel.mistaken import (
     filter_language,
     unknown_attribute,
     unknown_attributes,
+    unknown_capacity,
     wrong_types,
 )
 from dra_shim.cel.references import names_in
@@ -39,5 +41,6 @@ __all__ = [
     "numa_list",
     "unknown_attribute",
     "unknown_attributes",
+    "unknown_capacity",
     "wrong_types",
 ]

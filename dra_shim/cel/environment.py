@@ -3,7 +3,7 @@
 Rules:
 1. The CEL library is imported on first use, so that a process without expressions does not load it.
 2. Only functions that Kubernetes provides are declared. With others, an expression would pass here
-   and fail in the scheduler. Missing: url, ip, cidr, and indexOf of lists.
+   and fail in the scheduler. Missing: url, format, string() of an address, and indexOf of lists.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from dra_shim.cel import addresses
 from dra_shim.cel.attribute import STRUCT, descriptors
 from dra_shim.cel.values import (
     add,
@@ -140,17 +141,17 @@ def _environment(
             name,
             [
                 cel.Overload(
-                    f"{name}_{index}",
+                    f"{name}_{'of' if is_member else 'from'}_{index}",
                     cel.Type(result),
                     [cel.Type(parameter) for parameter in parameters],
                     is_member,
                     function,
                 )
-                for index, (result, parameters, function) in enumerate(overloads)
+                for is_member, table in ((False, _FUNCTIONS), (True, _METHODS))
+                for index, (result, parameters, function) in enumerate(table.get(name, ()))
             ],
         )
-        for is_member, table in ((False, _FUNCTIONS), (True, _METHODS))
-        for name, overloads in table.items()
+        for name in {**_FUNCTIONS, **_METHODS}  # "ip" is in both
     ]
     environment: Environment = cel.NewEnv(
         descriptor_pool=structs,
@@ -190,6 +191,11 @@ _FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "isQuantity": (("bool", _TEXT, is_quantity),),
     "semver": ((_VALUE, _TEXT, semver), (_VALUE, ("string", "bool"), loose_semver)),
     "isSemver": (("bool", _TEXT, is_semver), ("bool", ("string", "bool"), is_semver)),
+    "ip": ((_VALUE, _TEXT, addresses.ip),),
+    "isIP": (("bool", _TEXT, addresses.is_ip),),
+    "ip.isCanonical": (("bool", _TEXT, addresses.is_canonical),),
+    "cidr": ((_VALUE, _TEXT, addresses.cidr),),
+    "isCIDR": (("bool", _TEXT, addresses.is_cidr),),
 }
 _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "compareTo": (("int", _PAIR, compare),),
@@ -212,6 +218,21 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "includes": (
         *(("bool", ("list", kind), _has) for kind in _SCALARS),
         *(("bool", (one, other), _is) for one in _SCALARS for other in _SCALARS),
+    ),
+    "family": (("int", (_VALUE,), addresses.family),),
+    "isUnspecified": (("bool", (_VALUE,), addresses.is_unspecified),),
+    "isLoopback": (("bool", (_VALUE,), addresses.is_loopback),),
+    "isLinkLocalMulticast": (("bool", (_VALUE,), addresses.is_link_local_multicast),),
+    "isLinkLocalUnicast": (("bool", (_VALUE,), addresses.is_link_local_unicast),),
+    "isGlobalUnicast": (("bool", (_VALUE,), addresses.is_global_unicast),),
+    "ip": ((_VALUE, (_VALUE,), addresses.ip),),
+    "masked": ((_VALUE, (_VALUE,), addresses.masked),),
+    "prefixLength": (("int", (_VALUE,), addresses.prefix_length),),
+    "containsIP": tuple(
+        ("bool", (_VALUE, other), addresses.contains_ip) for other in ("string", _VALUE)
+    ),
+    "containsCIDR": tuple(
+        ("bool", (_VALUE, other), addresses.contains_cidr) for other in ("string", _VALUE)
     ),
     "isSorted": (("bool", ("list",), lambda items: list(items) == sorted(items)),),
 }

@@ -41,10 +41,16 @@ def unknown_attributes(expression: str) -> Iterator[str]:
     for table, name in names_in(expression):
         if table == "attributes":
             yield from unknown_attribute(name)
-        elif table == "capacity" and name.startswith(f"{DRIVER_NAME}/") and name != BANDWIDTH:
-            identifier = BANDWIDTH.rpartition("/")[2]
-            wrong = name.rpartition("/")[2]
-            yield f'{DRIVER_NAME} has no capacity "{wrong}", only "{identifier}"; correct it'
+        elif table == "capacity":
+            yield from unknown_capacity(name)
+
+
+def unknown_capacity(name: str) -> Iterator[str]:
+    """Yield an error for a qualified name of a capacity that this driver does not publish."""
+    if name.startswith(f"{DRIVER_NAME}/") and name != BANDWIDTH:
+        identifier = BANDWIDTH.rpartition("/")[2]
+        wrong = name.rpartition("/")[2]
+        yield f'{DRIVER_NAME} has no capacity "{wrong}", only "{identifier}"; correct it'
 
 
 def wrong_types(expression: str) -> Iterator[str]:

@@ -17,6 +17,9 @@ _LOOKUP: Final = re.compile(
 
 _LITERAL: Final = r"""true\b|false\b|-?\d+\b(?!\.)|"[^"\\]*"|'[^'\\]*'"""
 _COMPARED: Final = re.compile(rf"\s*(?:[=!<>]=|<|>)\s*({_LITERAL})(?!\s*[.+*/%-])")
+_BEFORE: Final = re.compile(rf"(?:^|[(\[&|,?:!])\s*({_LITERAL})\s*(?:[=!<>]=|<|>)\s*$")
+_LISTED: Final = re.compile(rf"\s+in\s*\[((?:\s*(?:{_LITERAL})\s*(?:,|(?=\])))*)\s*\]")
+_ONE: Final = re.compile(_LITERAL)
 
 
 def names_in(expression: str) -> tuple[tuple[str, str], ...]:
@@ -28,11 +31,20 @@ def names_in(expression: str) -> tuple[tuple[str, str], ...]:
 
 
 def comparisons_in(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield (qualified name, literal) of each comparison of an attribute with a literal."""
+    """Yield (qualified name, literal) of each comparison of an attribute with a literal.
+
+    A literal stands on either side of an operator, or in a list after `in`.
+    """
     for match in _LOOKUP.finditer(expression):
         table, name = _name(match)
-        if table == "attributes" and (found := _COMPARED.match(expression, match.end())):
+        if table != "attributes":
+            continue
+        if found := _COMPARED.match(expression, match.end()):
             yield name, found[1]
+        if found := _BEFORE.search(expression[: match.start()]):
+            yield name, found[1]
+        if found := _LISTED.match(expression, match.end()):
+            yield from ((name, literal) for literal in _ONE.findall(found[1]))
 
 
 def _name(match: re.Match[str]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ Rules:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_shim.cel import unknown_attribute, unknown_attributes, wrong_types
+from dra_shim.cel import unknown_attribute, unknown_attributes, unknown_capacity, wrong_types
 from dra_shim.resourceapi import (
     Cel,
     ClaimRequest,
@@ -26,6 +26,7 @@ from dra_shim.resourceapi import (
     Workload,
 )
 from dra_shim.scheduling.allocator import NamedClaim, config_for
+from dra_shim.scheduling.allocator.feasibility import too_many_devices
 from dra_shim.scheduling.pod_claims import classes_of
 from dranet_nri.config import SameConfig, clashes, did_you_mean, gateway_violations
 from dranet_nri.errors import ConfigError
@@ -102,6 +103,10 @@ def _names(document: Document) -> Iterator[str]:
         for constraint in document.spec.constraints:
             for line in unknown_attribute(constraint.attribute):
                 yield f"{constraint.path}.{constraint.kind}: {line}"
+        for request in document.spec.requests:
+            for part in request.alternatives:
+                for name, _ in part.capacity:
+                    yield from (f"request {part.name}: {line}" for line in unknown_capacity(name))
 
 
 def _expressions(document: Document) -> Iterator[Cel]:
@@ -120,6 +125,7 @@ def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     """Yield parameters that the devices of a claim cannot all have; each alternative is checked
     alone.
     """
+    yield from too_many_devices(claim.spec)
     alternatives = [part for request in claim.spec.requests for part in request.alternatives]
     found = dict.fromkeys(
         line

@@ -40,7 +40,11 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import ConfigError, InvalidValueError
 from dranet_nri.model import NetworkConfig, parse_uid
-from dranet_nri.model.api_names import parse_label, parse_subdomain
+from dranet_nri.model.api_names import (
+    parse_extended_resource,
+    parse_label,
+    parse_subdomain,
+)
 
 GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
@@ -249,7 +253,7 @@ def _class(node: Node, fields: Fields, flat: bool) -> DeviceClass:  # noqa: ARG0
         return DeviceClass(name)
     inner = spec.fields(("selectors", "config", "extendedResourceName"))
     if "extendedResourceName" in inner:
-        inner["extendedResourceName"].text()
+        inner["extendedResourceName"].parsed(parse_extended_resource)
     return DeviceClass(name, selectors(inner), configs(inner, ConfigSource.CLASS, None))
 
 

@@ -50,7 +50,12 @@ def observe(
         )
     if not names and not device.rdma:
         return observed
-    return replace(observed, rdma=session.rdma(rdma_identity(device, observed)))
+    whose = rdma_identity(device, observed)
+    if device.child:  # its RDMA devices are those of its parent
+        named = device_identity(device)
+        parent = session.observe(key, "", named, bare=True, sysctls=()).host
+        whose = replace(whose, host_netdev=parent.link.index if parent else 0)
+    return replace(observed, rdma=session.rdma(whose))
 
 
 def _with_ethtool(

@@ -39,6 +39,7 @@ from dranet_nri.model import (
     AttributeValue,
     Device,
     DeviceKey,
+    Link,
     is_representor,
 )
 
@@ -150,6 +151,8 @@ class _Draft:
         self._patterns = parents
         self._parents: dict[str, Device] = {}
         self._placements = placements(facts.azure)
+        bonds = {netdev.link.index for netdev in facts.netdevs if netdev.link.kind == "bond"}
+        self._ports = [netdev.link for netdev in facts.netdevs if netdev.link.master in bonds]
         named = [device for device in facts.rdma if _RECORDABLE.fullmatch(device.name)]
         self._rdma = _RdmaOwners(named)
         self._devices: dict[str, Device] = {}
@@ -161,9 +164,11 @@ class _Draft:
         self, name: str, netdev: NetDevice | None, function: PciFunction | None, reason: str
     ) -> None:
         """Add one device, or exclude it if there is a reason."""
-        rdma = self._rdma.of(netdev, function)
+        link = netdev.link if netdev else None
+        ports = [port for port in self._ports if link and port.master == link.index]
+        rdma = self._rdma.of(netdev, function, ports)
         for rdma_device in rdma:
-            self._owners[rdma_device.name] += 1
+            self._owners[rdma_device.name] += link not in self._ports
         placement = self._placements.get(function.address[:4]) if function else None
         numa_nodes = self._facts.numa_nodes
         device = self._memo.kept(
@@ -306,20 +311,27 @@ class _RdmaOwners:
                 self._by_netdev[name].append(device)
 
     def of(
-        self, netdev: NetDevice | None, function: PciFunction | None
+        self, netdev: NetDevice | None, function: PciFunction | None, ports: Sequence[Link]
     ) -> tuple[RdmaDeviceFacts, ...]:
-        """Return the RDMA devices, sorted by name: hardware, software, and sub-devices last."""
+        """Return the RDMA devices, sorted by name: hardware, software, and sub-devices last.
+
+        Args:
+            netdev: a net device, None without one.
+            function: its PCI function, None without one.
+            ports: its ports, if it is a bond.
+        """
         if not (self._by_parent or self._by_netdev) or (
             netdev and is_representor(netdev.port_name)
         ):
             return ()  # the switch's side of a VF, not the VF
         key = _key(netdev, function)
-        places = ((key.bus, key.parent), ("pci", key.pci))
+        apart = {(port.bus, port.parent) for port in ports}
+        places = ((key.bus, key.parent), ("pci", key.pci), *sorted(apart))
         below = (device for place in places for device in self._by_parent.get(place, ()))
         named = self._by_netdev.get(key.name, ())
         names = {device.name for device in named}
         possible = {device.name: device for device in (*below, *named)}
-        found = own_rdma(key, tuple(possible.values()), lambda _: names)
+        found = own_rdma(key, tuple(possible.values()), lambda _: names, apart)
         return tuple(sorted(found, key=lambda one: (bool(one.part_of), not one.parent, one.name)))
 
 

@@ -33,6 +33,7 @@ class VisibleRdma:
         host, pod: the RDMA devices of each namespace; in shared mode the host's only.
         parents: name of an RDMA device on the host -> (bus, name) of its parent device, "" for a
             software device; without those that sysfs does not show.
+        ports: bus and name of the parent devices of the ports, if the device is a bond.
         netdevs: returns index of an RDMA device -> ifindexes of its ports' net devices in a
             namespace.
     """
@@ -42,6 +43,7 @@ class VisibleRdma:
     pod: Devices
     parents: Mapping[str, tuple[str, str]]
     netdevs: Callable[[Ns, Devices], Mapping[int, frozenset[int]]]
+    ports: frozenset[tuple[str, str]] = frozenset()
 
 
 def find_rdma(shown: VisibleRdma, identity: RdmaIdentity) -> ObservedRdma:
@@ -70,6 +72,8 @@ def _on_host(shown: VisibleRdma, identity: RdmaIdentity) -> Devices:
     whole = {device.name: device for device in shown.host if not device.parent}
     placed = [RdmaDeviceFacts(name, *shown.parents.get(name, ("", ""))) for name in whole]
 
+    # A bond has no parent: a NIC with the name of a bond in its key gets none of its RDMA devices.
+    ports = () if identity.key.parent else shown.ports
     places = [(Ns.HOST, identity.host_netdev)]
     places += [(Ns.POD, identity.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
 
@@ -82,7 +86,7 @@ def _on_host(shown: VisibleRdma, identity: RdmaIdentity) -> Devices:
             for device in _having(shown, ns, devices, netdev)
         }
 
-    own = {device.name for device in own_rdma(identity.key, placed, naming)}
+    own = {device.name for device in own_rdma(identity.key, placed, naming, ports)}
     own = own or {
         device.name for device in placed if not device.parent and device.name in identity.names
     }

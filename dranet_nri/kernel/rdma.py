@@ -8,7 +8,7 @@ Rules:
    serializes moves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from errno import EINVAL, ENODEV
 from pathlib import Path
@@ -56,7 +56,15 @@ def observe(host: int, pod: int | None, sys_root: str, identity: RdmaIdentity) -
     folder = Path(sys_root, "class/infiniband")
     places = [folder / device.name for device in on_host]
     parents = {place.name: _parent(place) for place in places if place.exists()}
-    return find_rdma(VisibleRdma(mode, on_host, in_pod, parents, netdevs), identity)
+    ports = frozenset(port_parents(sys_root, identity.key.name))
+    return find_rdma(VisibleRdma(mode, on_host, in_pod, parents, netdevs, ports), identity)
+
+
+def port_parents(sys_root: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield bus and name of the parent devices of a bond's ports, nothing for another link."""
+    folder = Path(sys_root, "class/net", name)
+    if name and (folder / "bonding").is_dir():
+        yield from map(_parent, folder.glob("lower_*"))
 
 
 def char_devices(
@@ -171,7 +179,7 @@ def _netdevs(rdma: RdmaSocket, index: int) -> frozenset[int]:
 
 
 def _parent(device: Path) -> tuple[str, str]:
-    """Return bus and name of the parent device, "" for a software device."""
+    """Return bus and name of the parent device, "" for a software device or virtual link."""
     above = device / "device"
     try:
         return (above / "subsystem").readlink().name, above.readlink().name

@@ -75,6 +75,19 @@ def parse_taint_key(text: str) -> str:
     return text
 
 
+def parse_extended_resource(text: str) -> str:
+    """Return the name of an extended resource: a qualified name outside of Kubernetes' domains.
+
+    Source: IsExtendedResourceName, k8s.io/kubernetes/pkg/apis/core/helper.
+    """
+    domain, slash, _ = text.partition("/")
+    if not slash or domain.startswith("requests.") or domain.endswith("kubernetes.io"):
+        raise InvalidValueError(
+            "must be a name with a domain of your own, as in example.com/nic, without requests."
+        )
+    return parse_taint_key(text)
+
+
 def parse_word(text: str) -> str:
     """Return a label name or value that is not empty."""
     if not _WORD_FORM.fullmatch(text) or len(text) > MAX_LABEL:

@@ -83,7 +83,7 @@ def remove(cri: Cri, pod: Pod) -> None:
 def assert_home(before: dict[str, object]) -> None:
     """Assert that the host is unchanged, once link-local addresses have settled."""
     try:
-        wait_until("the host to be as it was", lambda: host_state() == before, 60)
+        wait_until("the host to be as it was", lambda: host_state() == before)
     except TimeoutError as error:
         raise AssertionError(changes(before, host_state())) from error
 

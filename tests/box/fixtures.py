@@ -34,9 +34,9 @@ def runtime_options() -> Options:
 @pytest.fixture
 def runtime(running: Runtime, runtime_options: Options) -> Iterator[Runtime]:
     """Return the running runtime; whatever a test did to it is undone."""
-    running.heal(runtime_options)
+    running.ensure_running(runtime_options)
     yield running
-    running.heal(runtime_options)
+    running.ensure_running(runtime_options)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ class Kubelet:
         CONFIG.write_text(json.dumps(self._configuration))
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        wait_until("the kubelet to be healthy", self._is_healthy, 60)
+        wait_until("the kubelet to be healthy", self._is_healthy)
 
     def stop(self) -> None:
         """Ask it to end, and wait until it has."""

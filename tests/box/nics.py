@@ -81,7 +81,7 @@ def make_functions(count: int = 8) -> tuple[Path, ...]:
         ip("link", "set", _netdev(nic), "up")
         (nic / "sriov_numvfs").write_text("1")
         made.append((nic / "virtfn0").resolve())
-    wait_until("the VFs to have netdevs", lambda: all(list(f.glob("net/*")) for f in made), 60)
+    wait_until("the VFs to have netdevs", lambda: all(list(f.glob("net/*")) for f in made))
     subprocess.run(("udevadm", "settle", "--timeout=60"), check=True)  # it renames them
     return tuple(made)
 

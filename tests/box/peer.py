@@ -31,7 +31,7 @@ class Peer:
 
     def wait(self) -> None:
         """Return once it has booted and takes commands."""
-        wait_until("the peer to take commands", self._listens, 60)
+        wait_until("the peer to take commands", self._listens)
 
     def run(self, *command: str) -> ExecResult:
         """Run a command as root in /repo, with the environment of tests there.

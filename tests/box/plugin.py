@@ -18,7 +18,7 @@ ATTACHMENTS: Final = RUN / "attachments"
 
 
 def status(device: str) -> dict[str, str]:
-    """Return what `dranet-nri status` says of the device: STATE, POD, REASON and more."""
+    """Return what `dranet-nri status` shows of the device: STATE, POD, REASON and more."""
     command = ("dranet-nri", "status", "--output", "json")
     shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     rows: list[dict[str, str]] = shown["devices"]
@@ -81,12 +81,12 @@ class Plugin:
         return self._process is not None and self._process.poll() is None
 
     def log(self) -> str:
-        """Return what it said since the box was made."""
+        """Return its log since the box was made."""
         log = self.log_file
         return log.read_text(errors="replace") if log.exists() else ""
 
     def since(self) -> str:
-        """Return what it said since it was last started."""
+        """Return its log since it was last started."""
         return self.log()[self._log_offset :]
 
     def _serves(self) -> bool:

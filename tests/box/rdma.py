@@ -1,4 +1,4 @@
-"""Soft-RoCE devices: the driver, the kernel's sharing mode, moves, and traffic between two places.
+"""Soft-RoCE devices: the driver, the kernel's sharing mode, moves, and traffic between two targets.
 
 RDMA devices of hardware can move between network namespaces, the kernel's soft-RoCE can not. The
 forky machine has a second build of it that can (hack/box/rxe); all else about it is stock. The
@@ -60,7 +60,7 @@ class Endpoint:
     """One end of RDMA traffic.
 
     Attributes:
-        place: Where the program runs.
+        target: where the program runs.
         device: RDMA device that it uses, visible there.
         address: IP address of that device's netdev.
         reached_at: IP address where the other end finds this one's programs, if not the same.
@@ -137,7 +137,7 @@ def modules(node: ExecTarget = NODE) -> set[str]:
 
 
 def set_netns_mode(mode: Mode, node: ExecTarget = NODE) -> None:
-    """Say whether namespaces share all RDMA devices or have their own.
+    """Set whether namespaces share all RDMA devices or have their own.
 
     Raises:
         TimeoutError: Other network namespaces exist and stay.
@@ -145,7 +145,6 @@ def set_netns_mode(mode: Mode, node: ExecTarget = NODE) -> None:
     wait_until(
         f"RDMA to become {mode}, which it does while no other network namespace exists",
         lambda: node.run("rdma", "system", "set", "netns", mode).exit_code == 0,
-        10,
     )
 
 
@@ -202,7 +201,7 @@ def ib_write_bw(
     """Write from client to server by RDMA; return how often.
 
     Raises:
-        RuntimeError: A side failed; the message has what both said.
+        RuntimeError: A side failed; the message has the output of both.
     """
     # More at once overflows the receiver: an emulated wire holds nobody back.
     window = ("--tx-depth", "4")

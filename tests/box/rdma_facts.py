@@ -62,13 +62,13 @@ _PUBLISHED: Final = {
 
 
 def shown_by_both(target: ExecTarget = NODE) -> tuple[Facts, Facts]:
-    """Return what `rdma` shows in a place, and what we show of just that.
+    """Return what `rdma` shows of a target, and what `dranet-nri inventory` shows of it.
 
-    Ours has also whatever device we show and `rdma` does not. Attributes that are published of a
+    The latter also has devices that `rdma` does not show. Attributes that are published of a
     claimable device must be those of its first RDMA device.
 
     Args:
-        place: the node, or a namespace of it; the programs are run there.
+        target: the node, or a namespace of it; the programs are run there.
 
     Raises:
         AssertionError: `rdma` shows a field that is neither compared nor known to be its own, or

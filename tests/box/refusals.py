@@ -15,7 +15,7 @@ def is_open(claim: str) -> bool:
 
 
 def refused(cri: Cri, name: str, reason: str, *, host_network: bool = False) -> str:
-    """Assert that a pod with a claim of its name is refused, and why; return what was said.
+    """Assert that a pod with a claim of its name is refused, and why; return the message.
 
     Its sandbox is rejected; or its container, where the runtime keeps a record of such sandboxes,
     as containerd 2.1 does but not 1.7, nor CRI-O (dranet_nri.nri.runtime_quirks).

@@ -21,7 +21,7 @@ def serving(image: Image) -> Iterator[None]:
     pages |= {f"/v2/{repository}/blobs/{digest}": blob for digest, blob in image.blobs.items()}
 
     class Pages(BaseHTTPRequestHandler):
-        """Answers what is asked."""
+        """Serves the pages of the image."""
 
         def do_GET(self) -> None:
             """Send the page, or 404."""
@@ -33,7 +33,7 @@ def serving(image: Image) -> Iterator[None]:
             self.wfile.write(page or b"")
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", PORT), Pages) as server:
         thread = threading.Thread(target=server.serve_forever)

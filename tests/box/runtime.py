@@ -50,7 +50,7 @@ class Runtime(ABC):
     Attributes:
         program: its name, and how it is called.
         socket: where it answers the kubelet.
-        log_file: where it writes what it says.
+        log_file: its log.
         options: those it runs with.
     """
 
@@ -82,7 +82,7 @@ class Runtime(ABC):
         self._configure()
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen([self.program], stdout=log, stderr=log)
-        wait_until(f"{self.program} to answer", self._answers, deadline_s=90)
+        wait_until(f"{self.program} to answer", self._answers)
         self._import_image()
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class Runtime(ABC):
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it without warning: it can tidy nothing up."""
+        """End it with SIGKILL, so that it cleans nothing up."""
         self._end(signal.SIGKILL)
 
     def restart(self, options: Options | None = None) -> None:
@@ -98,8 +98,8 @@ class Runtime(ABC):
         self.stop()
         self.start(options)
 
-    def heal(self, options: Options) -> None:
-        """Have it run with the options, whatever a test that failed half way left."""
+    def ensure_running(self, options: Options) -> None:
+        """Run it with the options, also after a test that failed half way."""
         if self._process is None:
             self.start(options)
         elif self._process.poll() is not None or not self._serves():

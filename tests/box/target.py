@@ -1,4 +1,4 @@
-"""Places of commands: the node, one of its network namespaces, or a container."""
+"""Targets of commands: the node, one of its network namespaces, or a container."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH: Final = "/usr/sbin:/usr/bin:/bin"
 
 
 class ExecTarget(Protocol):
-    """Somewhere commands run."""
+    """A target that runs commands."""
 
     def run(self, *command: str) -> ExecResult:
         """Run a command to its end; a non-zero exit is a result, not an error."""
@@ -71,7 +71,7 @@ def checked(target: ExecTarget, *command: str) -> str:
     """Run a command that must succeed; return what it printed.
 
     Raises:
-        RuntimeError: It failed; the message has all it said.
+        RuntimeError: It failed; the message has its output.
     """
     done = target.run(*command)
     if done.exit_code:

@@ -103,7 +103,7 @@ def recorded(claim: str) -> dict[str, object]:
 
 
 def until_phase(claim: str, phase: str) -> None:
-    """Wait until the claim's record says so."""
+    """Wait until the claim's record has the phase."""
     wait_until(f"claim {claim} to be {phase}", lambda: recorded(claim).get("phase") == phase)
 
 

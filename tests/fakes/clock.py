@@ -1,4 +1,4 @@
-"""Time that passes when a test says so."""
+"""A clock that a test advances."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ class FakeClock:
     """A monotonic clock and its sleep.
 
     Attributes:
-        step_s: seconds that pass each time somebody looks.
+        step_s: seconds that pass at each reading.
     """
 
     def __init__(self) -> None:
@@ -34,18 +34,18 @@ class FakeClock:
             del self._sleepers[future]
 
     def asleep(self) -> list[float]:
-        """Return how many seconds each sleeper has before him."""
+        """Return the remaining seconds of each sleep."""
         return sorted(due - self._now for due in self._sleepers.values())
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass and wake who slept long enough."""
+        """Advance the time, and end the sleeps that are due."""
         self._now += seconds
         for future, due in self._sleepers.items():
             if due <= self._now and not future.done():
                 future.set_result(None)
 
     async def until_asleep(self, seconds: float, number: int = 1) -> None:
-        """Wait until so many have that much sleep before them."""
+        """Wait until so many sleeps have that much time left."""
         async with self._changed:
             await self._changed.wait_for(
                 lambda: (

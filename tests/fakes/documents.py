@@ -1,4 +1,4 @@
-"""Documents as the fake API server keeps, shows and refuses them."""
+"""Documents as the fake API server stores, returns and rejects them."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def selected(document: Document, selector: Mapping[str, str]) -> bool:
 
 
 def inward(document: Document, version: str) -> Document:
-    """Return a document as it is kept: of v1beta1, `basic` is unwrapped; null is nothing."""
+    """Return a document as it is stored: of v1beta1, `basic` is unwrapped; null is nothing."""
     stored: Document = _without_null(document)
     stored.pop("apiVersion", None)
     stored.pop("kind", None)

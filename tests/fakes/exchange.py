@@ -20,7 +20,7 @@ class Request:
     body: Document = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Say method and path."""
+        """Return method and path."""
         return f"{self.method} {self.path}"
 
 

@@ -1,4 +1,4 @@
-"""Failures that a kernel in memory is told to have."""
+"""Failures that tests inject into a kernel in memory."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Fault:
     done: bool
 
     def hits(self, op: Op) -> bool:
-        """Count op and tell whether it is the one that fails."""
+        """Count op; return whether it is the one that fails."""
         if (self.kind is not None and not isinstance(op, self.kind)) or self.times == 0:
             return False
         self.nth -= 1

@@ -24,7 +24,7 @@ def real_pod(number: int) -> nri_pb2.PodSandbox:
 
 
 def real_container(sandbox_id: str, name: str) -> nri_pb2.Container:
-    """Return a container with what containerd says of an ordinary one: 79 nested messages."""
+    """Return an ordinary container as containerd describes it: 79 nested messages."""
     container = nri_pb2.Container(
         id=f"{name}{sandbox_id}"[:64], pod_sandbox_id=sandbox_id, name=name, args=["app"] * 6
     )

@@ -23,7 +23,7 @@ class Gpu:
         index: the driver's number of it.
         address: of its PCI function.
         root: "pci0000:10".
-        numa_node: -1 where nobody tells.
+        numa_node: -1 if unknown.
     """
 
     index: int

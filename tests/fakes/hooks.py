@@ -46,14 +46,14 @@ class RecordingHandler:
             await self._changed.wait_for(lambda: line in self.log)
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
-        """Return what the test said; raise what it said."""
+        """Return or raise the result that the test set."""
         error = self.errors.get(("unclaimed", pod.sandbox_id))
         if error is not None:
             raise error
         return pod.sandbox_id in self.unclaimed
 
     def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
-        """Return what the test said."""
+        """Return the result that the test set."""
         return pod.sandbox_id not in self.unrefusable
 
     async def synchronize(self, pods: tuple[Pod, ...]) -> None:

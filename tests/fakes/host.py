@@ -16,10 +16,10 @@ from dranet_nri.state.tcx import PrivilegedFacts
 
 
 class FakeAddresses:
-    """What a cluster says of its only Node.
+    """Addresses of the only Node of a cluster.
 
     Attributes:
-        known: the Node's addresses.
+        node_addresses: the Node's addresses.
         error: raised by the next lookups; None returns the addresses.
         lookups: the Node of each lookup.
     """
@@ -86,7 +86,7 @@ class FakeHost:
         )
 
     def announce(self) -> None:
-        """Tell whoever listens that something may be different."""
+        """Send an event to the listeners."""
         if self._request_scan is not None:
             self._request_scan()
 
@@ -112,11 +112,11 @@ class FakeHost:
         )
 
     def take_link(self, name: str) -> None:
-        """Take a link away, as a move into a pod does; its PCI function stays."""
+        """Remove a link, as a move into a pod does; its PCI function stays."""
         self._become(netdev for netdev in self.facts.netdevs if netdev.link.name != name)
 
     def unplug(self, name: str) -> None:
-        """Take a link's carrier away."""
+        """Remove a link's carrier."""
         self._become(
             replace(netdev, link=replace(netdev.link, carrier=False))
             if netdev.link.name == name

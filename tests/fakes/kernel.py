@@ -115,7 +115,7 @@ class FakeKernel:
     ) -> Link:
         """Put a link on the host, or into netns; link overrides everything but name and index.
 
-        A link with a parent comes home when its namespace dies, one without vanishes.
+        When its namespace ends, a link with a parent returns, and one without is deleted.
         """
         space = self.space(netns)
         template = link or Link(0, name, kind=kind, mac="02:00:00:00:00:01", up=up)
@@ -167,12 +167,12 @@ class FakeKernel:
         return netns
 
     def remove_netns(self, netns: NetnsId) -> None:
-        """Unlink the namespace's path. It dies at once unless it is held, else on release."""
+        """Unlink the namespace's path. It ends at once unless it is held, else on release."""
         self._removed.add(netns)
         self._destroy_unused(netns)
 
     def destroy_netns(self, netns: NetnsId) -> None:
-        """Let the namespace die although it may be held, as a reboot or a crash would."""
+        """End the namespace although it may be held, as a reboot or a crash would."""
         self.held.discard(netns)
         self.remove_netns(netns)
 
@@ -198,7 +198,7 @@ class FakeKernel:
         self._blind = times
 
     def clear_faults(self) -> None:
-        """Forget every injected failure."""
+        """Remove every injected failure."""
         self._faults.clear()
         self._blind = 0
         self.rdma.clear_faults()

@@ -77,7 +77,7 @@ class FakeRdmaCore:
     _indexes: Iterator[int] = field(default_factory=count)
 
     def clear_faults(self) -> None:
-        """Forget every injected failure."""
+        """Remove every injected failure."""
         self.broken_chars = 0
         self.before_chars = lambda: None
 
@@ -168,6 +168,7 @@ class FakeRdmaCore:
             pod=[_as_facts(e) for e in self.devices if not shared and e.netns == pod],
             parents={e.link.name: (e.bus, e.parent) for e in self.devices},
             netdevs=netdevs,
+            ports=frozenset(_ports(links(self.host), identity.key.name)),
         )
         return find_rdma(shown, identity)
 
@@ -191,6 +192,12 @@ class FakeRdmaCore:
     def _free_slot(self) -> int:
         used = {device.slot for device in self.devices}
         return next(number for number in count() if number not in used)
+
+
+def _ports(links: Sequence[Link], name: str) -> Iterator[tuple[str, str]]:
+    """Yield the parents of a bond's ports."""
+    bonds = {link.index for link in links if (link.name, link.kind) == (name, "bond")}
+    return ((link.bus, link.parent) for link in links if link.master in bonds)
 
 
 def _as_facts(device: FakeRdma) -> RdmaDevice:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
 from tests.box.nics import Nic, settled
+from tests.box.waiting import wait_until
 from tests.prove import observed_state
 from tests.prove.shapes import HARDWARE_ONLY, NOTHING, Shape
 
@@ -59,8 +61,7 @@ class HostEnvironment:
 
     def __post_init__(self) -> None:
         """Record the initial state of the host."""
-        settled()
-        self.before = observed_state.host_state()
+        self._record()
 
     @property
     def hardware(self) -> bool:
@@ -80,6 +81,12 @@ class HostEnvironment:
         """Make the NICs anew."""
         self.nics = self.rebuild()
         self.whole.clear()  # new NICs have new addresses
+        self._record()
+
+    def _record(self) -> None:
+        """Record the state of the host once the kernel has given each NIC its last address."""
+        names = {nic.name for nic in self.nics}
+        wait_until("link-local addresses", lambda: names <= observed_state.links_with_link_local())
         settled()
         self.before = observed_state.host_state()
 
@@ -90,9 +97,16 @@ class HostEnvironment:
         with_rdma = self.tier == "vm rdma"
         return (
             (self.hardware or shape.act not in HARDWARE_ONLY)
+            and (self.tier == "host" or not shape.has_lease)  # the server is on a wire
+            and (not shape.machines or (self.tier == "vm" and _machine() in shape.machines))
             and (with_rdma or not shape.has_rdma)
             and not (with_rdma and shape.shared)  # in exclusive mode, nobody shares them
         )
+
+
+def _machine() -> str:
+    """Return the kind of this machine, "" outside of one."""
+    return os.environ.get("BOX_MACHINE", "")
 
 
 def differences(expected: observed_state.Facts, found: observed_state.Facts) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import XdpMode
 from tests.box.nics import Nic, ip
+from tests.box.waiting import wait_until
 from tests.system.kernel import bpf, xdp
 
 _SYSCTLS: Final = {  # a move resets them
@@ -23,7 +24,7 @@ _FIRST_GROUP: Final = 70
 
 
 def configure(nics: Sequence[Nic]) -> tuple[Nic, ...]:
-    """Set sysctls and a group on each NIC, and flags on two; return the NICs."""
+    """Set sysctls and a group on each NIC, and flags on two; return the settled NICs."""
     for number, nic in enumerate(nics):
         for family, values in _SYSCTLS.items():
             for key, value in values.items():
@@ -32,6 +33,11 @@ def configure(nics: Sequence[Nic]) -> tuple[Nic, ...]:
     first, _, third = nics
     ip("link", "set", first.name, "allmulticast", "on")
     ip("link", "set", third.name, "arp", "off")
+    # They come up to a second after the carrier; the state is compared from now on.
+    wait_until(
+        "link-local addresses",
+        lambda: all(ip("-6", "addr", "show", "dev", nic.name, "scope", "link") for nic in nics),
+    )
     return tuple(nics)
 
 

@@ -22,6 +22,7 @@ from dranet_nri.linux.bpf import programs_on
 from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.model import SettingGroup
 from tests.box import nics
 from tests.prove import rdma_functions
 
@@ -29,16 +30,20 @@ Facts = frozenset[str]
 
 # Made by the kernel some time after the link is up.
 _LINK_LOCAL: Final = ('"fe80', '"ff00', '"multicast', '"anycast')
+_LINK_SCOPE: Final = "20"  # IPV6_ADDR_LINKLOCAL in hexadecimal, include/net/ipv6.h
 _CONF: Final = Path("/proc/sys/net")
 _CONFS: Final = {"ipv4": (socket.AF_INET, 1), "ipv6": (socket.AF_INET6, 2)}  # IFLA_INET*_CONF
 _PASSING: Final = 0x40 | 0x10000  # IFF_RUNNING and IFF_LOWER_UP, which follow the wire
+_OF_LINK: Final = ("ifname", "address", "mtu", "up", "altnames", "master", "linkinfo")
+_SETTINGS: Final = (SettingGroup.RINGS, SettingGroup.CHANNELS, SettingGroup.COALESCE)
 _SYSCTLS: Final = ("ipv[46]/conf/*/arp_*", "ipv[46]/conf/*/forwarding")
 
 
 def host_state(netns: str = "") -> dict[str, object]:
     """Return what there is in a namespace, the host's if "".
 
-    Beside what ip shows: RDMA devices, and of each link features, flags, sysctls and TCX programs.
+    Beside what ip shows: RDMA devices, and of each link features, settings of the driver, flags,
+    sysctls and TCX programs.
     """
     return {kind: rows for part in parts(netns) for kind, rows in part.items()}
 
@@ -64,7 +69,7 @@ def in_netns(netns: str) -> Facts:
         if isinstance(dumped, list)
     }
     facts = {
-        *(_described(row, "ifname", "address", "mtu", "up", "altnames") for row in rows["link4"]),
+        *map(_described, rows["link4"]),
         *_addresses((*rows["addr4"], *rows["addr6"])),
         *_sysctls(netns),
         *(json.dumps(row) for kind in ("rdma", "features") for row in rows[kind]),
@@ -92,21 +97,31 @@ def _dumped(netns: str) -> dict[str, list[str]]:
         os.close(fd)
 
 
+def links_with_link_local() -> frozenset[str]:
+    """Return the host's links that have an IPv6 link-local address."""
+    return frozenset(row[-1] for row in _inet6_rows() if row[3] == _LINK_SCOPE)
+
+
+def _inet6_rows() -> Iterator[list[str]]:
+    """Yield local address, ifindex, length, scope, flags and link of the host's addresses."""
+    return (line.split() for line in Path("/proc/net/if_inet6").read_text().splitlines())
+
+
 def _late_addresses() -> list[str]:
     """Return the host's IPv6 addresses, each with its length, scope and link."""
-    rows = (line.split() for line in Path("/proc/net/if_inet6").read_text().splitlines())
     return sorted(
         json.dumps([local, length, scope, name])
-        for local, _index, length, scope, _flags, name in rows
+        for local, _index, length, scope, _flags, name in _inet6_rows()
         if name != nics.RUNTIMES_BRIDGE
     )
 
 
 def _features(link: DumpedLink, ethtool: Ethtool) -> Iterator[str]:
     with suppress(KernelError):  # the link is just leaving
-        state = ethtool.state("look", link.index)
+        state = ethtool.state("look", link.index, _SETTINGS)
         if state:
-            yield json.dumps([link.name, *state.active])
+            settings = (f"{setting.name}={setting.value}" for setting in state.settings)
+            yield json.dumps([link.name, *state.active, *settings])
 
 
 def _confs(link: DumpedLink) -> Iterator[str]:
@@ -172,8 +187,12 @@ def _is_link_local(kind: str, row: str) -> bool:
     return kind == "route6" and any(word in row for word in _LINK_LOCAL)
 
 
-def _described(row: dict[str, object], *keys: str) -> str:
-    return json.dumps({key: row.get(key) for key in keys})
+def _described(row: dict[str, object]) -> str:
+    shown = {key: row.get(key) for key in _OF_LINK}
+    info = row.get("linkinfo")
+    if isinstance(info, dict) and info.get("info_kind") == "vrf":
+        del shown["address"]  # the kernel makes another one each time
+    return json.dumps(shown)
 
 
 def _addresses(rows: Iterable[dict[str, object]]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from tests.box.waiting import SLOWDOWN, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import host_setup, namespaces, observed_state
+from tests.prove import dhcp_server, host_setup, namespaces, observed_state
 from tests.prove.environment import After, Failed, HostEnvironment, Loss, differences
 from tests.prove.plugin_process import PluginProcess, plugin
 from tests.prove.shapes import Act, Shape, allocations, device_of
@@ -193,7 +193,7 @@ class CrashScenario:
         Raises:
             Failed: it did not end as it must.
         """
-        async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
+        async with self._runtime() as server:
             if self.shape.act is Act.DESTROYED:
                 await self._lose_namespace(server)
             elif self.shape.act is Act.RECOVER:
@@ -212,7 +212,7 @@ class CrashScenario:
         Raises:
             Failed: it fails without a crash.
         """
-        async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
+        async with self._runtime() as server:
             with plugin(self.site):
                 runtime = await server.connection()
                 await runtime.handshake()
@@ -228,6 +228,13 @@ class CrashScenario:
                 if not refusal and self.problem_in_pod():
                     raise Failed(Loss.MISCONFIGURED, self.problem_in_pod())
                 await self._end(runtime, pod)
+
+    @asynccontextmanager
+    async def _runtime(self) -> AsyncIterator[RuntimeServer]:
+        """Serve the plugin, and the NIC where the claim has a lease."""
+        with dhcp_server.served() if self.shape.has_lease else nullcontext():
+            async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
+                yield server
 
     async def _lose_namespace(self, server: RuntimeServer) -> None:
         with plugin(self.site) as first:

@@ -10,13 +10,16 @@ from typing import Final
 
 from dranet_nri.facts.host import boot_id
 from dranet_nri.model import (
+    Addressing,
     AllocatedDevice,
     Allocation,
     ContainerClaim,
     Device,
     DeviceKey,
+    DriverSetting,
     EthtoolConfig,
     InterfaceConfig,
+    IpvlanConfig,
     MacvlanConfig,
     NeighbourConfig,
     NetworkConfig,
@@ -25,6 +28,8 @@ from dranet_nri.model import (
     RouteConfig,
     RuleConfig,
     Switches,
+    VlanConfig,
+    VrfConfig,
 )
 
 NOTHING: Final = NetworkConfig()
@@ -60,7 +65,33 @@ CHILD: Final = NetworkConfig(
         macvlan=MacvlanConfig(),
     )
 )
+IPVLAN: Final = NetworkConfig(
+    interface=InterfaceConfig(
+        name="net1", addresses=("192.168.7.5/24", "fd00:77::5/64"), ipvlan=IpvlanConfig()
+    )
+)
+VLAN: Final = NetworkConfig(
+    interface=InterfaceConfig(name="net1", addresses=("192.168.7.5/24",), vlan=VlanConfig(77))
+)
+VRF: Final = NetworkConfig(
+    interface=InterfaceConfig(addresses=("192.168.7.5/24",), vrf=VrfConfig("blue", 77)),
+    routes=(RouteConfig("172.31.0.0/16", "192.168.7.1"),),
+)
+SETTINGS: Final = NetworkConfig(
+    ethtool=EthtoolConfig(
+        settings=(
+            DriverSetting("rings.rx", 512),
+            DriverSetting("rings.tx", 128),
+            DriverSetting("channels.combined", 2),
+            DriverSetting("coalesce.rxUsecs", 20),
+        )
+    )
+)
+LEASED: Final = NetworkConfig(interface=InterfaceConfig(name="net1", addressing=Addressing.DHCP))
 ROUTED: Final = NetworkConfig(routes=(RouteConfig("172.29.0.0/16", scope=253),))
+
+
+MACHINES: Final = frozenset({"kvm", "uml", "tcg"})  # BOX_MACHINE, see hack/box/run-machine
 
 
 class Act(StrEnum):
@@ -90,6 +121,8 @@ class Shape:
         shared: the pod has a share of each NIC, which stays on the host.
         spoilt: the pod leaves flags, a group and programs on its NICs.
         taken: other links have the NICs' names on the host until they are back.
+        machines: only on machines of these kinds, whose kernel and NICs have what it takes; empty:
+            everywhere.
     """
 
     name: str
@@ -98,11 +131,17 @@ class Shape:
     shared: bool = False
     spoilt: bool = False
     taken: bool = False
+    machines: frozenset[str] = frozenset()
 
     @property
     def count(self) -> int:
         """Return the number of NICs."""
         return sum(len(claim) for claim in self.claims)
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether a DHCP server gives an address."""
+        return self.claims == ((LEASED,),)
 
     @property
     def has_rdma(self) -> bool:
@@ -142,6 +181,20 @@ SHAPES: Final = (
     ),
     *(
         Shape(f"{act} child", act, ((CHILD,),))
+        for act in (Act.ATTACH, Act.DETACH, Act.SUPERSEDE, Act.RECOVER)
+    ),
+    *(
+        Shape(f"{act} {name}", act, ((config,),), machines=machines)
+        for name, config, machines in (
+            ("IPVLAN", IPVLAN, MACHINES),
+            ("VLAN", VLAN, MACHINES),
+            ("VRF", VRF, MACHINES),
+            ("driver settings", SETTINGS, frozenset({"uml"})),
+        )
+        for act in (Act.ATTACH, Act.DETACH, Act.SUPERSEDE, Act.RECOVER)
+    ),
+    *(
+        Shape(f"{act} lease", act, ((LEASED,),))
         for act in (Act.ATTACH, Act.DETACH, Act.SUPERSEDE, Act.RECOVER)
     ),
     *(

@@ -22,6 +22,11 @@ def _reasons(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> Iterator[st
         yield "requests no device; add a request"
     for request in spec.requests:
         yield from _unknown_classes(request, classes)
+    yield from too_many_devices(spec)
+
+
+def too_many_devices(spec: ClaimSpec) -> Iterator[str]:
+    """Yield an error for a claim that requests more devices than one can hold."""
     total = sum(min(part.count for part in request.alternatives) for request in spec.requests)
     if total > MAX_DEVICES:
         yield f"asks for {total} devices; a claim holds at most {MAX_DEVICES}, use several claims"

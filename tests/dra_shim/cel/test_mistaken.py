@@ -76,6 +76,9 @@ def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> No
     ("expression", "line"),
     [
         ('device.attributes["dra.net"].rdma == "true"', 'dra.net/rdma is of type bool, and "true" of type string: unlike types are never equal, and ordering them is an error; write true'),
+        ('device.driver == "dra.net" && 9000 <= device.attributes["dra.net"].ifName', "dra.net/ifName is of type string, and 9000 of type int: unlike types are never equal, and ordering them is an error; write \"9000\""),
+        ("('1500' == device.attributes['dra.net'].mtu)", "dra.net/mtu is of type int, and '1500' of type string: unlike types are never equal, and ordering them is an error; write 1500"),
+        ('device.attributes["dra.net"].mtu in ["9000" ]', 'dra.net/mtu is of type int, and "9000" of type string: unlike types are never equal, and ordering them is an error; write 9000'),
         ("device.attributes['dra.net'].rdma != 'yes'", "and 'yes' of type string: unlike types are never equal, and ordering them is an error; correct the value"),
         ('has(device.attributes["dra.net"].mtu) && device.attributes["dra.net"].mtu == "9000"', "dra.net/mtu is of type int, and \"9000\" of type string: unlike types are never equal, and ordering them is an error; write 9000"),
         ('device.attributes["dra.net"].mtu == true', "and true of type bool: unlike types are never equal, and ordering them is an error; correct the value"),
@@ -101,6 +104,8 @@ def test_comparison_with_a_value_of_another_type_is_reported(expression: str, li
         'device.attributes["dra.net"].mtu == device.attributes["dra.net"].linkSpeed',
         'device.attributes["dra.net"].mtu == "9000".size()',
         'device.attributes["dra.net"].mtu > 1500',
+        '1 == 1 && "1".size() == device.attributes["dra.net"].mtu',
+        'device.attributes["dra.net"].mtu in [1500, 9000] && 1500 < device.attributes["dra.net"].mtu',
         'device.attributes["dra.net"].new == "1"',
         'device.driver == "dra.net"',
         'device.capacity["dra.net"].bandwidth == quantity("1G")',

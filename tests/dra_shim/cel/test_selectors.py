@@ -207,7 +207,7 @@ def test_selector_that_fails_on_a_device_raises_an_error_with_the_reason(
         ("\n a || b", "line 2 column 2: undeclared reference to 'a'; line 2 column 7: undeclared"),
         ("device.driver", "gives string; it must give true or false"),
         ("quantity(1) == 1", "no matching overload for 'quantity'"),
-        ("cidr('10.0.0.0/8').containsIP('10.0.0.1')", "undeclared reference to 'cidr'"),
+        ("url('http://x').getHost() == 'x'", "undeclared reference to 'url'"),
         ("x" * (MAX_EXPRESSION + 1), "is longer than 10240 bytes"),
         ("]", "Syntax error"),
     ],

@@ -178,6 +178,31 @@ def test_unknown_attribute_is_reported(shim: Shim) -> None:
     ]  # fmt: skip
 
 
+def test_unknown_capacity_of_a_request_is_reported(shim: Shim) -> None:
+    requests = "count: 2, capacity: {requests: {dra.net/bandwith: 10G, x.y/rate: 1}}"
+
+    assert validate(shim, CLAIM.replace("count: 2", requests)) == (
+        1,
+        [
+            'ResourceClaim default/fast: request nics: dra.net has no capacity "bandwith", only '
+            '"bandwidth"; correct it'
+        ],
+    )
+
+
+def test_claim_for_more_devices_than_it_can_hold_is_reported(shim: Shim) -> None:
+    more = "    - {name: more, exactly: {deviceClassName: dranet, count: 31}}\n"
+    claim = CLAIM.replace("    constraints:\n", f"{more}    constraints:\n")
+
+    assert validate(shim, claim) == (
+        1,
+        [
+            "ResourceClaim default/fast: asks for 33 devices; a claim holds at most 32, use "
+            "several claims"
+        ],
+    )
+
+
 def test_different_classes_with_the_same_name_are_reported(shim: Shim) -> None:
     assert validate(shim, CLASS, CLASS.replace("==", "!=")) == (
         1,

@@ -100,7 +100,7 @@ NET = {"name": "net", "resourceClaimTemplateName": "fast"}
         ([NET | {"name": "Net_1"}], [], 'resourceClaims[0].name: "Net_1": must be a DNS label: 1 to 63 lower-case letters, digits and inner -'),
         ([NET | {"name": None}], [], "resourceClaims[0]: object with name, resourceClaimTemplateName: needs name; add it"),
         ([NET | {"resourceClaimTemplateName": 5}], [], "resourceClaims[0].resourceClaimTemplateName: 5: must be a string; put it in quotes"),
-        (NET, [], "resourceClaims: object with name, resourceClaimTemplateName: must be a list"),
+        (NET, [], "resourceClaims: object with name, resourceClaimTemplateName: must be a list; put it in [ ]"),
         ([NET], ["net"], 'containers[0].resources.claims[0]: "net": must be an object with named fields'),
         ([NET], [{"request": "nic"}], "containers[0].resources.claims[0]: object with request: needs name; add it"),
         ([NET], [{"name": "net"}] * 2, "containers[0].resources.claims[1]: object with name: the container already lists this claim; keep one"),
@@ -108,7 +108,7 @@ NET = {"name": "net", "resourceClaimTemplateName": "fast"}
         ([NET], [{"name": "net", "request": "a"}, {"name": "net"}], "containers[0].resources.claims[1]: object with name: the container already lists this claim; keep one"),
         ([NET], [{"name": "net", "request": "a"}] * 2, "containers[0].resources.claims[1]: object with name, request: the container already lists this claim; keep one"),
         ([NET], [{"name": "net", "request": "a/b"}], 'containers[0].resources.claims[0].request: "a/b": must be a DNS label: 1 to 63 lower-case letters, digits and inner -'),
-        ([NET], {"name": "net"}, "containers[0].resources.claims: object with name: must be a list"),
+        ([NET], {"name": "net"}, "containers[0].resources.claims: object with name: must be a list; put it in [ ]"),
     ],
 )  # fmt: skip
 def test_claims_that_the_server_refuses_are_refused(

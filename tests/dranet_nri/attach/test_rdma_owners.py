@@ -1,10 +1,11 @@
 """Ownership of RDMA devices: subfunctions, eRDMA, and pods without a record."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import DranetError, RefusedError
 from dranet_nri.model import (
     Device,
     DeviceKey,
@@ -111,10 +112,56 @@ def test_child_gets_the_files_of_the_rdma_device_of_its_parent(node: Node, devic
     node.kernel.rdma.mode = RdmaMode.SHARED
     config = NetworkConfig(InterfaceConfig(name="net1", macvlan=MacvlanConfig()))
 
-    (record,) = node.attach((claim(DATA, given(device, config)),))
+    claims = claim(DATA, given(device, config))
+
+    (record,) = node.attach((claims,))
 
     assert record.devices[0].shared_rdma == device.rdma_devices
     assert record.devices[0].char_devices
+    assert node.executor.verify(record, claims) == record
+
+
+BOND = Device("bond0", DeviceKey("", "", "bond0"), rdma_devices=("mlx5_bond_0",))
+
+
+@pytest.fixture
+def lag(node: Node) -> Node:
+    """Return the node with RoCE LAG."""
+    node.kernel.add_link("bond0", kind="bond")
+    for number, address in enumerate(("0000:0b:00.0", "0000:0b:00.1")):
+        node.kernel.add_link(f"ens1f{number}", parent=address, master="bond0")
+    node.kernel.add_rdma("mlx5_bond_0", parent="0000:0b:00.0")
+    node.rdma_at_start = node.rdma()
+    return node
+
+
+def test_child_of_a_bond_gets_the_files_of_the_rdma_device_of_its_ports(lag: Node) -> None:
+    lag.kernel.rdma.mode = RdmaMode.SHARED
+    config = NetworkConfig(InterfaceConfig(name="net1", macvlan=MacvlanConfig()))
+
+    claims = claim(DATA, given(BOND, config))
+
+    (record,) = lag.attach((claims,))
+
+    assert record.devices[0].shared_rdma == ("mlx5_bond_0",)
+    assert lag.executor.verify(record, claims) == record
+    lag.detach()
+    lag.assert_home()
+
+
+@pytest.mark.parametrize("mode", RdmaMode)
+@pytest.mark.parametrize("name", ["bond0", "eth4"])
+def test_record_cannot_take_the_rdma_device_of_a_bond(lag: Node, mode: RdmaMode, name: str) -> None:
+    lag.kernel.rdma.mode = mode
+    key = DeviceKey("", "", name) if name == "bond0" else replace(pci(4).key, name="bond0")
+    forged = Device("forged", key, rdma_devices=("mlx5_bond_0",))
+
+    with suppress(DranetError):
+        attached(lag, given(forged))
+
+    assert "mlx5_bond_0" not in in_pod(lag) or mode is RdmaMode.SHARED
+    records = (device for record in lag.journal.records.values() for device in record.devices)
+    assert not any("mlx5_bond_0" in device.shared_rdma for device in records)
 
 
 # --------------------------------------------------------------------------- adoption

@@ -475,6 +475,23 @@ def test_uplink_bond_is_published_as_a_parent_if_configured() -> None:
     assert "bond0" not in [device.name for device in inventory_from_facts(PARENTS).parents]
 
 
+def test_bond_as_a_parent_has_the_rdma_devices_of_its_ports() -> None:
+    """RoCE LAG: one RDMA device, on the first function, for both ports."""
+    second = replace(PORT, link=replace(PORT.link, index=5, parent=VF), pci=VF)
+    lag = RdmaPortFacts(1, "ACTIVE", link_layer="Ethernet", netdevs=("eth0",))
+    rdma = (
+        RdmaDeviceFacts("mlx5_bond_0", "pci", PF, PF, ports=(lag,), protocol="roce"),
+        RdmaDeviceFacts("mlx5_7", "pci", "0000:8a:00.2", "0000:8a:00.2"),
+    )
+    facts = replace(PARENTS, netdevs=(PORT, second, BOND), rdma=rdma)
+
+    bond = one(inventory_from_facts(facts, parents=("bond*",)), "bond0")
+
+    assert bond.rdma_devices == ("mlx5_bond_0",)
+    assert bond.attribute("dra.net/rdmaProtocol") == "roce"
+    assert bond.attribute("dra.net/rdmaDeviceShared") is None, "its ports are never published"
+
+
 def test_parent_of_an_allocated_child_stays_listed() -> None:
     inventory = inventory_from_facts(PARENTS)
     (parent,) = inventory.parents

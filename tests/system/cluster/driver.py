@@ -56,11 +56,11 @@ class Driver:
 
     def wait_registered(self, times: int) -> None:
         """Return once the kubelet took the driver so often."""
-        wait_until(f"registration {times}", lambda: self.registrations() >= times, 60)
+        wait_until(f"registration {times}", lambda: self.registrations() >= times)
 
     def wait_published(self) -> None:
         """Return once all NICs are in slices."""
-        wait_until("slices of all NICs", lambda: self.published() == NAMES, 90)
+        wait_until("slices of all NICs", lambda: self.published() == NAMES)
 
     def published(self) -> list[str]:
         """Return the interfaces in the node's slices, sorted."""

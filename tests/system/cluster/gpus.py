@@ -28,7 +28,7 @@ def gpu_driver(node: Node, pods: Pods, driver: str, machine: str) -> Iterator[No
     program = f"-m tests.box.gpu_driver --node {node.name} --driver {driver} --machine {machine}"
     logged = "--kubeconfig /io/shim.kubeconfig >>/io/gpu-driver.log 2>&1 & echo $!"
     pid = checked(node, "sh", "-c", f"python3 {program} {logged}").strip()
-    wait_until("slices of GPUs", lambda: _slices(pods, driver), 60)
+    wait_until("slices of GPUs", lambda: _slices(pods, driver))
     yield
     checked(node, "sh", "-c", 'kill "$0"', pid)
     for name in _slices(pods, driver):

@@ -148,13 +148,13 @@ class Node:
         """Start the parts that every node has, and wait until it is ready for pods."""
         self.containerd.start()
         self.kubelet.start()
-        wait_until("the node to be ready", self.is_ready, 60)
+        wait_until("the node to be ready", self.is_ready)
 
     def reset(self) -> None:
         """Reset the machine: all but its disk begins anew, and the node's parts are stopped."""
         before = str(self.tell("node", "boot"))
         self.tell("node", "reset")
-        wait_until("the node to do as told", lambda: self._boot() not in ("", before), 90)
+        wait_until("the node to do as told", lambda: self._boot() not in ("", before))
 
     def load(self, image: Path) -> None:
         """Give the runtime an image, an archive that `ctr images import` takes.
@@ -209,7 +209,7 @@ class Node:
     def _start(self) -> None:
         self._box.start(self._uplink.is_asked_for)
         self._uplink.open()
-        wait_until("the node to do as told", self._boot, 90)
+        wait_until("the node to do as told", self._boot)
         self.start()
 
     def _boot(self) -> str:

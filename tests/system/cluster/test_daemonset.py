@@ -71,7 +71,7 @@ def test_slice_has_the_tcx_programs_of_a_nic(daemons: Daemons) -> None:
     assert attributes(daemons, "nic7").get("dra.net/ebpf") == {"bool": False}
 
     checked(daemons.node, "python3", "-m", "tests.system.kernel.bpf", "nic7", "count_packets")
-    wait_until("the plugin to see it", lambda: "count_packets" in facts(daemons.node), 60)
+    wait_until("the plugin to see it", lambda: "count_packets" in facts(daemons.node))
     checked(daemons.node, "ip", "link", "set", "nic7", "alias", "a look is worth it")
     wait_until("a look", lambda: "dra.net/tcxProgramNames" in attributes(daemons, "nic7"))
 

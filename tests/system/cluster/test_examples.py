@@ -153,7 +153,7 @@ def test_pods_of_a_deployment_have_nics_without_container_claims(
         "nic1",
     ]
     pods.api.delete(f"/apis/apps/v1/namespaces/{pods.namespace}/deployments/template")
-    wait_until("no pods", lambda: not names(), 60)
+    wait_until("no pods", lambda: not names())
     driver.wait_home()
 
 

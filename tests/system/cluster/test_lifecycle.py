@@ -152,7 +152,7 @@ def test_pods_keep_their_nics_while_the_driver_is_removed_and_reinstalled(
     links = {pod: links_of(pods, pod) for pod in ("train", "short")}
 
     daemons.uninstall()
-    wait_until("the kubelet to delete the slices", lambda: not daemons.slices(), 90)
+    wait_until("the kubelet to delete the slices", lambda: not daemons.slices())
     assert {pod: links_of(pods, pod) for pod in links} == links
     assert "dra.net" not in node.run("ls", "/var/lib/kubelet/plugins_registry").stdout
     container = pods.container("short")

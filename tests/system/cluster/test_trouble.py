@@ -36,10 +36,10 @@ def outlive(driver: Driver, containers: Sequence[str], moved: str) -> None:
     node.shim.restart()
     for container in containers:
         checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", container)
-    wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2, 60)
+    wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2)
     assert "nic0" in witnessed(node, "train")[1]
-    wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"), 60)
-    wait_until("its record to be dropped", lambda: len(records(driver)) == 2, 60)
+    wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"))
+    wait_until("its record to be dropped", lambda: len(records(driver)) == 2)
     node.kubelet.stop()
     checked(node, "python3", "-m", "tests.box.ended", moved)
     wait_until("the NIC of a pod that the runtime ended", lambda: driver.is_on_node("nic2"))
@@ -70,7 +70,7 @@ def test_driver_survives_an_api_outage_of_over_a_minute(
         lambda: driver.published() == NAMES and uid(driver.slices()[0]) != uid(before),
         RECOVERY_S,
     )
-    wait_until("moved to have its NIC again", lambda: len(witnessed(node, "moved")) == 2, 90)
+    wait_until("moved to have its NIC again", lambda: len(witnessed(node, "moved")) == 2)
     assert "nic2" in witnessed(node, "moved")[1]
     apply(pods, "next", "nic1")  # which is free again for the scheduler as well
     pods.wait_running("next", RECOVERY_S)
@@ -97,7 +97,7 @@ def test_deleted_slice_is_created_again(cluster: ControlPlane, driver: Driver, p
     (before,) = driver.slices()
 
     cluster.kubectl("delete", "resourceslice", before["metadata"]["name"])
-    wait_until("another slice", lambda: [*map(uid, driver.slices())] not in ([], [uid(before)]), 90)
+    wait_until("another slice", lambda: [*map(uid, driver.slices())] not in ([], [uid(before)]))
 
     (after,) = driver.slices()
     assert after["spec"]["devices"] == before["spec"]["devices"]
@@ -175,7 +175,7 @@ def test_nic_is_free_after_claim_and_pod_are_force_deleted(
     assert "10.100.0.5/24" in links_of(pods, "next")["nic0"]
     pods.delete("next")
     driver.wait_home()
-    wait_until("the records to be dropped", lambda: not records(driver), 90)
+    wait_until("the records to be dropped", lambda: not records(driver))
     apply(pods, "train", "nic0")  # names of before, other UIDs
     pods.wait_running("train")
     pods.delete("train")

@@ -36,7 +36,7 @@ class Machine:
 
     def remember(self) -> None:
         """Take the node as it is now for how it shall be when no pod has a NIC."""
-        wait_until("the carriers of all functions", self._look, 60)
+        wait_until("the carriers of all functions", self._look)
         self.node.settle()
         self._before = self.state()
 
@@ -54,7 +54,7 @@ class Machine:
     def wait_published(self) -> None:
         """Return once the slices have the functions, all of them and as they are."""
         try:
-            wait_until("slices of all functions", lambda: not self._differences(), 60)
+            wait_until("slices of all functions", lambda: not self._differences())
         except TimeoutError as error:
             raise AssertionError(self._differences()) from error
 
@@ -105,6 +105,6 @@ class Machine:
     def wait_home(self) -> None:
         """Return once the node is as remembered."""
         try:
-            wait_until("the NICs to be home", lambda: self.state() == self._before, 60)
+            wait_until("the NICs to be home", lambda: self.state() == self._before)
         except TimeoutError as error:
             raise AssertionError(changes(self._before, self.state())) from error

@@ -108,7 +108,7 @@ def test_interrupted_verification_leaves_no_objects(
     environment = Plugin(cluster, programs).environment
     with subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        wait_until("the namespace", lambda: left(cluster), 60)
+        wait_until("the namespace", lambda: left(cluster))
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate()
 

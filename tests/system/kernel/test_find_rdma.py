@@ -34,7 +34,7 @@ class Machine:
         host, pod: descriptors of their namespaces.
         links: net devices of the host.
         ports: (RDMA device, net device) of each port.
-        away: RDMA devices that are in the pod.
+        moved: RDMA devices that are in the pod.
         there: ifindexes of net devices that are in the pod.
         error: what asking for ports fails with, 0: nothing.
     """

@@ -8,11 +8,13 @@ from typing import cast
 
 import pytest
 
-from dranet_nri.kernel.rdma import files_of
+from dranet_nri.kernel.rdma import files_of, port_parents
 from dranet_nri.linux.rdma.multicast import open_monitor
 from dranet_nri.linux.rdma.socket import NETLINK_RDMA, RdmaSocket, open_here
 from dranet_nri.linux.rdma.types import CharDev, CharDevKind, RdmaDevice, RdmaPort
 from tests.fakes.sysfs import FakeSysfs
+
+PF = "0000:8a:00.0"
 
 
 def kernel_has_rdma() -> bool:
@@ -97,3 +99,19 @@ def test_device_file_of_ambiguous_ownership_is_omitted(fabric: FakeSysfs, tmp_pa
     fabric.char_device("infiniband_mad", "issm3", "231:73", "mlx5_0")
 
     assert device_files(tmp_path, ("issm",)) == []
+
+
+@pytest.mark.parametrize(("name", "ports"), [("bond0", {("pci", PF)}), ("br0", set()), ("", set())])
+def test_parents_of_the_ports_are_found_for_a_bond_only(
+    tmp_path: Path, name: str, ports: set[tuple[str, str]]
+) -> None:
+    host = FakeSysfs(tmp_path)
+    host.pci(PF)
+    host.net("ens1f0", ("pci", PF))
+    for upper in ("bond0", "br0"):
+        host.net(upper)
+        place = tmp_path / "class/net" / upper
+        (place / "lower_ens1f0").symlink_to(tmp_path / "class/net/ens1f0")
+    (tmp_path / "class/net/bond0/bonding").mkdir()
+
+    assert set(port_parents(str(tmp_path), name)) == ports

@@ -99,6 +99,18 @@ def test_rss_is_applied_in_the_pod_and_follows_the_channels_on_the_host(
     assert {*table(host, name)} == {0, 1, 2}, "the driver no longer follows the channels"
 
 
+def test_private_flag_is_applied_in_the_pod_and_restored_on_the_host(
+    name: str, host: Rails
+) -> None:
+    assert "legacy-rx: off" in host.shown(f"--show-priv-flags {name}", tool="ethtool")
+
+    record = host.attach(name, config=config({"privateFlags": {"legacy-rx": True}}))
+
+    assert "legacy-rx: on" in host.shown(f"--show-priv-flags {name}", 0, "ethtool")
+    assert host.detach(record).phase is Phase.HOME
+    assert "legacy-rx: off" in host.shown(f"--show-priv-flags {name}", tool="ethtool")
+
+
 def test_rss_set_by_the_host_is_restored(name: str, host: Rails) -> None:
     host.shown(f"-X {name} weight 3 1", tool="ethtool")
     before = table(host, name)

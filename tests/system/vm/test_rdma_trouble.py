@@ -230,9 +230,9 @@ def test_nic_removed_under_its_pod_returns_with_its_rdma_device(
         wait_until("the loss to be reported", lambda: row_of("unplugged")["state"] == "failed")
         lost, left = row_of("unplugged"), rdma.links(pod.container)
         count.write_text("1")
-        wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)
+        wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists)
         rdma.add_link(hca.device, hca.nic.name)
-        wait_until("the pod to have it", lambda: row_of("unplugged")["state"] == "attached", 60)
+        wait_until("the pod to have it", lambda: row_of("unplugged")["state"] == "attached")
         found = rdma.links(pod.container)
         remove(cri, pod.pod)
 

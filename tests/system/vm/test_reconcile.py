@@ -69,7 +69,7 @@ def nics() -> Iterator[tuple[Nic, ...]]:
         ip("link", "set", netdev(nic), "up")
         set_functions(nic, 1)
     devices = [*map(function_of, ports), port(7)]
-    wait_until("the VFs to have netdevs under their names", lambda: all(map(named, devices)), 60)
+    wait_until("the VFs to have netdevs under their names", lambda: all(map(named, devices)))
     made = tuple(Nic(netdev(device), f"10.{100 + n}.0.5/24") for n, device in enumerate(devices))
     for number, configured in enumerate(made):
         configure(configured, number)
@@ -101,7 +101,7 @@ def bind(driver: str, function: Path, verb: str = "bind") -> None:
 
 def until_whole(cri: Cri, claim: str, container: str, nic: Nic) -> None:
     """Wait until the NIC is in the pod with its address, and its gate open."""
-    wait_until(f"the gate of {claim} to open", lambda: is_open(claim), 60)
+    wait_until(f"the gate of {claim} to open", lambda: is_open(claim))
     assert nic.cidr in links_in(cri, container)[nic.name]
 
 
@@ -150,7 +150,7 @@ def test_nic_unbound_before_its_pod_starts_is_refused_until_it_is_bound(
     refused(cri, "bare", r"is not on the host: its driver was unbound")
 
     bind("igbvf", function)
-    wait_until("the VF to have its name", lambda: named(function), 60)
+    wait_until("the VF to have its name", lambda: named(function))
     ip("rule", "del", "priority", str(FIRST_RULE + 1))  # it outlived the link
     configure(nics[1], 1)
     wait_until("its carrier", lambda: has_carrier(nics[1].name))
