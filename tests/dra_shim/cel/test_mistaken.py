@@ -72,6 +72,13 @@ def test_unknown_attributes_and_capacities_of_an_expression_are_reported() -> No
     assert capacity == 'dra.net has no capacity "foo", only "bandwidth"; correct it'
 
 
+@pytest.mark.parametrize("domain", ["dra.net", "gpu.example.com"])
+def test_capacities_of_ours_and_of_other_drivers_are_accepted(domain: str) -> None:
+    name = "bandwidth" if domain == "dra.net" else "memory"
+
+    assert not list(unknown_attributes(f'device.capacity["{domain}"].{name}.sign() > 0'))
+
+
 @pytest.mark.parametrize(
     ("expression", "line"),
     [
