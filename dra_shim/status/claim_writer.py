@@ -4,11 +4,13 @@ Rules:
 1. One writer, one document per claim, one request at a time.
 2. A status is compared with the claim as the server last returned it: to Prepare, to a read, or in
    response to a write. An unknown claim is read first, so a restart writes nothing. The server
-   rejects a document whose UID is not that of the claim. After any failure the claim is read again.
+   rejects a document whose UID is not that of the claim. After any failure the claim is read again,
+   and before a write is left out.
 3. A failed write is retried until it is accepted, or the claim is gone. A status that the server
    rejects is reported once, and not retried until it changes.
 """
 
+from contextlib import suppress
 from math import inf
 from typing import Final, NoReturn
 
@@ -116,14 +118,14 @@ class ClaimWriter:
         if self._clock() < self._dropping_until:
             queue.put_off(job, self._dropping_until)
             return
-        document_read, devices = self._documents.pop(ref.uid, None), job.devices
-        try:
-            document, claim = await self._apply(
-                ref, document_read or await self._read(ref), devices
-            )
-        except (ConflictError, InvalidError):
-            if document_read is None:
-                raise
+        cached, devices = self._documents.pop(ref.uid, None), job.devices
+        document, claim = None, cached or {}
+        if cached is not None:
+            with suppress(ConflictError, InvalidError):  # it is read again
+                document, claim = await self._apply(ref, cached, devices)
+        # The cached claim may be older than the last write, as that of a slow Prepare. The server
+        # rejects a write from it, but does not notice that one is left out.
+        if document is None:
             document, claim = await self._apply(ref, await self._read(ref), devices)
         if devices:
             self.observed(ref, claim)

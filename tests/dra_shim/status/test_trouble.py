@@ -231,6 +231,28 @@ def test_returned_claim_is_not_read_again(tmp_path: Path) -> None:
     finish(scenario())
 
 
+def test_claim_of_a_slow_prepare_hides_no_difference(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (_server, bench):
+            ref = await prepared(bench, "nic-0")
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest()
+            await bench.until_notice(StatusApplied)
+            ready = await bench.claim(ref)
+            bench.attachments.put(failed(given(ref, "nic-0"), "gone"))
+            await bench.rest(REST_S)
+            await bench.until_notice(StatusApplied, 2)
+            bench.reporter.notify(ClaimPrepared(ref, POD, gated=True, document=ready))
+            bench.attachments.put(attached(given(ref, "nic-0")))
+            await bench.rest(REST_S)
+            await bench.until_notice(StatusApplied, 3)
+
+            (entry,) = entries(await bench.claim(ref)).values()
+            assert {status for status, _ in conditions(entry).values()} == {"True"}
+
+    finish(scenario())
+
+
 def test_newest_returned_claims_are_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with reporting(tmp_path) as (server, bench):
