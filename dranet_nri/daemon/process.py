@@ -58,9 +58,6 @@ from dranet_nri.telemetry.heartbeat import TelemetryWriter
 from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
 
 LOCK_POLL_S: Final = 0.5
-# New objects after which garbage is collected: more than a hook creates, which would else spend 5 %
-# of its CPU time on it. Their memory, at most, is 2 MiB.
-COLLECTED: Final = 20_000
 
 
 class NriDaemon:
@@ -99,7 +96,6 @@ class NriDaemon:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
             gc.freeze()  # permanent objects; a collection of them would stop all hooks for 30 ms
-            gc.set_threshold(COLLECTED)
             await self._serve(plugin, stop)
         self._log.info("stopped")
 
