@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import EBADMSG, EMSGSIZE, ENOBUFS, ENODEV
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
@@ -27,6 +27,7 @@ from dranet_nri.linux.netlink.codec import (
     u32,
     walk,
 )
+from dranet_nri.linux.netlink.decoded import DecodedMessages
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 
@@ -98,10 +99,6 @@ _LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
 TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel sends no message of that size
 UNREADABLE: Final = TOO_LARGE | {EBADMSG}
 _MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
-# Decoded links that are cached, and the longest message of one: a plain link takes 1.5 KiB, and a
-# pod can make the messages of its links longer.
-CACHED: Final = 1024
-CACHED_LEN: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -165,22 +162,13 @@ class DumpedLink:
 
 
 def dumped_link(body: bytes) -> DumpedLink:
-    """Return the link of a message.
-
-    Links are cached by their messages: each attach and detach dumps all links of the node several
-    times, and few of them change.
-    """
-    return _cached(body) if len(body) <= CACHED_LEN else decoded_link(body)
-
-
-def decoded_link(body: bytes) -> DumpedLink:
-    """Return the link of a message, without the cache."""
+    """Return the link of a message."""
     _, arphrd, index, flags, _ = fixed(INFO, body)
     attrs = _attributes(body)
     return DumpedLink(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
 
 
-_cached: Final = lru_cache(CACHED)(decoded_link)
+_host_links: Final = DecodedMessages(dumped_link)
 
 
 def _attributes(body: bytes) -> dict[int, bytes]:
@@ -211,7 +199,7 @@ def dump_links(
     Args:
         netlink: socket of the namespace.
         where: name of the namespace in errors.
-        most: limit of the dump in bytes, None for no limit.
+        most: limit of the dump in bytes, None for the host, whose links are cached.
 
     Raises:
         KernelError: E2BIG: the dump exceeds the limit; or the dump failed.
@@ -219,11 +207,12 @@ def dump_links(
     what = f"dump links in {where}"
     request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
     try:
-        return tuple(map(dumped_link, netlink.dump(what, RTM_GETLINK, request, most)))
+        bodies = netlink.dump(what, RTM_GETLINK, request, most)
     except KernelError as error:
         if error.code not in TOO_LARGE:
             raise
         return tuple(_one_by_one(netlink, what))
+    return _host_links.of(bodies) if most is None else tuple(map(dumped_link, bodies))
 
 
 def _one_by_one(netlink: RtnetlinkSocket, what: str) -> Iterator[DumpedLink]:

@@ -11,19 +11,17 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux.netlink.codec import attribute, attributes, u32
+from dranet_nri.linux.netlink.decoded import DecodedMessages
 from dranet_nri.linux.netlink.links import (
-    CACHED,
-    CACHED_LEN,
     IFLA_LINK_NETNSID,
     INFO,
     RTM_GETLINK,
     WITHOUT_STATS,
-    decoded_link,
+    dumped_link,
 )
 from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.model import BESIDE_LOWER
@@ -55,7 +53,8 @@ def above_elsewhere(netlink: RtnetlinkSocket, nsfd: int) -> Mapping[int, tuple[s
     Raises:
         KernelError: the ids of namespaces cannot be read.
     """
-    uppers = [upper for number in _ids(netlink) for upper in _uppers(netlink, number)]
+    bodies = (body for number in _ids(netlink) for body in _bodies(netlink, number))
+    uppers = [upper for upper in _uppers.of(bodies) if upper is not None]
     if not uppers:
         return {}
     own = _own_id(netlink, nsfd)  # exists as soon as a link in another namespace refers to it
@@ -77,27 +76,24 @@ def _own_id(netlink: RtnetlinkSocket, nsfd: int) -> bytes:
     return attributes(body, len(_GENERATION)).get(NETNSA_NSID, b"")
 
 
-def _uppers(netlink: RtnetlinkSocket, number: int) -> list[UpperLink]:
-    """Return the links of a namespace that run over a link of another namespace."""
+def _bodies(netlink: RtnetlinkSocket, number: int) -> list[bytes]:
+    """Return the messages of the links of a namespace, none of one that cannot be read."""
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
     try:
-        bodies = netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
+        return netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
     except KernelError:
         return []
-    found = (_cached(body) if len(body) <= CACHED_LEN else _upper(body) for body in bodies)
-    return [upper for upper in found if upper is not None]
 
 
 def _upper(body: bytes) -> UpperLink | None:
     """Return the link of a message, None if it does not run over a link of another namespace."""
     with suppress(KernelError):
-        dumped = decoded_link(body)
+        dumped = dumped_link(body)
         kind, _, lower = dumped.kind
         if lower and kind not in BESIDE_LOWER and IFLA_LINK_NETNSID in dumped.attrs:
             return UpperLink(dumped.attrs[IFLA_LINK_NETNSID], lower, kind)
     return None
 
 
-# Each attach reads the links of all pods, and few of them change.
-_cached: Final = lru_cache(CACHED)(_upper)
+_uppers: Final = DecodedMessages(_upper)
