@@ -109,7 +109,11 @@ class LinkCache:
 
     def above(self, indexes: Collection[int]) -> set[int]:
         """Return the links whose lower link is one of these."""
-        return {index for index, read in self.by_index.items() if read.link.lower in indexes}
+        return {
+            index
+            for index, read in self.by_index.items()
+            if read.link.lower in indexes or any(lower in indexes for lower in read.also_lower)
+        }
 
     def tunnels(self) -> set[int]:
         """Return the tunnels that follow routes, of which most have no event."""
@@ -339,6 +343,7 @@ def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         port_name=host_link.port_name,
         speed_mbps=place.speed_mbps,
         pinned=host_link.pinned,
+        also_lower=host_link.also_lower,
         tunnel_ends=host_link.tunnel_ends,
         unreadable=host_link.unreadable,
         tc_filters=cache.filters.get(index, ()),

@@ -39,7 +39,7 @@ def hazards(
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
     carried = carrier_hazards(facts.netdevs)
-    tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
+    tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
     reasons = {
@@ -74,7 +74,7 @@ def parent_hazards(
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
-    tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
+    tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons: dict[int, str] = {}
     judged = (device for device in facts.netdevs if among is None or device.link.index in among)

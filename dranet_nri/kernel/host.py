@@ -48,6 +48,7 @@ def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
                 owned.get(dumped.index, ()),
                 port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+                also_lower=dumped.lowers[1:],
                 above_elsewhere=elsewhere.get(dumped.index, ()),
                 tunnel_ends=tunnel_ends(host.netlink, dumped),
             )

@@ -51,7 +51,7 @@ def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]
     Raises:
         KernelError: EBADMSG: an attribute has a wrong length; or the lookup failed.
     """
-    kind, data, lower = dumped.kind
+    kind, data, lowers = dumped.kind
     if kind not in _ENDS:
         return "", 0
     attrs = attributes(data)
@@ -59,7 +59,7 @@ def tunnel_ends(netlink: RtnetlinkSocket, dumped: DumpedLink) -> tuple[str, int]
         next((attrs[number] for number in numbers if any(attrs.get(number, b""))), b"")
         for numbers in _ENDS[kind]
     )
-    over = _link_to(netlink, remote, source) if remote and not lower else 0
+    over = _link_to(netlink, remote, source) if remote and not lowers else 0
     return address(source or None), over
 
 
