@@ -162,33 +162,36 @@ def link_hazard(
     return ""
 
 
-def guess(
-    device: NetDevice,
-    rules: Sequence[PolicyRoute],
-    tunnels: Sequence[NetDevice] = (),
-) -> str:
-    """Return why the node probably uses this link, "" without a sign. --include overrides it.
-
-    Args:
-        device: the net device to judge.
-        rules: the policy rules.
-        tunnels: the tunnels; empty if the device keeps its addresses.
-    """
+def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
+    """Return why the node probably uses this link, "" without a sign. --include overrides it."""
     link = device.link
     if link.kind in _OVERLAYS:
         return f"{_a(link.kind)} tunnel, which is the node's; --include {link.name} offers it"
-    own = {address.cidr.partition("/")[0] for address in device.addresses}
-    for tunnel in tunnels:
-        source, over = tunnel.tunnel_ends
-        if source in own or over == link.index:
-            how = f"from its address {source}" if source in own else "through it"
-            return f"the tunnel {tunnel.link.name} sends {how}; --include {link.name} offers it"
     for rule in rules:
         if link.index in rule.links and not _is_own(rule, device):
             return (
                 f"policy routing sends others' packets through it (table {rule.table}); --include"
                 f" {link.name} offers it"
             )
+    return ""
+
+
+def underlay_hazard(device: NetDevice, tunnels: Sequence[NetDevice]) -> str:
+    """Return which tunnel sends through this link, "" without one. --include overrides it.
+
+    Args:
+        device: the net device to judge.
+        tunnels: the tunnels that are net devices.
+    """
+    own = {address.cidr.partition("/")[0] for address in device.addresses}
+    offer = f"--include {device.link.name} offers it"
+    for tunnel in tunnels:
+        source, over = tunnel.tunnel_ends
+        if source in own or over == device.link.index:
+            how = f"from its address {source}" if source in own else "through it"
+            return f"the tunnel {tunnel.link.name} sends {how}; {offer}"
+    if device.underlay_of:
+        return f"{device.underlay_of[0]} of the node sends through it; {offer}"
     return ""
 
 

@@ -13,6 +13,7 @@ from dranet_nri.inventory.exclusions import (
     guess,
     is_synthetic,
     link_hazard,
+    underlay_hazard,
     uplink_tree,
 )
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice
@@ -45,12 +46,16 @@ def hazards(
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters, included=is_named(device, include))
-        or ("" if is_named(device, include) else guess(device, facts.policy_routes, tunnels))
+        or ("" if is_named(device, include) else _guess(device, facts, tunnels))
         or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }
     return {index: reason for index, reason in reasons.items() if reason}
+
+
+def _guess(device: NetDevice, facts: HostFacts, tunnels: Sequence[NetDevice]) -> str:
+    return guess(device, facts.policy_routes) or underlay_hazard(device, tunnels)
 
 
 def parent_hazards(

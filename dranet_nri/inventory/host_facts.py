@@ -57,6 +57,7 @@ class NetDevice:
         above_elsewhere: kinds of its upper links in other network namespaces.
         tunnel_ends: address from which it sends as a tunnel, "" for any; and ifindex of the link
             through which it reaches its remote end, 0 if there is none, -1 without a route.
+        underlay_of: kinds of encryption ("IPsec", "WireGuard") that send through it.
         tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 
@@ -72,6 +73,7 @@ class NetDevice:
     also_lower: tuple[int, ...] = ()
     above_elsewhere: tuple[str, ...] = ()
     tunnel_ends: tuple[str, int] = ("", 0)
+    underlay_of: tuple[str, ...] = ()
     tc_filters: tuple[str, ...] = ()
     tcx_programs: tuple[str, ...] = ()
 

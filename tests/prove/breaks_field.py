@@ -134,7 +134,7 @@ FIELD: Final = (
     Break(
         "a plugin without a capability reports no TCX programs",
         _PRIVILEGED,
-        "return PrivilegedFacts(bpf.tcx_names(), _above())",
+        "return _facts(bpf.tcx_names())",
         "return read_allowed_facts()",
         f"{_TEST_PRIVILEGED}::test_plugin_raises_eperm_on_programs",
     ),
