@@ -27,6 +27,7 @@ from dra_shim.cel.mistaken import (
     close_to,
     filter_language,
 )
+from dra_shim.cel.patterns import invalid_pattern
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import NUMA_NODE
@@ -135,6 +136,8 @@ def compile_selector(expression: str) -> Selector:
     kind = _compile(environment, expression).return_type().name()
     if kind not in {"BOOL", "DYN"}:
         raise SelectorError(expression, f"gives {kind.lower()}; it must give true or false")
+    if reason := invalid_pattern(expression, environment):
+        raise SelectorError(expression, reason)
     return Selector(expression, _compile(environment, with_empty_domains(expression)))
 
 
