@@ -3,7 +3,7 @@
 Rules:
 1. The CEL library is imported on first use, so that a process without expressions does not load it.
 2. Only functions that Kubernetes provides are declared. With others, an expression would pass here
-   and fail in the scheduler. Missing: url, format, string() of an address, and indexOf of lists.
+   and fail in the scheduler. Missing: NOT_EVALUATED, string() of an address, indexOf of lists.
 """
 
 import re
@@ -71,6 +71,9 @@ class Environment(Protocol):
             RuntimeError: with the error message of the library.
         """
 
+
+# Functions of Kubernetes without a use for devices; "format" has the named formats.
+NOT_EVALUATED: Final = frozenset({"format", "isURL", "url"})
 
 _EXTENSIONS: Final = "\n- name: ".join(
     ("extensions:", "optional", "strings", "sets", "lists", "bindings", "two-var-comprehensions")
