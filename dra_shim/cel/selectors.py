@@ -241,7 +241,9 @@ def _compile(environment: Environment, expression: str) -> CompiledExpression:
         return environment.compile(expression)
     except RuntimeError as error:
         found = _COMPILE_ERROR.findall(str(error))
-        places = [f"line {line} column {column}: {_explained(text)}" for line, column, text in found]
+        places = [
+            f"line {line} column {column}: {_explained(text)}" for line, column, text in found
+        ]
         raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
 
 

@@ -7,8 +7,8 @@ Rules:
    those of router advertisements (the pod's kernel creates its own), temporary and deprecated ones.
 3. A route is inherited only if it fits the pod's addresses: its source is one of them and its
    gateway is on link. A default route of table main is not inherited, because the pod's default
-   route is the cluster network's; a claim can have one in `routes`. Routes with a tunnel, over other
-   devices or in table local are not inherited: they depend on the host.
+   route is the cluster network's; a claim can have one in `routes`. Routes with a tunnel, over
+   other devices or in table local are not inherited: they depend on the host.
 4. A rule is inherited with the routes of its table.
 5. With dynamic addressing, no address of that family is inherited, and with `SLAAC` no advertised
    route: the pod's kernel creates its own.
