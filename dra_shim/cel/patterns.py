@@ -39,8 +39,8 @@ def _patterns(expression: str) -> Iterator[str]:
 def _last_argument(tokens: list[str]) -> str:
     """Return the last token before the parenthesis that closes, if it is a whole argument."""
     depth = 1
-    for place, token in enumerate(tokens):
-        depth += (token == "(") - (token == ")")
+    for place, text in enumerate(tokens):
+        depth += (text == "(") - (text == ")")
         if not depth:
             return tokens[place - 1] if place > 1 and tokens[place - 2] == "," else ""
     return ""

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 from dra_shim.cel.attribute import MEMBERS, attribute
 from dra_shim.cel.environment import (
-    CompiledExpression,
     NOT_EVALUATED,
+    CompiledExpression,
     Environment,
     filter_environment,
     selector_environment,

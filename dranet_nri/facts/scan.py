@@ -104,9 +104,7 @@ class LinkCache:
     def privileged_of(self, index: int) -> tuple[tuple[str, ...], ...]:
         """Return a link's part of each of the privileged facts."""
         facts = self.privileged_facts
-        return tuple(
-            part.get(index, ()) for part in (facts.programs, facts.above, facts.underlays)
-        )
+        return tuple(part.get(index, ()) for part in (facts.programs, facts.above, facts.underlays))
 
     def above(self, indexes: Collection[int]) -> set[int]:
         """Return the links whose lower link is one of these."""

@@ -151,8 +151,12 @@ def _templates(body: bytes) -> Iterator[_Path]:
         if mode == _TRANSPORT and not any(remote):
             remote = far if far_prefix == 8 * length else b""
             source = near if near_prefix == 8 * length else b""
-        ends = (end[:length] if any(end[:length]) else b"" for end in (remote, source))
-        yield _Path("IPsec", *ends)
+        yield _Path("IPsec", _end(remote[:length]), _end(source[:length]))
+
+
+def _end(packed: bytes) -> bytes:
+    """Return an address, b"" for the one that stands for any."""
+    return packed if any(packed) else b""
 
 
 @contextmanager

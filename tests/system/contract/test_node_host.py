@@ -139,9 +139,7 @@ def above(facts: HostFacts) -> dict[str, tuple[str, ...]]:
 
 def underlays(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     return {
-        netdev.link.name: netdev.underlay_of
-        for netdev in facts.netdevs
-        if netdev.link.name != "lo"
+        netdev.link.name: netdev.underlay_of for netdev in facts.netdevs if netdev.link.name != "lo"
     }
 
 
