@@ -7,9 +7,9 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux import bpf
-from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.other_netns import foreign_upper_kinds
 from dranet_nri.linux.netlink.rtnetlink import open_here
-from dranet_nri.state.tcx import Above, PrivilegedFacts, Programs
+from dranet_nri.state.tcx import PrivilegedFacts, Programs, UpperKinds
 
 _OWN: Final = "/proc/thread-self/ns/net"
 
@@ -21,19 +21,19 @@ def read_privileged_facts() -> PrivilegedFacts:
         KernelError: the request failed; EPERM: the privilege is missing.
         OSError: /proc is not available.
     """
-    return PrivilegedFacts(bpf.tcx_names(), _above())
+    return PrivilegedFacts(bpf.tcx_names(), _upper_kinds())
 
 
 def read_allowed_facts() -> PrivilegedFacts:
     """Return the readable facts; without the privilege, no programs."""
-    return PrivilegedFacts(_programs_if_allowed(), _above())
+    return PrivilegedFacts(_programs_if_allowed(), _upper_kinds())
 
 
-def _above() -> Above:
+def _upper_kinds() -> UpperKinds:
     nsfd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with closing(open_here()) as netlink:
-            return above_elsewhere(netlink, nsfd)
+            return foreign_upper_kinds(netlink, nsfd)
     finally:
         os.close(nsfd)
 

@@ -78,7 +78,7 @@ def test_release_quarantines_a_newer_record_only_if_its_uid_is_given(
     assert (
         "the record of claim u9 was not removed: it cannot be used: $.version: 99" in other.stderr
     )
-    assert "run dra-shim release --claim-uid u9, which moves it aside" in other.stderr
+    assert "run dra-shim release --claim-uid u9, which quarantines it" in other.stderr
     assert named.stdout.startswith("quarantined the record of claim u9: $.version: 99")
     assert "bytes kept in state/allocations/quarantine/u9.json.1; remove it" in named.stdout
     assert not (allocations / "u9.json").exists()

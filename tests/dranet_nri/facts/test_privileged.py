@@ -18,14 +18,14 @@ ABOVE = {7: ("macvlan",)}
 @pytest.fixture(autouse=True)
 def above(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one link of another namespace run over a link of the host."""
-    monkeypatch.setattr(privileged, "_above", lambda: ABOVE)
+    monkeypatch.setattr(privileged, "_upper_kinds", lambda: ABOVE)
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """Let the kernel refuse to list programs."""
 
     def names() -> dict[int, tuple[str, ...]]:
-        raise KernelError("ask for the TCX programs", code)
+        raise KernelError("query the TCX programs", code)
 
     monkeypatch.setattr(bpf, "tcx_names", names)
 
