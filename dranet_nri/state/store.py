@@ -101,7 +101,7 @@ class RecordStore(RecordReader[R], Generic[R]):
                 self._quarantine(key)
             else:
                 remove(self._fs, self._directory / name_of(key))
-            super()._read(key)
+            self._index(key, self._load_quarantined(key))
             self._read_changes(own=key)
 
     def _read(self, key: str) -> None:

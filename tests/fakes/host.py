@@ -80,6 +80,7 @@ class FakeHost:
                     netdev,
                     tcx_programs=tcx.programs.get(netdev.link.index, ()),
                     foreign_upper_kinds=tcx.upper_kinds.get(netdev.link.index, ()),
+                    underlay_of=tcx.underlays.get(netdev.link.index, ()),
                 )
                 for netdev in facts.netdevs
             ),

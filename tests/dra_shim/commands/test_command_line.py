@@ -92,7 +92,9 @@ def test_release_quarantines_a_corrupt_record_once_and_then_reports_its_path(
     first, again = (shim.release("--claim-uid", "u9") for _ in range(2))
     other = shim.release("--pod", "p1")
 
-    message = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
+    message = (
+        "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod has ended"
+    )
     assert [result.returncode for result in (first, again, other)] == [0, 0, 0]
     assert first.stdout.startswith("quarantined the record of claim u9: $: 5 bytes, not JSON")
     assert again.stdout.startswith(
