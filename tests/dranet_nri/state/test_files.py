@@ -116,7 +116,8 @@ def test_volatile_file_is_not_synced(tmp_path: Path) -> None:
 
 def removed_and_open(directory: Path) -> int:
     """Return the number of removed files of the directory that this process has open."""
-    links = (os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink())
+    entries = Path("/proc/self/fd").iterdir()
+    links = (str(entry.readlink()) for entry in entries if entry.is_symlink())
     return sum(link.startswith(str(directory)) and link.endswith(" (deleted)") for link in links)
 
 
