@@ -137,11 +137,16 @@ class Providers:
         except CloudError as error:
             raise NotYetError(str(error)) from error
         cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
-        if not own.profile:
+        try:
+            config = with_provided(cloud, own)
+        except ConfigError:
+            return cloud  # allocation_of reports the violations of all devices
+        if not config.profile:
             return cloud
-        config = network_config_to_object(with_provided(cloud, own))
-        answer = await self._profile(claim, document, identity_of(device), own.profile, config)
-        return (Provided(f'profile "{own.profile}", device {device.name}', answer), *cloud)
+        answer = await self._profile(
+            claim, document, identity_of(device), config.profile, network_config_to_object(config)
+        )
+        return (Provided(f'profile "{config.profile}", device {device.name}', answer), *cloud)
 
     async def _profile(
         self,

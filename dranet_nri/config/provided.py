@@ -2,7 +2,8 @@
 
 Rules:
 1. The claim takes precedence over the cloud, and the cloud over the profile, field by field; an
-   explicit false or 0, and an empty `addresses` or `altnames`, are values.
+   explicit false or 0, and an empty `addresses` or `altnames`, are values. A cloud can name the
+   profile of a claim that names none, as in dranet.
 2. Lists are joined, as in dranet. Of equal addresses, routes with one destination and table, and
    neighbors with one destination, the one with higher precedence stays.
 3. Rules of a provider do not apply with a VRF, and its IPv6 routes and rules do not apply with
@@ -41,7 +42,7 @@ def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkCo
 
     Args:
         provided: provided parameters, the highest precedence last.
-        own: parameters of class and claim; keeps its profile.
+        own: parameters of class and claim.
 
     Raises:
         ConfigError: the parameters of a provider, or the result, are invalid.

@@ -28,7 +28,8 @@ from tests.fakes.cluster import config
 
 pytestmark = pytest.mark.process
 
-GIVEN = {"interface": {"addresses": ["10.0.0.7/24"]}}
+ADDRESSES = {"addresses": ["10.0.0.7/24"]}
+GIVEN = {"interface": ADDRESSES}
 CLAIM = ObjectRef("ai", "nics", "u1")
 
 
@@ -167,6 +168,34 @@ def test_cloud_configuration_is_merged_between_profile_and_claim(site: Site) -> 
     ]
     (sent,) = site.pool.held.values()
     assert sent == {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False}}
+
+
+def test_profile_of_the_cloud_is_requested_for_a_claim_without_one(site: Site) -> None:
+    site.clouds.given = {"profile": "managed", "interface": {"mtu": 4000}}
+    site.bench.prepare(site.claim(interface={"forwarding": False}))
+
+    (sent,) = site.pool.held.values()
+    assert sent == {"profile": "managed", "interface": {"mtu": 4000, "forwarding": False}}
+    (config,) = site.configs()
+    assert config == sent | {"interface": {"mtu": 4000, "forwarding": False, **ADDRESSES}}
+
+
+def test_profile_of_the_claim_has_precedence_over_that_of_the_cloud(site: Site) -> None:
+    site.clouds.given = {"profile": "managed"}
+    site.bench.prepare(site.claim(profile="fast"))
+
+    (sent,) = site.pool.held.values()
+    assert sent == {"profile": "fast"}
+
+
+def test_invalid_cloud_configuration_of_each_device_is_reported(site: Site) -> None:
+    site.clouds.given = {"interface": {"mtu": 3}}
+
+    error = site.bench.error(site.claim("a", "b", profile="fast"))
+
+    assert "cloud AZURE, device a.interface.mtu: 3" in error
+    assert "cloud AZURE, device b.interface.mtu: 3" in error
+    assert site.store.claims() == ()
 
 
 def test_claim_without_a_profile_requests_none(site: Site) -> None:
