@@ -28,6 +28,7 @@ from dranet_nri.component.threads import in_thread
 from dranet_nri.config import (
     Provided,
     network_config_to_object,
+    parse_network_config,
     select_config,
     with_provided,
 )
@@ -187,6 +188,18 @@ class Providers:
         return answer
 
 
+def _with_answer(use: ProfileUse) -> Mapping[str, object]:
+    """Return the parameters of a release: with those of the profile, such as addresses."""
+    requested: dict[str, object] = json.loads(use.config)
+    if not use.answer:
+        return requested
+    answer = Provided(f'profile "{use.profile}"', json.loads(use.answer))
+    try:
+        return network_config_to_object(with_provided((answer,), parse_network_config(requested)))
+    except ConfigError:
+        return requested  # no pod had them
+
+
 def no_providers(state: StatePaths) -> Providers:
     """Return the providers of a node without any."""
     return Providers(ProfileStore(state.profiles), NoCloudParameters())
@@ -257,7 +270,7 @@ class ProfileReleaser:
             )
         for use in record.uses:
             try:
-                await self._profiles.release(use.device, record.claim, json.loads(use.config))
+                await self._profiles.release(use.device, record.claim, _with_answer(use))
             except DeniedError as error:
                 # The provider answered: a retry of the same request would fail for ever.
                 self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))
