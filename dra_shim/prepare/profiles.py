@@ -27,9 +27,10 @@ from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.config import (
     Provided,
+    merged_parameters,
     network_config_to_object,
+    parse_merged,
     parse_network_config,
-    select_config,
     with_provided,
 )
 from dranet_nri.errors import ConfigError, DranetError, RefusedError
@@ -116,13 +117,14 @@ class Providers:
             if device is None or result.admin_access:
                 continue
             try:
-                own = select_config(
+                written = merged_parameters(
                     claim.configs, result.request, first_valid_wins=terms.first_valid_config
                 )
+                own = parse_merged(written, result.request)
             except ConfigError:
                 continue  # allocation_of reports the violations of all requests
             layers[result.request, device.name] = await self._of_device(
-                claim.ref, document, device, own
+                claim.ref, document, device, own, written
             )
         return layers
 
@@ -132,6 +134,7 @@ class Providers:
         document: Mapping[str, object],
         device: Device,
         own: NetworkConfig,
+        written: Mapping[str, object],
     ) -> tuple[Provided, ...]:
         try:
             name, parameters = self.clouds.parameters(device)
@@ -139,7 +142,7 @@ class Providers:
             raise NotYetError(str(error)) from error
         cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
         try:
-            config = with_provided(cloud, own)
+            config = with_provided(cloud, own, written)
         except ConfigError:
             return cloud  # allocation_of reports the violations of all devices
         if not config.profile:
@@ -195,7 +198,8 @@ def _with_answer(use: ProfileUse) -> Mapping[str, object]:
         return requested
     answer = Provided(f'profile "{use.profile}"', json.loads(use.answer))
     try:
-        return network_config_to_object(with_provided((answer,), parse_network_config(requested)))
+        own = parse_network_config(requested)
+        return network_config_to_object(with_provided((answer,), own, requested))
     except ConfigError:
         return requested  # no pod had them
 
