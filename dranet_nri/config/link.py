@@ -57,8 +57,8 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
     }
     mtu = fields["mtu"].value if "mtu" in fields else None
     if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
-        for name in _IPV6 & fields.keys():
-            fields[name].report(f"needs mtu {_MIN_MTU_IPV6} or more; raise it or remove one")
+        for field in _IPV6 & fields.keys():
+            fields[field].report(f"needs mtu {_MIN_MTU_IPV6} or more; raise it or remove one")
     disabled = given(fields, "disableIPv6", Node.boolean)
     if disabled and numbers["acceptRA"]:
         fields["acceptRA"].report("not possible with disableIPv6; remove one")

@@ -180,7 +180,10 @@ def test_profile_of_the_cloud_is_requested_for_a_claim_without_one(site: Site) -
     (sent,) = site.pool.held.values()
     assert sent == {"profile": "managed", "interface": {"mtu": 4000, "forwarding": False}}
     (config,) = site.configs()
-    assert config == sent | {"interface": {"mtu": 4000, "forwarding": False, **ADDRESSES}}
+    assert config == {
+        "profile": "managed",
+        "interface": {"mtu": 4000, "forwarding": False, **ADDRESSES},
+    }
 
 
 def test_profile_of_the_claim_has_precedence_over_that_of_the_cloud(site: Site) -> None:
