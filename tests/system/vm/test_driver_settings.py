@@ -154,7 +154,10 @@ def test_rss_set_by_the_host_is_restored(name: str, host: Rails) -> None:
     ("claimed", "text"),
     [
         ({"rings": {"rx": 5000}}, r"ethtool\.rings\.rx 5000 is above .* its maximum is 4096"),
-        ({"rings": {"rxMini": 1}}, r"rings\.rxMini: .* one of: rings\.rx, rings\.rxJumbo, rings\.tx"),
+        (
+            {"rings": {"rxMini": 1}},
+            r"rings\.rxMini: .* one of: rings\.rx, rings\.rxJumbo, rings\.tx",
+        ),
         ({"rss": {"equal": 9}}, r"ethtool\.rss\.equal names 9 receive queues, .* has 4"),
     ],
     ids=str,
