@@ -11,11 +11,12 @@ Rules:
    the result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.config.encode import network_config_to_object
+from dranet_nri.config.merge import Key, merge_objects
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
@@ -57,10 +58,11 @@ def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkCo
         except ConfigError as error:
             violations += error.violations
         else:
-            merged = _over(merged, network_config_to_object(checked))
+            merged = merge_objects(merged, network_config_to_object(checked), _KEYS)
     if violations:
         raise ConfigError(violations)
-    merged = _over(_applicable(merged, own.interface), network_config_to_object(own))
+    kept = _applicable(merged, own.interface)
+    merged = merge_objects(kept, network_config_to_object(own), _KEYS)
     origins = ", ".join(layer.origin for layer in given)
     return parse_network_config(merged, f"parameters with those of {origins}")
 
@@ -82,32 +84,12 @@ def _applicable(provided: JsonMap, interface: InterfaceConfig) -> JsonMap:
     return kept
 
 
-def _over(below: JsonMap, above: JsonMap) -> dict[str, object]:
-    merged = dict(below)
-    for name, value in above.items():
-        under = merged.get(name)
-        if isinstance(value, Mapping) and isinstance(under, Mapping):
-            merged[name] = _over(under, value)
-        elif isinstance(value, list) and isinstance(under, list) and value and name in _KEYS:
-            merged[name] = _joined(under, value, _KEYS[name])
-        else:
-            merged[name] = value
-    return merged
-
-
-def _joined(
-    below: list[object], above: list[object], key: Callable[[object], object]
-) -> list[object]:
-    stronger = {key(entry) for entry in above}
-    return [*(entry for entry in below if key(entry) not in stronger), *above]
-
-
 def _field(entry: object, *names: str) -> tuple[str, ...]:
     assert isinstance(entry, Mapping), "encoded by network_config_to_object"
     return tuple(str(entry.get(name, "")) for name in names)
 
 
-_KEYS: Final[Mapping[str, Callable[[object], object]]] = {
+_KEYS: Final[Mapping[str, Key]] = {
     "addresses": str,
     "routes": lambda entry: _field(entry, "destination", "table"),
     "rules": lambda entry: _field(entry, "priority", "source", "destination", "table"),

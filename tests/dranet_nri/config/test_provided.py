@@ -39,6 +39,14 @@ def test_explicit_false_of_the_claim_takes_precedence() -> None:
     assert given == {"interface": {"forwarding": False}}
 
 
+def test_queues_of_the_claim_replace_the_weights_of_the_profile() -> None:
+    weights = {"ethtool": {"rss": {"weights": [1, 3]}}}
+    equal = {"ethtool": {"rss": {"equal": 2}}}
+
+    assert merged(equal, (PROFILE, weights)) == equal
+    assert merged(weights, (PROFILE, equal)) == weights
+
+
 def test_lists_are_joined_and_the_entry_of_higher_precedence_is_kept() -> None:
     own = {
         "interface": {"addresses": ["10.0.0.1/24"]},
