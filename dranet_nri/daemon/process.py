@@ -210,7 +210,7 @@ class NriDaemon:
 
     def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
-        if {event.kind for event in events} & COMING_OR_GOING and plugin.reconciler.has_rdma():
+        if not COMING_OR_GOING.isdisjoint(events) and plugin.reconciler.has_rdma():
             self._schedule.note_kernel_event()
 
     def _rdma_lost(self, error: KernelError) -> None:
