@@ -322,7 +322,7 @@ class AttachController:
                     self.open_gate(allocation, current)
                 return
             close_error = self.gate.try_close(uid)
-            self.metrics.work.lost()
+            self.metrics.work.lost.add()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device or RDMA device left its pod", **owner, remedy=RELOADED)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))

@@ -69,7 +69,7 @@ class LeaseRenewer:
     def _lose(self, record: Attachment) -> None:
         attacher, uid = self.attacher, record.claim.uid
         close_error = attacher.gate.try_close(uid)
-        attacher.metrics.work.lost()
+        attacher.metrics.work.lost.add()
         reason = record.failure.message if record.failure else ""
         owner = {"pod": str(record.pod), "claim": str(record.claim)}
         attacher.log.error("lease lost", **owner, reason=reason)

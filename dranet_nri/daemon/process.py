@@ -224,10 +224,10 @@ class NriDaemon:
             pending = True
             try:
                 pending = await plugin.reconcile()
-                plugin.attacher.metrics.work.round("pending" if pending else "settled")
+                plugin.attacher.metrics.work.rounds.add("pending" if pending else "settled")
             except Exception:  # noqa: BLE001 - a failed round does not end the loop
                 self._log.exception("repair failed")
-                plugin.attacher.metrics.work.round("failed")
+                plugin.attacher.metrics.work.rounds.add("failed")
             self._schedule.settle(pending=pending)
 
     def _notice(self, plugin: HookHandler, notice: Notice) -> None:
@@ -247,10 +247,10 @@ class NriDaemon:
             case Unsynchronized():
                 self._log.warning("connected, but not served", reason=notice.reason)
             case Disconnected():
-                counts.disconnected()
+                counts.disconnects.add()
                 self._log.warning("disconnected", reason=notice.reason, retry_s=notice.retry_s)
             case HookLate():
-                counts.late(notice.hook)
+                counts.late.add(notice.hook)
                 self._log.warning("hook at its deadline", hook=notice.hook, pod=str(notice.pod))
             case HookFailed():
                 if notice.hook in GIVING:

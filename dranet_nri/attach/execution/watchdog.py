@@ -144,9 +144,9 @@ class Watchdog:
         why = ""
         try:
             if work():
-                self.counts.gate_opened()
+                self.counts.gates.add("opened")
         except OSError as error:
-            self.counts.gate_failed()
+            self.counts.gates.add("failed")
             why = described(error)
         self._note_gate(claim_uid, _UNOPENED, GATE_CLOSED, why)
         return not why

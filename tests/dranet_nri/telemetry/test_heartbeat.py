@@ -307,7 +307,7 @@ def test_metrics_are_written_only_when_they_change(node: Node) -> None:
     beating.beat()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == first
 
-    node.plugin.attacher.metrics.hooks.late("RunPodSandbox")
+    node.plugin.attacher.metrics.hooks.late.add("RunPodSandbox")
     beating.beat()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) != first
 
@@ -382,7 +382,7 @@ def test_outdated_metrics_are_removed_on_a_full_disk(
     assert path.exists(), "nothing has changed"
 
     for _ in range(2):
-        late("RunPodSandbox")
+        late.add("RunPodSandbox")
         beating.beat()
         assert not path.exists()
     assert "".join(capfd.readouterr()).count("metrics not written") == 1
