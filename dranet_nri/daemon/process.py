@@ -23,7 +23,7 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import FileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
@@ -130,7 +130,7 @@ class NriDaemon:
                 settings.dhcp_s,
             ),
             attachments=attachments,
-            gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),
+            gate=Gate(FileSystem(), settings.cdi, settings.metadata),
             options=EditOptions(settings.memlock, settings.environment),
             log=logger("attach"),
             wake=self._schedule.request_soon,
@@ -159,14 +159,14 @@ class NriDaemon:
 
         connection = Connection(self._endpoint, plugin, notify, answered=plugin.answered)
         telemetry = TelemetryWriter(
-            KernelFileSystem(),
+            FileSystem(),
             self._settings.run,
             plugin,
             self._schedule,
             lambda: connection.status,
         )
         read = partial(plugin.attacher.watchdog.done, privileged.read_privileged_facts)
-        tcx_writer = PrivilegedFactsWriter(KernelFileSystem(), self._settings.run, read)
+        tcx_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
         loop = asyncio.get_running_loop()
