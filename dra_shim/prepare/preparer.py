@@ -111,7 +111,7 @@ class Preparer:
         terms: PrepareSettings,
         notify: Notify,
         *,
-        providers: profiles.Providers | None = None,
+        providers: profiles.Providers,
         sleep: Sleep = asyncio.sleep,
         fs: FileSystem | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class Preparer:
             state: locations of the records.
             terms: settings for all claims.
             notify: called with the result of each claim; must not raise.
-            providers: sources of parameters besides class and claim, None for none.
+            providers: sources of parameters besides class and claim.
             sleep: waits this number of seconds.
             fs: file operations for the records.
         """
@@ -131,7 +131,7 @@ class Preparer:
         self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify
-        self._providers = providers or profiles.no_providers(state)
+        self._providers = providers
         self._sleep = sleep
         self._locks = claim_locks.ClaimLocks[PrepareResult]()
         self._unprepared: set[str] | None = None  # while claims may be taken over

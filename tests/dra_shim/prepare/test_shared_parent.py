@@ -26,6 +26,7 @@ from tests.fakes.cluster import (
     result,
     user,
 )
+from tests.fakes.no_cloud import no_providers
 from tests.fakes.node import BOOT_ID, Node
 
 PARENT = Device(
@@ -95,7 +96,8 @@ class SharedParent:
     def _preparer(self, fs: FileSystem) -> Iterator[Preparer]:
         sources = Sources(self.cluster, self.cluster, self.cluster)
         terms = PrepareSettings(POOL, BOOT_ID)
-        preparer = Preparer(sources, self.state, terms, lambda _: None, fs=fs)
+        providers = no_providers(self.state)
+        preparer = Preparer(sources, self.state, terms, lambda _: None, providers=providers, fs=fs)
         try:
             yield preparer
         finally:
