@@ -7,6 +7,7 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -200,13 +201,10 @@ def remove_orphans(
         KernelError: the kernel could not be read, or refused a deletion.
     """
     set_step("look for links of pods that are gone")
-    session = kernel.session(None)
-    try:
+    with closing(kernel.session(None)) as session:
         made = session.children()
         kept = aliases_in_use() if made else ()
         orphans = [child for child in made if child[0] not in kept]
         for _, index in orphans:
             session.apply(DelLink(Ns.HOST, index))
-    finally:
-        session.close()
     return tuple(alias for alias, _ in orphans)
