@@ -5,9 +5,10 @@ Rules:
 2. A status is compared with the claim as the server last returned it: to Prepare, to a read, or in
    response to a write. An unknown claim is read first, so a restart writes nothing. The server
    rejects a document whose UID is not that of the claim. After any failure the claim is read again,
-   and before a write is left out.
+   before a write is left out, and after its pod ended, which changes the claim.
 3. A failed write is retried until it is accepted, or the claim is gone. A status that the server
    rejects is reported once, and not retried until it changes.
+4. The entries of a claim that a pod owns are not removed: the claim is deleted with the pod.
 """
 
 from contextlib import suppress
@@ -27,7 +28,7 @@ from dra_shim.kubeapi import (
     uid_of,
 )
 from dra_shim.status import notices
-from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
+from dra_shim.status.apply_patch import claim_document, is_kept, is_owned_by_pod, right_missing
 from dra_shim.status.text import stamp_of
 from dra_shim.status.workqueue import ClaimItem, ClaimQueue, Devices
 from dranet_nri.component.clock import LoopClock, Wakeup
@@ -119,6 +120,11 @@ class ClaimWriter:
             queue.put_off(job, self._dropping_until)
             return
         cached, devices = self._documents.pop(ref.uid, None), job.devices
+        if not devices and cached is not None:
+            if is_owned_by_pod(cached):
+                queue.done(job, self._clock(), wrote=False)
+                return
+            cached = None
         document, claim = None, cached or {}
         if cached is not None:
             with suppress(ConflictError, InvalidError):  # it is read again

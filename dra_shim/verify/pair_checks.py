@@ -28,10 +28,12 @@ from dra_shim.verify.types import (
 
 IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
 START_S: Final = 60.0  # for `kubectl exec` to start server and client
+FLOOD_PAUSE_S: Final = 0.01  # a flood sends its next packet at the answer, at most so much later
 # The server may start later than the client: the client tries again, and prints its last output.
 UNTIL_SERVED: Final = 'until said=$("$@" 2>/dev/null); do sleep 0.3; done; echo "$said"'
 PROGRAM_S: Final = 1.0  # for server and client of one measurement to start, in shells that run
 PINGS_S: Final = 0.4
+NO_ANSWER_S: Final = "5"  # longer than the kernel asks for a neighbour; an answer ends the wait
 ATTEMPTS: Final = 3
 RPINGS: Final = "5"
 RPING_S: Final = 20.0  # limit of an attempt; earlier phases have started the shells
@@ -54,7 +56,7 @@ class MeasureDurations:
 
     Attributes:
         pings: packets.
-        pings_s: limit for them.
+        pings_s: for them, on a healthy network.
         seconds: of TCP and of RDMA writes.
         reads: RDMA reads.
         rounds: repetitions of a collective operation.
@@ -168,7 +170,7 @@ class PairChecks:
         if source.nic.address and target.nic.address:
             yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
         elif source.nic.interface:
-            yield _skipped("reach", source, target, "a NIC has no IP address")
+            yield _skipped("reach", source, target, "a NIC has no IP address: set one on its node")
 
     def _streams(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.address and target.nic.address:
@@ -202,7 +204,7 @@ class PairChecks:
 
     def _ping(self, source: NicEnd, target: NicEnd, size: int) -> bool:
         done = self._run(
-            source, "ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(size),
+            source, "ping", "-c", "3", "-i", "0.2", "-W", NO_ANSWER_S, "-M", "do", "-s", str(size),
             "-I", source.nic.interface, target.nic.address,
         )  # fmt: skip
         lost = outputs.parse_loss(done.stdout)
@@ -226,8 +228,9 @@ class PairChecks:
         for nic in source.worker.nics:
             if nic.interface and nic != source.nic:
                 self._run(
-                    source, "ping", "-c", "1", "-W", "1", "-I", nic.interface, target.nic.address
-                )
+                    source, "ping", "-c", "1", "-W", NO_ANSWER_S, "-I", nic.interface,
+                    target.nic.address,
+                )  # fmt: skip
                 if self._neighbour(source, nic.interface, target.nic.address) == own:
                     return "crossed"
         return "no-neighbour"
@@ -237,11 +240,11 @@ class PairChecks:
         return outputs.parse_neighbour(shown.stdout)
 
     def _loss(self, source: NicEnd, target: NicEnd) -> float | None:
-        # A flood sends the next packet at the answer, or after 10 ms; what it sent by then counts.
-        limit_s = self._pace.pings_s
+        # Without a limit of ping's own: at its limit, packets on the way would count as lost.
+        limit_s = START_S + self._pace.pings * FLOOD_PAUSE_S
         done = self._run(
-            source, "ping", "-q", "-f", "-c", str(self._pace.pings), "-w", str(limit_s),
-            "-I", source.nic.interface, target.nic.address, limit_s=limit_s + START_S,
+            source, "ping", "-q", "-f", "-c", str(self._pace.pings),
+            "-I", source.nic.interface, target.nic.address, limit_s=limit_s,
         )  # fmt: skip
         return outputs.parse_loss(done.stdout)
 

@@ -50,13 +50,10 @@ class Bench:
         self.notices: list[Notice] = []
         sources = Sources(self.cluster, self.cluster, self.cluster)
         self.preparer = Preparer(
-            sources,
-            state,
-            terms,
-            self.notices.append,
+            sources, state, terms, self.notices.append,
             providers=providers or no_providers(state),
-            sleep=self.clock.sleep,
-        )
+            sleep=self.clock.sleep, timeout=self.clock.timeout,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Let the records go."""
