@@ -240,7 +240,7 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
     unknown = {damage.claim_uid for damage in damages if damage.broken.blocking}
     for left in by_claim.values():
-        if left.holds_devices:
+        if left.owns_devices:
             how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"
             text = f"{how}, and pod {left.pod} still has its devices ({left.phase})"
             yield Finding(f"claim {left.claim}", Severity.WARNING, text)

@@ -40,7 +40,7 @@ class PluginSigns:
         )
         alive = Gauge("dra_shim_plugin_alive", "1 while no probe would restart the plugin.")
         readable = Gauge("dra_shim_plugin_metrics_readable", "1 if the plugin's numbers are here.")
-        alive.set(int(beat is not None and not heartbeat.problems(beat, self.boot_s())))
+        alive.set(int(beat is not None and not heartbeat.liveness_problems(beat, self.boot_s())))
         readable.set(int(numbers is not None))
         if beat is not None:
             age.set(round(self.boot_s() - beat.beat_s, 3))

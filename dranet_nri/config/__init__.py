@@ -19,7 +19,7 @@ policy.py          the `policy` of a class: what its claims may set
 provided.py        parameters of a cloud or a profile, below them
 """
 
-from dranet_nri.config.address_ranges import lease_addresses
+from dranet_nri.config.address_ranges import assign_addresses
 from dranet_nri.config.addressing import gateway_violations
 from dranet_nri.config.clashes import SameConfig, clashes
 from dranet_nri.config.device_rules import (
@@ -34,7 +34,13 @@ from dranet_nri.config.device_rules import (
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
 from dranet_nri.config.json_cursor import Node, Violations, did_you_mean, show
 from dranet_nri.config.json_text import JsonObject, load_json, load_json_stream
-from dranet_nri.config.merge import ConfigEntry, ConfigSource, select_config
+from dranet_nri.config.merge import (
+    ConfigEntry,
+    ConfigSource,
+    merged_parameters,
+    parse_merged,
+    select_config,
+)
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
 from dranet_nri.config.provided import Provided, with_provided
 from dranet_nri.config.rdma import choose_pkey
@@ -49,17 +55,19 @@ __all__ = [
     "Provided",
     "SameConfig",
     "Violations",
+    "assign_addresses",
     "char_kinds",
     "choose_pkey",
     "clashes",
     "did_you_mean",
     "gateway_violations",
-    "lease_addresses",
     "load_json",
     "load_json_stream",
+    "merged_parameters",
     "missing_warning",
     "network_config_to_json",
     "network_config_to_object",
+    "parse_merged",
     "parse_network_config",
     "select_config",
     "show",

@@ -14,7 +14,7 @@ from dranet_nri.config.json_cursor import INT32, Fields, Node, distinct, given
 from dranet_nri.config.scalars import parse_ifname
 from dranet_nri.model import AddressMode, InterfaceConfig, VrfConfig, table_of
 
-_MIN_MTU_RA: Final = 1280  # RFC 8200
+_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it a link has no IPv6 sysctls
 _MAX_U32: Final = 2**32 - 1
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _TRANSMITS: Final = 100  # with more, an address is tentative for minutes
@@ -30,6 +30,7 @@ NUMBERS: Final = {
     "routerSolicitationInterval": (0, _SECONDS),
     "routerSolicitationMaxInterval": (0, _SECONDS),
 }
+_IPV6: Final = NUMBERS.keys() - {"txQueueLen"} | {"addrGenMode"}
 
 
 def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> InterfaceConfig:
@@ -40,13 +41,13 @@ def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> In
         config: what was read of them before.
         has_rules: whether the document has `rules`.
     """
-    accept_ra = _number(fields, "acceptRA")
-    mode = given(fields, "addrGenMode", lambda found: found.word(tuple(AddressMode)))
+    numbers = {name: _number(fields, name) for name in NUMBERS}
     mtu = fields["mtu"].value if "mtu" in fields else None
-    if "acceptRA" in fields and isinstance(mtu, int) and mtu < _MIN_MTU_RA:
-        fields["acceptRA"].report(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
+    if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
+        for field in _IPV6 & fields.keys():
+            fields[field].report(f"needs mtu {_MIN_MTU_IPV6} or more; raise it or remove one")
     disabled = given(fields, "disableIPv6", Node.boolean)
-    if disabled and accept_ra:
+    if disabled and numbers["acceptRA"]:
         fields["acceptRA"].report("not possible with disableIPv6; remove one")
     vrf = given(fields, "vrf", _vrf)
     if has_rules and "vrf" in fields:
@@ -57,16 +58,16 @@ def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> In
         fields["vrf"].report("has a name of the interface; choose another name")
     return replace(
         config,
-        tx_queue_len=_number(fields, "txQueueLen"),
+        tx_queue_len=numbers["txQueueLen"],
         altnames=altnames,
         disable_ipv6=disabled,
-        addr_gen_mode=AddressMode(mode) if mode else None,
-        dad_transmits=_number(fields, "dadTransmits"),
-        accept_ra=accept_ra,
-        router_solicitations=_number(fields, "routerSolicitations"),
-        router_solicitation_delay=_number(fields, "routerSolicitationDelay"),
-        router_solicitation_interval=_number(fields, "routerSolicitationInterval"),
-        router_solicitation_max_interval=_number(fields, "routerSolicitationMaxInterval"),
+        addr_gen_mode=given(fields, "addrGenMode", _address_mode),
+        dad_transmits=numbers["dadTransmits"],
+        accept_ra=numbers["acceptRA"],
+        router_solicitations=numbers["routerSolicitations"],
+        router_solicitation_delay=numbers["routerSolicitationDelay"],
+        router_solicitation_interval=numbers["routerSolicitationInterval"],
+        router_solicitation_max_interval=numbers["routerSolicitationMaxInterval"],
         vrf=vrf,
     )
 
@@ -74,6 +75,20 @@ def read_link(fields: Fields, config: InterfaceConfig, *, has_rules: bool) -> In
 def _number(fields: Fields, name: str) -> int | None:
     low, high = NUMBERS[name]
     return given(fields, name, lambda found: found.integer(low, high))
+
+
+def address_mode(value: object) -> AddressMode | None:
+    """Return the mode of a word or, as in dranet, of a number; None for other values."""
+    number = value if type(value) is int else None
+    return next((mode for mode in AddressMode if value == mode or number == mode.number), None)
+
+
+def _address_mode(node: Node) -> AddressMode | None:
+    mode = address_mode(node.value)
+    if mode is None:
+        words = ", ".join(AddressMode)
+        node.report(f"must be one of {words}, or 0, 1, 3; 2 needs a secret that no pod has")
+    return mode
 
 
 def _altnames(node: Node) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from dranet_nri.attach.allocations import PodAllocations
 from dranet_nri.attach.checks.guard import PublishGuard
 from dranet_nri.attach.controller import AttachController
 from dranet_nri.attach.execution.executor import PlanExecutor
-from dranet_nri.attach.metrics import GIVING
+from dranet_nri.attach.metrics import ATTACH_HOOKS
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.attach.records import AttachmentRecords
@@ -23,11 +23,11 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.files import FileSystem
+from dranet_nri.component.files import DeferredFileSystem, FileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
-from dranet_nri.daemon.triggers import COMING_OR_GOING, needs_reconcile
+from dranet_nri.daemon.triggers import LIFECYCLE, needs_reconcile
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.facts.host import boot_id
@@ -37,6 +37,7 @@ from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.settings.sysctl import check_root
 from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
+from dranet_nri.model import Phase
 from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
 from dranet_nri.nri.stub import (
     Connection,
@@ -72,9 +73,10 @@ class NriDaemon:
         check_root(settings.proc)
         self._settings = settings
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
-        dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))
-        self._endpoint = endpoint_from_environ(environ, dialled)
+        default = Endpoint(settings.name, settings.index, str(settings.nri_socket))
+        self._endpoint = endpoint_from_environ(environ, default)
         self._schedule = ReconcileSchedule(settings.sweep_s)
+        self._files = DeferredFileSystem()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin exits.
@@ -91,7 +93,7 @@ class NriDaemon:
         if not await self._acquired(lock, stop):
             return
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
-        attachments = AttachmentRecords(AttachmentStore(settings.attachments))
+        attachments = AttachmentRecords(AttachmentStore(settings.attachments, fs=self._files))
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
@@ -130,7 +132,7 @@ class NriDaemon:
                 settings.dhcp_s,
             ),
             attachments=attachments,
-            gate=Gate(FileSystem(), settings.cdi, settings.metadata),
+            gate=Gate(self._files, settings.cdi, settings.metadata),
             options=EditOptions(settings.memlock, settings.environment),
             log=logger("attach"),
             wake=self._schedule.request_soon,
@@ -147,13 +149,15 @@ class NriDaemon:
     def _clear(self, gate: Gate, attachments: AttachmentRecords) -> None:
         """Remove gate files of a crash; a failure blocks no other work."""
         try:
-            gate.clear({attachment.claim.uid for attachment in attachments.all()})
+            gate.clear(
+                {record.claim.uid for record in attachments.all() if record.phase is not Phase.HOME}
+            )
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))
 
     async def _serve(self, plugin: HookHandler, stop: asyncio.Event) -> None:
         def notify(notice: Notice) -> None:
-            self._notice(plugin, notice)
+            self._log_notice(plugin, notice)
             if isinstance(notice, Serving | Unsynchronized | Disconnected):
                 telemetry.write_soon()
 
@@ -165,7 +169,7 @@ class NriDaemon:
             self._schedule,
             lambda: connection.status,
         )
-        read = partial(plugin.attacher.watchdog.done, privileged.read_privileged_facts)
+        read = partial(plugin.attacher.watchdog.run, privileged.read_privileged_facts)
         tcx_writer = PrivilegedFactsWriter(FileSystem(), self._settings.run, read)
         leases = LeaseLoop(LeaseRenewer(plugin.attacher, plugin.reconciler.is_desired))
         plugin.attacher.on_attached = leases.note
@@ -182,7 +186,7 @@ class NriDaemon:
                 workers = (
                     tasks.create_task(telemetry.run(), name="telemetry"),
                     tasks.create_task(tcx_writer.run(), name="tcx"),
-                    tasks.create_task(self._repair(plugin), name="repair"),
+                    tasks.create_task(self._reconcile_loop(plugin), name="repair"),
                     tasks.create_task(leases.run(), name="leases"),
                     tasks.create_task(self._stop_on_signal(connection, stop), name="stop"),
                 )
@@ -210,14 +214,14 @@ class NriDaemon:
 
     def _rdma_changed(self, plugin: HookHandler, events: Collection[RdmaEvent]) -> None:
         """Schedule a reconcile soon when RDMA devices appear or disappear."""
-        if not COMING_OR_GOING.isdisjoint(events) and plugin.reconciler.has_rdma():
+        if not LIFECYCLE.isdisjoint(events) and plugin.reconciler.has_rdma():
             self._schedule.note_kernel_event()
 
     def _rdma_lost(self, error: KernelError) -> None:
         """Log the error. Device events and the periodic reconcile cover the same changes."""
         self._log.warning("RDMA events are not received", reason=str(error))
 
-    async def _repair(self, plugin: HookHandler) -> None:
+    async def _reconcile_loop(self, plugin: HookHandler) -> None:
         """Reconcile until cancelled; a failed round does not end the loop."""
         while True:
             await self._schedule.wait()
@@ -230,7 +234,7 @@ class NriDaemon:
                 plugin.attacher.metrics.work.rounds.add("failed")
             self._schedule.settle(pending=pending)
 
-    def _notice(self, plugin: HookHandler, notice: Notice) -> None:
+    def _log_notice(self, plugin: HookHandler, notice: Notice) -> None:
         counts = plugin.attacher.metrics.hooks
         match notice:
             case Serving():
@@ -253,7 +257,7 @@ class NriDaemon:
                 counts.late.add(notice.hook)
                 self._log.warning("hook at its deadline", hook=notice.hook, pod=str(notice.pod))
             case HookFailed():
-                if notice.hook in GIVING:
+                if notice.hook in ATTACH_HOOKS:
                     counts.refused(notice.error)
                 self._log.error(
                     "hook failed",
