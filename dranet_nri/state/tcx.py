@@ -1,8 +1,8 @@
 """TCX file: host facts that need privilege to read, written by the plugin for the shim.
 
 For each link of the host's network namespace, it has the names of its TCX programs, the kinds of
-its upper links in other namespaces, and the kinds of encryption that send through it. The shim has
-no capability to read them.
+its upper links in other namespaces, and what sends through it, such as IPsec. The shim has no
+capability to read them.
 """
 
 import json
@@ -25,7 +25,7 @@ _KIND: Final = re.compile(r"[!-~]{1,55}")  # MODULE_NAME_LEN of Linux
 
 Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
 UpperKinds = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of upper links in other namespaces
-Underlays = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of encryption that send through it
+Underlays = Mapping[int, tuple[str, ...]]  # ifindex -> what sends through it, as in underlays.py
 
 
 @dataclass(frozen=True, slots=True)
