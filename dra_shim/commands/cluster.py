@@ -1,4 +1,4 @@
-"""Objects of a cluster, read once through a kubeconfig, for commands of users."""
+"""Objects of a cluster for the commands, read once through a kubeconfig."""
 
 import asyncio
 import json
@@ -41,9 +41,7 @@ def add_cluster_flags(parser: ArgumentParser) -> None:
 
 
 def read_cluster(kubeconfig: Path | None, kinds: Sequence[Kind] = KINDS) -> tuple[Document, ...]:
-    """Return all objects of some kinds.
-
-    If the spec of a claim is unknown in this version, only its allocation is read.
+    """Return all objects of some kinds; of a claim with a newer API only the allocation is read.
 
     Args:
         kubeconfig: the file, None for that of kubectl.
@@ -83,4 +81,4 @@ def _document(text: str, kind: Kind) -> tuple[Document, ...]:
     except ConfigError:
         if kind is not CLAIM:
             raise
-        return parse_manifests(text, only_taken=True)
+        return parse_manifests(text, only_allocated=True)

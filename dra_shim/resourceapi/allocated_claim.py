@@ -1,7 +1,8 @@
 """Allocated claim from the API server: its devices, parameters and consumers.
 
-The server validated it, so fields of newer versions are ignored, and `spec` is not read: `status`
-contains everything that the node needs. Only the parameters come from a user.
+The server validated the claim, so fields of newer versions are ignored. `spec` is not read:
+`status` contains everything that the node needs. Only the parameters come from a user, and are
+validated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -81,16 +82,16 @@ def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
     fields = present(node)
     metadata = required(node, fields, "metadata")
     status = fields.get("status") or Node({}, "status", findings)
-    inside = present(status)
-    allocation = inside.get("allocation")
+    status_fields = present(status)
+    allocation = status_fields.get("allocation")
     ref, pod_claim_name = _metadata(metadata) if metadata else (ObjectRef("", "", ""), "")
     claim = AllocatedClaim(
         ref,
         allocated=allocation is not None,
         results=tuple(_results(status)),
         configs=tuple(_configs(allocation)) if allocation else (),
-        consumers=tuple(map(_consumer, inside["reservedFor"].items()))
-        if "reservedFor" in inside
+        consumers=tuple(map(_consumer, status_fields["reservedFor"].items()))
+        if "reservedFor" in status_fields
         else (),
         pod_claim_name=pod_claim_name,
     )
@@ -107,8 +108,8 @@ def _metadata(node: Node) -> tuple[ObjectRef, str]:
         _text(node, fields, "name"),
         (uid.parsed(parse_uid) if uid else None) or "",
     )
-    called = annotations.get(POD_CLAIM_NAME)
-    return ref, (called.text() or "") if called else ""
+    pod_claim_name = annotations.get(POD_CLAIM_NAME)
+    return ref, (pod_claim_name.text() or "") if pod_claim_name else ""
 
 
 def _text(node: Node, fields: dict[str, Node], name: str) -> str:
@@ -126,7 +127,7 @@ def _results(status: Node) -> Iterator[Result]:
 
 
 def _configs(allocation: Node) -> Iterator[ConfigEntry]:
-    """Read `devices.config`, with the paths in claim and class for messages."""
+    """Read `devices.config`; the paths in messages are those in claim and class."""
     devices = present(allocation).get("devices")
     entries = present(devices).get("config") if devices else None
     counts = dict.fromkeys(ConfigSource, 0)

@@ -20,16 +20,16 @@ class PodUse:
 
     Attributes:
         uid: UID of the pod.
-        refers: whether the pod refers to the claim.
+        has_claim: whether the pod refers to the claim.
         pod_claim_name: name in the pod for a claim from a template, "" for a direct claim.
         containers: containers that list it; empty if all of them get it.
         host_network: the pod uses the network namespace of the host.
         node: name of its node, "" before it is scheduled.
-        ended: the pod released its devices; a pod that is being deleted still has them.
+        ended: the phase is Succeeded or Failed; a pod that is being deleted still has its devices.
     """
 
     uid: str
-    refers: bool = False
+    has_claim: bool = False
     pod_claim_name: str = ""
     containers: tuple[ContainerClaim, ...] = ()
     host_network: bool = False
@@ -56,18 +56,18 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
         next((name for name, templated in entries.items() if templated), ""),
         tuple(dict.fromkeys((*_listings(spec, frozenset(entries)), *extended))),
         host_network="hostNetwork" in spec and bool(spec["hostNetwork"].boolean()),
-        node=_word(spec, "nodeName"),
-        ended=_word(status, "phase") in _ENDED,
+        node=_text(spec, "nodeName"),
+        ended=_text(status, "phase") in _ENDED,
     )
     findings.raise_if_any()
     return use
 
 
-def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
+def has_ended(document: Mapping[str, object] | None, uid: str) -> bool:
     """Return whether a pod ended, is being deleted, or does not exist.
 
     Args:
-        document: the document with the pod's name, None if there is none.
+        document: the pod of this name, None if there is none.
         uid: UID of the pod; another pod can have the same name later.
 
     Raises:
@@ -77,10 +77,10 @@ def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
     pod = present(Node(document, "", findings)) if document is not None else {}
     metadata = present(pod["metadata"]) if "metadata" in pod else {}
     status = present(pod["status"]) if "status" in pod else {}
-    there = _word(metadata, "uid") == uid and "deletionTimestamp" not in metadata
-    ended = _word(status, "phase") in _ENDED
+    exists = _text(metadata, "uid") == uid and "deletionTimestamp" not in metadata
+    ended = _text(status, "phase") in _ENDED
     findings.raise_if_any()
-    return ended or not there
+    return ended or not exists
 
 
 def _entries(
@@ -88,19 +88,19 @@ def _entries(
 ) -> Iterator[tuple[str, bool]]:
     """Yield (name, whether it has a template) of the pod's entries for this claim.
 
-    Old clients can wipe the status; then the annotation of the claim names its entry.
+    Old clients can remove the status; then the annotation of the claim names its entry.
     """
     generated = {
-        name: _word(fields, "resourceClaimName")
+        name: _text(fields, "resourceClaimName")
         for fields in _objects(status, "resourceClaimStatuses")
-        if (name := _word(fields, "name"))
+        if (name := _text(fields, "name"))
     }
     for fields in _objects(spec, "resourceClaims"):
-        name = _word(fields, "name")
+        name = _text(fields, "name")
         templated = "resourceClaimTemplateName" in fields
-        called = generated.get(name) or _word(fields, "resourceClaimName")
-        wiped = templated and not called and name == claim.pod_claim_name
-        if name and (called == claim.ref.name or wiped):
+        claim_name = generated.get(name) or _text(fields, "resourceClaimName")
+        by_annotation = templated and not claim_name and name == claim.pod_claim_name
+        if name and (claim_name == claim.ref.name or by_annotation):
             yield name, templated
 
 
@@ -109,9 +109,9 @@ def _listings(spec: dict[str, Node], entries: frozenset[str]) -> Iterator[Contai
         for container in _objects(spec, kind):
             resources = present(container["resources"]) if "resources" in container else {}
             for fields in _objects(resources, "claims"):
-                if _word(fields, "name") in entries:
-                    request = _word(fields, "request").partition("/")[0]
-                    yield ContainerClaim(_word(container, "name"), request)
+                if _text(fields, "name") in entries:
+                    request = _text(fields, "request").partition("/")[0]
+                    yield ContainerClaim(_text(container, "name"), request)
 
 
 def _extended(status: dict[str, Node], claim: AllocatedClaim) -> Iterator[ContainerClaim]:
@@ -124,13 +124,13 @@ def _extended(status: dict[str, Node], claim: AllocatedClaim) -> Iterator[Contai
     if name is None or name.text() != claim.ref.name:
         return
     for mapping in _objects(fields, "requestMappings"):
-        request = _word(mapping, "requestName").partition("/")[0]
-        yield ContainerClaim(_word(mapping, "containerName"), request)
+        request = _text(mapping, "requestName").partition("/")[0]
+        yield ContainerClaim(_text(mapping, "containerName"), request)
 
 
 def _objects(fields: dict[str, Node], name: str) -> list[dict[str, Node]]:
     return [present(item) for item in fields[name].items()] if name in fields else []
 
 
-def _word(fields: dict[str, Node], name: str) -> str:
+def _text(fields: dict[str, Node], name: str) -> str:
     return (fields[name].text() or "") if name in fields else ""

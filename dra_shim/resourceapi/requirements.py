@@ -1,6 +1,6 @@
 """Tolerations and capacity of a request, and the parsing of amounts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -68,16 +68,17 @@ def _toleration(node: Node) -> Toleration:
         fields["tolerationSeconds"].integer(-(2**63), 2**63 - 1)
     operator = word(fields, "operator", ("Exists", "Equal"))
     effect = word(fields, "effect", ("NoSchedule", "NoExecute", "None"))
-    key = _filled(fields, "key") and fields["key"].parsed(parse_taint_key)
-    value = _filled(fields, "value") and fields["value"].parsed(parse_word)
+    key = _parsed(fields, "key", parse_taint_key)
+    value = _parsed(fields, "value", parse_word)
     exists = operator == "Exists"
     if exists and value:
         fields["value"].report("not possible with operator Exists; remove it")
     if not exists and "key" not in fields:
         node.report("needs key, or operator Exists to tolerate every taint; add one")
-    return Toleration(key or "", value or "", exists, effect)
+    return Toleration(key, value, exists, effect)
 
 
-def _filled(fields: dict[str, Node], name: str) -> str:
-    """Return a string; "" if it is missing or empty, which is equivalent."""
-    return "given" if name in fields and fields[name].value != "" else ""
+def _parsed(fields: dict[str, Node], name: str, parse: Callable[[str], str]) -> str:
+    """Return a parsed string; "" if it is missing or empty, which is equivalent."""
+    filled = name in fields and fields[name].value != ""
+    return (fields[name].parsed(parse) or "") if filled else ""

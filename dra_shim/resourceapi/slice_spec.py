@@ -31,13 +31,20 @@ _MAX_LIST: Final = 48  # values of all attributes
 _MAX_TEXT: Final = 64  # bytes of a string or version attribute
 _INT64: Final = (-(2**63), 2**63 - 1)
 
-_PLACE: Final = ("nodeName", "nodeSelector", "allNodes")
+_NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes")
 _SPEC: Final = (
-    *("driver", "pool", *_PLACE, "perDeviceNodeSelection", "devices", "sharedCounters"),
+    *("driver", "pool", *_NODE_FIELDS, "perDeviceNodeSelection", "devices", "sharedCounters"),
     *("partitionTypeAttribute", "skipNodeOperations"),  # not validated
 )
-_FACTS: Final = (
-    *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
+_DEVICE_FIELDS: Final = (
+    *(
+        "attributes",
+        "capacity",
+        "consumesCounters",
+        "taints",
+        "allowMultipleAllocations",
+        *_NODE_FIELDS,
+    ),
     # Not read: they apply after the allocation.
     *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
     "nodeAllocatableResourceMappings",
@@ -54,13 +61,13 @@ def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
     driver_node = required(node, fields, "driver")
     driver = (driver_node.parsed(parse_driver) if driver_node else None) or ""
     pool, generation, count = _pool(required(node, fields, "pool"))
-    if not {*_PLACE, "perDeviceNodeSelection"} & fields.keys():
+    if not {*_NODE_FIELDS, "perDeviceNodeSelection"} & fields.keys():
         node.report("needs nodeName, nodeSelector, allNodes or perDeviceNodeSelection; add one")
-    devices = fields["devices"].items(_MAX_DEVICES) if "devices" in fields else []
-    offers = [_offer(item, driver, pool, basic=basic) for item in devices]
+    items = fields["devices"].items(_MAX_DEVICES) if "devices" in fields else []
+    devices = tuple(_device(item, driver, pool, basic=basic) for item in items)
     sets = fields["sharedCounters"].items(_MAX_SETS) if "sharedCounters" in fields else []
     return ResourceSlice(
-        name, driver, pool, generation, count, _node_name(fields), tuple(offers),
+        name, driver, pool, generation, count, _node_name(fields), devices,
         tuple(counter for item in sets for counter in _counters(item, "name")),
     )  # fmt: skip
 
@@ -89,13 +96,13 @@ def _node_name(fields: Fields) -> str:
     return (fields["nodeName"].parsed(parse_subdomain) or "") if "nodeName" in fields else ""
 
 
-def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
-    facts = _FACTS if not basic else ()
+def _device(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
+    facts = _DEVICE_FIELDS if not basic else ()
     fields = node.fields(("name", "basic", *facts) if basic else ("name", *facts))
     name = required(node, fields, "name")
     if basic:
         inner = fields.get("basic")
-        given = inner.fields(_FACTS) if inner else {}
+        given = inner.fields(_DEVICE_FIELDS) if inner else {}
     else:
         given = fields
     shared = given[_SHARED].boolean() if _SHARED in given else False
@@ -187,14 +194,14 @@ def _policy(node: Node) -> Policy:
     if "validValues" in fields:
         node.report("has validValues and validRange; keep one")
     inner = fields["validRange"].fields(("min", "max", "step"))
-    low = required(fields["validRange"], inner, "min")
+    minimum = required(fields["validRange"], inner, "min")
     step = amount(inner["step"]) if "step" in inner else None
     if step == 0:
         inner["step"].report("must be more than 0")
     return Policy(
         default,
         (),
-        amount(low) if low else None,
+        amount(minimum) if minimum else None,
         amount(inner["max"]) if "max" in inner else None,
         step or None,
     )
