@@ -18,7 +18,10 @@ CDI: Final = Path("/var/run/cdi")
 NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
 # RuntimeClass handlers of Kata Containers, gVisor and others with a guest kernel, by their
 # documentation.
-VM_HANDLERS: Final = ("*kata*", "*gvisor*", "*runsc*", "*firecracker*", "*krun*")
+VM_HANDLERS: Final = (
+    *("*kata*", "*gvisor*", "*runsc*", "*firecracker*", "*krun*"),
+    *("*edera*", "*kuasar-vmm*", "*urunc*", "runv"),
+)
 UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 SLAAC_S: Final = 8.0  # links of 100 Gbit/s need seconds after a move
 DHCP_S: Final = 10.0  # the same, and two answers of a server

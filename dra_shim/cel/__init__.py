@@ -5,6 +5,7 @@ environment.py  variables and functions of both languages
 values.py       quantities and versions as CEL values
 addresses.py    IP addresses and networks as CEL values
 attribute.py    attributes in dranet's filter
+patterns.py     regular expressions in selectors
 references.py   names that an expression refers to
 mistaken.py     likely mistakes in an expression, with a remedy
 """

@@ -3,12 +3,13 @@
 Rules:
 1. The CEL library is imported on first use, so that a process without expressions does not load it.
 2. Only functions that Kubernetes provides are declared. With others, an expression would pass here
-   and fail in the scheduler. Missing: url, format, string() of an address, and indexOf of lists.
+   and fail in the scheduler. Missing: NOT_EVALUATED, string() of an address, indexOf of lists.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 from typing import Final, Protocol
 
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -71,6 +72,9 @@ class Environment(Protocol):
         """
 
 
+# Functions of Kubernetes without a use for devices; "format" has the named formats.
+NOT_EVALUATED: Final = frozenset({"format", "isURL", "url"})
+
 _EXTENSIONS: Final = "\n- name: ".join(
     ("extensions:", "optional", "strings", "sets", "lists", "bindings", "two-var-comprehensions")
 )
@@ -103,6 +107,11 @@ def selector_environment() -> Environment:
 def filter_environment() -> Environment:
     """Return the environment of dranet's --filter."""
     return _environment(_FILTER_VARIABLES, descriptors())
+
+
+def tokens_of(expression: str) -> list[str]:
+    """Return the tokens of an expression, without white space and comments."""
+    return [token[0] for token in _TOKEN.finditer(expression) if token["skip"] is None]
 
 
 def with_empty_domains(expression: str) -> str:
@@ -167,8 +176,9 @@ def _find(text: str, pattern: str) -> str:
     return found[0] if found else ""
 
 
-def _find_all(text: str, pattern: str) -> list[str]:
-    return [found[0] for found in re.finditer(pattern, text)]
+def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
+    found = (match[0] for match in re.finditer(pattern, text))
+    return list(found if most < 0 else islice(found, most))
 
 
 def _has(items: Sequence[object], value: object) -> bool:
@@ -211,7 +221,10 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "minor": (("int", (_VALUE,), partial(version_part, index=1)),),
     "patch": (("int", (_VALUE,), partial(version_part, index=2)),),
     "find": (("string", ("string", "string"), _find),),
-    "findAll": (("list", ("string", "string"), _find_all),),
+    "findAll": (
+        ("list", ("string", "string"), _find_all),
+        ("list", ("string", "string", "int"), _find_all),
+    ),
     "sum": (("dyn", ("list",), sum),),
     "min": (("dyn", ("list",), min),),
     "max": (("dyn", ("list",), max),),

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from dra_shim.cel.attribute import MEMBERS, attribute
 from dra_shim.cel.environment import (
+    NOT_EVALUATED,
     CompiledExpression,
     Environment,
     filter_environment,
@@ -27,6 +28,7 @@ from dra_shim.cel.mistaken import (
     close_to,
     filter_language,
 )
+from dra_shim.cel.patterns import invalid_pattern
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import NUMA_NODE
@@ -47,6 +49,7 @@ MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/
 _COMPILE_ERROR: Final = re.compile(
     r"ERROR: <input>:(\d+):(\d+): (.*?)(?: \(in container ''\))?$", re.MULTILINE
 )
+_UNDECLARED: Final = re.compile("undeclared reference to '(.*)'")
 _MISSING_KEY: Final = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"', re.DOTALL)
 _ERROR_CODE: Final = re.compile(r"^[A-Z_]+: ")
 
@@ -135,6 +138,8 @@ def compile_selector(expression: str) -> Selector:
     kind = _compile(environment, expression).return_type().name()
     if kind not in {"BOOL", "DYN"}:
         raise SelectorError(expression, f"gives {kind.lower()}; it must give true or false")
+    if reason := invalid_pattern(expression, environment):
+        raise SelectorError(expression, reason)
     return Selector(expression, _compile(environment, with_empty_domains(expression)))
 
 
@@ -237,8 +242,18 @@ def _compile(environment: Environment, expression: str) -> CompiledExpression:
         return environment.compile(expression)
     except RuntimeError as error:
         found = _COMPILE_ERROR.findall(str(error))
-        places = [f"line {line} column {column}: {text}" for line, column, text in found]
+        places = [
+            f"line {line} column {column}: {_explained(text)}" for line, column, text in found
+        ]
         raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
+
+
+def _explained(text: str) -> str:
+    """Return a compile error, with what it means for functions that only this program lacks."""
+    undeclared = _UNDECLARED.fullmatch(text)
+    if undeclared and undeclared[1].partition(".")[0] in NOT_EVALUATED:
+        return f"{undeclared[1]}() is a function of Kubernetes that this program does not evaluate"
+    return text
 
 
 def _activation(device: SelectorTarget) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """Objects with pods, of any API: the claims of their pods, and the containers that list them.
 
 The spec of a pod is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and unknown
-kinds are read alike. Fields of claims have the rules of the API server, which validates the others.
+kinds are read alike; that of a KubeVirt machine by its domain. Fields of claims have the rules of
+the API server, which validates the others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -94,9 +95,11 @@ def _children(node: Node) -> Iterator[tuple[str, Node]]:
 
 def _pod_specs(node: Node) -> Iterator[Node]:
     """Yield the specs of pods within a value."""
-    if isinstance(node.value, Mapping) and isinstance(node.value.get("containers"), list):
-        yield node
-        return
+    if isinstance(node.value, Mapping):
+        fields = node.value
+        if isinstance(fields.get("containers"), list) or isinstance(fields.get("domain"), Mapping):
+            yield node
+            return
     for _, child in _children(node):
         yield from _pod_specs(child)
 

@@ -42,6 +42,7 @@ class HostLink:
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver has none.
         pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later).
+        also_lower: see NetDevice.
         tunnel_ends: see linux/netlink/tunnels.py.
         unreadable: error of the read, "" on success.
     """
@@ -49,6 +50,7 @@ class HostLink:
     link: Link
     port_name: str = ""
     pinned: bool = False
+    also_lower: tuple[int, ...] = ()
     tunnel_ends: tuple[str, int] = ("", 0)
     unreadable: str = ""
 
@@ -111,6 +113,7 @@ def _host_link(netlink: RtnetlinkSocket, dumped: DumpedLink) -> HostLink:
             _readable(link_from(dumped)),
             text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
             u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+            dumped.lowers[1:],
             tunnel_ends(netlink, dumped),
         )
     except KernelError as error:

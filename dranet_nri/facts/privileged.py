@@ -7,9 +7,11 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.linux import bpf
+from dranet_nri.linux.netlink.links import dump_links
 from dranet_nri.linux.netlink.other_netns import above_elsewhere
 from dranet_nri.linux.netlink.rtnetlink import open_here
-from dranet_nri.state.tcx import Above, PrivilegedFacts, Programs
+from dranet_nri.linux.netlink.underlays import underlays
+from dranet_nri.state.tcx import PrivilegedFacts, Programs
 
 _OWN: Final = "/proc/thread-self/ns/net"
 
@@ -21,19 +23,21 @@ def read_privileged_facts() -> PrivilegedFacts:
         KernelError: the request failed; EPERM: the privilege is missing.
         OSError: /proc is not available.
     """
-    return PrivilegedFacts(bpf.tcx_names(), _above())
+    return _facts(bpf.tcx_names())
 
 
 def read_allowed_facts() -> PrivilegedFacts:
     """Return the readable facts; without the privilege, no programs."""
-    return PrivilegedFacts(_programs_if_allowed(), _above())
+    return _facts(_programs_if_allowed())
 
 
-def _above() -> Above:
+def _facts(programs: Programs) -> PrivilegedFacts:
     nsfd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with closing(open_here()) as netlink:
-            return above_elsewhere(netlink, nsfd)
+            links = dump_links(netlink, "the host")
+            above = above_elsewhere(netlink, nsfd)
+            return PrivilegedFacts(programs, above, underlays(netlink, links))
     finally:
         os.close(nsfd)
 

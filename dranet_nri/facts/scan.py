@@ -101,15 +101,18 @@ class LinkCache:
         else:
             self.by_index[index] = read_link
 
-    def privileged_of(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return a link's privileged facts: TCX programs, and kinds of links over it elsewhere."""
-        return self.privileged_facts.programs.get(index, ()), self.privileged_facts.above.get(
-            index, ()
-        )
+    def privileged_of(self, index: int) -> tuple[tuple[str, ...], ...]:
+        """Return a link's part of each of the privileged facts."""
+        facts = self.privileged_facts
+        return tuple(part.get(index, ()) for part in (facts.programs, facts.above, facts.underlays))
 
     def above(self, indexes: Collection[int]) -> set[int]:
         """Return the links whose lower link is one of these."""
-        return {index for index, read in self.by_index.items() if read.link.lower in indexes}
+        return {
+            index
+            for index, read in self.by_index.items()
+            if read.link.lower in indexes or any(lower in indexes for lower in read.also_lower)
+        }
 
     def tunnels(self) -> set[int]:
         """Return the tunnels that follow routes, of which most have no event."""
@@ -323,13 +326,13 @@ def _reused(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(previous.get(item, item) for item in read)
 
 
-def _privileged(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return device.tcx_programs, device.above_elsewhere
+def _privileged(device: NetDevice) -> tuple[tuple[str, ...], ...]:
+    return device.tcx_programs, device.above_elsewhere, device.underlay_of
 
 
 def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevice:
     host_link = cache.by_index[index]
-    programs, above = cache.privileged_of(index)
+    programs, above, encryption = cache.privileged_of(index)
     return NetDevice(
         link=replace(host_link.link, bus=place.bus, parent=place.parent),
         addresses=cache.addresses.get(index, ()),
@@ -339,9 +342,11 @@ def _net_device(cache: LinkCache, index: int, place: sysfs.NetParent) -> NetDevi
         port_name=host_link.port_name,
         speed_mbps=place.speed_mbps,
         pinned=host_link.pinned,
+        also_lower=host_link.also_lower,
         tunnel_ends=host_link.tunnel_ends,
         unreadable=host_link.unreadable,
         tc_filters=cache.filters.get(index, ()),
         tcx_programs=programs,
         above_elsewhere=above,
+        underlay_of=encryption,
     )

@@ -2,9 +2,9 @@
 
 Rules:
 1. The uplinks: see uplinks.py.
-2. Lower links of an uplink carry it, and upper links depend on it; neither is published. Lower: the
-   target of IFLA_LINK, the slaves, and the peer through which a veth's or an Open vSwitch port's
-   traffic passes. Upper: the master, and links whose IFLA_LINK is this one. Both relations are
+2. Lower links of an uplink carry it, and upper links depend on it; neither is published. Lower: its
+   lower links in netlink, the slaves, and the peer through which a veth's or an Open vSwitch port's
+   traffic passes. Upper: the master, and links of which this is a lower one. Both relations are
    followed transitively, but not mixed: a second VLAN on the uplink's bond is neither an upper nor
    a lower link of the uplink, so pods may have it.
 3. The rules use current facts; only uplinks depend on previous scans.
@@ -78,41 +78,47 @@ _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic",
 NETVSC_BUS: Final = "vmbus"
 _ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelerated networking"
 
-_Neighbours = Callable[[Link], Iterable[int]]
+_Neighbours = Callable[[NetDevice], Iterable[int]]
 
 
-def uplink_tree(links: Sequence[Link], roots: Mapping[int, str]) -> dict[int, str]:
+def uplink_tree(devices: Sequence[NetDevice], roots: Mapping[int, str]) -> dict[int, str]:
     """Return ifindex -> reason for the uplinks and their upper and lower links.
 
     Args:
-        links: all links of the namespace.
+        devices: all net devices of the namespace.
         roots: ifindex -> reason for the uplinks.
     """
-    by_index = {link.index: link for link in links}
+    by_index = {device.link.index: device for device in devices}
     slaves: dict[int, list[int]] = defaultdict(list)
     uppers: dict[int, list[int]] = defaultdict(list)
-    for link in links:
-        slaves[link.master].append(link.index)
-        uppers[link.lower].append(link.index)
-    datapaths = [link.index for link in links if link.name == "ovs-system"]
+    for index, device in by_index.items():
+        slaves[device.link.master].append(index)
+        for lower in _lowers(device):
+            uppers[lower].append(index)
+    datapaths = [index for index, device in by_index.items() if device.link.name == "ovs-system"]
 
-    def below(link: Link) -> list[int]:
-        found = [link.lower, *slaves[link.index]]
+    def below(device: NetDevice) -> list[int]:
+        link = device.link
+        found = [*_lowers(device), *slaves[link.index]]
         if link.kind == "veth" and link.lower in by_index:
-            found.append(by_index[link.lower].master)
+            found.append(by_index[link.lower].link.master)
         return found + datapaths if link.kind == "openvswitch" else found
 
-    def above(link: Link) -> list[int]:
-        return [link.master, *uppers[link.index]]
+    def above(device: NetDevice) -> list[int]:
+        return [device.link.master, *uppers[device.link.index]]
 
     reasons: dict[int, str] = {}
     for root in sorted(roots):
-        name = by_index[root].name
+        name = by_index[root].link.name
         for index in _reachable(by_index, root, above):
             reasons.setdefault(index, f"depends on the uplink {name}")
         for index in _reachable(by_index, root, below):
             reasons.setdefault(index, f"carries the uplink {name}")
     return reasons | dict(roots)
+
+
+def _lowers(device: NetDevice) -> tuple[int, ...]:
+    return device.link.lower, *device.also_lower
 
 
 def link_hazard(
@@ -156,33 +162,36 @@ def link_hazard(
     return ""
 
 
-def guess(
-    device: NetDevice,
-    rules: Sequence[PolicyRoute],
-    tunnels: Sequence[NetDevice] = (),
-) -> str:
-    """Return why the node probably uses this link, "" without a sign. --include overrides it.
-
-    Args:
-        device: the net device to judge.
-        rules: the policy rules.
-        tunnels: the tunnels; empty if the device keeps its addresses.
-    """
+def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
+    """Return why the node probably uses this link, "" without a sign. --include overrides it."""
     link = device.link
     if link.kind in _OVERLAYS:
         return f"{_a(link.kind)} tunnel, which is the node's; --include {link.name} offers it"
-    own = {address.cidr.partition("/")[0] for address in device.addresses}
-    for tunnel in tunnels:
-        source, over = tunnel.tunnel_ends
-        if source in own or over == link.index:
-            how = f"from its address {source}" if source in own else "through it"
-            return f"the tunnel {tunnel.link.name} sends {how}; --include {link.name} offers it"
     for rule in rules:
         if link.index in rule.links and not _is_own(rule, device):
             return (
                 f"policy routing sends others' packets through it (table {rule.table}); --include"
                 f" {link.name} offers it"
             )
+    return ""
+
+
+def underlay_hazard(device: NetDevice, tunnels: Sequence[NetDevice]) -> str:
+    """Return which tunnel sends through this link, "" without one. --include overrides it.
+
+    Args:
+        device: the net device to judge.
+        tunnels: the tunnels that are net devices.
+    """
+    own = {address.cidr.partition("/")[0] for address in device.addresses}
+    offer = f"--include {device.link.name} offers it"
+    for tunnel in tunnels:
+        source, over = tunnel.tunnel_ends
+        if source in own or over == device.link.index:
+            how = f"from its address {source}" if source in own else "through it"
+            return f"the tunnel {tunnel.link.name} sends {how}; {offer}"
+    if device.underlay_of:
+        return f"{device.underlay_of[0]} of the node sends through it; {offer}"
     return ""
 
 
@@ -208,8 +217,9 @@ def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
         link = device.link
         # For an IPoIB child the kernel does not report that its lower link is in another namespace.
         apart = link.kind == "ipoib" and places.get(link.lower) != (link.bus, link.parent)
-        if link.lower and link.kind not in BESIDE_LOWER and not apart:
-            uppers[device.link.lower].append(device)
+        if link.kind not in BESIDE_LOWER and not apart:
+            for lower in filter(None, _lowers(device)):
+                uppers[lower].append(device)
     elsewhere = {
         device.link.index: device.above_elsewhere for device in devices if device.above_elsewhere
     }
@@ -300,13 +310,13 @@ def hazards_without_netdev(facts: HostFacts) -> dict[str, str]:
     return reasons
 
 
-def _reachable(links: dict[int, Link], root: int, step: _Neighbours) -> list[int]:
+def _reachable(devices: dict[int, NetDevice], root: int, step: _Neighbours) -> list[int]:
     visited = {root}
     pending = [root]
     found: list[int] = []
     while pending:
-        for index in step(links[pending.pop()]):
-            if index in links and index not in visited:
+        for index in step(devices[pending.pop()]):
+            if index in devices and index not in visited:
                 visited.add(index)
                 pending.append(index)
                 found.append(index)

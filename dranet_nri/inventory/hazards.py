@@ -13,6 +13,7 @@ from dranet_nri.inventory.exclusions import (
     guess,
     is_synthetic,
     link_hazard,
+    underlay_hazard,
     uplink_tree,
 )
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice
@@ -39,18 +40,22 @@ def hazards(
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
     carried = carrier_hazards(facts.netdevs)
-    tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
+    tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     tunnels = [device for device in facts.netdevs if any(device.tunnel_ends)]
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters, included=is_named(device, include))
-        or ("" if is_named(device, include) else guess(device, facts.policy_routes, tunnels))
+        or ("" if is_named(device, include) else _guess(device, facts, tunnels))
         or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }
     return {index: reason for index, reason in reasons.items() if reason}
+
+
+def _guess(device: NetDevice, facts: HostFacts, tunnels: Sequence[NetDevice]) -> str:
+    return guess(device, facts.policy_routes) or underlay_hazard(device, tunnels)
 
 
 def parent_hazards(
@@ -74,7 +79,7 @@ def parent_hazards(
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
-    tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
+    tree = uplink_tree(facts.netdevs, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons: dict[int, str] = {}
     judged = (device for device in facts.netdevs if among is None or device.link.index in among)

@@ -53,9 +53,11 @@ class NetDevice:
         speed_mbps: link speed in Mbit/s, 0 while it is unknown.
         pinned: the kernel does not permit a move (IFLA_NETNS_IMMUTABLE).
         unreadable: error of the read, if only name and parent are known, else "".
+        also_lower: ifindexes of lower links besides that of the link, as HSR has them.
         above_elsewhere: kinds of its upper links in other network namespaces.
         tunnel_ends: address from which it sends as a tunnel, "" for any; and ifindex of the link
             through which it reaches its remote end, 0 if there is none, -1 without a route.
+        underlay_of: kinds of encryption ("IPsec", "WireGuard") that send through it.
         tc_filters, tcx_programs: names of attached BPF programs, in any order.
     """
 
@@ -68,8 +70,10 @@ class NetDevice:
     speed_mbps: int = 0
     pinned: bool = False
     unreadable: str = ""
+    also_lower: tuple[int, ...] = ()
     above_elsewhere: tuple[str, ...] = ()
     tunnel_ends: tuple[str, int] = ("", 0)
+    underlay_of: tuple[str, ...] = ()
     tc_filters: tuple[str, ...] = ()
     tcx_programs: tuple[str, ...] = ()
 

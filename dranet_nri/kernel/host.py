@@ -6,6 +6,7 @@ from dataclasses import replace
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts, NetDevice
 from dranet_nri.kernel.namespace import Namespace
+from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import sysfs_parents
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import text, u8
@@ -18,6 +19,7 @@ from dranet_nri.linux.netlink.other_netns import above_elsewhere
 from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.linux.netlink.routes import default_routes
 from dranet_nri.linux.netlink.tunnels import tunnel_ends
+from dranet_nri.linux.netlink.underlays import underlays
 from dranet_nri.model import Link
 
 
@@ -40,6 +42,7 @@ def host_facts(host: Namespace, sys_root: str) -> HostFacts:
 def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
     owned = addresses(host.netlink)
     elsewhere = above_elsewhere(host.netlink, host.fd)
+    encryption = run_inside(host.fd, lambda: underlays(host.netlink, host.links()))
     for dumped in host.links():
         bus, parent = parents.get(dumped.name, ("", ""))
         try:
@@ -48,7 +51,9 @@ def _net_devices(host: Namespace, parents: Parents) -> Iterator[NetDevice]:
                 owned.get(dumped.index, ()),
                 port_name=text(dumped.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(dumped.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+                also_lower=dumped.lowers[1:],
                 above_elsewhere=elsewhere.get(dumped.index, ()),
+                underlay_of=encryption.get(dumped.index, ()),
                 tunnel_ends=tunnel_ends(host.netlink, dumped),
             )
         except KernelError as error:

@@ -13,8 +13,9 @@ from dranet_nri.kernel.ip.routes import dump_routes, taken_slots, without_implie
 from dranet_nri.kernel.ip.rules import dump_rules, rules_of
 from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.settings import sysctl
-from dranet_nri.kernel.settings.ethtool import NETLINK_GENERIC, Ethtool
+from dranet_nri.kernel.settings.ethtool import Ethtool
 from dranet_nri.linux import bpf
+from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links, index_of, link_at
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, prepared
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram

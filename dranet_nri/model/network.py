@@ -36,8 +36,8 @@ class DeviceKey:
 
 
 # Kinds of links that the kernel deletes when their lower link leaves the namespace: they handle
-# NETDEV_UNREGISTER, which a move also sends (drivers/net/vxlan, drivers/net/macsec.c).
-DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
+# NETDEV_UNREGISTER, which a move also sends (drivers/net/vxlan, macsec.c and amt.c there).
+DELETED_WITH_LOWER: Final = frozenset({"amt", "macsec", "vxlan"})
 # Kinds that the kernel sets down with their lower link, the first step of a move, and up with it,
 # without routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c; ipoib_stop, ulp/ipoib). A
 # macvlan or ipvlan link only loses its carrier.
@@ -121,8 +121,8 @@ class Link:
         up: IFF_UP, the administrative state.
         operstate: RFC 2863 state as the kernel names it ("up", "down", "unknown", …).
         master: ifindex of IFLA_MASTER, 0 if none.
-        lower: ifindex of IFLA_LINK, of a VXLAN's underlay (IFLA_VXLAN_LINK), 0 if none or if it is
-            in another namespace.
+        lower: ifindex of the lower link, the first of several (IFLA_LINK, or what the kind has
+            instead); 0 if none or if it is in another namespace.
         bus, parent: see DeviceKey.
         perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none.
         dev_port: see DeviceKey; None if not read, as in a pod, whose sysfs is not mounted.

@@ -7,8 +7,8 @@ Rules:
    those of router advertisements (the pod's kernel creates its own), temporary and deprecated ones.
 3. A route is inherited only if it fits the pod's addresses: its source is one of them and its
    gateway is on link. A default route of table main is not inherited, because the pod's default
-   route is the cluster network's; a claim can have one in `routes`. Routes with a tunnel or over
-   other devices are not inherited: they depend on the host.
+   route is the cluster network's; a claim can have one in `routes`. Routes with a tunnel, over
+   other devices or in table local are not inherited: they depend on the host.
 4. A rule is inherited with the routes of its table.
 5. With dynamic addressing, no address of that family is inherited, and with `SLAAC` no advertised
    route: the pod's kernel creates its own.
@@ -31,6 +31,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.routes.comparison import IFA_F_NOPREFIXROUTE, direct_first, fits, network_of
 
 MAIN: Final = 254
+LOCAL: Final = 255
 UNIVERSE: Final = 0
 IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit is IFA_F_SECONDARY for IPv4
@@ -159,7 +160,8 @@ def _routes(
     for route in direct_first(host):
         if (route.destination, route.table) in taken:
             continue
-        if route.table == MAIN and network_of(route.destination).prefixlen == 0:
+        is_default = route.table == MAIN and network_of(route.destination).prefixlen == 0
+        if is_default or route.table == LOCAL:
             continue
         others = sorted({leg.device for leg in route.nexthops} - {""})
         if others:

@@ -1,7 +1,8 @@
 """TCX file: host facts that need privilege to read, written by the plugin for the shim.
 
-It has, for each link of the host's network namespace, the names of its TCX programs, and the kinds
-of links in other namespaces that run over it. The shim has no capability to read either.
+It has, for each link of the host's network namespace, the names of its TCX programs, the kinds of
+links in other namespaces that run over it, and the kinds of encryption that send through it. The
+shim has no capability to read them.
 """
 
 import json
@@ -25,6 +26,7 @@ _KIND: Final = re.compile(r"[!-~]{1,55}")  # MODULE_NAME_LEN of Linux
 
 Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
 Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links of other namespaces over it
+Underlays = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of encryption that send through it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +35,17 @@ class PrivilegedFacts:
 
     programs: Programs = field(default_factory=dict)
     above: Above = field(default_factory=dict)
+    underlays: Underlays = field(default_factory=dict)
 
 
 def encoded(facts: PrivilegedFacts) -> bytes:
     """Return the file's content."""
-    tcx, above = (
+    tcx, above, underlays = (
         {str(index): by_ifindex[index] for index in sorted(by_ifindex)}
-        for by_ifindex in (facts.programs, facts.above)
+        for by_ifindex in (facts.programs, facts.above, facts.underlays)
     )
-    return json.dumps({"version": _VERSION, "tcx": tcx, "above": above}).encode()
+    written = {"version": _VERSION, "tcx": tcx, "above": above, "underlays": underlays}
+    return json.dumps(written).encode()
 
 
 def decoded(data: bytes) -> PrivilegedFacts:
@@ -54,9 +58,11 @@ def decoded(data: bytes) -> PrivilegedFacts:
         fields = json.loads(data)
         if (version := fields["version"]) != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        # A plugin of an earlier version writes nothing about other namespaces.
+        # A plugin of an earlier version writes the programs only.
         return PrivilegedFacts(
-            _decoded_names(fields["tcx"], _PROGRAM), _decoded_names(fields.get("above", {}), _KIND)
+            _decoded_names(fields["tcx"], _PROGRAM),
+            _decoded_names(fields.get("above", {}), _KIND),
+            _decoded_names(fields.get("underlays", {}), _KIND),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause

@@ -80,6 +80,7 @@ class FakeHost:
                     netdev,
                     tcx_programs=tcx.programs.get(netdev.link.index, ()),
                     above_elsewhere=tcx.above.get(netdev.link.index, ()),
+                    underlay_of=tcx.underlays.get(netdev.link.index, ()),
                 )
                 for netdev in facts.netdevs
             ),

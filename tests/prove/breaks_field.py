@@ -85,7 +85,7 @@ FIELD: Final = (
     Break(
         "a NIC through which a tunnel reaches its remote end is published",
         "dranet_nri/inventory/exclusions.py",
-        "if source in own or over == link.index:",
+        "if source in own or over == device.link.index:",
         "if source in own:",
         f"{_TEST_GUESSES}::test_nic_through_which_a_tunnel_sends_is_excluded",
     ),
@@ -134,7 +134,7 @@ FIELD: Final = (
     Break(
         "a plugin without a capability reports no TCX programs",
         _PRIVILEGED,
-        "return PrivilegedFacts(bpf.tcx_names(), _above())",
+        "return _facts(bpf.tcx_names())",
         "return read_allowed_facts()",
         f"{_TEST_PRIVILEGED}::test_plugin_raises_eperm_on_programs",
     ),
@@ -211,6 +211,30 @@ FIELD: Final = (
         "",
         "tests/system/kernel/test_host_daemons.py"
         "::test_c20_nic_changed_by_a_daemon_at_its_return_is_restored",
+    ),
+    Break(
+        "the second NIC of a ring of HSR is published",
+        "dranet_nri/inventory/exclusions.py",
+        "return device.link.lower, *device.also_lower",
+        "return (device.link.lower,)",
+        "tests/dranet_nri/inventory/test_exclusions.py"
+        "::test_nic_whose_move_would_disconnect_other_links_is_excluded",
+    ),
+    Break(
+        "a NIC through which WireGuard sends with a mark is published",
+        "dranet_nri/linux/netlink/underlays.py",
+        "path.source, path.mark)",
+        "path.source)",
+        "tests/dranet_nri/linux/netlink/test_underlays.py"
+        "::test_links_towards_endpoints_are_underlays",
+    ),
+    Break(
+        "an administrator's route in table local is lost",
+        "dranet_nri/kernel/ip/routes.py",
+        "derived = protocol == RTPROT_KERNEL and (table == RT_TABLE_LOCAL or kind in RTN_DERIVED)",
+        "derived = table == RT_TABLE_LOCAL or (protocol == RTPROT_KERNEL and kind in RTN_DERIVED)",
+        "tests/system/kernel/test_restore.py"
+        "::test_routes_of_table_local_are_restored_and_not_inherited",
     ),
     *REPORTED,
 )

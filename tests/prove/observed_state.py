@@ -17,9 +17,10 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside, sockets_in
-from dranet_nri.kernel.settings.ethtool import NETLINK_GENERIC, Ethtool
+from dranet_nri.kernel.settings.ethtool import Ethtool
 from dranet_nri.linux.bpf import programs_on
 from dranet_nri.linux.netlink.codec import attributes
+from dranet_nri.linux.netlink.generic import NETLINK_GENERIC
 from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, DumpedLink, dump_links
 from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from dranet_nri.model import SettingGroup

@@ -2,7 +2,7 @@
 
 Rules:
 1. Routes that the kernel adds with an address are not restored: its connected route, and the local,
-   broadcast and anycast routes.
+   broadcast and anycast routes. Others in table local are, such as those of AnyIP.
 2. A route that only shares destination, table and metric with the desired one is another route. On
    the host the desired one is appended to it; in a pod that would change the path of its packets.
 3. A route that cannot be restored exactly is reported, not restored as a simpler route.
@@ -94,7 +94,7 @@ _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
 def dump_routes(
     netlink: RtnetlinkSocket, where: str, index: int, names: Mapping[int, str]
 ) -> tuple[tuple[Route, ...], tuple[str, ...]]:
-    """Return the routes that use the link, of all tables except local.
+    """Return the routes that use the link, of all tables, without those of rule 1.
 
     Args:
         netlink: socket in the namespace.
@@ -182,15 +182,15 @@ def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
 
 
 def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
-    """Return the route, "" if it is of table local, derived, or a cache entry.
+    """Return the route, "" if the kernel derived it from an address, or for a cache entry.
 
     For a route that cannot be restored exactly, return a text.
     """
     family, length, source, tos, table, protocol, scope, kind, flags = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
     table = u32(attrs.get(RTA_TABLE), table)
-    derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
-    if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
+    derived = protocol == RTPROT_KERNEL and (table == RT_TABLE_LOCAL or kind in RTN_DERIVED)
+    if derived or flags & RTM_F_CLONED:
         return ""
     destination = _destination(family, attrs, length)
     part = "" if not source and _UNRESTORABLE.isdisjoint(attrs) else _unrestorable(source, attrs)

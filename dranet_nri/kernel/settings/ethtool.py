@@ -1,6 +1,6 @@
 """Offload features, private flags and driver settings of a link: the netlink family "ethtool".
 
-Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7.
+Numbers are those of linux/ethtool_netlink.h; features need Linux 5.7.
 Feature numbers differ between kernels, so other modules use names. Every attach reads features, so
 names and the family's number are requested once, and bit sets are requested as masks.
 """
@@ -15,15 +15,9 @@ from typing import Final, TypeVar
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.settings.driver import GROUPS, decoded, encoded, read_rss, write_rss
 from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk
+from dranet_nri.linux.netlink.generic import GENERIC, family_id
 from dranet_nri.linux.netlink.socket import NetlinkSocket, demand_answers
 from dranet_nri.model import DriverSetting, EthtoolState, SettingGroup, Switches, switches
-
-NETLINK_GENERIC: Final = 16
-GENL_ID_CTRL: Final = 16
-CTRL_CMD_GETFAMILY: Final = 3
-CTRL_ATTR_FAMILY_ID: Final = 1
-CTRL_ATTR_FAMILY_NAME: Final = 2
-FAMILY: Final = b"ethtool\0"
 
 STRSET_GET: Final = 1  # ETHTOOL_MSG_*
 FEATURES_GET, FEATURES_SET, PRIVFLAGS_GET, PRIVFLAGS_SET = 11, 12, 13, 14
@@ -42,8 +36,6 @@ A_BITSET_BITS_BIT: Final = 1
 A_BITSET_BIT_NAME, A_BITSET_BIT_VALUE = 2, 3
 NESTED: Final = 0x8000  # NLA_F_NESTED
 
-_GENERIC: Final = struct.Struct("=BBH")  # struct genlmsghdr: command, version, reserved
-_U16: Final = struct.Struct("=H")
 _U32: Final = struct.Struct("=I")
 
 T = TypeVar("T")
@@ -61,7 +53,7 @@ class Ethtool:
     """Socket of the family in one namespace."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Take over an open socket of NETLINK_GENERIC.
+        """Take over an open socket of NETLINKGENERIC.
 
         Raises:
             KernelError: the kernel is older than 4.20; the socket is closed.
@@ -169,7 +161,7 @@ class Ethtool:
             KernelError: the driver refused.
         """
         group = SettingGroup(settings[0].group)
-        body = _GENERIC.pack(GROUPS[group].set, 1, 0) + _header(index, OMIT_REPLY)
+        body = GENERIC.pack(GROUPS[group].set, 1, 0) + _header(index, OMIT_REPLY)
         self._netlink.do(what, self._family(), 0, body + encoded(group, settings))
 
     def set_rss(self, what: str, index: int, table: tuple[int, ...]) -> None:
@@ -190,17 +182,11 @@ class Ethtool:
         return switches(_named(found.get(A_PRIVFLAGS_FLAGS, b"")))
 
     def _ask(self, what: str, command: int, body: bytes) -> dict[int, bytes]:
-        answer = self._netlink.get(what, self._family(), _GENERIC.pack(command, 1, 0) + body)
-        return attributes(answer, _GENERIC.size)
+        answer = self._netlink.get(what, self._family(), GENERIC.pack(command, 1, 0) + body)
+        return attributes(answer, GENERIC.size)
 
     def _family(self) -> int:
-        return _once("family", self._look_up_family)
-
-    def _look_up_family(self) -> int:
-        body = _GENERIC.pack(CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, FAMILY)
-        answer = self._netlink.get("look up ethtool in the kernel", GENL_ID_CTRL, body)
-        number: int = _U16.unpack(attributes(answer, _GENERIC.size)[CTRL_ATTR_FAMILY_ID])[0]
-        return number
+        return _once("family", lambda: family_id(self._netlink, "ethtool"))
 
     def _feature_names(self) -> tuple[tuple[int, str], ...]:
         """Return bit and name of every feature of this kernel, sorted by name."""
@@ -219,7 +205,7 @@ class Ethtool:
         states = {**dict.fromkeys(desired.on, True), **dict.fromkeys(desired.off, False)}
         bits = b"".join(_bit(name, on=on) for name, on in states.items())
         bitset = attribute(A_BITSET_BITS | NESTED, bits)
-        body = _GENERIC.pack(command, 1, 0) + _header(index, OMIT_REPLY)
+        body = GENERIC.pack(command, 1, 0) + _header(index, OMIT_REPLY)
         self._netlink.do(what, self._family(), 0, body + attribute(kind | NESTED, bitset))
 
 

@@ -70,7 +70,9 @@ IFLA_GRO_IPV4_MAX_SIZE: Final = 64
 IFLA_NETNS_IMMUTABLE: Final = 67  # since Linux 6.14
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
-IFLA_VXLAN_LINK: Final = 3
+# Kinds with lower links in IFLA_INFO_DATA: IFLA_AMT_LINK; IFLA_HSR_SLAVE1, SLAVE2 and INTERLINK;
+# IFLA_VXLAN_LINK (linux/amt.h, linux/if_link.h).
+_LOWER_IN_DATA: Final = {"amt": (4,), "hsr": (1, 2, 8), "vxlan": (3,)}
 IFLA_IPOIB_MODE: Final = 2
 IFLA_IPOIB_UMCAST: Final = 3
 IPOIB_MODE_DATAGRAM: Final = 0
@@ -124,19 +126,32 @@ class DumpedLink:
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
     @cached_property
-    def kind(self) -> tuple[str, bytes, int]:
-        """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of the lower link.
+    def kind(self) -> tuple[str, bytes, tuple[int, ...]]:
+        """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindexes of the lower links.
 
-        The lower link may be in another namespace. For a VXLAN it is in IFLA_INFO_DATA.
+        The lower links may be in another namespace.
 
         Raises:
             KernelError: EBADMSG: an attribute has a wrong length.
         """
         info = attributes(self.attrs.get(IFLA_LINKINFO, b""))
         kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
-        if kind == "vxlan":
-            return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
-        return kind, data, u32(self.attrs.get(IFLA_LINK))
+        if kind not in _LOWER_IN_DATA:
+            return kind, data, tuple(filter(None, [u32(self.attrs.get(IFLA_LINK))]))
+        nested = attributes(data)
+        lowers = (u32(nested.get(number)) for number in _LOWER_IN_DATA[kind])
+        return kind, data, tuple(filter(None, lowers))
+
+    @property
+    def lowers(self) -> tuple[int, ...]:
+        """Return the ifindexes of the lower links in this namespace, without the link itself.
+
+        Raises:
+            KernelError: see kind.
+        """
+        if IFLA_LINK_NETNSID in self.attrs:
+            return ()
+        return tuple(lower for lower in self.kind[2] if lower != self.index)
 
     @cached_property
     def outline(self) -> Link:
@@ -147,14 +162,13 @@ class DumpedLink:
         """
         attrs = self.attrs
         bus, parent = self.parent
-        kind, _, lower = self.kind
         return Link(
             index=self.index,
             name=self.name,
-            kind=kind,
+            kind=self.kind[0],
             mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
             master=u32(attrs.get(IFLA_MASTER)),
-            lower=_here(self, lower),
+            lower=next(iter(self.lowers), 0),
             loopback=bool(self.flags & IFF_LOOPBACK),
             bus=bus,
             parent=parent,
@@ -286,7 +300,7 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
     attrs = dumped.attrs
     own_bus, own_parent = dumped.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    kind, data, lower = dumped.kind
+    kind, data, _ = dumped.kind
     return Link(
         index=dumped.index,
         name=dumped.name,
@@ -300,7 +314,7 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
         carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=_here(dumped, lower),
+        lower=next(iter(dumped.lowers), 0),
         loopback=bool(dumped.flags & IFF_LOOPBACK),
         alias=text(attrs.get(IFLA_IFALIAS)),
         altnames=dumped.altnames,
@@ -314,11 +328,6 @@ def link_from(dumped: DumpedLink, bus: str = "", parent: str = "") -> Link:
         xdp=_programs(attrs),
         ipoib=_ipoib(data) if kind == "ipoib" else None,
     )
-
-
-def _here(dumped: DumpedLink, lower: int) -> int:
-    """Return the ifindex of the lower link, 0 if it is the link itself or in another namespace."""
-    return 0 if lower == dumped.index or IFLA_LINK_NETNSID in dumped.attrs else lower
 
 
 def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:

@@ -90,9 +90,9 @@ def _upper(body: bytes) -> UpperLink | None:
     """Return the link of a message, None if it does not run over a link of another namespace."""
     with suppress(KernelError):
         dumped = dumped_link(body)
-        kind, _, lower = dumped.kind
-        if lower and kind not in BESIDE_LOWER and IFLA_LINK_NETNSID in dumped.attrs:
-            return UpperLink(dumped.attrs[IFLA_LINK_NETNSID], lower, kind)
+        kind, _, lowers = dumped.kind
+        if lowers and kind not in BESIDE_LOWER and IFLA_LINK_NETNSID in dumped.attrs:
+            return UpperLink(dumped.attrs[IFLA_LINK_NETNSID], lowers[0], kind)
     return None
 
 

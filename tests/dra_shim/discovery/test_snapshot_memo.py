@@ -139,6 +139,8 @@ link_changes = st.one_of(
     st.builds(link_field, arphrd=st.sampled_from((1, 32))),
     st.builds(netdev_field, addresses=st.lists(st.builds(Address, cidrs), max_size=2).map(tuple)),
     st.builds(netdev_field, above_elsewhere=st.sampled_from(((), ("macvlan",)))),
+    st.builds(netdev_field, underlay_of=st.sampled_from(((), ("IPsec",)))),
+    st.builds(netdev_field, also_lower=st.sampled_from(((), (2, 3)))),
     st.builds(netdev_field, port_name=st.sampled_from(("", "p0", "pf0vf1", "1"))),
     st.builds(netdev_field, dev_port=st.sampled_from((0, 1))),
     st.builds(netdev_field, tc_filters=st.sampled_from(((), ("a", "b")))),

@@ -57,16 +57,27 @@ def test_pod_templates_of_all_kinds_are_found(kind: str, spec: object, path: str
     assert found.pods[0].containers == READ.containers
 
 
+def test_claims_of_a_virtual_machine_are_found() -> None:
+    machine = {"domain": {"devices": {}}, "resourceClaims": POD["resourceClaims"]}
+    spec = {"template": {"spec": machine}}
+
+    found = parse_document({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "spec": spec})
+
+    assert isinstance(found, Workload)
+    assert found.pods == (PodSpec("spec.template.spec", READ.claims),)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
         {"containers": [{"name": "main"}]},
+        {"domain": {}, "networks": [{"name": "default"}]},
         {"containers": "many", "resourceClaims": [{"name": "net"}]},
         {"containers": [{"name": "main", "resources": {"claims": None}}], "resourceClaims": None},
         None,
         [],
     ],
-    ids=["no-claims", "no-containers", "null-claims", "nothing", "a-list"],
+    ids=["no-claims", "machine", "no-containers", "null-claims", "nothing", "a-list"],
 )
 def test_object_without_claims_is_ignored(spec: object) -> None:
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}

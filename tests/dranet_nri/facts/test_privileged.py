@@ -13,12 +13,14 @@ pytestmark = pytest.mark.process
 
 
 ABOVE = {7: ("macvlan",)}
+UNDERLAYS = {8: ("IPsec",)}
 
 
 @pytest.fixture(autouse=True)
-def above(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one link of another namespace run over a link of the host."""
-    monkeypatch.setattr(privileged, "_above", lambda: ABOVE)
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a link of another namespace run over a link of the host, and IPsec send through one."""
+    monkeypatch.setattr(privileged, "above_elsewhere", lambda *_: ABOVE)
+    monkeypatch.setattr(privileged, "underlays", lambda *_: UNDERLAYS)
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
@@ -33,7 +35,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 def test_eperm_on_programs_leaves_the_other_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EPERM)
 
-    assert privileged.read_allowed_facts() == PrivilegedFacts({}, ABOVE)
+    assert privileged.read_allowed_facts() == PrivilegedFacts({}, ABOVE, UNDERLAYS)
 
 
 def test_other_error_on_programs_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,11 @@ def test_case_42_host_network_pod_with_a_claim_is_refused(node: Node, path: str)
 
 
 @pytest.mark.parametrize(
-    "handler", ["kata-qemu", "Kata", "runsc", "gvisor", "crun-krun", "kata-fc"]
+    "handler",
+    [
+        *("kata-qemu", "Kata", "runsc", "gvisor", "crun-krun", "kata-fc"),
+        *("edera", "kuasar-vmm", "urunc", "runv"),
+    ],
 )
 def test_pod_with_a_vm_runtime_handler_is_refused(node: Node, handler: str) -> None:
     pod = replace(node.pod("web"), handler=handler)

@@ -12,7 +12,8 @@ from tests.dranet_nri.inventory.parts import PF, VF, function, nic, virtual
 def excluded(links: list[Link], *roots: str) -> set[str]:
     """Names that uplink_tree excludes when the named links are the uplinks."""
     names = {link.index: link.name for link in links}
-    tree = uplink_tree(links, {link.index: "uplink" for link in links if link.name in roots})
+    devices = [NetDevice(link) for link in links]
+    tree = uplink_tree(devices, {link.index: "uplink" for link in links if link.name in roots})
     return {names[index] for index in tree}
 
 
@@ -103,8 +104,17 @@ def test_open_vswitch_uplink_excludes_the_datapath_and_the_nic() -> None:
     assert excluded(links, "br-ex") == {"br-ex", "ovs-system", "eth0.9", "eth0"}
 
 
+def test_all_lower_links_of_an_uplink_are_excluded() -> None:
+    ring = replace(virtual("prp0", 9, "hsr", lower=3), also_lower=(4, 5))
+    devices = [*(nic(f"eth{index}", index) for index in (3, 4, 5, 6)), ring]
+
+    assert uplink_tree(devices, {9: "routed"}).keys() == {3, 4, 5, 9}
+    assert uplink_tree(devices, {4: "routed"}).keys() == {4, 9}
+
+
 def test_exclusion_reason_names_the_uplink_and_the_direction() -> None:
-    tree = uplink_tree(VLAN_ON_BOND, {4: "the node's default route goes through it"})
+    devices = [NetDevice(link) for link in VLAN_ON_BOND]
+    tree = uplink_tree(devices, {4: "the node's default route goes through it"})
 
     assert tree[4] == "the node's default route goes through it"
     assert tree[1] == "carries the uplink bond0.100"
@@ -295,7 +305,7 @@ def test_nic_below_an_ipoib_child_with_host_addresses_is_excluded(
                 "carries up7, which the kernel deletes when it leaves",
                 id=kind,
             )
-            for kind in ("macsec", "vxlan")
+            for kind in ("amt", "macsec", "vxlan")
         ),
         pytest.param(
             (virtual("up7", 9, "", lower=3),),
@@ -311,6 +321,11 @@ def test_nic_below_an_ipoib_child_with_host_addresses_is_excluded(
             (replace(vlan("vlan7", 9, 3), above_elsewhere=("macvlan",)),),
             "carries a macvlan link of another network namespace, maybe a pod's, which loses its",
             id="elsewhere, on an unused VLAN",
+        ),
+        pytest.param(
+            (replace(virtual("hsr7", 9, "hsr", lower=2), also_lower=(3,)),),
+            "carries hsr7, a hsr link, which loses its network when the NIC leaves",
+            id="its second lower link",
         ),
         pytest.param((virtual("up7", 9, "veth", lower=3),), "", id="the other end of a pair"),
         pytest.param((virtual("ib0.8001", 9, "ipoib", lower=3),), "", id="an IPoIB child"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.inventory import inventory_from_facts
+from dranet_nri.inventory import inventory_from_facts, parent_hazards
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice
 from dranet_nri.model import Address, DefaultRoute, PolicyRoute
 from tests.dranet_nri.inventory.parts import VF, function, nic, virtual
@@ -101,6 +101,16 @@ def test_nic_through_which_a_tunnel_sends_is_excluded(ends: tuple[str, int], rea
     for include, expected in (((), reason), (("*",), "")):
         excluded = dict(inventory_from_facts(facts, include=include).excluded)
         assert excluded.get("pci-0000-8a-00-1", "") == expected
+
+
+@pytest.mark.parametrize("kind", ["IPsec", "WireGuard"])
+def test_nic_through_which_encrypted_packets_are_sent_is_excluded(kind: str) -> None:
+    device = replace(nic("eth1", 3, VF), underlay_of=(kind,))
+
+    reason = f"eth1: {kind} of the node sends through it; --include eth1 offers it"
+    assert excluded_by(device) == reason
+    assert excluded_by(device, include=("eth1",)) == ""
+    assert parent_hazards(HostFacts(netdevs=(device,))) == {}
 
 
 def test_include_does_not_override_a_definite_exclusion() -> None:

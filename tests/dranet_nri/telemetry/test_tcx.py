@@ -22,7 +22,9 @@ from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
 pytestmark = pytest.mark.process
 
 
-SOME = PrivilegedFacts({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
+SOME = PrivilegedFacts(
+    {3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")}, {9: ("IPsec", "WireGuard")}
+)
 
 
 def write(run: Path, facts: PrivilegedFacts) -> None:
@@ -41,7 +43,7 @@ def test_missing_plugin_gives_no_facts(tmp_path: Path, directory: str) -> None:
     assert tcx.load(tmp_path / directory) == PrivilegedFacts()
 
 
-def test_file_of_an_earlier_plugin_has_no_facts_of_other_namespaces(tmp_path: Path) -> None:
+def test_file_of_an_earlier_plugin_has_programs_only(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
 
     assert tcx.load(tmp_path) == PrivilegedFacts({3: ("a",)})

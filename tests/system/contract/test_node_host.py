@@ -137,6 +137,12 @@ def above(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     }
 
 
+def underlays(facts: HostFacts) -> dict[str, tuple[str, ...]]:
+    return {
+        netdev.link.name: netdev.underlay_of for netdev in facts.netdevs if netdev.link.name != "lo"
+    }
+
+
 def uplinks(facts: HostFacts) -> set[str]:
     by_index = {netdev.link.index: netdev.link.name for netdev in facts.netdevs}
     return {by_index[leg] for route in facts.default_routes for leg in route.links}
@@ -221,12 +227,16 @@ def test_reported_programs_belong_to_their_link_until_withdrawn(
         facts = await watched.until(lambda facts: names(facts) == {"a", "b"})
         (index,) = [netdev.link.index for netdev in facts.netdevs if netdev.link.name == "a"]
         for whole in (False, True):
-            seen = PrivilegedFacts({index: ("count", "drop")}, {index: ("macvlan",)})
+            seen = PrivilegedFacts(
+                {index: ("count", "drop")}, {index: ("macvlan",)}, {index: ("IPsec",)}
+            )
             facts = await watched.look(whole=whole, privileged=seen)
             assert programs(facts) == {"a": ("count", "drop"), "b": ()}
             assert above(facts) == {"a": ("macvlan",), "b": ()}
+            assert underlays(facts) == {"a": ("IPsec",), "b": ()}
             assert programs(await watched.look(whole=whole)) == {"a": (), "b": ()}
-            assert above(await watched.look(whole=whole)) == {"a": (), "b": ()}
+            facts = await watched.look(whole=whole)
+            assert above(facts) == underlays(facts) == {"a": (), "b": ()}
 
     run_scenario(world, scenario)
 

@@ -90,6 +90,12 @@ UNPUBLISHED: Final = {
         "route add default via 10.5.0.1 dev nic1 table 2",
         "rule add from 10.5.0.77 lookup 2 prio 1536",
     ),
+    "what IPsec sends through": (
+        "nic1",
+        "addr add 10.5.0.7/24 dev nic1",
+        "xfrm policy add dir out src 10.5.0.0/24 dst 10.66.0.0/16"
+        " tmpl src 10.5.0.7 dst 10.5.0.9 proto esp mode tunnel",
+    ),
     "a NIC that waits for its name": ("dra7", "link set nic1 name dra7"),
     "what was the uplink while no link is one": ("up0", "route del default"),
 }

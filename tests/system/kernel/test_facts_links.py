@@ -150,6 +150,62 @@ def test_nic_towards_the_remote_end_of_a_tunnel_is_excluded(
     assert through == {over} - {""}
 
 
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        pytest.param(
+            "out src 10.5.0.0/24 dst 10.66.0.0/16 tmpl src 10.5.0.7 dst 10.5.0.9 mode tunnel",
+            {"nic1"},
+            id="tunnel",
+        ),
+        pytest.param(
+            "out src ::/0 dst fd66::/16 tmpl src fd00::7 dst fd00::9 mode tunnel",
+            {"nic1"},
+            id="IPv6",
+        ),
+        pytest.param(
+            "out src 10.5.0.0/24 dst 10.66.0.0/16 tmpl dst 10.6.0.9 mode tunnel",
+            {"nic2"},
+            id="from any address",
+        ),
+        pytest.param(
+            "out src 10.5.0.0/24 dst 10.66.0.0/16 tmpl src 10.5.0.7 dst 10.6.0.9 mode tunnel",
+            {"nic1", "nic2"},
+            id="from the address of another link",
+        ),
+        pytest.param(
+            "out src 10.5.0.7/32 dst 10.5.0.9/32 tmpl mode transport", {"nic1"}, id="transport"
+        ),
+        pytest.param(
+            "out src 10.5.0.0/24 dst 10.5.0.0/24 tmpl mode transport", set(), id="of a network"
+        ),
+        pytest.param(
+            "in src 10.66.0.0/16 dst 10.5.0.0/24 tmpl src 10.5.0.9 dst 10.5.0.7 mode tunnel",
+            set(),
+            id="incoming",
+        ),
+        pytest.param("out src 10.5.0.0/24 dst 10.5.0.0/24 action allow", set(), id="unencrypted"),
+    ],
+)
+def test_nic_through_which_ipsec_sends_is_excluded(
+    netns: Namespace, policy: str, names: set[str]
+) -> None:
+    with open_netns() as wire:
+        add_veth(netns.fd, "nic1", wire)
+        add_veth(netns.fd, "nic2", wire)
+        netns.run(
+            "ip addr add 10.5.0.7/24 dev nic1",
+            "ip addr add fd00::7/64 dev nic1 nodad",
+            "ip addr add 10.6.0.7/24 dev nic2",
+            *(f"ip link set {name} up" for name in ("nic1", "nic2")),
+            f"ip xfrm policy add dir {policy.replace(' mode', ' proto esp mode')}",
+        )
+
+        excluded = dict(netns.scan().excluded)
+
+    assert {name for name, reason in excluded.items() if "IPsec" in reason} == names
+
+
 def test_links_are_sorted_by_index(netns: Namespace) -> None:
     netns.run(*(f"ip link add v{n} type veth peer w{n}" for n in range(40)))
 

@@ -110,6 +110,28 @@ def test_lower_link_counts_only_in_the_same_namespace() -> None:
     assert link_from(elsewhere).lower == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "lowers"),
+    [
+        ("amt", {4: 9}, (9,)),
+        ("hsr", {1: 9, 2: 8}, (9, 8)),
+        ("hsr", {2: 8, 8: 7}, (8, 7)),
+        ("hsr", {}, ()),
+        ("vxlan", {3: 9}, (9,)),
+        ("vlan", {1: 9, 3: 9}, (5,)),
+    ],
+)
+def test_lower_links_are_read_where_the_kind_has_them(
+    kind: str, data: dict[int, int], lowers: tuple[int, ...]
+) -> None:
+    nested = b"".join(attribute(number, u32(index)) for number, index in data.items())
+    info = attribute(1, kind.encode() + b"\0") + attribute(2, nested)
+    link = dumped(LINK=u32(5), LINKINFO=info)
+
+    assert link.lowers == lowers
+    assert link_from(link).lower == link.outline.lower == (lowers or (0,))[0]
+
+
 def test_new_operstate_is_unknown() -> None:
     assert link_from(dumped(OPERSTATE=b"\x63")).operstate == "unknown"
 

@@ -316,6 +316,33 @@ def test_routes_are_restored_with_all_attributes(host: Host) -> None:
     assert without_clocks(after) == without_clocks(before)
 
 
+LOCAL_ROUTES = (
+    "broadcast 10.9.9.255 table local",
+    "local 10.50.0.0/16 table local",
+    "local 2001:db8:50::/48 table local",
+    "multicast ff05::/16 table local",
+)
+
+
+def test_routes_of_table_local_are_restored_and_not_inherited(host: Host) -> None:
+    def local() -> list[str]:
+        shown = (host.ip(family, "route", "show", "table", "local") for family in ("-4", "-6"))
+        return sorted(line for text in shown for line in text.splitlines())
+
+    for route in LOCAL_ROUTES:
+        family = "-6" if ":" in route else "-4"
+        host.ip(family, "route", "add", *route.split(), "dev", "eth1")
+    before = local()
+    assert len([line for line in before if "proto kernel" not in line]) >= len(LOCAL_ROUTES)
+    snapshot = attach(host)
+    shown = host.ip("route", "show", "table", "local", inside=True)
+    assert "10.50.0.0/16" not in shown
+
+    detach(host, snapshot)
+
+    assert local() == before
+
+
 def test_every_address_is_restored_with_its_connected_route(host: Host) -> None:
     before = host.connected()
     assert {"10.0.0.0/24", "10.0.1.0/24", "2001:db8:1::/64", "2001:db8:2::/64"} <= before

@@ -1,0 +1,169 @@
+"""Underlays: links through which WireGuard and IPsec of a network namespace send.
+
+Rules:
+1. Links count towards the endpoints of WireGuard peers, and towards the remote ends of outgoing
+   IPsec policies, or with the source address of these.
+2. The kernel reports peers and policies only to CAP_NET_ADMIN. Without it there are no underlays.
+3. WireGuard's messages have private keys. They are neither cached nor part of an error.
+4. WireGuard is asked only if there is such a link, because the request loads its module.
+
+Numbers without a name are those of linux/wireguard.h, xfrm.h and rtnetlink.h.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from errno import ENODEV, ENOENT, EPERM, EPROTONOSUPPORT
+from socket import AF_INET, AF_INET6
+from typing import Final, NamedTuple
+
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.addresses import addresses
+from dranet_nri.linux.netlink.codec import (
+    address,
+    attribute,
+    attributes,
+    fixed,
+    require,
+    u32,
+    walk,
+)
+from dranet_nri.linux.netlink.generic import GENERIC, NETLINK_GENERIC, family_id
+from dranet_nri.linux.netlink.links import DumpedLink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
+from dranet_nri.linux.netlink.socket import NetlinkSocket, open_socket
+from dranet_nri.linux.netlink.tunnels import link_to
+
+NETLINK_XFRM: Final = 6
+
+_PEERS: Final = 8  # WGDEVICE_A_PEERS
+_FAMILY: Final = struct.Struct("=H")
+_SOCKADDR_LEN: Final = {int(AF_INET): 16, int(AF_INET6): 28}
+_GET_POLICY: Final = 21
+_POLICY_ID_LEN: Final = 64  # struct xfrm_userpolicy_id
+# struct xfrm_userpolicy_info: of its selector both addresses with their prefix lengths; direction
+_POLICY: Final = struct.Struct("=16s16s10xBB12x104xB7x")
+_TEMPLATES: Final = 5  # XFRMA_TMPL
+# struct xfrm_user_tmpl: remote address, family, source address, mode
+_TEMPLATE: Final = struct.Struct("=16s8xH2x16s4xB15x")
+_OUT: Final = 1
+_TRANSPORT: Final = 0
+_ADDRESS_LEN: Final = {int(AF_INET): 4, int(AF_INET6): 16}
+# No privilege, no such protocol or family, the link is gone
+_ABSENT: Final = frozenset({EPERM, EPROTONOSUPPORT, ENOENT, ENODEV})
+
+
+class _Path(NamedTuple):
+    """Path of encrypted packets; addresses are b"" for any, link and mark 0 for none."""
+
+    kind: str
+    remote: bytes
+    source: bytes = b""
+    link: int = 0
+    mark: int = 0
+
+
+def underlays(
+    netlink: RtnetlinkSocket, links: Iterable[DumpedLink]
+) -> Mapping[int, tuple[str, ...]]:
+    """Return ifindex -> kinds of encryption ("IPsec", "WireGuard") that send through the link.
+
+    The calling thread is in the namespace of the socket.
+
+    Args:
+        netlink: a socket of the namespace.
+        links: its links.
+
+    Raises:
+        KernelError: a request failed.
+    """
+    paths = {*_wireguard_paths(links), *_ipsec_paths()}
+    found: dict[int, set[str]] = defaultdict(set)
+    for path in paths:
+        found[path.link or _link_of(netlink, path)].add(path.kind)
+    sources = {address(path.source): path.kind for path in paths if path.source}
+    for index, owned in addresses(netlink).items() if sources else ():
+        for plain in (one.cidr.partition("/")[0] for one in owned):
+            if plain in sources:
+                found[index].add(sources[plain])
+    return {index: tuple(sorted(kinds)) for index, kinds in found.items() if index > 0}
+
+
+def _link_of(netlink: RtnetlinkSocket, path: _Path) -> int:
+    return link_to(netlink, path.remote, path.source, path.mark) if path.remote else 0
+
+
+def _wireguard_paths(links: Iterable[DumpedLink]) -> Iterator[_Path]:
+    indexes = [link.index for link in links if _is_wireguard(link)]
+    if not indexes:
+        return
+    with closing(NetlinkSocket(open_socket(NETLINK_GENERIC))) as netlink, _absence():
+        family = family_id(netlink, "wireguard")
+        for index in indexes:
+            with _absence():
+                yield from _peers(netlink, family, index)
+
+
+def _is_wireguard(link: DumpedLink) -> bool:
+    try:
+        return link.kind[0] == "wireguard"
+    except KernelError:
+        return False
+
+
+def _peers(netlink: NetlinkSocket, family: int, index: int) -> Iterator[_Path]:
+    """Yield the paths to the peers of a link; only its first message has the firewall mark."""
+    request = GENERIC.pack(0, 1, 0) + attribute(1, struct.pack("=I", index))
+    bodies = netlink.dump(f"read the peers of link {index}", family, request)
+    found = [attributes(body, GENERIC.size) for body in bodies]
+    mark = next((u32(attrs[7]) for attrs in found if 7 in attrs), 0)
+    for attrs in found:
+        for _, peer in walk(attrs.get(_PEERS, b"")):
+            endpoint = attributes(peer).get(4)
+            if endpoint is not None:
+                yield _towards(endpoint, mark)
+
+
+def _towards(endpoint: bytes, mark: int) -> _Path:
+    """Return the path to a struct sockaddr_in or sockaddr_in6."""
+    (family,) = fixed(_FAMILY, endpoint)
+    require(endpoint, _SOCKADDR_LEN.get(family, 0))
+    if family == AF_INET6:
+        return _Path("WireGuard", endpoint[8:24], link=u32(endpoint[24:28]), mark=mark)
+    return _Path("WireGuard", endpoint[4:8] if family == AF_INET else b"", mark=mark)
+
+
+def _ipsec_paths() -> Iterator[_Path]:
+    with _absence(), closing(NetlinkSocket(open_socket(NETLINK_XFRM))) as netlink:
+        for body in netlink.dump("dump IPsec policies", _GET_POLICY, bytes(_POLICY_ID_LEN)):
+            yield from _templates(body)
+
+
+def _templates(body: bytes) -> Iterator[_Path]:
+    """Yield the paths of an outgoing policy; in transport mode its own addresses are the ends."""
+    require(body, _POLICY.size)
+    far, near, far_prefix, near_prefix, direction = _POLICY.unpack_from(body)
+    listed = attributes(body, _POLICY.size).get(_TEMPLATES, b"") if direction == _OUT else b""
+    whole = listed[: len(listed) // _TEMPLATE.size * _TEMPLATE.size]
+    for remote, family, source, mode in _TEMPLATE.iter_unpack(whole):
+        length = _ADDRESS_LEN.get(family, 0)
+        if mode == _TRANSPORT and not any(remote):
+            remote = far if far_prefix == 8 * length else b""
+            source = near if near_prefix == 8 * length else b""
+        yield _Path("IPsec", _end(remote[:length]), _end(source[:length]))
+
+
+def _end(packed: bytes) -> bytes:
+    """Return an address, b"" for the one that stands for any."""
+    return packed if any(packed) else b""
+
+
+@contextmanager
+def _absence() -> Iterator[None]:
+    """Suppress the errors of what is not there."""
+    try:
+        yield
+    except KernelError as error:
+        if error.code not in _ABSENT:
+            raise
