@@ -19,7 +19,7 @@ from dra_shim.verify.matrix import draw
 from dra_shim.verify.measure import MeasurementPlan, measure
 from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
-from dra_shim.verify.report import as_document, as_text, count_of
+from dra_shim.verify.report import as_document, as_text, verdict_of
 from dra_shim.verify.shells import PodShells
 from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, print_lines, show_document
@@ -80,7 +80,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measure and print the report; 1 if a check failed or nothing could be measured.
+    """Measure and print the report; 1 if a check failed, or no two NICs could be measured.
 
     Raises:
         KubectlError: the pods could not be created, or did not become ready.
@@ -98,7 +98,7 @@ def main(args: argparse.Namespace) -> int:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
         print_lines(*as_text(lines, verbose=args.verbose))
-    return 1 if count_of(lines, Outcome.FAILED) else 0
+    return 0 if verdict_of(lines) is Outcome.PASSED else 1
 
 
 def _measured(

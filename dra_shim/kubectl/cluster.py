@@ -1,10 +1,11 @@
 """Devices of a cluster's nodes with locations and owners, from slices and claims only.
 
 Rules:
-1. A GPU is a device of a driver gpu.VENDOR; a partition of one (MIG) is not counted as a GPU. A NIC
-   is a device of this driver with a PCI address.
+1. A GPU is a device of a driver gpu.VENDOR; a partition of one is not counted as a GPU. A NIC is a
+   device of this driver with a PCI address.
 2. A device without a NUMA node has that of the devices at its PCIe root, if they agree: NVIDIA's
-   driver does not publish one.
+   driver does not publish one. On Azure, where no GPU shares a root with a NIC, a GPU has that of
+   the NICs that name its PCI domain.
 3. Rails count RDMA NICs in the order of their PCI addresses, from 0: those at the PCIe roots of
    GPUs, so that storage NICs have none; all of them if no root has both.
 """
@@ -36,6 +37,8 @@ from dranet_nri.model import DRIVER_NAME
 
 _STANDARD: Final = "resource.kubernetes.io"
 _GPU_DRIVER: Final = "gpu."
+_GPU_DOMAINS: Final = "azure.dra.net/gpuDomains"
+_NO_WHOLE_GPU: Final = frozenset({"mig", "vfio", "amdgpu-partition"})
 _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
@@ -66,6 +69,7 @@ class PlacedDevice:
         address: PCI address, "" if unknown.
         root: PCIe root, "" if unknown.
         numa_node: number, None if unknown.
+        gpu_domains: PCI domains of the GPUs near a NIC, if Azure's layout names them.
         rail: rail of an RDMA NIC, None for other devices.
         taints: NoSchedule and NoExecute taints.
         holders: pods that have the device; the claim if it is reserved for no pod.
@@ -79,6 +83,7 @@ class PlacedDevice:
     address: str = ""
     root: str = ""
     numa_node: int | None = None
+    gpu_domains: tuple[str, ...] = ()
     rail: int | None = None
     taints: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
@@ -229,6 +234,7 @@ def _placed(device: SliceDevice, holders: tuple[str, ...]) -> PlacedDevice:
         address=_address(device),
         root=_text(device, f"{_STANDARD}/pcieRoot"),
         numa_node=numa if isinstance(numa, int) and numa >= 0 else None,
+        gpu_domains=tuple(filter(None, _text(device, _GPU_DOMAINS).split(","))),
         taints=tuple(str(taint) for taint in device.taints if taint.effect in _BLOCKING),
         holders=holders,
     )
@@ -237,7 +243,7 @@ def _placed(device: SliceDevice, holders: tuple[str, ...]) -> PlacedDevice:
 def _kind(device: SliceDevice) -> DeviceKind:
     if device.driver.startswith(_GPU_DRIVER):
         kind = _text(device, f"{device.driver}/type")
-        return DeviceKind.OTHER if kind in {"mig", "vfio"} else DeviceKind.GPU
+        return DeviceKind.OTHER if kind in _NO_WHOLE_GPU else DeviceKind.GPU
     if device.driver == DRIVER_NAME and _address(device):
         return DeviceKind.NIC
     return DeviceKind.OTHER
@@ -262,18 +268,8 @@ def _text(device: SliceDevice, name: str) -> str:
 
 
 def _ordered(devices: Iterable[PlacedDevice]) -> tuple[PlacedDevice, ...]:
-    """Return the devices in the order of ClusterNode, with NUMA nodes of their roots and rails."""
-    nodes_of_root: dict[str, set[int]] = {}
-    found = list(devices)
-    for device in found:
-        if device.root and device.numa_node is not None:
-            nodes_of_root.setdefault(device.root, set()).add(device.numa_node)
-    found = [
-        replace(device, numa_node=next(iter(nodes_of_root[device.root])))
-        if device.numa_node is None and len(nodes_of_root.get(device.root, ())) == 1
-        else device
-        for device in found
-    ]
+    """Return the devices in the order of ClusterNode, with NUMA nodes and rails."""
+    found = _with_numa_nodes(list(devices))
     gpu_roots = {device.root for device in found if device.kind is DeviceKind.GPU} - {""}
     nics = [device for device in found if device.kind is DeviceKind.NIC and device.rdma_device]
     near = [nic for nic in nics if nic.root in gpu_roots]
@@ -281,6 +277,22 @@ def _ordered(devices: Iterable[PlacedDevice]) -> tuple[PlacedDevice, ...]:
     numbers = {device.id: number for number, device in enumerate(rails)}
     found = [replace(device, rail=numbers.get(device.id)) for device in found]
     return tuple(sorted(found, key=_place))
+
+
+def _with_numa_nodes(devices: Sequence[PlacedDevice]) -> list[PlacedDevice]:
+    """Return the devices; those without a NUMA node have that of their place, if it is known."""
+    nodes_of_place: dict[str, set[int]] = {}  # by PCIe root, and by PCI domain
+    for device in devices:
+        if device.numa_node is not None:
+            for place in (device.root, *device.gpu_domains):
+                nodes_of_place.setdefault(place, set()).add(device.numa_node)
+    found = []
+    for device in devices:
+        places = {device.root, device.address.partition(":")[0]} - {""}
+        nodes = {node for place in places for node in nodes_of_place.get(place, ())}
+        unknown = device.numa_node is None and len(nodes) == 1
+        found.append(replace(device, numa_node=nodes.pop()) if unknown else device)
+    return found
 
 
 def _place(device: PlacedDevice) -> tuple[object, ...]:

@@ -1,9 +1,8 @@
 """Locks of claims: one call at a time for each claim, and the tasks that prepare it."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -21,18 +20,15 @@ class ClaimLocks(Generic[T]):
         """Return the lock of a claim, which exists as long as it is referenced."""
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
-    @contextmanager
-    def registered(self, tasks: Mapping[str, asyncio.Task[T | None]]) -> Iterator[None]:
-        """Register tasks by claim UID, so that Unprepare can cancel them."""
-        for uid, task in tasks.items():
-            self.preparing.setdefault(uid, set()).add(task)
-        try:
-            yield
-        finally:
-            for uid, task in tasks.items():
-                self.preparing[uid].discard(task)
-                if not self.preparing[uid]:
-                    del self.preparing[uid]
+    def register(self, claim_uid: str, task: asyncio.Task[T | None]) -> None:
+        """Register a task until it is done, so that Unprepare can cancel it."""
+        self.preparing.setdefault(claim_uid, set()).add(task)
+        task.add_done_callback(partial(self._forget, claim_uid))
+
+    def _forget(self, claim_uid: str, task: asyncio.Task[T | None]) -> None:
+        self.preparing[claim_uid].discard(task)
+        if not self.preparing[claim_uid]:
+            del self.preparing[claim_uid]
 
     def cancel(self, claim_uid: str) -> None:
         """Cancel the task that prepares the claim."""

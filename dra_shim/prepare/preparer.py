@@ -113,6 +113,7 @@ class Preparer:
         *,
         providers: profiles.Providers | None = None,
         sleep: Sleep = asyncio.sleep,
+        timeout: Callable[[float], asyncio.Timeout] = asyncio.timeout,
         fs: FileSystem | None = None,
     ) -> None:
         """Create the preparer; nothing is opened before the first call.
@@ -124,6 +125,7 @@ class Preparer:
             notify: called with the result of each claim; must not raise.
             providers: sources of parameters besides class and claim, None for none.
             sleep: waits this number of seconds.
+            timeout: returns a time limit of this number of seconds, as asyncio.timeout does.
             fs: file operations for the records.
         """
         self._sources = sources
@@ -133,6 +135,7 @@ class Preparer:
         self._notify = notify
         self._providers = providers or profiles.no_providers(state)
         self._sleep = sleep
+        self._timeout = timeout
         self._locks = claim_locks.ClaimLocks[PrepareResult]()
         self._unprepared: set[str] | None = None  # claim UIDs, while claims may be adopted
 
@@ -242,15 +245,14 @@ class Preparer:
                 claim.uid: group.create_task(self._answer(claim, most_s, attempt))
                 for claim, attempt in attempts.items()
             }
-            with self._locks.registered(tasks):
-                await asyncio.wait(tasks.values()) if tasks else None
+            for uid, task in tasks.items():
+                self._locks.register(uid, task)
         return {uid: None if task.cancelled() else task.result() for uid, task in tasks.items()}
 
     async def _answer(
         self, claim: ObjectRef, most_s: float, attempt: _Attempt
     ) -> PrepareResult | None:
-        limit = asyncio.timeout(None)
-        timer = asyncio.create_task(self._expire(limit, most_s))
+        limit = self._timeout(most_s)
         try:
             async with limit:
                 return await self._prepare(claim, attempt)
@@ -265,12 +267,6 @@ class Preparer:
         except Exception as error:  # noqa: BLE001 - an unexpected error fails one claim, not all
             message = f"internal error of dra-shim: {error!r}"
             return self._failed(claim, message, "internal", error)
-        finally:
-            timer.cancel()
-
-    async def _expire(self, limit: asyncio.Timeout, after_s: float) -> None:
-        await self._sleep(after_s)
-        limit.reschedule(asyncio.get_running_loop().time())
 
     def _failed(
         self, claim: ObjectRef, message: str, kind: str, cause: Exception | None = None

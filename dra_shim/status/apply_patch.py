@@ -64,6 +64,12 @@ def is_kept(document: Document, answer: Document) -> bool:
     return not sent or bool(_entries(answer))
 
 
+def is_owned_by_pod(claim: Document) -> bool:
+    """Return whether a pod controls a claim: it was created from a template, for this pod only."""
+    owners = _objects(_object(claim.get("metadata")).get("ownerReferences"))
+    return any(owner.get("kind") == "Pod" and owner.get("controller") is True for owner in owners)
+
+
 def missing_permission(error: InvalidError) -> str:
     """Return the permission to grant if a status was rejected for a missing one, otherwise "".
 

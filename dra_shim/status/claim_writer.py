@@ -5,9 +5,11 @@ Rules:
 2. A status is compared with the claim as the server last returned it: to Prepare, to a read, or in
    response to a write. An unknown claim is read first, so a restart writes nothing. The server
    rejects a document whose UID is not that of the claim. The claim is read again after any failure,
-   and before a write is omitted because nothing differs.
+   before a write is omitted because nothing differs, and after its pod ended, which changes the
+   claim.
 3. A failed write is retried until it is accepted, or the claim is gone. A status that the server
    rejects is reported once, and not retried until it changes.
+4. The entries of a claim that a pod owns are not removed: the claim is deleted with the pod.
 """
 
 from contextlib import suppress
@@ -27,7 +29,12 @@ from dra_shim.kubeapi import (
     uid_of,
 )
 from dra_shim.status import notices
-from dra_shim.status.apply_patch import claim_document, is_kept, missing_permission
+from dra_shim.status.apply_patch import (
+    claim_document,
+    is_kept,
+    is_owned_by_pod,
+    missing_permission,
+)
 from dra_shim.status.text import stamp_of
 from dra_shim.status.workqueue import ClaimItem, ClaimQueue, Devices
 from dranet_nri.component.clock import LoopClock, Wakeup
@@ -121,6 +128,11 @@ class ClaimWriter:
             queue.postpone(item, self._dropping_until)
             return
         cached, devices = self._documents.pop(ref.uid, None), item.devices
+        if not devices and cached is not None:
+            if is_owned_by_pod(cached):
+                queue.done(item, self._clock(), wrote=False)
+                return
+            cached = None
         document, claim = None, cached or {}
         if cached is not None:
             with suppress(ConflictError, InvalidError):  # then the claim is read again

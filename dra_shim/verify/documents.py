@@ -12,6 +12,8 @@ from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
 
 Document = dict[str, Any]
+API: Final = "resource.k8s.io/v1"
+STANDARD: Final = "resource.kubernetes.io"
 CLAIM: Final = "nics"
 READY: Final = "/tmp/tools-ready"  # noqa: S108 - a file of the pod's own
 PACKAGES: Final = "iproute2 iputils-ping iperf3 perftest rdmacm-utils ibverbs-providers"
@@ -88,16 +90,25 @@ def namespace_document(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def template_document(requirements: PodRequirements) -> Document:
-    """Return the template of the claims."""
+def template_document(requirements: PodRequirements, version: str = API) -> Document:
+    """Return the template of the claims.
+
+    Args:
+        requirements: what each pod claims.
+        version: of the API, as the cluster's slices have it.
+    """
     nic: Document = {"deviceClassName": requirements.device_class}
     nic |= {"count": requirements.nics} if requirements.nics else {"allocationMode": "All"}
-    requests: list[Document] = [{"name": "nic", "exactly": nic}]
+    devices = {"nic": nic}
     if requirements.gpus:
-        gpu = {"deviceClassName": requirements.gpu_class, "count": requirements.gpus}
-        requests.append({"name": "gpu", "exactly": gpu})
+        devices["gpu"] = {"deviceClassName": requirements.gpu_class, "count": requirements.gpus}
+    flat = version.endswith("/v1beta1")
+    requests = [
+        {"name": name, **(fields if flat else {"exactly": fields})}
+        for name, fields in devices.items()
+    ]
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": version,
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": CLAIM},
         "spec": {"spec": {"devices": {"requests": requests}}},
@@ -184,16 +195,18 @@ def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Wor
         slices: all slices of the cluster.
     """
     by_device = dict(_devices(slices))
+    nodes_of_place = _numa_nodes_of_places(slices, pod["spec"]["nodeName"])
     status = claim.get("status", {})
     results = status.get("allocation", {}).get("devices", {}).get("results", [])
     states = {_key(state): state for state in status.get("devices", [])}
-    nics, gpu_numa_nodes = [], []
+    nics: list[ClaimedNic] = []
+    gpu_numa_nodes: list[int] = []
     for result in results:
         attributes = by_device.get(_key(result), {})
         if result["driver"] == DRIVER_NAME:
             nics.append(_nic(result["device"], attributes, states.get(_key(result), {})))
-        elif (node := attributes.get("resource.kubernetes.io/numaNode")) is not None:
-            gpu_numa_nodes.append(int(node))
+        else:
+            gpu_numa_nodes += _gpu_numa_nodes(result["driver"], attributes, nodes_of_place)
     return WorkerPod(
         pod["metadata"]["name"],
         pod["spec"]["nodeName"],
@@ -213,10 +226,53 @@ def _devices(slices: Sequence[Document]) -> Iterator[tuple[tuple[str, str, str],
         spec = document["spec"]
         for device in spec.get("devices", []):
             attributes = {
-                name if "/" in name else f"{spec['driver']}/{name}": next(iter(value.values()))
-                for name, value in device.get("attributes", {}).items()
+                name if "/" in name else f"{spec['driver']}/{name}": _first(value)
+                for name, value in device.get("basic", device).get("attributes", {}).items()
             }
             yield (spec["driver"], spec["pool"]["name"], device["name"]), attributes
+
+
+def _first(attribute: Document) -> object:
+    """Return the value of an attribute; of a list (numaNode with a feature gate), the first."""
+    (value,) = attribute.values()
+    return value[0] if isinstance(value, list) else value
+
+
+def _numa_node(driver: str, attributes: Document) -> int:
+    """Return the NUMA node that a driver publishes of a device, -1 if none."""
+    for name in (f"{STANDARD}/numaNode", f"{driver}/numaNode"):
+        if name in attributes:
+            return int(attributes[name])
+    return -1
+
+
+def _numa_nodes_of_places(slices: Sequence[Document], node: str) -> Mapping[str, set[int]]:
+    """Return the NUMA nodes of NICs, by their PCIe root and by the PCI domains of GPUs near them.
+
+    NVIDIA's driver publishes no NUMA nodes of GPUs.
+    """
+    found: dict[str, set[int]] = {}
+    of_node = [document for document in slices if document["spec"].get("nodeName") == node]
+    for (driver, _, _), attributes in _devices(of_node):
+        numa_node = _numa_node(driver, attributes)
+        if driver == DRIVER_NAME and numa_node >= 0:
+            domains = str(attributes.get("azure.dra.net/gpuDomains", "")).split(",")
+            for place in (str(attributes.get(f"{STANDARD}/pcieRoot", "")), *domains):
+                found.setdefault(place, set()).add(numa_node)
+    return found
+
+
+def _gpu_numa_nodes(
+    driver: str, attributes: Document, nodes_of_place: Mapping[str, set[int]]
+) -> set[int]:
+    """Return the NUMA node of a GPU; nothing if it is not known."""
+    numa_node = _numa_node(driver, attributes)
+    if numa_node >= 0:
+        return {numa_node}
+    domain = str(attributes.get(f"{STANDARD}/pciBusID", "")).partition(":")[0]
+    places = {str(attributes.get(f"{STANDARD}/pcieRoot", "")), domain} - {""}
+    nodes = {node for place in places for node in nodes_of_place.get(place, ())}
+    return nodes if len(nodes) == 1 else set()
 
 
 def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
@@ -227,9 +283,6 @@ def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
     fabric = Fabric.ETHERNET
     if rdma:
         fabric = Fabric.INFINIBAND if protocol == "ib" else Fabric.ROCE
-    numa_node = attributes.get("resource.kubernetes.io/numaNode")
-    if numa_node is None:
-        numa_node = attributes.get(f"{DRIVER_NAME}/numaNode", -1)
     return ClaimedNic(
         name,
         data.get("interfaceName", ""),
@@ -237,7 +290,7 @@ def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
         rdma,
         fabric,
         int(attributes.get(f"{DRIVER_NAME}/mtu", 0)),
-        int(numa_node),
+        _numa_node(DRIVER_NAME, attributes),
         _card(name, attributes),
     )
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from dra_shim.verify.bars import Bars
 from dra_shim.verify.collectives import check_collectives
-from dra_shim.verify.node_checks import check_worker
+from dra_shim.verify.node_checks import check_worker, name_of
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
 from dra_shim.verify.pair_checks import QUICK, CheckPhase, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import Round, all_pairs, disjoint, ring
@@ -22,6 +22,9 @@ PARALLEL = 32  # pairs of NICs at a time; each needs a kubectl process on both e
 FACTS_LIMIT_S = 60.0
 ATTEMPTS = 3
 CONNECTING = frozenset({"present", "link", "pkey", "route", "reach", "tcp", "ipoib", "rping"})
+# What the checks of a NIC with an address and of one with RDMA run.
+IP_PROGRAMS = frozenset({"ip", "ping", "iperf3"})
+RDMA_PROGRAMS = frozenset({"rping", "stdbuf", "ib_write_bw", "ib_read_lat"})
 
 
 class UnreadablePodError(DranetError):
@@ -64,7 +67,7 @@ def measure(
         progress: called with each line of the progress.
 
     Raises:
-        UnreadablePodError: a pod does not answer.
+        UnreadablePodError: a pod does not answer, or lacks a measuring program.
     """
     stopwatch = _Stopwatch(progress)
     with ThreadPoolExecutor(PARALLEL) as pool:
@@ -78,6 +81,7 @@ def measure(
         ]
         phases = PairChecks(runner, plan.bars, plan.durations).phases()
         rounds = rounds_of(workers, facts, full=plan.full)
+        lines += _without_peer(workers, rounds)
         for number, pairs in enumerate(rounds, 1):
             progress(f"round {number} of {len(rounds)}: {_names(pairs)}")
             for phase in phases:
@@ -98,7 +102,8 @@ def rounds_of(
     """Return the pairs of NICs in rounds, in which no card is in two pairs.
 
     Args:
-        workers: the pods. A pair is of one rail; NICs are in the order of the rails in all pods.
+        workers: the pods. A pair is of one rail: NICs of one name if the pods have different
+            numbers of NICs, otherwise NICs at one place in the order of the rails.
         facts: interfaces and RDMA devices of each pod.
         full: all pairs of pods, otherwise each pod with the next one.
     """
@@ -110,11 +115,32 @@ def rounds_of(
         batch
         for pods in (all_pairs(workers) if full else ring(workers))
         for batch in disjoint(
-            (pair for one, other in pods for pair in zip(ends[one], ends[other], strict=False)),
+            (pair for one, other in pods for pair in _rails(ends[one], ends[other])),
             lambda end: (end.worker.node, end.nic.card or end.name),
             PARALLEL,
         )
     ]
+
+
+def _rails(one: Sequence[NicEnd], other: Sequence[NicEnd]) -> Iterator[tuple[NicEnd, NicEnd]]:
+    """Yield the NICs of two pods that meet."""
+    if len(one) == len(other):
+        yield from zip(one, other, strict=True)
+        return
+    by_name = {end.nic.interface or end.nic.rdma: end for end in other}
+    for end in one:
+        if (peer := by_name.get(end.nic.interface or end.nic.rdma)) is not None:
+            yield end, peer
+
+
+def _without_peer(workers: Sequence[WorkerPod], rounds: Sequence[Round[NicEnd]]) -> Iterator[Line]:
+    """Yield a line for each NIC that is in no pair, since other pods have fewer NICs."""
+    paired = {(end.worker, end.nic) for pairs in rounds for pair in pairs for end in pair}
+    for worker in workers:
+        for nic in worker.nics:
+            if (worker, nic) not in paired:
+                name, why = name_of(worker, nic), "the other pod has no NIC of this rail"
+                yield Line("reach", name, "", Outcome.NOT_MEASURED, meaning=why, ratio=0.5)
 
 
 def _run_phase(
@@ -182,12 +208,28 @@ def _facts_of(runner: PodRunner, worker: WorkerPod) -> PodFacts:
         shown = runner.run(worker.pod, ("sh", "-c", FACTS_SCRIPT), FACTS_LIMIT_S)
         facts = parse_facts(shown.stdout)
         if facts.complete:
+            _check_programs(worker, facts)
             return facts
         error_text = " ".join(shown.stderr.split()) or f"exit status {shown.exit_code}"
     raise UnreadablePodError(
         f"pod {worker.pod} on node {worker.node} does not answer: {error_text}; check that "
         "`kubectl exec` works on the node"
     )
+
+
+def _check_programs(worker: WorkerPod, facts: PodFacts) -> None:
+    """Refuse an image without the programs: their failure would look like one of the network.
+
+    Raises:
+        UnreadablePodError: the pod needs a program that it does not have.
+    """
+    needed = IP_PROGRAMS if any(nic.address for nic in worker.nics) else frozenset()
+    needed |= RDMA_PROGRAMS if any(nic.rdma for nic in worker.nics) else frozenset()
+    if missing := sorted(facts.missing & needed):
+        raise UnreadablePodError(
+            f"pod {worker.pod} on node {worker.node} has no {', '.join(missing)}, and apt-get did "
+            "not install them: set --image to an image that has them"
+        )
 
 
 def _timed(lines: Iterable[Line]) -> Iterator[Line]:

@@ -93,6 +93,8 @@ def _check_nic(worker: WorkerPod, nic: ClaimedNic, facts: PodFacts) -> Iterator[
 
 def _numa(worker: WorkerPod, nic: ClaimedNic) -> Line:
     texts = (f"NIC on {nic.numa_node}", f"GPUs on {' '.join(map(str, worker.gpu_numa_nodes))}")
-    if nic.numa_node in worker.gpu_numa_nodes:
+    # A NIC far from all GPUs is used only by a GPU that has no NIC on its own NUMA node.
+    without_nic = {*worker.gpu_numa_nodes} - {other.numa_node for other in worker.nics}
+    if nic.numa_node in worker.gpu_numa_nodes or not without_nic:
         return passed("numa", name_of(worker, nic), "", *texts)
     return failed("numa", "numa", name_of(worker, nic), "", *texts)

@@ -41,12 +41,14 @@ class PodFacts:
     """Facts of a pod: its interfaces, RDMA devices, and limit of locked memory in MiB.
 
     Attributes:
+        missing: measuring programs that the image does not have.
         complete: whether the script reached its end.
     """
 
     links: dict[str, LinkOutput] = field(default_factory=dict)
     ports: dict[str, RdmaPortOutput] = field(default_factory=dict)
     memlock_mib: float = 0.0
+    missing: set[str] = field(default_factory=set)
     complete: bool = False
 
 
@@ -58,6 +60,9 @@ value() { # FILE DEFAULT
     { read -r value <"$1"; } 2>/dev/null
     value=${value:-$2}
 }
+for program in ip ping iperf3 rping stdbuf ib_write_bw ib_read_lat; do
+    command -v "$program" >/dev/null || echo "missing $program"
+done
 echo "memlock $(ulimit -l)"
 while read -r key value; do
     [ "$key" != CapEff: ] || echo "capabilities $value"
@@ -105,6 +110,8 @@ def parse_facts(text: str) -> PodFacts:
                 facts.memlock_mib = float("inf") if amount == "unlimited" else int(amount) / 1024
             case ["capabilities", mask] if int(mask, 16) >> CAP_IPC_LOCK & 1:
                 facts.memlock_mib = float("inf")  # the kernel then ignores the limit
+            case ["missing", program]:
+                facts.missing.add(program)
             case ["end"]:
                 facts.complete = True
             case ["link", name, carrier, mtu, mac, speed]:

@@ -27,10 +27,12 @@ from dra_shim.verify.types import (
 
 IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
 START_S: Final = 60.0  # for `kubectl exec` to start server and client
+FLOOD_PAUSE_S: Final = 0.01  # longest pause of a flood before the next packet
 # The server may start later than the client: the client is retried, and its last output printed.
 UNTIL_SERVED: Final = 'until said=$("$@" 2>/dev/null); do sleep 0.3; done; echo "$said"'
 PROGRAM_S: Final = 1.0  # for server and client of one measurement to start, in shells that run
 PINGS_S: Final = 0.4
+NO_ANSWER_S: Final = "5"  # longer than the kernel asks for a neighbour; an answer ends the wait
 ATTEMPTS: Final = 3
 RPINGS: Final = "5"
 RPING_S: Final = 20.0  # limit of an attempt; earlier phases have started the shells
@@ -53,7 +55,7 @@ class MeasureDurations:
 
     Attributes:
         pings: number of packets.
-        pings_s: limit for them in seconds.
+        pings_s: seconds for them on a healthy network.
         seconds: duration of TCP and RDMA writes.
         reads: number of RDMA reads.
         rounds: repetitions of a collective operation.
@@ -167,7 +169,7 @@ class PairChecks:
         if source.nic.address and target.nic.address:
             yield self._measured("loss", ("loss", "loss"), source, target, self._loss)
         elif source.nic.interface:
-            yield _skipped("reach", source, target, "a NIC has no IP address")
+            yield _skipped("reach", source, target, "a NIC has no IP address: set one on its node")
 
     def _streams(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         if source.nic.address and target.nic.address:
@@ -201,7 +203,7 @@ class PairChecks:
 
     def _ping(self, source: NicEnd, target: NicEnd, size: int) -> bool:
         done = self._run(
-            source, "ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(size),
+            source, "ping", "-c", "3", "-i", "0.2", "-W", NO_ANSWER_S, "-M", "do", "-s", str(size),
             "-I", source.nic.interface, target.nic.address,
         )  # fmt: skip
         lost = outputs.parse_loss(done.stdout)
@@ -225,8 +227,9 @@ class PairChecks:
         for nic in source.worker.nics:
             if nic.interface and nic != source.nic:
                 self._run(
-                    source, "ping", "-c", "1", "-W", "1", "-I", nic.interface, target.nic.address
-                )
+                    source, "ping", "-c", "1", "-W", NO_ANSWER_S, "-I", nic.interface,
+                    target.nic.address,
+                )  # fmt: skip
                 if self._neighbour(source, nic.interface, target.nic.address) == own:
                     return "crossed"
         return "no-neighbour"
@@ -236,11 +239,11 @@ class PairChecks:
         return outputs.parse_neighbour(shown.stdout)
 
     def _loss(self, source: NicEnd, target: NicEnd) -> float | None:
-        # A flood sends a packet after each response, or after 10 ms; those until the limit count.
-        limit_s = self._durations.pings_s
+        # Without a limit of ping itself: at its limit, packets on the way would count as lost.
+        limit_s = START_S + self._durations.pings * FLOOD_PAUSE_S
         done = self._run(
-            source, "ping", "-q", "-f", "-c", str(self._durations.pings), "-w", str(limit_s),
-            "-I", source.nic.interface, target.nic.address, limit_s=limit_s + START_S,
+            source, "ping", "-q", "-f", "-c", str(self._durations.pings),
+            "-I", source.nic.interface, target.nic.address, limit_s=limit_s,
         )  # fmt: skip
         return outputs.parse_loss(done.stdout)
 

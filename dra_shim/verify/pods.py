@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from dra_shim.verify.documents import (
+    API,
+    CLAIM,
     Document,
     PodRequirements,
     namespace_document,
@@ -48,13 +50,14 @@ def running_pods(
     Raises:
         KubectlError: a document was refused, or a pod did not become ready in time.
     """
+    version = next((found["apiVersion"] for found in kubectl.get("resourceslices")), API)
     try:
         kubectl.create([namespace_document(namespace)])
         pods = [
             pod_document(f"verify-{index}", node, requirements) for index, node in enumerate(nodes)
         ]
         programs = [program_document(requirements.program)] if requirements.program else []
-        kubectl.create([template_document(requirements), *programs, *pods])
+        kubectl.create([template_document(requirements, version), *programs, *pods])
         yield _ready_workers(kubectl, len(nodes), limit_s, progress)
     finally:
         progress("deleting the pods and their claims")
@@ -73,7 +76,8 @@ def _ready_workers(
             before = len(ready)
         if len(ready) == number:
             break
-        if time.monotonic() > until:
+        ended = any(pod["status"].get("phase") == "Failed" for pod in pods)
+        if ended or time.monotonic() > until:
             raise KubectlError(_why_not_ready(pods))
         time.sleep(POLL_S)
     slices = kubectl.get("resourceslices")
@@ -82,6 +86,7 @@ def _ready_workers(
         worker_of(pod, claims[status["resourceClaimName"]], slices)
         for pod in sorted(pods, key=lambda document: str(document["metadata"]["name"]))
         for status in pod["status"]["resourceClaimStatuses"]
+        if status["name"] == CLAIM  # the Pod of --pod may have others
     ]
 
 
@@ -95,17 +100,18 @@ def _why_not_ready(pods: Sequence[Document]) -> str:
     for pod in pods:
         if _has_condition(pod, "Ready", "True"):
             continue
-        waiting = [
-            state["state"]["waiting"].get("message") or state["state"]["waiting"]["reason"]
-            for state in pod["status"].get("containerStatuses", [])
-            if "waiting" in state["state"]
+        causes = [
+            state.get("message") or state["reason"]
+            for container in pod["status"].get("containerStatuses", [])
+            for kind, state in container["state"].items()
+            if kind != "running"
         ]
         reasons = [
             entry["message"]
             for entry in pod["status"].get("conditions", [])
             if entry["status"] == "False" and entry.get("message")
         ]
-        text = " ".join([*waiting, *reasons][:1]) or "its tools are not installed yet"
+        text = " ".join([*causes, *reasons][:1]) or "its tools are not installed yet"
         return (
             f"pod {pod['metadata']['name']} is not ready: {' '.join(text.split())}; free the NICs "
             "of the node, or set --nics, --image or --timeout"

@@ -26,15 +26,16 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
     ),
     "memlock": (
         "the limit of locked memory is too low for RDMA buffers",
-        "raise LimitMEMLOCK of the container runtime, or add the capability IPC_LOCK",
+        "run dranet-nri with `--memlock unlimited`, its default, or add the capability IPC_LOCK",
     ),
     "shared": (
         "the pod sees RDMA devices that it has no claim for",
-        "set `rdma system set netns exclusive` on the node before any pod runs (docs: rdma.md)",
+        "run `rdma system set netns exclusive` on the node before any pod runs (docs: rdma.md)",
     ),
     "numa": (
         "GPU and NIC are on different NUMA nodes: traffic crosses the sockets",
-        "add the constraint `matchAttribute: resource.kubernetes.io/numaNode` to the claim",
+        "add `matchAttribute: resource.kubernetes.io/pcieRoot` to the claim; where they share no "
+        "root, select the NICs by `dra.net/numaNode`",
     ),
     "route": (
         "traffic from the address of this NIC leaves by another interface",

@@ -19,6 +19,14 @@ def count_of(lines: Sequence[Line], outcome: Outcome) -> int:
     return sum(line.outcome is outcome for line in lines)
 
 
+def verdict_of(lines: Sequence[Line]) -> Outcome:
+    """Return the result of all: it did not pass if no line between two NICs did."""
+    if count_of(lines, Outcome.FAILED):
+        return Outcome.FAILED
+    between = any(line.target and line.outcome is Outcome.PASSED for line in lines)
+    return Outcome.PASSED if between else Outcome.NOT_MEASURED
+
+
 def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
     """Return the report for a terminal.
 
@@ -51,7 +59,7 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
 def as_document(lines: Sequence[Line]) -> dict[str, Any]:
     """Return the report as a document with camelCase keys."""
     return {
-        "passed": not count_of(lines, Outcome.FAILED),
+        "passed": verdict_of(lines) is Outcome.PASSED,
         "counts": {
             "failed": count_of(lines, Outcome.FAILED),
             "notMeasured": count_of(lines, Outcome.NOT_MEASURED),
@@ -76,5 +84,4 @@ def as_document(lines: Sequence[Line]) -> dict[str, Any]:
 
 def _summary(lines: Sequence[Line]) -> str:
     numbers = [f"{count_of(lines, outcome)} {outcome.value}" for outcome in Outcome]
-    verdict = "FAILED" if count_of(lines, Outcome.FAILED) else "PASSED"
-    return f"{verdict}: {', '.join(numbers)}."
+    return f"{verdict_of(lines).upper()}: {', '.join(numbers)}."

@@ -101,7 +101,7 @@ class RecordStore(RecordReader[R], Generic[R]):
                 self._move_aside(key)
             else:
                 remove(self._fs, self._directory / name_of(key))
-            super()._read(key)
+            self._place(key, self._load_quarantined(key))
             self._take_in(own=key)
 
     def _read(self, key: str) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import attach, children, hooks, inventory, lists, noop, prepare, start, wire
+from tests.bench import attach, calls, children, hooks, inventory, lists, noop, prepare, start, wire
 from tests.bench.table import Row, machine, print_now, render
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
@@ -17,6 +17,7 @@ def main(selected: set[str]) -> None:
     apart = {
         "children": children,
         "hooks": hooks,
+        "calls": calls,
         "prepare": prepare,
         "wire": wire,
         "list": lists,

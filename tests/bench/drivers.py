@@ -226,7 +226,11 @@ class Driver:
 
     def cpu(self) -> float:
         """Return the seconds of CPU that its processes took so far."""
-        return sum(map(_cpu, (process.pid for process in self._processes.values())))
+        return sum(self.cpu_of(name) for name in self._processes)
+
+    def cpu_of(self, name: str) -> float:
+        """Return the seconds of CPU that one of its processes took so far."""
+        return process_cpu(self._processes[name].pid)
 
     def memory_kib(self) -> dict[str, int]:
         """Return the proportional set size of each process in KiB."""
@@ -248,19 +252,7 @@ class Driver:
 
     def kubelet(self, verb: str, claim: Mapping[str, str]) -> float:
         """Call NodePrepareResources or NodeUnprepareResources; return the seconds it took."""
-        call = self._channel.unary_unary(
-            SERVICE.format(verb),
-            getattr(dra_v1_pb2, f"Node{verb}ResourcesRequest").SerializeToString,
-            getattr(dra_v1_pb2, f"Node{verb}ResourcesResponse").FromString,
-        )
-        claims = [dra_v1_pb2.Claim(**claim)]
-        request = getattr(dra_v1_pb2, f"Node{verb}ResourcesRequest")(claims=claims)
-        begin = time.perf_counter()
-        answer = call(request, timeout=CALL_S)
-        seconds = time.perf_counter() - begin
-        errors = [entry.error for entry in answer.claims.values() if entry.error]
-        assert not errors, f"{self.name}: {errors}"
-        return seconds
+        return kubelet_call(self._channel, verb, claim)
 
     def sandbox(self, identity: str, uid: str, **labels: str) -> nri_pb2.PodSandbox:
         """Return a pod in the node's namespace for pods."""
@@ -295,10 +287,27 @@ class Driver:
         return False
 
 
-def own_driver(nics: int) -> Driver:
+def kubelet_call(channel: grpc.Channel, verb: str, claim: Mapping[str, str]) -> float:
+    """Call NodePrepareResources or NodeUnprepareResources; return the seconds it took."""
+    call = channel.unary_unary(
+        SERVICE.format(verb),
+        getattr(dra_v1_pb2, f"Node{verb}ResourcesRequest").SerializeToString,
+        getattr(dra_v1_pb2, f"Node{verb}ResourcesResponse").FromString,
+    )
+    claims = [dra_v1_pb2.Claim(**claim)]
+    request = getattr(dra_v1_pb2, f"Node{verb}ResourcesRequest")(claims=claims)
+    begin = time.perf_counter()
+    answer = call(request, timeout=CALL_S)
+    seconds = time.perf_counter() - begin
+    errors = [entry.error for entry in answer.claims.values() if entry.error]
+    assert not errors, errors
+    return seconds
+
+
+def own_driver(nics: int, name: str = "ours") -> Driver:
     """Return this driver, two processes."""
-    root = Path("/run/bench-ours")
-    state, run, nri = Path("/var/lib/bench-ours"), root / "run", root / "nri.sock"
+    root = Path(f"/run/bench-{name}")
+    state, run, nri = Path(f"/var/lib/bench-{name}"), root / "run", root / "nri.sock"
     (state / "allocations").mkdir(parents=True, exist_ok=True)
     (root / "cdi").mkdir(parents=True, exist_ok=True)
     shim = (
@@ -310,18 +319,18 @@ def own_driver(nics: int) -> Driver:
         *("dranet-nri", "run", f"--nri-socket={nri}", f"--allocations-dir={state}/allocations"),
         *(f"--run-dir={run}", f"--cdi-dir={root}/cdi", "--log-format=json"),
     )
-    return Driver("ours", root, nri, {"dra-shim": shim, "dranet-nri": plugin}, nics)
+    return Driver(name, root, nri, {"dra-shim": shim, "dranet-nri": plugin}, nics)
 
 
-def peer(nics: int) -> Driver:
+def peer(nics: int, name: str = "peer") -> Driver:
     """Return the peer, with the level of logging of its manifests."""
-    root = Path("/run/bench-peer")
+    root = Path(f"/run/bench-{name}")
     command = (
         *(PEER, "--v=4", f"--hostname-override={NODE}", f"--kubelet-root-dir={root}/kubelet"),
         *("--cloud-provider-hint=NONE", "--filter=", f"--db-path={root}/dranet.db"),
         "--bind-address=127.0.0.1:9177",
     )
-    return Driver("peer", root, PEER_NRI, {PEER: command}, nics)
+    return Driver(name, root, PEER_NRI, {PEER: command}, nics)
 
 
 def addresses(number: int) -> tuple[str, str, str, str]:
@@ -335,7 +344,8 @@ def drift(longest_s: float) -> None:
     time.sleep(random.uniform(0, longest_s))
 
 
-def _cpu(pid: int) -> float:
+def process_cpu(pid: int) -> float:
+    """Return the seconds of CPU that a process took so far."""
     return time.clock_gettime(~pid << 3 | 2)  # CPUCLOCK_SCHED of the process (posix-timers.h)
 
 

@@ -11,13 +11,14 @@ import shutil
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.nri.wire.messages import PodEventKind
 from tests.bench.drivers import NODE, PEER, Driver, addresses, drift, own_driver, peer
+from tests.bench.kube_api import CLAIMS, PODS
 from tests.bench.table import Row, ms, print_now, spread
 from tests.box.nics import ip
 
@@ -52,15 +53,7 @@ Seconds = dict[str, float]
 
 def one_cycle(driver: Driver, identity: str, numbers: Sequence[int]) -> Seconds:
     """Return the seconds of each call of a claimed pod, and its CPU time with what follows."""
-    claim, pod = documents(driver, identity, numbers)
-    claims, pods = (
-        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
-        "/api/v1/namespaces/default/pods",
-    )
-    pod_uid = driver.api.query("POST", pods, pod)["metadata"]["uid"]
-    claim["status"]["reservedFor"][0]["uid"] = pod_uid
-    uid = driver.api.query("POST", claims, claim)["metadata"]["uid"]
-    reference = {"namespace": "default", "name": identity, "uid": uid}
+    reference, pod_uid = create_pod(driver, identity, numbers)
     sandbox = driver.sandbox(identity, pod_uid)
     container = nri_pb2.Container(id=f"c-{identity}", pod_sandbox_id=identity, name="main")
     runtime = driver.runtime.runtime
@@ -87,14 +80,33 @@ def one_cycle(driver: Driver, identity: str, numbers: Sequence[int]) -> Seconds:
     measure("Unprepare", partial(driver.kubelet, "Unprepare", reference))
     time.sleep(SETTLE_S)
     taken["cycle, CPU"] = driver.cpu() - begin_cpu
-    driver.api.query("DELETE", f"{claims}/{identity}")
-    driver.api.query("DELETE", f"{pods}/{identity}")
+    delete_pod(driver, identity)
     driver.configure_nics(numbers)
     return taken
 
 
+def create_pod(
+    driver: Driver, identity: str, numbers: Sequence[int]
+) -> tuple[Mapping[str, str], str]:
+    """Create a pod and its allocated claim; return the claim as the kubelet refers to it, and the
+    UID of the pod.
+    """
+    claim, pod = documents(driver, identity, numbers)
+    pod_uid = driver.api.query("POST", PODS, pod)["metadata"]["uid"]
+    for reference in (*claim["status"]["reservedFor"], *claim["metadata"]["ownerReferences"]):
+        reference["uid"] = pod_uid
+    uid = driver.api.query("POST", CLAIMS, claim)["metadata"]["uid"]
+    return {"namespace": "default", "name": identity, "uid": uid}, pod_uid
+
+
+def delete_pod(driver: Driver, identity: str) -> None:
+    """Delete a pod and its claim."""
+    driver.api.query("DELETE", f"{CLAIMS}/{identity}")
+    driver.api.query("DELETE", f"{PODS}/{identity}")
+
+
 def documents(driver: Driver, identity: str, numbers: Sequence[int]) -> tuple[Any, Any]:
-    """Return an allocated claim of the NICs, and the pod that has it."""
+    """Return an allocated claim of the NICs, created from a template, and the pod that has it."""
     results = [
         {"request": f"r{number}", "driver": "dra.net", "pool": NODE,
          "device": driver.device(f"nic{number}")} for number in numbers
@@ -102,8 +114,10 @@ def documents(driver: Driver, identity: str, numbers: Sequence[int]) -> tuple[An
     exactly = {"deviceClassName": "nic.dra.net", "allocationMode": "ExactCount", "count": 1}
     requests = [{"name": f"r{number}", "exactly": exactly} for number in numbers]
     metadata = {"name": identity, "namespace": "default"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": identity, "uid": "", "controller": True}
+    named = {"resource.kubernetes.io/pod-claim-name": "nics"}
     claim = {
-        "metadata": metadata,
+        "metadata": {**metadata, "annotations": named, "ownerReferences": [owner]},
         "spec": {"devices": {"requests": requests}},
         "status": {
             "allocation": {"devices": {"results": results, "config": []}},
@@ -115,9 +129,10 @@ def documents(driver: Driver, identity: str, numbers: Sequence[int]) -> tuple[An
         "metadata": metadata,
         "spec": {
             "nodeName": NODE,
-            "resourceClaims": [{"name": "nics", "resourceClaimName": identity}],
+            "resourceClaims": [{"name": "nics", "resourceClaimTemplateName": "nics"}],
             "containers": [{"name": "main", "image": "x", "resources": resources}],
         },
+        "status": {"resourceClaimStatuses": [{"name": "nics", "resourceClaimName": identity}]},
     }
     return claim, pod
 

@@ -21,6 +21,8 @@ from tests.fakes.documents import KINDS, status
 from tests.fakes.exchange import End, Request, Response, WatchStream
 
 PORT: Final = 6443
+CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PODS: Final = "/api/v1/namespaces/default/pods"
 REQUESTS: Final = "/requests"
 END: Final = b"\r\n\r\n"
 

@@ -1,6 +1,7 @@
 """A clock that a test advances."""
 
 import asyncio
+from contextlib import suppress
 
 
 class FakeClock:
@@ -15,6 +16,7 @@ class FakeClock:
         self.step_s = 0.0
         self._now = 1000.0
         self._sleepers: dict[asyncio.Future[None], float] = {}
+        self._timers: list[asyncio.Task[None]] = []  # a loop itself keeps no task alive
         self._changed = asyncio.Condition()
 
     def __call__(self) -> float:
@@ -32,6 +34,17 @@ class FakeClock:
             await future
         finally:
             del self._sleepers[future]
+
+    def timeout(self, seconds: float) -> asyncio.Timeout:
+        """Return a time limit of this clock; it counts as a sleep until the event loop ends."""
+        limit = asyncio.timeout(None)
+        self._timers.append(asyncio.create_task(self._expire(limit, seconds)))
+        return limit
+
+    async def _expire(self, limit: asyncio.Timeout, after_s: float) -> None:
+        await self.sleep(after_s)
+        with suppress(RuntimeError):  # the limited work has ended
+            limit.reschedule(asyncio.get_running_loop().time())
 
     def asleep(self) -> list[float]:
         """Return the remaining seconds of each sleep."""

@@ -1,7 +1,8 @@
 """Two nodes with GPUs and NICs as slices, as input of `explain`.
 
 Addresses: ND H100 v5 has GPUs 0001, 0002, 0003, 0008 and NICs 0101 to 0104 on NUMA node 0, GPUs
-0009 to 000c and NICs 0105 to 0108 on node 1, each alone in its PCI domain. A4 has eight GPUs and
+0009 to 000c and NICs 0105 to 0108 on node 1, each alone in its PCI domain; the NICs name the
+domains of their GPUs. A4 has eight GPUs and
 eight NICs; two of each share a root.
 """
 
@@ -17,7 +18,13 @@ _ND_GPUS = ("0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c")
 def nd_h100() -> str:
     """Return slices of a Standard_ND96isr_H100_v5 node, in v1."""
     gpus = [_gpu(index, f"{domain}:00:00.0") for index, domain in enumerate(_ND_GPUS)]
-    nics = [_nic(i, f"{0x101 + i:04x}:00:00.0", numa=i // 4, name=f"ib{i}") for i in range(8)]
+    nics = [
+        _nic(
+            index, f"{0x101 + index:04x}:00:00.0", numa=index // 4, name=f"ib{index}",
+            more={"azure.dra.net/gpuDomains": {"string": domain}},
+        )
+        for index, domain in enumerate(_ND_GPUS)
+    ]  # fmt: skip
     return _file("v1", "aks-gpu-0", gpus, nics)
 
 
@@ -45,7 +52,9 @@ def _gpu(index: int, address: str, root: str = "", product: str = "NVIDIA H100")
     }
 
 
-def _nic(index: int, address: str, *, numa: int, name: str, root: str = "") -> Json:
+def _nic(
+    index: int, address: str, *, numa: int, name: str, root: str = "", more: Json | None = None
+) -> Json:
     return {
         "name": f"pci-{address.replace(':', '-').replace('.', '-')}",
         "attributes": {
@@ -53,6 +62,7 @@ def _nic(index: int, address: str, *, numa: int, name: str, root: str = "") -> J
             "dra.net/rdma": {"bool": True},
             "dra.net/numaNode": {"int": numa},
             "dra.net/rdmaDevice": {"string": f"mlx5_{index}"},
+            **(more or {}),
             f"{STANDARD}/pciBusID": {"string": address},
             f"{STANDARD}/pcieRoot": {"string": root or f"pci{address[:7]}"},
         },

@@ -1,8 +1,10 @@
 """Slices of nodes with GPUs and NICs, as their drivers publish them, for `kubectl dranet`.
 
 ND H100 v5 and A4 are those of explained_nodes. DGX H100: eight GPUs, each with a ConnectX-7 at its
-root, and two NICs for storage. GB200: four GPUs and four ConnectX-7 on two sockets; each device has
-a PCI domain of its own. MI300X: eight GPUs of AMD's driver, each with a NIC at its root.
+root, and two cards with two ports for storage; addresses and names as in NVIDIA's user guide.
+GB200: four GPUs and four ConnectX-7 on two sockets, as GKE names them; each device has a PCI
+domain of its own.
+MI300X: eight GPUs of AMD's driver, which publishes their NUMA nodes, each with a NIC at its root.
 """
 
 import json
@@ -12,18 +14,23 @@ from tests.dra_shim.commands.explained_nodes import STANDARD, Json, a4_highgpu, 
 
 def dgx_h100() -> str:
     """Return slices of a DGX H100."""
-    roots = [f"pci0000:{0x15 + 16 * index:02x}" for index in range(8)]
+    roots = [f"pci0000:{bus}" for bus in ("15", "37", "48", "59", "97", "b7", "c7", "d7")]
+    gpu_buses = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
+    nic_buses = (0x18, 0x40, 0x4F, 0x5E, 0x9A, 0xC0, 0xCE, 0xDC)
     gpus = [
-        _gpu(f"gpu-{index}", f"0000:{0x1B + 16 * index:02x}:00.0", root, "NVIDIA H100 80GB HBM3")
-        for index, root in enumerate(roots)
+        _gpu(f"gpu-{index}", f"0000:{bus:02x}:00.0", root, "NVIDIA H100 80GB HBM3")
+        for index, (bus, root) in enumerate(zip(gpu_buses, roots, strict=True))
     ]
+    numbers = (0, 3, 4, 5, 6, 9, 10, 11)  # of the RDMA devices
     nics = [
-        _nic(f"ibp{index}", f"mlx5_{index}", f"0000:{0x18 + 16 * index:02x}:00.0", root, index // 4)
-        for index, root in enumerate(roots)
+        _nic(f"ibp{bus}s0", f"mlx5_{number}", f"0000:{bus:02x}:00.0", roots[index], index // 4)
+        for index, (bus, number) in enumerate(zip(nic_buses, numbers, strict=True))
     ]
+    storage = ((0x29, 1, "pci0000:26", 0), (0xAA, 7, "pci0000:a7", 1))
     nics += [
-        _nic("enp170s0", "mlx5_8", "0000:aa:00.0", "pci0000:a0", 0),
-        _nic("enp41s0", "mlx5_9", "0000:29:00.0", "pci0000:20", 1),
+        _nic(f"enp{bus}s0f{f}", f"mlx5_{first + f}", f"0000:{bus:02x}:00.{f}", root, numa)
+        for bus, first, root, numa in storage
+        for f in (0, 1)
     ]
     return _slices("dgx-h100", "gpu.nvidia.com", gpus, nics)
 
@@ -45,14 +52,19 @@ def gb200() -> str:
 
 def mi300x() -> str:
     """Return slices of a node with eight MI300X."""
-    roots = [f"pci0000:{0x01 + 0x20 * index:02x}" for index in range(8)]
+    roots = [f"pci0000:{0x20 * index:02x}" for index in range(8)]
+    gpu_buses = (0x05, 0x26, 0x46, 0x65, 0x85, 0xA6, 0xC6, 0xE5)
+    nic_buses = (0x06, 0x25, 0x45, 0x66, 0x86, 0xA5, 0xC5, 0xE6)
     gpus = [
-        _gpu(f"gpu-{index}", f"0000:{0x05 + 0x20 * index:02x}:00.0", root, "AMD Instinct MI300X")
-        for index, root in enumerate(roots)
-    ]
+        _gpu(
+            f"gpu-{index}-{128 + index}", f"0000:{bus:02x}:00.0", root, "AMD_Instinct_MI300X",
+            type={"string": "amdgpu"}, numaNode={"int": index // 4},
+        )
+        for index, (bus, root) in enumerate(zip(gpu_buses, roots, strict=True))
+    ]  # fmt: skip
     nics = [
-        _nic(f"rdma{i}", f"bnxt_re{i}", f"0000:{0x06 + 0x20 * i:02x}:00.0", root, i // 4)
-        for i, root in enumerate(roots)
+        _nic(f"rdma{index}", f"bnxt_re{index}", f"0000:{bus:02x}:00.0", root, index // 4)
+        for index, (bus, root) in enumerate(zip(nic_buses, roots, strict=True))
     ]
     return _slices("mi300x", "gpu.amd.com", gpus, nics)
 
@@ -109,7 +121,7 @@ def driver_pod(node: str, *, ready: bool = True) -> Json:
     }  # fmt: skip
 
 
-def _gpu(name: str, address: str, root: str, product: str) -> Json:
+def _gpu(name: str, address: str, root: str, product: str, **more: Json) -> Json:
     return {
         "name": name,
         "attributes": {
@@ -117,6 +129,7 @@ def _gpu(name: str, address: str, root: str, product: str) -> Json:
             "type": {"string": "gpu"},
             f"{STANDARD}/pciBusID": {"string": address},
             f"{STANDARD}/pcieRoot": {"string": root},
+            **more,
         },
     }
 

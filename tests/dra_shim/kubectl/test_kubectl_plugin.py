@@ -82,9 +82,9 @@ def test_status_shows_nodes_version_and_holder(saved: Path) -> None:
     ended = run(saved, "status")
 
     lines = [line.split() for line in ended.stdout.splitlines()]
-    row = "dgx-h100 0.1.0 yes 10 9 1 0 7 of 8 free"
+    row = "dgx-h100 0.1.0 yes 12 11 1 0 7 of 8 free"
     assert row.split() in lines
-    held = "dgx-h100 pci-0000-18-00-0 ibp0 mlx5_0 held ml/train-0"
+    held = "dgx-h100 pci-0000-18-00-0 ibp24s0 mlx5_0 held ml/train-0"
     assert held.split() in lines
     assert ended.returncode == 0
 
@@ -112,13 +112,26 @@ def test_status_shows_the_taint_of_an_unhealthy_device(saved: Path) -> None:
         ("mi300x", "8 of 8 GPU+NIC pairs are left on node mi300x", "same PCIe root"),
         ("gke-a4-0", "8 of 8 GPU+NIC pairs are left on node gke-a4-0", "same PCIe root"),
         ("gb200", "4 of 4 GPU+NIC pairs are left on node gb200", "same node"),
-        ("aks-gpu-0", "8 of 8 GPU+NIC pairs are left on node aks-gpu-0", "same node"),
+        ("aks-gpu-0", "8 of 8 GPU+NIC pairs are left on node aks-gpu-0", "same NUMA node"),
     ],
 )
 def test_free_counts_pairs(saved: Path, node: str, line: str, near: str) -> None:
     assert run(saved, "free", node).stdout == f"{line}\n"
     document = json.loads(run(saved, "free", node, "--output", "json").stdout)
     assert document["nodes"][0]["near"] == near
+
+
+@pytest.mark.parametrize(
+    ("node", "old", "new"),
+    [
+        ("mi300x", '"amdgpu"', '"amdgpu-partition"'),
+        ("dgx-h100", '"gpu"', '"mig"'),
+    ],
+)
+def test_partition_of_a_gpu_is_no_gpu(saved: Path, node: str, old: str, new: str) -> None:
+    change(saved / f"{node}.json", old, new)
+
+    assert " of 7 GPU+NIC pairs" in run(saved, "free", node).stdout
 
 
 def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_walkthrough_shows_what_free_prints(tmp_path: Path) -> None:
 
 
 def test_free_pairs_a_gpu_only_with_a_nic_of_the_same_root(saved: Path) -> None:
-    held = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-28-00-0"))]
+    held = [claim("a", "p", GPU), claim("b", "q", (*NIC[:2], "pci-0000-40-00-0"))]
     (saved / "claims.json").write_text(json.dumps({"items": held}))
 
     assert run(saved, "free", "dgx-h100").stdout.startswith("6 of 8 GPU+NIC pairs")
@@ -151,7 +164,7 @@ def test_topology_shows_the_matrix_and_the_holder(saved: Path) -> None:
     assert matrix[9:].count("ROOT") == 1
     assert rows["NIC0"][-2:] == ["held", "ml/train-0"]
     relations = json.loads(run(saved, "topology", "dgx-h100", "-o", "json").stdout)["relations"]
-    assert {relations["GPU0"][f"NIC{index}"] for index in range(10)} == {"ROOT", "NODE", "SYS"}
+    assert {relations["GPU0"][f"NIC{index}"] for index in range(12)} == {"ROOT", "NODE", "SYS"}
 
 
 def test_topology_of_an_unknown_node_suggests_a_similar_name(saved: Path) -> None:

@@ -49,8 +49,9 @@ class Bench:
         self.notices: list[Notice] = []
         sources = Sources(self.cluster, self.cluster, self.cluster)
         self.preparer = Preparer(
-            sources, state, terms, self.notices.append, providers=providers, sleep=self.clock.sleep
-        )
+            sources, state, terms, self.notices.append, providers=providers,
+            sleep=self.clock.sleep, timeout=self.clock.timeout,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Let the records go."""

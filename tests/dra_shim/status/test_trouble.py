@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dra_shim.kubeapi import CLAIM
 from dra_shim.prepare import ClaimPrepared
 from dra_shim.status import ClaimGone, ClaimRefused, StatusApplied, StatusNotKept, StatusSyncFailed
 from dra_shim.status.claim_writer import MAX_CACHED, PROBE_S
@@ -315,6 +316,36 @@ def test_frequent_changes_cause_one_write_in_5_seconds(tmp_path: Path) -> None:
                 await bench.until_notice(StatusApplied, turn + 1)
 
             assert len([request for request in server.requests if is_apply(request)]) == 4
+
+    finish(scenario())
+
+
+def test_status_of_a_claim_that_its_pod_owns_is_left_to_the_deletion_of_the_claim(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with reporting(tmp_path) as (server, bench):
+            owned, other = [await prepared(bench, device) for device in ("nic-0", "nic-1")]
+            claim = await bench.claim(owned)
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "pod-1"}
+            claim["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+            await bench.api.replace(CLAIM, claim, "default")
+            for ref, device in ((owned, "nic-0"), (other, "nic-1")):
+                bench.attachments.put(attached(given(ref, device)))
+            await bench.rest()
+            await bench.until_notice(StatusApplied, 2)
+            bench.clock.pass_time(60.0)
+            count = len(server.requests)
+            for ref in (owned, other):
+                bench.attachments.remove(ref.uid)
+                bench.allocations.remove(ref.uid)
+            await bench.rest(DEPARTURE_S)
+            await bench.until_notice(StatusApplied, 3)
+
+            requests = server.requests[count:]
+            assert [request.method for request in requests] == ["GET", "PATCH"], "for the other"
+            assert not [request for request in requests if owned.name in request.path]
+            assert list(entries(await bench.claim(owned))) == ["nic-0"]
 
     finish(scenario())
 

@@ -108,8 +108,8 @@ def test_single_rank_per_pod_starts_without_a_launcher() -> None:
 @pytest.mark.parametrize(
     ("backend", "bars"),
     [
-        # 80 % of 2 NICs of 400 Gbit/s; a fifth of TCP's 10 Gbit/s
-        pytest.param("nccl", ["80 GB/s", "80 GB/s"], id="GPUs"),
+        # 90 % of 2 NICs of 400 Gbit/s; a fifth of TCP's 10 Gbit/s
+        pytest.param("nccl", ["90 GB/s", "90 GB/s"], id="GPUs"),
         pytest.param("gloo", ["0.25 GB/s", "0.25 GB/s"], id="CPUs"),
     ],
 )
@@ -127,6 +127,7 @@ def test_bars_depend_on_the_backend(backend: str, bars: list[str]) -> None:
 
 
 def test_highest_default_bar_is_that_of_the_guide() -> None:
+    assert Bars({}).of_collective("all-reduce", 8 * 200, nccl=True) == pytest.approx(180)
     assert Bars({}).of_collective("all-reduce", 3200, nccl=True) == 180
     assert Bars({"all-reduce": 300}).of_collective("all-reduce", 3200, nccl=True) == 300
 

@@ -104,6 +104,15 @@ def test_gpu_on_another_numa_node_is_reported() -> None:
     assert failures(facts_of(), replace(POD, nics=(replace(NIC, numa_node=-1),))) == []
 
 
+def test_nic_without_a_near_gpu_passes_if_each_gpu_has_one() -> None:
+    far = replace(NIC, numa_node=1)
+
+    assert failures(facts_of(), replace(POD, nics=(NIC, far))) == []
+    both = replace(POD, nics=(far, far), gpu_numa_nodes=(0, 1))
+    assert failures(facts_of(), both) == []
+    assert failures(facts_of(), replace(both, gpu_numa_nodes=(0,))) == ["numa", "numa"]
+
+
 def test_rdma_devices_of_other_pods_are_reported() -> None:
     facts = facts_of()
     facts.ports["mlx5_1"] = PORT
@@ -153,8 +162,17 @@ def test_worst_pair_is_first_and_remedies_are_not_repeated() -> None:
 
 
 def test_healthy_report_is_one_line() -> None:
-    assert as_text(LINES[:1], verbose=False) == ["PASSED: 0 failed, 0 not measured, 1 passed."]
-    assert len(as_text(LINES[:1], verbose=True)) == 4
+    healthy = [passed("tcp", "a/net1", "b/net1")]
+
+    assert as_text(healthy, verbose=False) == ["PASSED: 0 failed, 0 not measured, 1 passed."]
+    assert len(as_text(healthy, verbose=True)) == 4
+
+
+def test_run_without_a_measured_pair_does_not_pass() -> None:
+    lines = [LINES[0], LINES[-1]]
+
+    assert as_text(lines, verbose=False)[-1] == "NOT MEASURED: 0 failed, 1 not measured, 1 passed."
+    assert not as_document(lines)["passed"]
 
 
 def test_durations_are_in_the_verbose_report_and_the_document() -> None:
@@ -253,6 +271,33 @@ def test_ports_of_two_partitions_are_reported(pkeys: tuple[str, str], cause: str
     checks = {line.check for line in lines if line.outcome is Outcome.FAILED}
     assert checks == ({"pkey"} if cause == "pkey" else {"write", "latency"})
     assert {line.check for line in lines if line.seconds} >= {"pkey", *checks}
+
+
+@dataclass(frozen=True)
+class BareImage:
+    """A runner whose image has no iperf3 and no programs for RDMA."""
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Return the facts, or that the program is missing."""
+        if FACTS_SCRIPT in command:
+            facts = "missing iperf3\nmissing rping\nmemlock unlimited\nend\n"
+            return CommandResult(0, facts, "")
+        return CommandResult(127, "", "")
+
+
+@pytest.mark.parametrize(
+    ("nic", "programs"),
+    [
+        (NIC, "iperf3, rping"),
+        (replace(NIC, rdma=""), "iperf3"),
+        (replace(NIC, address=""), "rping"),
+    ],
+)
+def test_missing_program_is_not_reported_as_a_fault(nic: ClaimedNic, programs: str) -> None:
+    with pytest.raises(UnreadablePodError, match=f"pod verify-0 on node a has no {programs}, and"):
+        measure(
+            [replace(POD, nics=(nic,))], BareImage(), Course(NO_BARS), progress=lambda text: None
+        )
 
 
 class Silent:

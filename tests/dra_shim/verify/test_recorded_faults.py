@@ -11,7 +11,7 @@ import json
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -130,6 +130,16 @@ def test_healthy_pair_passes_all_checks_phase_by_phase() -> None:
     }
     assert max(ends["tcp"]) < min(ends["write"])
     assert max(ends["write"]) < min(ends["latency"])
+
+
+def test_nic_without_a_peer_is_reported() -> None:
+    pods = (PODS[0], replace(PODS[1], nics=PODS[1].nics[:1]))
+
+    lines = measure(pods, RecordedPrograms("healthy"), Course(BARS, DURATIONS), lambda text: None)
+
+    (line,) = (line for line in lines if line.outcome is not Outcome.PASSED)
+    assert (line.source, line.outcome) == ("here/ens2", Outcome.NOT_MEASURED)
+    assert line.meaning == "the other pod has no NIC of this rail"
 
 
 def test_rails_of_a_pod_have_their_own_ports() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.verify.bars import Bars
-from dra_shim.verify.documents import Document, worker_of
 from dra_shim.verify.measure import rounds_of
 from dra_shim.verify.outputs import PodFacts
 from dra_shim.verify.pair_checks import FULL, QUICK, MeasureDurations, PairChecks
@@ -70,39 +69,23 @@ def test_no_card_is_in_two_pairs_of_a_round(number: int, cards: str, *, full: bo
     assert len(measured) == len(set(measured)) == number_of_pairs * len(cards)
 
 
+def test_rails_of_pods_with_different_numbers_of_nics_meet_by_name() -> None:
+    first, second = pods_of(2, "abc")
+    second = replace(second, nics=(second.nics[0], second.nics[2]))
+    pods = [first, second]
+
+    (pairs,) = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=False)
+
+    names = [tuple(end.nic.interface for end in pair) for pair in pairs]
+    assert names == [("net0", "net0"), ("net2", "net2")]
+
+
 def test_functions_of_one_card_on_one_node_are_measured_one_after_another() -> None:
     pods = [replace(pod, node="box") for pod in pods_of(4, "a")]
 
     rounds = rounds_of(pods, dict.fromkeys(pods, PodFacts()), full=False)
 
     assert [len(pairs) for pairs in rounds] == [1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("attributes", "card"),
-    [
-        pytest.param(
-            {"sysImageGUID": {"string": "a"}, "pciAddress": {"string": "0000:3b:00.1"}}, "a",
-            id="GUID of the card",
-        ),
-        pytest.param({"pciAddress": {"string": "0000:3b:00.1"}}, "0000:3b:00", id="PCI function"),
-        pytest.param({}, "nic0", id="neither"),
-    ],
-)  # fmt: skip
-def test_card_is_read_from_the_slice(attributes: Document, card: str) -> None:
-    device = {"driver": "dra.net", "pool": "a", "device": "nic0"}
-    claim = {"status": {"allocation": {"devices": {"results": [device]}}}}
-    pod = {
-        "metadata": {"name": "verify-0"},
-        "spec": {"nodeName": "a"},
-        "status": {"podIP": "10.0.0.1"},
-    }
-    devices = [{"name": "nic0", "attributes": attributes}]
-    published = {"spec": {"driver": "dra.net", "pool": {"name": "a"}, "devices": devices}}
-
-    (nic,) = worker_of(pod, claim, [published]).nics
-
-    assert nic.card == card
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 7, 8])

@@ -6,6 +6,8 @@ faults, and 20 healthy runs.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dra_shim.verify.report import as_text
@@ -42,6 +44,12 @@ def test_healthy_pair_passes(pair: Pair, run: int) -> None:
 
 def test_fault_fails_its_check_with_its_remedy(pair: Pair, fault: str) -> None:
     assert FAULTS[fault].expected in FAULTS[fault].found(pair)
+
+
+def test_packets_on_a_long_path_are_not_reported_as_lost(pair: Pair) -> None:
+    far = replace(FAULTS["loss"], begin="tc qdisc add dev ens1 root netem delay 30ms", pings=100)
+
+    assert far.found(pair) == set()
 
 
 def test_crossed_rails_are_distinguished_from_missing_networks(pair: Pair) -> None:

@@ -1,0 +1,115 @@
+"""NICs and GPUs of a pod by its claims and the slices, and the template of its claims."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_shim.resourceapi import parse_document
+from dra_shim.verify.documents import Document, PodRequirements, template_document, worker_of
+from dra_shim.verify.types import WorkerPod
+
+STANDARD = "resource.kubernetes.io"
+NVIDIA, AMD = "gpu.nvidia.com", "gpu.amd.com"
+
+
+POD: Document = {
+    "metadata": {"name": "verify-0"},
+    "spec": {"nodeName": "a"},
+    "status": {"podIP": "10.0.0.1"},
+}
+RESULT = {"driver": "dra.net", "pool": "a", "device": "device"}
+
+
+def slice_of(driver: str, node: str, attributes: Document) -> Document:
+    """Return a slice of a node with one device."""
+    devices = [{"name": "device", "attributes": attributes}]
+    return {
+        "spec": {"driver": driver, "nodeName": node, "pool": {"name": node}, "devices": devices}
+    }
+
+
+def worker_with(nic: Document, gpu: tuple[str, Document] | None = None) -> WorkerPod:
+    """Return a pod on node a with a NIC, and a GPU of a driver.
+
+    Args:
+        nic: attributes of the NIC; node b has one at the same places on NUMA node 7.
+        gpu: driver and attributes of the GPU.
+    """
+    elsewhere = {**nic, f"{STANDARD}/numaNode": {"int": 7}}
+    slices = [slice_of("dra.net", "b", elsewhere), slice_of("dra.net", "a", nic)]
+    if gpu:
+        slices.append(slice_of(gpu[0], "a", gpu[1]))
+    results = [RESULT, *([RESULT | {"driver": gpu[0]}] if gpu else [])]
+    claim = {"status": {"allocation": {"devices": {"results": results}}}}
+    return worker_of(POD, claim, slices)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "card"),
+    [
+        pytest.param(
+            {"sysImageGUID": {"string": "a"}, "pciAddress": {"string": "0000:3b:00.1"}}, "a",
+            id="GUID of the card",
+        ),
+        pytest.param({"pciAddress": {"string": "0000:3b:00.1"}}, "0000:3b:00", id="PCI function"),
+        pytest.param({}, "device", id="neither"),
+    ],
+)  # fmt: skip
+def test_card_is_read_from_the_slice(attributes: Document, card: str) -> None:
+    (nic,) = worker_with(attributes).nics
+
+    assert nic.card == card
+
+
+@pytest.mark.parametrize(
+    ("nic", "gpu", "found"),
+    [
+        pytest.param({}, (AMD, {"numaNode": {"int": 1}}), (1,), id="the GPU driver's attribute"),
+        pytest.param(
+            {"numaNode": {"int": 0}, f"{STANDARD}/pcieRoot": {"string": "pci0000:15"}},
+            (NVIDIA, {f"{STANDARD}/pcieRoot": {"string": "pci0000:15"}}), (0,),
+            id="a NIC at the root",
+        ),
+        pytest.param(
+            {"numaNode": {"int": 1}, "azure.dra.net/gpuDomains": {"string": "0003,0004"}},
+            (NVIDIA, {f"{STANDARD}/pciBusID": {"string": "0004:00:00.0"}}), (1,),
+            id="Azure's layout",
+        ),
+        pytest.param(
+            {"numaNode": {"int": 1}}, (NVIDIA, {f"{STANDARD}/pcieRoot": {"string": "pci0000:15"}}),
+            (), id="unknown",
+        ),
+    ],
+)  # fmt: skip
+def test_numa_node_of_a_gpu_is_that_of_its_place(
+    nic: Document, gpu: tuple[str, Document], found: tuple[int, ...]
+) -> None:
+    assert worker_with(nic, gpu).gpu_numa_nodes == found
+
+
+def test_devices_of_slices_in_v1beta1_are_read() -> None:
+    found = slice_of("dra.net", "a", {"rdmaDevice": {"string": "mlx5_0"}})
+    (device,) = found["spec"]["devices"]
+    device["basic"] = {"attributes": device.pop("attributes")}
+    claim = {"status": {"allocation": {"devices": {"results": [RESULT]}}}}
+
+    (nic,) = worker_of(POD, claim, [found]).nics
+
+    assert nic.rdma == "mlx5_0"
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_template_has_the_form_of_its_version(version: str) -> None:
+    requirements = PodRequirements("image", "nic.dra.net", 0, "gpu.nvidia.com", 8)
+    api = f"resource.k8s.io/{version}"
+
+    template = template_document(requirements, api)
+
+    assert template["apiVersion"] == api
+    parse_document(template)  # refuses fields of another version
+
+
+def test_first_numa_node_of_a_list_is_that_of_the_nic() -> None:
+    (nic,) = worker_with({f"{STANDARD}/numaNode": {"ints": [1, 0]}}).nics
+
+    assert nic.numa_node == 1
