@@ -54,11 +54,20 @@ def unknown_capacity(name: str) -> Iterator[str]:
 
 
 def wrong_types(expression: str) -> Iterator[str]:
-    """Yield an error for each comparison of an attribute with a value of another type.
+    """Yield an error for each comparison of an attribute or capacity with a value of another type.
 
-    In CEL, values of different types are never equal, and to order them is an error.
+    In CEL, values of different types are never equal, and to order them is an error. The API server
+    knows the type of a capacity, and refuses the expression.
     """
-    for name, literal in comparisons_in(expression):
+    for table, name, literal in comparisons_in(expression):
+        if table == "capacity":
+            domain, _, identifier = name.partition("/")
+            amount = literal.strip("\"'")
+            yield (
+                f"{name} is a quantity, and {literal} is none; compare"
+                f' device.capacity["{domain}"].{identifier}.compareTo(quantity("{amount}")) with 0'
+            )
+            continue
         meaning = ATTRIBUTES.get(name)
         given = _type_of(literal)
         if meaning is not None and meaning.type is not given:

@@ -30,21 +30,19 @@ def names_in(expression: str) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(_name(match) for match in _LOOKUP.finditer(expression)))
 
 
-def comparisons_in(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield (qualified name, literal) of each comparison of an attribute with a literal.
+def comparisons_in(expression: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each comparison with a literal: "attributes" or "capacity", qualified name, literal.
 
     A literal stands on either side of an operator, or in a list after `in`.
     """
     for match in _LOOKUP.finditer(expression):
         table, name = _name(match)
-        if table != "attributes":
-            continue
         if found := _COMPARED.match(expression, match.end()):
-            yield name, found[1]
+            yield table, name, found[1]
         if found := _BEFORE.search(expression[: match.start()]):
-            yield name, found[1]
+            yield table, name, found[1]
         if found := _LISTED.match(expression, match.end()):
-            yield from ((name, literal) for literal in _ONE.findall(found[1]))
+            yield from ((table, name, literal) for literal in _ONE.findall(found[1]))
 
 
 def _name(match: re.Match[str]) -> tuple[str, str]:

@@ -286,13 +286,13 @@ class AttachController:
         if record.phase is Phase.HOME:
             self.watchdog.note_verified(record.claim.uid)
         self.watchdog.note_close_error(record.claim.uid, close_error)
+        if not close_error:  # else the spec still names these files
+            self.gate.tidy(record.claim.uid)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
-        if alive:
-            self.netns_refs.release_if_late(record.netns)
-        else:
-            self.netns_refs.release(record.netns)
+        release = self.netns_refs.release_if_late if alive else self.netns_refs.release
+        release(record.netns)
         reason = record.failure.message if record.failure else "the kernel has not returned it yet"
         self.log.warning(
             "device not restored yet", pod=str(record.pod), claim=str(record.claim), reason=reason
@@ -336,7 +336,7 @@ class AttachController:
         """
         record = self.attachments.get(claim_uid)
         if record is None or record.phase is not Phase.ATTACHED:
-            self.gate.close(claim_uid)
+            self.gate.remove(claim_uid)
             self.watchdog.note_close_error(claim_uid, "")
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:

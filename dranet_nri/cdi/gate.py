@@ -70,16 +70,32 @@ class Gate:
         return not gated_requests(allocation) or self.spec_path(allocation.claim.uid).exists()
 
     def close(self, claim_uid: str) -> None:
-        """Remove the claim's files. Idempotent.
+        """Remove the claim's spec. Idempotent.
 
         Raises:
             OSError: the spec cannot be removed.
         """
         remove(self.fs, self.spec_path(claim_uid), durable=False)
+
+    def tidy(self, claim_uid: str) -> None:
+        """Remove the metadata files of a closed gate, and free what was removed. Idempotent.
+
+        Not part of closing, which precedes the move of a device; see DeferredFileSystem.
+        """
         shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
+        self.fs.free()
+
+    def remove(self, claim_uid: str) -> None:
+        """Remove all files of the claim. Idempotent.
+
+        Raises:
+            OSError: the spec cannot be removed.
+        """
+        self.close(claim_uid)
+        self.tidy(claim_uid)
 
     def try_close(self, claim_uid: str) -> str:
-        """Remove the claim's files; return the error, "" on success."""
+        """Remove the claim's spec; return the error, "" on success."""
         try:
             self.close(claim_uid)
         except OSError as error:
@@ -87,10 +103,10 @@ class Gate:
         return ""
 
     def clear(self, attached: Collection[str]) -> None:
-        """Remove files of a crash: staged files, and files of claims without a record.
+        """Remove files of a crash: staged files, and files of claims that are not attached.
 
         Args:
-            attached: UIDs of the claims with an attachment record.
+            attached: UIDs of the claims that have a device in a pod, or may have one.
 
         Raises:
             OSError: a file cannot be removed.
@@ -99,7 +115,7 @@ class Gate:
             remove_staged(self.fs, self.cdi_dir, prefix=_PREFIX)
         recorded = {path.name for path in self.metadata_dir.glob("*")}
         for claim_uid in sorted((recorded | set(self.claims())) - set(attached)):
-            self.close(claim_uid)
+            self.remove(claim_uid)
         for directory in self.metadata_dir.glob("*/*/"):
             remove_staged(self.fs, directory)
 

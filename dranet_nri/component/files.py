@@ -23,6 +23,7 @@ RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MAX_REMOVED: Final = 64  # descriptors, if nobody calls free
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
 
@@ -43,6 +44,9 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: Path) -> None:
         """Make the entries of a directory durable."""
+
+    def free(self) -> None:
+        """Free the files that were replaced or removed, if that was deferred."""
 
 
 class KernelFileSystem:
@@ -77,6 +81,44 @@ class KernelFileSystem:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def free(self) -> None:
+        """See FileSystem. Nothing is deferred."""
+
+
+class DeferredFileSystem(KernelFileSystem):
+    """File system that frees replaced and removed files later, in `free`.
+
+    Freeing an inode queues an RCU callback. A device that moves to another network namespace soon
+    after would wait one more grace period for it (rcu_barrier in __dev_change_net_namespace,
+    net/core/dev.c). An open descriptor delays it. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        """Prepare."""
+        self._removed: list[int] = []
+
+    def replace(self, source: Path, target: Path) -> None:
+        """See FileSystem."""
+        self._keep(target)
+        super().replace(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """See FileSystem."""
+        self._keep(path)
+        super().unlink(path)
+
+    def free(self) -> None:
+        """See FileSystem."""
+        while self._removed:
+            with suppress(IndexError):  # another thread frees, too
+                os.close(self._removed.pop())
+
+    def _keep(self, path: Path) -> None:
+        if len(self._removed) >= _MAX_REMOVED:
+            self.free()
+        with suppress(OSError):  # it does not exist
+            self._removed.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _write(file: FileIO, data: bytes) -> None:

@@ -1,12 +1,13 @@
 """Name and address clashes among several devices of one pod.
 
 Rules:
-1. In a pod, names of interfaces, with altnames, and of RDMA devices are unique.
+1. In a pod, names of interfaces, with altnames, and of RDMA devices are unique. Several interfaces
+   can have one VRF, whose name is none of theirs.
 2. The kernel accepts an address on two interfaces, but uses one of them for its packets. Link-local
    addresses belong to their link, so several devices may have the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_interface
 from typing import Final
@@ -18,6 +19,7 @@ _NAME: Final = "interface.name"
 _ALTNAME: Final = "interface.altnames"
 _ADDRESS: Final = "interface.addresses"
 _RDMA: Final = "rdma.name"
+_VRF: Final = "interface.vrf"
 _REMEDY: Final = {
     _NAME: "give each device a request of its own with its own name, or remove the name",
     _ALTNAME: "give each device a request of its own with its own names, or remove the name",
@@ -45,7 +47,10 @@ class SameConfig:
 
 
 def clashes(devices: Sequence[SameConfig]) -> tuple[str, ...]:
-    """Return a violation for each name and address that several devices would have."""
+    """Return a violation for each name and address that several devices would have.
+
+    Also for each VRF with the name of another device, or with two tables.
+    """
     users: dict[tuple[str, str], list[SameConfig]] = {}
     paths: dict[tuple[str, str], str] = {}
     for device in devices:
@@ -54,12 +59,36 @@ def clashes(devices: Sequence[SameConfig]) -> tuple[str, ...]:
         }.items():
             paths.setdefault(key, path)
             users.setdefault(key, []).append(device)
-    return tuple(
-        f"{paths[key]}: {show(key[1])}: is for {' and '.join(_title(user) for user in found)}, but "
-        f"one device of the pod can have it; {_REMEDY[paths[key]]}"
-        for key, found in users.items()
-        if len(found) > 1 or found[0].several
+    named = {value: found[0] for (space, value), found in users.items() if space == _NAME}
+    return (
+        *(
+            f"{paths[key]}: {show(key[1])}: is for {' and '.join(map(_title, found))}, but one"
+            f" device of the pod can have it; {_REMEDY[paths[key]]}"
+            for key, found in users.items()
+            if len(found) > 1 or found[0].several
+        ),
+        *_vrf_clashes(devices, named),
     )
+
+
+def _vrf_clashes(devices: Sequence[SameConfig], named: Mapping[str, SameConfig]) -> Iterator[str]:
+    """Yield the violations of VRFs, given the devices by their names in the pod."""
+    first: dict[str, tuple[int, SameConfig]] = {}
+    for device in devices:
+        vrf = device.config.interface.vrf
+        if vrf is None:
+            continue
+        if other := named.get(vrf.name):
+            yield (
+                f"{_VRF}.name: {show(vrf.name)}: is the VRF of {device.title}, and a name of"
+                f" {other.title}; choose another name"
+            )
+        table, other = first.setdefault(vrf.name, (vrf.table, device))
+        if table != vrf.table:
+            yield (
+                f"{_VRF}.table: {vrf.table}: VRF {vrf.name} of {device.title} has table {table} for"
+                f" {other.title}; write one table"
+            )
 
 
 def _space(path: str) -> str:

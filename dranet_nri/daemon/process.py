@@ -23,7 +23,7 @@ from dranet_nri.attach.renewal import LeaseRenewer
 from dranet_nri.cdi.edits import EditOptions
 from dranet_nri.cdi.gate import Gate
 from dranet_nri.component.clock import SystemClock
-from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.files import DeferredFileSystem, KernelFileSystem
 from dranet_nri.component.log import logger, trace_of
 from dranet_nri.daemon.leases import LeaseLoop
 from dranet_nri.daemon.schedule import ReconcileSchedule
@@ -37,6 +37,7 @@ from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.settings.sysctl import check_root
 from dranet_nri.linux.rdma.types import RdmaEvent
 from dranet_nri.linux.rdma.watcher import RdmaListener
+from dranet_nri.model import Phase
 from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
 from dranet_nri.nri.stub import (
     Connection,
@@ -75,6 +76,7 @@ class NriDaemon:
         dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))
         self._endpoint = endpoint_from_environ(environ, dialled)
         self._schedule = ReconcileSchedule(settings.sweep_s)
+        self._files = DeferredFileSystem()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin exits.
@@ -91,7 +93,7 @@ class NriDaemon:
         if not await self._acquired(lock, stop):
             return
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
-        attachments = AttachmentRecords(AttachmentStore(settings.attachments))
+        attachments = AttachmentRecords(AttachmentStore(settings.attachments, fs=self._files))
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
@@ -130,7 +132,7 @@ class NriDaemon:
                 settings.dhcp_s,
             ),
             attachments=attachments,
-            gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),
+            gate=Gate(self._files, settings.cdi, settings.metadata),
             options=EditOptions(settings.memlock, settings.environment),
             log=logger("attach"),
             wake=self._schedule.request_soon,
@@ -147,7 +149,9 @@ class NriDaemon:
     def _clear(self, gate: Gate, attachments: AttachmentRecords) -> None:
         """Remove gate files of a crash; a failure blocks no other work."""
         try:
-            gate.clear({attachment.claim.uid for attachment in attachments.all()})
+            gate.clear(
+                {record.claim.uid for record in attachments.all() if record.phase is not Phase.HOME}
+            )
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))
 

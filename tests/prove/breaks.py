@@ -215,11 +215,9 @@ _FAIL_CLOSED: Final = (
     Break(
         "the gate's files go before the gate",
         _GATE,
-        "        remove(self.fs, self.spec_path(claim_uid), durable=False)\n"
-        "        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)\n",
-        "        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)\n"
-        "        remove(self.fs, self.spec_path(claim_uid), durable=False)\n",
-        f"{_TEST_GATE}::test_close_removes_the_spec_first_and_leaves_no_files",
+        "        self.close(claim_uid)\n        self.tidy(claim_uid)\n",
+        "        self.tidy(claim_uid)\n        self.close(claim_uid)\n",
+        f"{_TEST_GATE}::test_remove_removes_the_spec_first_and_leaves_no_files",
     ),
     Break(
         "a container is created without its NIC",

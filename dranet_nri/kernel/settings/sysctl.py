@@ -336,8 +336,11 @@ def read_from_files(
         name: name of the link.
         keys: see in_files.
     """
+    # A failed lookup in procfs frees its dentry by RCU, for which a move waits (rcu_barrier in
+    # __dev_change_net_namespace, net/core/dev.c), so files of an absent family are not opened.
+    families = {directory.name for directory in Path(proc_root, "sys/net").iterdir()}
     found: list[Sysctl] = []
-    for family, key in keys:
+    for family, key in (entry for entry in keys if entry[0] in families):
         with suppress(OSError):  # the kernel lacks it, or EIO: no secret is set
             found.append(Sysctl(family, key, _read(_path(proc_root, name, family, key))))
     return tuple(found)

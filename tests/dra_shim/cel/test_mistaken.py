@@ -95,6 +95,11 @@ def test_capacities_of_ours_and_of_other_drivers_are_accepted(domain: str) -> No
         ('device.attributes["dra.net"].ifName == false', 'write "false"'),
         ('device.attributes["dra.net"].mtu >= "9000"', "write 9000"),
         ('device.attributes["dra.net"].mtu < "9000"', "write 9000"),
+        (
+            "device.capacity['dra.net'].bandwidth > '10G'",
+            'compare device.capacity["dra.net"].bandwidth.compareTo(quantity("10G")) with 0',
+        ),
+        ('5 <= device.capacity["x.y"].z', 'x.y/z is a quantity, and 5 is none; compare'),
     ],
 )  # fmt: skip
 def test_comparison_with_a_value_of_another_type_is_reported(expression: str, line: str) -> None:

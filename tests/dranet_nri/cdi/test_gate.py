@@ -130,13 +130,24 @@ def test_open_writes_the_spec_last(tmp_path: Path) -> None:
     ]
 
 
-def test_close_removes_the_spec_first_and_leaves_no_files(tmp_path: Path) -> None:
+def test_close_removes_the_spec_alone(tmp_path: Path) -> None:
+    gate = gate_in(tmp_path, KernelFileSystem())
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    whole = files_in(tmp_path)
+
+    gate.close(UID)
+
+    del whole[f"cdi/dra.net-{UID}.json"]
+    assert files_in(tmp_path) == whole
+
+
+def test_remove_removes_the_spec_first_and_leaves_no_files(tmp_path: Path) -> None:
     fs = RecordingFs()
     gate = gate_in(tmp_path, fs)
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     fs.changes.clear()
 
-    gate.close(UID)
+    gate.remove(UID)
 
     assert fs.changes == [f"remove dra.net-{UID}.json"]
     assert files_in(tmp_path) == {}
@@ -263,7 +274,7 @@ def test_failed_removal_of_a_spec_keeps_its_mounted_files(tmp_path: Path) -> Non
     before = files_in(tmp_path)
 
     with pytest.raises(OSError, match="injected"):
-        gate_in(tmp_path, FailingFs(1)).close(UID)
+        gate_in(tmp_path, FailingFs(1)).remove(UID)
 
     assert files_in(tmp_path) == before
 

@@ -48,6 +48,19 @@ def nic(title: str, ifname: str = "", *, several: bool = False, **interface: obj
             id="an-address-of-any-length",
         ),
         pytest.param(
+            [nic("a", name="blue"), nic("b", vrf={"name": "blue"})],
+            ['interface.vrf.name: "blue": is the VRF of b, and a name of a; choose another name'],
+            id="the-VRF-of-another",
+        ),
+        pytest.param(
+            [
+                nic("a", vrf={"name": "red", "table": 7}),
+                nic("b", vrf={"name": "red", "table": 8}, several=True),
+            ],
+            ["interface.vrf.table: 8: VRF red of b has table 7 for a; write one table"],
+            id="a-VRF-of-two-tables",
+        ),
+        pytest.param(
             [nic("a", addresses=["2001:db8::1/64"], several=True)],
             ["or write a range such as"],
             id="an-address-for-several",
@@ -75,6 +88,10 @@ def test_rdma_name_on_two_devices_conflicts() -> None:
     "devices",
     [
         pytest.param([nic("a", "eth1"), nic("b", "eth2")], id="own-names"),
+        pytest.param(
+            [nic("a", vrf={"name": "blue"}, several=True), nic("b", vrf={"name": "blue"})],
+            id="one-VRF",
+        ),
         pytest.param([nic("a", "eth1", name="eth2"), nic("b", "eth2", name="eth1")], id="swapped"),
         pytest.param([nic("a", addresses=["10.0.0.1-10.0.0.9/24"], several=True)], id="a-range"),
         pytest.param([nic("a", addresses=["fe80::1/64"], several=True)], id="link-local"),

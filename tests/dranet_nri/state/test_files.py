@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.component.files import (
+    DeferredFileSystem,
     KernelFileSystem,
     read_record_bytes,
     remove,
@@ -111,6 +112,35 @@ def test_volatile_file_is_not_synced(tmp_path: Path) -> None:
     assert path.read_bytes() == b"data"
     remove(NoSync(), path, durable=False)
     assert not path.exists()
+
+
+def removed_and_open(directory: Path) -> int:
+    """Return the number of removed files of the directory that this process has open."""
+    entries = Path("/proc/self/fd").iterdir()
+    links = (str(entry.readlink()) for entry in entries if entry.is_symlink())
+    return sum(link.startswith(str(directory)) and link.endswith(" (deleted)") for link in links)
+
+
+def test_deferred_file_system_frees_replaced_and_removed_files_later(tmp_path: Path) -> None:
+    fs = DeferredFileSystem()
+    save(fs, tmp_path / "claim.json", b"old record")
+    save(fs, tmp_path / "claim.json", b"new record")
+    remove(fs, tmp_path / "claim.json")
+    remove(fs, tmp_path / "claim.json")
+
+    assert names(tmp_path) == []
+    assert removed_and_open(tmp_path) == 2
+    fs.free()
+    assert removed_and_open(tmp_path) == 0
+
+
+def test_deferred_file_system_has_a_limit_of_open_files(tmp_path: Path) -> None:
+    fs = DeferredFileSystem()
+
+    for _ in range(200):
+        save(fs, tmp_path / "claim.json", b"record")
+        assert removed_and_open(tmp_path) <= 64
+    fs.free()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o644])

@@ -211,6 +211,19 @@ def test_neighbour_and_mpls_sysctls_are_in_their_own_directories(tmp_path: Path)
     assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
 
 
+def test_sysctls_of_an_absent_family_are_not_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed lookup in procfs delays the move that follows."""
+    (tmp_path / "sys" / "net" / "ipv4").mkdir(parents=True)
+    paths: list[str] = []
+    monkeypatch.setattr("dranet_nri.kernel.settings.sysctl._read", paths.append)
+
+    read_from_files(str(tmp_path), "eth1", in_files(None, secret=True))
+
+    assert {Path(path).relative_to(tmp_path).parts[2] for path in paths} == {"ipv4"}
+
+
 def test_neighbour_defaults_are_those_of_the_loopback_if_missing(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", forwarding="0")
     neighbours = tmp_path / "sys" / "net" / "ipv4" / "neigh"
