@@ -339,7 +339,7 @@ def test_status_of_a_claim_that_its_pod_owns_is_left_to_the_deletion_of_the_clai
             for ref in (owned, other):
                 bench.attachments.remove(ref.uid)
                 bench.allocations.remove(ref.uid)
-            await bench.rest(DEPARTURE_S)
+            await bench.rest(ENDED_DELAY_S)
             await bench.until_notice(StatusApplied, 3)
 
             requests = server.requests[count:]
