@@ -296,7 +296,10 @@ class BareImage:
 def test_missing_program_is_not_reported_as_a_fault(nic: ClaimedNic, programs: str) -> None:
     with pytest.raises(UnreadablePodError, match=f"pod verify-0 on node a has no {programs}, and"):
         measure(
-            [replace(POD, nics=(nic,))], BareImage(), MeasurementPlan(NO_BARS), progress=lambda text: None
+            [replace(POD, nics=(nic,))],
+            BareImage(),
+            MeasurementPlan(NO_BARS),
+            progress=lambda text: None,
         )
 
 

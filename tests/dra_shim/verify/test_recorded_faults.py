@@ -135,7 +135,9 @@ def test_healthy_pair_passes_all_checks_phase_by_phase() -> None:
 def test_nic_without_a_peer_is_reported() -> None:
     pods = (PODS[0], replace(PODS[1], nics=PODS[1].nics[:1]))
 
-    lines = measure(pods, RecordedPrograms("healthy"), MeasurementPlan(BARS, DURATIONS), lambda text: None)
+    lines = measure(
+        pods, RecordedPrograms("healthy"), MeasurementPlan(BARS, DURATIONS), lambda text: None
+    )
 
     (line,) = (line for line in lines if line.outcome is not Outcome.PASSED)
     assert (line.source, line.outcome) == ("here/ens2", Outcome.NOT_MEASURED)
