@@ -26,7 +26,8 @@ from dra_shim.resourceapi import (
 from dranet_nri.cdi.names import cdi_ids, gated_requests
 from dranet_nri.config import (
     Provided,
-    select_config,
+    merged_parameters,
+    parse_merged,
     violations_for_device,
     why_without_interface,
     with_provided,
@@ -273,12 +274,12 @@ def allocation_of(
     """
     _check_devices(claim, devices, settings)
     violations: list[str] = []
-    configs = dict(_configs(claim, settings, violations))
+    selected = dict(_selected(claim, settings, violations))
     allocated = tuple(
         _allocated_device(
             result,
             devices[result.device[2]],
-            _with_provided(configs[result.request], provided, result, violations),
+            _with_provided(*selected[result.request], provided, result, violations),
             violations,
         )
         for result in claim.results
@@ -311,30 +312,32 @@ def _check_devices(
             raise NotYetError(f"device {name}: {reason}")
 
 
-def _configs(
+def _selected(
     claim: AllocatedClaim, settings: PrepareSettings, violations: list[str]
-) -> Iterator[tuple[str, NetworkConfig]]:
-    """Yield the configuration of each request; violations are appended."""
+) -> Iterator[tuple[str, tuple[NetworkConfig, Mapping[str, object]]]]:
+    """Yield the configuration of each request, and as it is written; violations are appended."""
     for request in dict.fromkeys(result.request for result in claim.results):
         try:
-            config = select_config(
+            written = merged_parameters(
                 claim.configs, request, first_valid_wins=settings.first_valid_config
             )
+            selected = parse_merged(written, request), written
         except ConfigError as error:
             violations += (line for line in error.violations if line not in violations)
-            config = NetworkConfig()
-        yield request, config
+            selected = NetworkConfig(), {}
+        yield request, selected
 
 
 def _with_provided(
     own: NetworkConfig,
+    written: Mapping[str, object],
     provided: Mapping[tuple[str, str], tuple[Provided, ...]],
     result: Result,
     violations: list[str],
 ) -> NetworkConfig:
     """Return the claim's parameters merged over those of providers; violations are appended."""
     try:
-        return with_provided(provided.get((result.request, result.device[2]), ()), own)
+        return with_provided(provided.get((result.request, result.device[2]), ()), own, written)
     except ConfigError as error:
         violations += (line for line in error.violations if line not in violations)
         return own

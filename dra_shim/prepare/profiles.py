@@ -27,8 +27,10 @@ from dranet_nri.component.clock import LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.config import (
     Provided,
+    merged_parameters,
     network_config_to_object,
-    select_config,
+    parse_merged,
+    parse_network_config,
     with_provided,
 )
 from dranet_nri.errors import ConfigError, DranetError, RefusedError
@@ -115,13 +117,14 @@ class Providers:
             if device is None or result.admin_access:
                 continue
             try:
-                own = select_config(
+                written = merged_parameters(
                     claim.configs, result.request, first_valid_wins=settings.first_valid_config
                 )
+                own = parse_merged(written, result.request)
             except ConfigError:
                 continue  # allocation_of reports the violations of all requests
             layers[result.request, device.name] = await self._of_device(
-                claim.ref, document, device, own
+                claim.ref, document, device, own, written
             )
         return layers
 
@@ -131,17 +134,23 @@ class Providers:
         document: Mapping[str, object],
         device: Device,
         own: NetworkConfig,
+        written: Mapping[str, object],
     ) -> tuple[Provided, ...]:
         try:
             name, parameters = self.clouds.parameters(device)
         except CloudError as error:
             raise NotYetError(str(error)) from error
         cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
-        if not own.profile:
+        try:
+            config = with_provided(cloud, own, written)
+        except ConfigError:
+            return cloud  # allocation_of reports the violations of all devices
+        if not config.profile:
             return cloud
-        config = network_config_to_object(with_provided(cloud, own))
-        answer = await self._profile(claim, document, identity_of(device), own.profile, config)
-        return (Provided(f'profile "{own.profile}", device {device.name}', answer), *cloud)
+        answer = await self._profile(
+            claim, document, identity_of(device), config.profile, network_config_to_object(config)
+        )
+        return (Provided(f'profile "{config.profile}", device {device.name}', answer), *cloud)
 
     async def _profile(
         self,
@@ -180,6 +189,19 @@ class Providers:
         if given != use:
             await in_thread(lambda: self.store.put(record.with_use(given)))
         return answer
+
+
+def _with_answer(use: ProfileUse) -> Mapping[str, object]:
+    """Return the parameters of a release: with those of the profile, such as addresses."""
+    requested: dict[str, object] = json.loads(use.config)
+    if not use.answer:
+        return requested
+    answer = Provided(f'profile "{use.profile}"', json.loads(use.answer))
+    try:
+        own = parse_network_config(requested)
+        return network_config_to_object(with_provided((answer,), own, requested))
+    except ConfigError:
+        return requested  # no pod had them
 
 
 def no_providers(state: StatePaths) -> Providers:
@@ -252,7 +274,7 @@ class ProfileReleaser:
             )
         for use in record.uses:
             try:
-                await self._profiles.release(use.device, record.claim, json.loads(use.config))
+                await self._profiles.release(use.device, record.claim, _with_answer(use))
             except DeniedError as error:
                 # A retry of the same request would be denied again.
                 self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))

@@ -21,6 +21,7 @@ from dra_shim.verify.types import WorkerPod
 
 POLL_S = 1.0
 DELETE_LIMIT_S = 120.0
+NO_TOOLS = "its container runs, and the programs are not installed yet"
 
 
 def new_namespace() -> str:
@@ -101,17 +102,16 @@ def _why_not_ready(pods: Sequence[Document]) -> str:
         if _has_condition(pod, "Ready", "True"):
             continue
         causes = [
-            state.get("message") or state["reason"]
+            NO_TOOLS if kind == "running" else state.get("message") or state["reason"]
             for container in pod["status"].get("containerStatuses", [])
             for kind, state in container["state"].items()
-            if kind != "running"
         ]
         reasons = [
             entry["message"]
             for entry in pod["status"].get("conditions", [])
             if entry["status"] == "False" and entry.get("message")
         ]
-        text = " ".join([*causes, *reasons][:1]) or "its tools are not installed yet"
+        text = " ".join([*causes, *reasons][:1]) or "the scheduler has not seen it yet"
         return (
             f"pod {pod['metadata']['name']} is not ready: {' '.join(text.split())}; free the NICs "
             "of the node, or set --nics, --image or --timeout"

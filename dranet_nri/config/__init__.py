@@ -34,7 +34,13 @@ from dranet_nri.config.device_rules import (
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
 from dranet_nri.config.json_cursor import Node, Violations, did_you_mean, show
 from dranet_nri.config.json_text import JsonObject, load_json, load_json_stream
-from dranet_nri.config.merge import ConfigEntry, ConfigSource, select_config
+from dranet_nri.config.merge import (
+    ConfigEntry,
+    ConfigSource,
+    merged_parameters,
+    parse_merged,
+    select_config,
+)
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
 from dranet_nri.config.provided import Provided, with_provided
 from dranet_nri.config.rdma import choose_pkey
@@ -57,9 +63,11 @@ __all__ = [
     "lease_addresses",
     "load_json",
     "load_json_stream",
+    "merged_parameters",
     "missing_warning",
     "network_config_to_json",
     "network_config_to_object",
+    "parse_merged",
     "parse_network_config",
     "select_config",
     "show",

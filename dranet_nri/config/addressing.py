@@ -16,6 +16,7 @@ from typing import Final
 
 from dranet_nri.config.child import IPVLAN, PASSTHROUGH
 from dranet_nri.config.json_cursor import Fields, Node, given, show
+from dranet_nri.config.link import address_mode
 from dranet_nri.model import Addressing, AddressMode, NetworkConfig
 
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200
@@ -75,11 +76,11 @@ def _check_slaac(node: Node, fields: Fields, kind: object) -> None:
         fields["acceptRA"].report("SLAAC needs router advertisements; remove it, or use 2")
     if values.get("disableIPv6") is True:
         fields["disableIPv6"].report("SLAAC needs IPv6; remove one")
-    mode = values.get("addrGenMode")
-    if mode == AddressMode.NONE:
+    mode = address_mode(values.get("addrGenMode"))
+    if mode is AddressMode.NONE:
         rule = "SLAAC needs a link-local address to solicit routers; use random or eui64"
         fields["addrGenMode"].report(rule)
-    if mode == AddressMode.EUI64 and kind == IPVLAN:
+    if mode is AddressMode.EUI64 and kind == IPVLAN:
         rule = "with type IPVLAN it gives the parent's own addresses; use random"
         fields["addrGenMode"].report(rule)
     mtu = values.get("mtu")

@@ -24,7 +24,7 @@ INTERFACE_FIELDS: Final[Mapping[str, str]] = {
     "txQueueLen": "packets",
     "altnames": "a list of alternative names",
     "disableIPv6": "`true` or `false`",
-    "addrGenMode": "`eui64`, `none` or `random`: generation of IPv6 link-local addresses",
+    "addrGenMode": "`eui64`, `none`, `random`, or 0, 1, 3: how IPv6 link-local addresses are made",
     "dadTransmits": "0 to 100; 0: no duplicate address detection",
     "acceptRA": "0, 1, or 2 (also with forwarding); needs an MTU of 1280 or more",
     "routerSolicitations": "number; -1: unlimited",

@@ -14,7 +14,7 @@ from dranet_nri.config.json_cursor import INT32, Fields, Node, given
 from dranet_nri.config.scalars import parse_ifname
 from dranet_nri.model import AddressMode, VrfConfig, table_of
 
-_MIN_MTU_RA: Final = 1280  # RFC 8200
+_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it a link has no IPv6 sysctls
 _MAX_U32: Final = 2**32 - 1
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _TRANSMITS: Final = 100  # with more, an address is tentative for minutes
@@ -30,6 +30,7 @@ NUMBERS: Final = {
     "routerSolicitationInterval": (0, _SECONDS),
     "routerSolicitationMaxInterval": (0, _SECONDS),
 }
+_IPV6: Final = NUMBERS.keys() - {"txQueueLen"} | {"addrGenMode"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,10 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
         name: fields[name].integer(low, high) if name in fields else None
         for name, (low, high) in NUMBERS.items()
     }
-    mode = given(fields, "addrGenMode", lambda found: found.word(tuple(AddressMode)))
     mtu = fields["mtu"].value if "mtu" in fields else None
-    if "acceptRA" in fields and isinstance(mtu, int) and mtu < _MIN_MTU_RA:
-        fields["acceptRA"].report(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
+    if isinstance(mtu, int) and mtu < _MIN_MTU_IPV6:
+        for field in _IPV6 & fields.keys():
+            fields[field].report(f"needs mtu {_MIN_MTU_IPV6} or more; raise it or remove one")
     disabled = given(fields, "disableIPv6", Node.boolean)
     if disabled and numbers["acceptRA"]:
         fields["acceptRA"].report("not possible with disableIPv6; remove one")
@@ -72,9 +73,23 @@ def read_link(fields: Fields, *, has_rules: bool) -> LinkFields:
         numbers,
         altnames,
         disabled,
-        AddressMode(mode) if mode else None,
+        given(fields, "addrGenMode", _address_mode),
         vrf,
     )
+
+
+def address_mode(value: object) -> AddressMode | None:
+    """Return the mode of a word or, as in dranet, of a number; None for other values."""
+    number = value if type(value) is int else None
+    return next((mode for mode in AddressMode if value == mode or number == mode.number), None)
+
+
+def _address_mode(node: Node) -> AddressMode | None:
+    mode = address_mode(node.value)
+    if mode is None:
+        words = ", ".join(AddressMode)
+        node.report(f"must be one of {words}, or 0, 1, 3; 2 needs a secret that no pod has")
+    return mode
 
 
 def _altnames(node: Node) -> tuple[str, ...]:

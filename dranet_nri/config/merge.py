@@ -23,8 +23,8 @@ from dranet_nri.config.policy import POLICY, own_policy, policy_violations, read
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
-# Fields of ethtool.rss: the claim's replaces the other one of the class.
-_ALTERNATIVES: Final = {"equal": "weights", "weights": "equal"}
+# Fields of ethtool.rss: the one of higher precedence replaces the other one.
+ALTERNATIVES: Final = {"equal": "weights", "weights": "equal"}
 
 
 class ConfigSource(StrEnum):
@@ -60,7 +60,28 @@ class ConfigEntry:
 def select_config(
     entries: Sequence[ConfigEntry], request: str, *, first_valid_wins: bool = False
 ) -> NetworkConfig:
-    """Return the configuration of one request ("req" or "req/sub").
+    """Return the configuration of one request ("req" or "req/sub"); see merged_parameters.
+
+    Raises:
+        ConfigError: an entry that applies, or the merged result, is invalid.
+    """
+    merged = merged_parameters(entries, request, first_valid_wins=first_valid_wins)
+    return parse_merged(merged, request)
+
+
+def parse_merged(parameters: Mapping[str, object], request: str) -> NetworkConfig:
+    """Return the configuration of the merged parameters of a request.
+
+    Raises:
+        ConfigError: they are invalid.
+    """
+    return parse_network_config(parameters, f"merged configuration of request {request}")
+
+
+def merged_parameters(
+    entries: Sequence[ConfigEntry], request: str, *, first_valid_wins: bool = False
+) -> Mapping[str, object]:
+    """Return the parameters of one request ("req" or "req/sub") as they are written.
 
     Args:
         entries: all entries of the claim's allocation, of class and claim, in order.
@@ -70,7 +91,7 @@ def select_config(
             an entry, and one for "req" does not apply to "req/sub".
 
     Raises:
-        ConfigError: an entry that applies, or the merged result, is invalid.
+        ConfigError: an entry that applies is invalid.
     """
     of_driver = [entry for entry in entries if entry.driver == DRIVER_NAME]
     if first_valid_wins:
@@ -91,7 +112,7 @@ def select_config(
     merged: dict[str, object] = {}
     for entry in ordered:
         merged = _merge(merged, entry.parameters)
-    return parse_network_config(merged, f"merged configuration of request {request}")
+    return merged
 
 
 def _violations(entry: ConfigEntry, *, alone: bool) -> tuple[str, ...]:
@@ -128,7 +149,7 @@ def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str
         under = merged.get(key)
         if value is None:
             continue
-        merged.pop(_ALTERNATIVES.get(key, ""), None)
+        merged.pop(ALTERNATIVES.get(key, ""), None)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
             merged[key] = _merge(under, value)
         else:

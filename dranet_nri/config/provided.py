@@ -2,12 +2,14 @@
 
 Rules:
 1. The claim takes precedence over the cloud, and the cloud over the profile, field by field; an
-   explicit false or 0, and an empty `addresses` or `altnames`, are values.
+   explicit default such as false, 0 or `type: Passthrough`, and an empty `addresses` or `altnames`,
+   are values. A cloud can name the profile of a claim that names none, as in dranet.
 2. Lists are joined, as in dranet. Of equal addresses, routes with one destination and table, and
    neighbors with one destination, the one with higher precedence stays.
 3. Rules of a provider do not apply with a VRF, and its IPv6 routes and rules do not apply with
    `disableIPv6`, because their claim would always be refused in such a cloud.
-4. The parameters of each provider are checked alone, so that a violation has its origin, and then
+4. The block of a child (`ipvlan`) does not apply with another type, as in dranet.
+5. The parameters of each provider are checked alone, so that a violation has its origin, and then
    the result.
 """
 
@@ -15,7 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.config.child import BLOCKS, PASSTHROUGH
 from dranet_nri.config.encode import network_config_to_object
+from dranet_nri.config.merge import ALTERNATIVES
 from dranet_nri.config.network import parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
@@ -36,12 +40,15 @@ class Provided:
     parameters: JsonMap
 
 
-def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkConfig:
+def with_provided(
+    provided: Sequence[Provided], own: NetworkConfig, written: JsonMap
+) -> NetworkConfig:
     """Return the parameters of class and claim merged over those of providers.
 
     Args:
         provided: provided parameters, the highest precedence last.
-        own: parameters of class and claim; keeps its profile.
+        own: parameters of class and claim.
+        written: the same as JSON, with explicit defaults.
 
     Raises:
         ConfigError: the parameters of a provider, or the result, are invalid.
@@ -57,12 +64,34 @@ def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkCo
         except ConfigError as error:
             violations += error.violations
         else:
-            merged = _over(merged, network_config_to_object(checked))
+            merged = _over(merged, _explicit(checked, layer.parameters))
     if violations:
         raise ConfigError(violations)
-    merged = _over(_applicable(merged, own.interface), network_config_to_object(own))
+    merged = _over(_applicable(merged, own.interface), _explicit(own, written))
     origins = ", ".join(layer.origin for layer in given)
-    return parse_network_config(merged, f"parameters with those of {origins}")
+    return parse_network_config(_of_type(merged), f"parameters with those of {origins}")
+
+
+def _explicit(config: NetworkConfig, written: JsonMap) -> JsonMap:
+    """Return the parameters in canonical form, with the explicit type and block of a child."""
+    interface = written.get("interface")
+    canonical = network_config_to_object(config)
+    if not isinstance(interface, Mapping):
+        return canonical
+    given = {name: interface[name] for name in ("type", *BLOCKS) if interface.get(name)}
+    for name in given.keys() & BLOCKS.keys():
+        given[name] = {field: value for field, value in given[name].items() if value}
+    return _over(canonical, {"interface": given}) if given else canonical
+
+
+def _of_type(merged: JsonMap) -> JsonMap:
+    """Return the parameters without the blocks of other types, which a provider gave."""
+    interface = merged.get("interface")
+    if not isinstance(interface, Mapping):
+        return merged
+    kind = interface.get("type", PASSTHROUGH)
+    kept = {name: value for name, value in interface.items() if BLOCKS.get(name, kind) == kind}
+    return {**merged, "interface": kept}
 
 
 def _applicable(provided: JsonMap, interface: InterfaceConfig) -> JsonMap:
@@ -86,6 +115,7 @@ def _over(below: JsonMap, above: JsonMap) -> dict[str, object]:
     merged = dict(below)
     for name, value in above.items():
         under = merged.get(name)
+        merged.pop(ALTERNATIVES.get(name, ""), None)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
             merged[name] = _over(under, value)
         elif isinstance(value, list) and isinstance(under, list) and value and name in _KEYS:

@@ -15,11 +15,16 @@ _FNV_PRIME: Final = 0x01000193
 
 
 class AddressMode(StrEnum):
-    """How IPv6 link-local addresses are made (IN6_ADDR_GEN_MODE_*, linux/if_link.h)."""
+    """How IPv6 link-local addresses are made."""
 
     EUI64 = "eui64"
     NONE = "none"
     RANDOM = "random"
+
+    @property
+    def number(self) -> int:
+        """Return the number in the kernel: IN6_ADDR_GEN_MODE_*, linux/if_link.h."""
+        return {AddressMode.EUI64: 0, AddressMode.NONE: 1, AddressMode.RANDOM: 3}[self]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,6 @@ RTPROT_STATIC: Final = 4
 # A rule needs a priority: without one, each repetition of a plan would add it again.
 DEFAULT_PRIORITY: Final = 32765  # the kernel's first choice, before the rule of table main
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
-# IN6_ADDR_GEN_MODE_*, linux/if_link.h
-ADDRESS_MODES: Final = {AddressMode.EUI64: "0", AddressMode.NONE: "1", AddressMode.RANDOM: "3"}
 # Default routes from router advertisements follow that of the pod's cluster network.
 DEFAULT_METRIC: Final = 2048
 # The kernel creates addresses from advertisements, and default routes with this metric.
@@ -256,7 +254,7 @@ def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
         value = str(int(interface.forwarding))
         sysctls += (Sysctl("ipv4", "forwarding", value), Sysctl("ipv6", "forwarding", value))
     if interface.addr_gen_mode is not None:
-        sysctls.append(Sysctl("ipv6", "addr_gen_mode", ADDRESS_MODES[interface.addr_gen_mode]))
+        sysctls.append(Sysctl("ipv6", "addr_gen_mode", str(interface.addr_gen_mode.number)))
     numbers = {
         "dad_transmits": interface.dad_transmits,
         "accept_ra": interface.accept_ra,

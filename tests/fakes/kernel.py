@@ -16,7 +16,7 @@ and no IPv6 link-local addresses.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from errno import EBUSY, EINTR, EINVAL, ESTALE
+from errno import EBUSY, EINTR, EINVAL, ENODEV, ESTALE
 from itertools import count
 from typing import Final
 
@@ -351,8 +351,10 @@ class FakeKernel:
     def _add_ipoib(self, op: AddChild, requested: IpoibConfig) -> None:
         host = self.space()
         parent = host.at(str(op), op.parent).link
-        if parent.arphrd != ARPHRD_INFINIBAND:
-            raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
+        if parent.arphrd != ARPHRD_INFINIBAND:  # ipoib_new_child_link
+            raise KernelError(str(op), ENODEV, "the parent is no IPoIB link")
+        if parent.lower:
+            raise KernelError(str(op), EINVAL, "the parent is a child itself")
         if host.find(op.name) is None:
             connected = requested.mode is IpoibMode.CONNECTED
             mode, mtu = IpoibState(connected), MAX_CONNECTED if connected else 2044

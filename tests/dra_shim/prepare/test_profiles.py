@@ -28,7 +28,8 @@ from tests.fakes.cluster import config
 
 pytestmark = pytest.mark.process
 
-GIVEN = {"interface": {"addresses": ["10.0.0.7/24"]}}
+ADDRESSES = {"addresses": ["10.0.0.7/24"]}
+GIVEN = {"interface": ADDRESSES}
 CLAIM = ObjectRef("ai", "nics", "u1")
 
 
@@ -38,6 +39,7 @@ class Pool:
 
     Attributes:
         held: (claim UID, device) → config that it was asked with.
+        released: configs of the releases.
         errors: raised by the next calls; None lets one succeed.
         before: called before each call is answered.
     """
@@ -46,6 +48,7 @@ class Pool:
     held: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
     errors: list[Exception | None] = field(default_factory=list)
     recorded: list[bool] = field(default_factory=list)
+    released: list[Mapping[str, object]] = field(default_factory=list)
     answer: Mapping[str, object] = field(default_factory=lambda: GIVEN)
     profiles: bool = True
 
@@ -69,7 +72,8 @@ class Pool:
         self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None:
         self._fail()
-        assert self.held.pop((claim.uid, device.name)) == config
+        self.held.pop((claim.uid, device.name))
+        self.released.append(config)
 
     def _fail(self) -> None:
         error = self.errors.pop(0) if self.errors else None
@@ -169,6 +173,37 @@ def test_cloud_configuration_is_merged_between_profile_and_claim(site: Site) -> 
     assert sent == {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False}}
 
 
+def test_profile_of_the_cloud_is_requested_for_a_claim_without_one(site: Site) -> None:
+    site.clouds.given = {"profile": "managed", "interface": {"mtu": 4000}}
+    site.bench.prepare(site.claim(interface={"forwarding": False}))
+
+    (sent,) = site.pool.held.values()
+    assert sent == {"profile": "managed", "interface": {"mtu": 4000, "forwarding": False}}
+    (config,) = site.configs()
+    assert config == {
+        "profile": "managed",
+        "interface": {"mtu": 4000, "forwarding": False, **ADDRESSES},
+    }
+
+
+def test_profile_of_the_claim_has_precedence_over_that_of_the_cloud(site: Site) -> None:
+    site.clouds.given = {"profile": "managed"}
+    site.bench.prepare(site.claim(profile="fast"))
+
+    (sent,) = site.pool.held.values()
+    assert sent == {"profile": "fast"}
+
+
+def test_invalid_cloud_configuration_of_each_device_is_reported(site: Site) -> None:
+    site.clouds.given = {"interface": {"mtu": 3}}
+
+    error = site.bench.error(site.claim("a", "b", profile="fast"))
+
+    assert "cloud AZURE, device a.interface.mtu: 3" in error
+    assert "cloud AZURE, device b.interface.mtu: 3" in error
+    assert site.store.claims() == ()
+
+
 def test_claim_without_a_profile_requests_none(site: Site) -> None:
     site.bench.prepare(site.claim(interface={"mtu": 1500}))
 
@@ -248,12 +283,23 @@ def test_required_cloud_configuration_is_awaited(site: Site) -> None:
 # --------------------------------------------------------------------------- release
 
 
-def test_profile_of_an_ended_claim_is_released_with_its_request(site: Site) -> None:
-    site.bench.prepare(site.claim("a", "b", profile="fast"))
+def test_profile_of_an_ended_claim_is_released_with_its_addresses(site: Site) -> None:
+    """As in dranet, whose providers free the addresses of the request."""
+    site.bench.prepare(site.claim("a", "b", profile="fast", interface={"mtu": 1500}))
     site.unprepare()
 
     assert site.release() == (True, [ProfileReleased(CLAIM)])
     assert (site.pool.held, site.store.claims()) == ({}, ())
+    assert site.pool.released == [{"profile": "fast", "interface": {"mtu": 1500, **ADDRESSES}}] * 2
+
+
+def test_invalid_answer_is_released_with_the_request(site: Site) -> None:
+    site.pool.answer = {"interface": {"mtu": 3}}
+    assert "must be 68" in site.bench.error(site.claim(profile="fast"))
+    site.unprepare()
+
+    assert site.release() == (True, [ProfileReleased(CLAIM)])
+    assert site.pool.released == [{"profile": "fast"}]
 
 
 def test_recorded_claim_keeps_its_profile(site: Site) -> None:
@@ -269,7 +315,7 @@ def test_unanswered_profile_request_is_released(site: Site) -> None:
     site.pool.held["u1", "a"] = {"profile": "fast"}
 
     assert site.release() == (True, [ProfileReleased(CLAIM)])
-    assert site.pool.held == {}
+    assert (site.pool.held, site.pool.released) == ({}, [{"profile": "fast"}])
 
 
 def test_failed_release_is_retried(site: Site) -> None:

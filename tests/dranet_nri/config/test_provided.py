@@ -16,9 +16,11 @@ PROFILE = 'profile "fast", device eth1'
 CLOUD = "cloud AZURE, device eth1"
 
 
-def merged(own: object, *layers: tuple[str, Mapping[str, object]]) -> dict[str, object]:
+def merged(
+    own: Mapping[str, object], *layers: tuple[str, Mapping[str, object]]
+) -> dict[str, object]:
     given = [Provided(origin, parameters) for origin, parameters in layers]
-    return network_config_to_object(with_provided(given, parse_network_config(own)))
+    return network_config_to_object(with_provided(given, parse_network_config(own), own))
 
 
 def test_claim_takes_precedence_over_cloud_and_cloud_over_profile() -> None:
@@ -37,6 +39,50 @@ def test_explicit_false_of_the_claim_takes_precedence() -> None:
     )
 
     assert given == {"interface": {"forwarding": False}}
+
+
+L3: dict[str, object] = {"type": "IPVLAN", "ipvlan": {"mode": "L3", "flag": "VEPA"}}
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param({"mtu": 1500}, {"mtu": 1500, **L3}, id="no type"),
+        pytest.param({"type": ""}, L3, id="blank type"),
+        pytest.param({"type": "IPVLAN"}, L3, id="the same type"),
+        pytest.param({"type": "IPVLAN", "ipvlan": {"mode": ""}}, L3, id="blank mode"),
+        pytest.param({"type": "Passthrough"}, {}, id="Passthrough"),
+        pytest.param({"type": "MACVLAN"}, {"type": "MACVLAN"}, id="another type"),
+        pytest.param(
+            {"type": "IPVLAN", "ipvlan": {"mode": "L2"}},
+            {"type": "IPVLAN", "ipvlan": {"flag": "VEPA"}},
+            id="default mode",
+        ),
+    ],
+)
+def test_explicit_type_and_mode_take_precedence(
+    own: dict[str, object], expected: dict[str, object]
+) -> None:
+    given = merged({"interface": own}, (CLOUD, {"interface": L3}))
+
+    assert given.get("interface", {}) == expected
+
+
+def test_explicit_type_of_the_cloud_takes_precedence_over_the_profile() -> None:
+    cloud = {"interface": {"type": "Passthrough"}}
+
+    assert merged({}, (PROFILE, {"interface": L3}), (CLOUD, cloud)) == {}
+
+
+@pytest.mark.parametrize(
+    ("own", "provided"), [({"equal": 2}, {"weights": [1, 3]}), ({"weights": [1, 3]}, {"equal": 2})]
+)
+def test_rss_of_the_claim_replaces_that_of_the_cloud(
+    own: dict[str, object], provided: dict[str, object]
+) -> None:
+    given = merged({"ethtool": {"rss": own}}, (CLOUD, {"ethtool": {"rss": provided}}))
+
+    assert given == {"ethtool": {"rss": own}}
 
 
 def test_lists_are_joined_and_the_entry_of_higher_precedence_is_kept() -> None:
@@ -78,9 +124,10 @@ def test_neighbours_and_rules_of_both_sources_are_joined() -> None:
 
 
 def test_parameters_of_the_claim_are_kept_without_providers() -> None:
-    own = parse_network_config({"profile": "fast"})
+    written = {"profile": "fast"}
+    own = parse_network_config(written)
 
-    assert with_provided([Provided(CLOUD, {})], own) is own
+    assert with_provided([Provided(CLOUD, {})], own, written) is own
 
 
 def test_violation_of_a_provider_names_the_provider() -> None:

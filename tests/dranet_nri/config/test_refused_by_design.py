@@ -29,7 +29,7 @@ def route(**fields: object) -> dict[str, object]:
     return {"routes": [{"destination": NETWORK, "gateway": ROUTER, **fields}]}
 
 
-# Fields of kubernetes-sigs/dranet at v1.4.0, and interface.type to acceptRA of October 2026.
+# Fields of kubernetes-sigs/dranet at v1.4.0, and interface.type to addrGenMode of October 2026.
 ACCEPTED: Final[tuple[dict[str, object], ...]] = (
     {"profile": "ipam"},
     *(interface(name="net1"), interface(addresses=["192.0.2.5/24", f"{OWN}/64"])),
@@ -44,6 +44,10 @@ ACCEPTED: Final[tuple[dict[str, object], ...]] = (
     interface(**child(ipvlan={"mode": "L2", "flag": "Bridge"})),
     interface(type="IPVLAN", addressing="Unnumbered"),
     *(interface(acceptRA=number) for number in (0, 1, 2)),
+    *(interface(addrGenMode=number) for number in (0, 1, 3)),
+    *(interface(disableIPv6=False), interface(dadTransmits=0), interface(addressing="SLAAC")),
+    *(interface(routerSolicitationDelay=0), interface(routerSolicitationInterval=1)),
+    interface(type="IPVLAN", addressing="SLAAC", addrGenMode=3),
     *(route(), route(source="192.0.2.5", table=7)),
     {"routes": [{"destination": NETWORK, "scope": 253}]},
     {"rules": [{"priority": 7, "source": NETWORK, "destination": NETWORK, "table": 7}]},
@@ -115,6 +119,12 @@ REFUSED: Final[dict[str, tuple[dict[str, object], ...]]] = {
     ),
     "a name in `ethtool` of 0 or more than 31 bytes": tuple(
         {"ethtool": {"privateFlags": {name: True}}} for name in ("", "x" * 32)
+    ),
+    "`interface.addrGenMode: 2`": (interface(addrGenMode=2),),
+    "`interface.dadTransmits` above 100": (interface(dadTransmits=101),),
+    "times of router solicitations above a day": (
+        interface(routerSolicitationDelay=86401),
+        interface(routerSolicitationInterval=86401),
     ),
     "a `profile` of more than 253 characters": ({"profile": "x" * 254},),
     "a `table` above 4294967295": (

@@ -15,12 +15,40 @@ from tests.system.kernel.rails import Rails, rails
 MACHINE = "uml"  # on no other
 
 ROWS = {
-    "rings": ({"rings": {"rx": 512, "tx": 128}}, "-g", {"rx": 512, "tx": 128}),
+    "rings": (
+        {"rings": {"rx": 512, "rxJumbo": 1024, "tx": 128}},
+        "-g",
+        {"rx": 512, "rx-jumbo": 1024, "tx": 128},
+    ),
     "channels": ({"channels": {"combined": 2}}, "-l", {"combined": 2}),
     "coalesce": (
-        {"coalesce": {"rxUsecs": 20, "txUsecs": 0}},
+        {
+            "coalesce": {
+                "rxUsecs": 20,
+                "rxFrames": 21,
+                "rxUsecsIrq": 22,
+                "rxFramesIrq": 23,
+                "txUsecs": 0,
+                "txFrames": 25,
+                "txUsecsIrq": 26,
+                "txFramesIrq": 27,
+                "adaptiveRx": True,
+                "adaptiveTx": True,
+            }
+        },
         "-c",
-        {"rx-usecs": 20, "tx-usecs": 0},
+        {
+            "rx-usecs": 20,
+            "rx-frames": 21,
+            "rx-usecs-irq": 22,
+            "rx-frames-irq": 23,
+            "tx-usecs": 0,
+            "tx-frames": 25,
+            "tx-usecs-irq": 26,
+            "tx-frames-irq": 27,
+            "adaptive-rx": True,
+            "adaptive-tx": True,
+        },
     ),
     "pause": ({"pause": {"rx": True, "tx": True}}, "-a", {"rx": True, "tx": True}),
 }
@@ -126,8 +154,10 @@ def test_rss_set_by_the_host_is_restored(name: str, host: Rails) -> None:
     ("claimed", "text"),
     [
         ({"rings": {"rx": 5000}}, r"ethtool\.rings\.rx 5000 is above .* its maximum is 4096"),
-        ({"rings": {"rxMini": 1}}, r"ethtool\.rings\.rxMini: .* use one of: rings\.rx, rings\.tx"),
-        ({"coalesce": {"adaptiveRx": True}}, r"adaptiveRx: device .* remove it or use one of"),
+        (
+            {"rings": {"rxMini": 1}},
+            r"rings\.rxMini: .* one of: rings\.rx, rings\.rxJumbo, rings\.tx",
+        ),
         ({"rss": {"equal": 9}}, r"ethtool\.rss\.equal names 9 receive queues, .* has 4"),
     ],
     ids=str,
@@ -137,6 +167,16 @@ def test_unsupported_setting_is_refused_with_field_value_and_remedy(
 ) -> None:
     with pytest.raises(RefusedError, match=text):
         host.attach(name, config=config(claimed))
+
+
+def test_coalescing_setting_that_the_driver_lacks_is_refused(host: Rails, far: Function) -> None:
+    name = far.name
+    host.take(name)
+
+    with pytest.raises(RefusedError, match=r"adaptiveRx: .* use one of: coalesce\.rxUsecs, coal"):
+        host.attach(name, config=config({"coalesce": {"adaptiveRx": True}}))
+
+    host.ip(f"link set {name} netns 1")
 
 
 def test_setting_rejected_by_the_driver_leaves_the_device_unchanged(

@@ -3,6 +3,7 @@
 #ifndef BOXNIC_H
 #define BOXNIC_H
 
+#include <linux/ethtool.h>
 #include <linux/if_vlan.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
@@ -80,7 +81,8 @@ struct boxnic_port {
 	struct boxnic_function *function;
 	struct list_head on_wire;
 	DECLARE_BITMAP(vlans, VLAN_N_VID);
-	u32 rx_ring, tx_ring, rx_usecs, tx_usecs, priv_flags;
+	u32 rx_ring, rx_jumbo_ring, tx_ring, priv_flags;
+	struct ethtool_coalesce coalesce;
 	u32 rss[BOXNIC_RSS_ENTRIES];
 	bool rx_pause, tx_pause;
 };
@@ -104,7 +106,7 @@ static inline void boxnic_count(struct boxnic_port *port, enum boxnic_stat stat)
 }
 
 extern struct pci_driver boxnic_pf_driver, boxnic_vf_driver;
-extern const struct ethtool_ops boxnic_ethtool_ops;
+extern const struct ethtool_ops boxnic_pf_ethtool_ops, boxnic_vf_ethtool_ops;
 
 void boxnic_default_rss(struct net_device *dev);
 

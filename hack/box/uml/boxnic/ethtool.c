@@ -49,8 +49,10 @@ static void get_ringparam(struct net_device *dev, struct ethtool_ringparam *ring
 	struct boxnic_port *port = netdev_priv(dev);
 
 	rings->rx_max_pending = MAX_RING;
+	rings->rx_jumbo_max_pending = MAX_RING;
 	rings->tx_max_pending = MAX_RING;
 	rings->rx_pending = port->rx_ring;
+	rings->rx_jumbo_pending = port->rx_jumbo_ring;
 	rings->tx_pending = port->tx_ring;
 }
 
@@ -62,9 +64,11 @@ static int set_ringparam(struct net_device *dev, struct ethtool_ringparam *rings
 
 	if (err)
 		return err;
-	if (rings->rx_pending < MIN_RING || rings->tx_pending < MIN_RING)
+	if (rings->rx_pending < MIN_RING || rings->rx_jumbo_pending < MIN_RING ||
+	    rings->tx_pending < MIN_RING)
 		return -EINVAL;
 	port->rx_ring = rings->rx_pending;
+	port->rx_jumbo_ring = rings->rx_jumbo_pending;
 	port->tx_ring = rings->tx_pending;
 	return 0;
 }
@@ -136,8 +140,7 @@ static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *coalesc
 {
 	struct boxnic_port *port = netdev_priv(dev);
 
-	coalesce->rx_coalesce_usecs = port->rx_usecs;
-	coalesce->tx_coalesce_usecs = port->tx_usecs;
+	*coalesce = port->coalesce;
 	return 0;
 }
 
@@ -151,8 +154,7 @@ static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *coalesc
 		return err;
 	if (coalesce->rx_coalesce_usecs > MAX_USECS || coalesce->tx_coalesce_usecs > MAX_USECS)
 		return -EINVAL;
-	port->rx_usecs = coalesce->rx_coalesce_usecs;
-	port->tx_usecs = coalesce->tx_coalesce_usecs;
+	port->coalesce = *coalesce;
 	return 0;
 }
 
@@ -238,28 +240,39 @@ static int reset(struct net_device *dev, u32 *flags)
 	return 0;
 }
 
-const struct ethtool_ops boxnic_ethtool_ops = {
-	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS | ETHTOOL_COALESCE_TX_USECS,
-	.get_drvinfo = get_drvinfo,
-	.get_link = ethtool_op_get_link,
-	.get_link_ksettings = get_link_ksettings,
-	.get_ts_info = ethtool_op_get_ts_info,
-	.get_ringparam = get_ringparam,
-	.set_ringparam = set_ringparam,
-	.get_channels = get_channels,
-	.set_channels = set_channels,
-	.get_coalesce = get_coalesce,
-	.set_coalesce = set_coalesce,
-	.get_rx_ring_count = get_rx_ring_count,
-	.get_rxfh_indir_size = get_rxfh_indir_size,
-	.get_rxfh = get_rxfh,
-	.set_rxfh = set_rxfh,
-	.get_pauseparam = get_pauseparam,
-	.set_pauseparam = set_pauseparam,
-	.get_sset_count = get_sset_count,
-	.get_strings = get_strings,
-	.get_ethtool_stats = get_ethtool_stats,
-	.get_priv_flags = get_priv_flags,
-	.set_priv_flags = set_priv_flags,
-	.reset = reset,
+#define COMMON_OPS \
+	.get_drvinfo = get_drvinfo, \
+	.get_link = ethtool_op_get_link, \
+	.get_link_ksettings = get_link_ksettings, \
+	.get_ts_info = ethtool_op_get_ts_info, \
+	.get_ringparam = get_ringparam, \
+	.set_ringparam = set_ringparam, \
+	.get_channels = get_channels, \
+	.set_channels = set_channels, \
+	.get_coalesce = get_coalesce, \
+	.set_coalesce = set_coalesce, \
+	.get_rx_ring_count = get_rx_ring_count, \
+	.get_rxfh_indir_size = get_rxfh_indir_size, \
+	.get_rxfh = get_rxfh, \
+	.set_rxfh = set_rxfh, \
+	.get_pauseparam = get_pauseparam, \
+	.set_pauseparam = set_pauseparam, \
+	.get_sset_count = get_sset_count, \
+	.get_strings = get_strings, \
+	.get_ethtool_stats = get_ethtool_stats, \
+	.get_priv_flags = get_priv_flags, \
+	.set_priv_flags = set_priv_flags, \
+	.reset = reset
+
+/* A VF has settings of coalescing that its PF lacks: tests see a device of either kind. */
+const struct ethtool_ops boxnic_pf_ethtool_ops = {
+	.supported_coalesce_params = ETHTOOL_COALESCE_USECS,
+	COMMON_OPS,
+};
+
+const struct ethtool_ops boxnic_vf_ethtool_ops = {
+	.supported_coalesce_params = ETHTOOL_COALESCE_USECS | ETHTOOL_COALESCE_USECS_IRQ |
+				     ETHTOOL_COALESCE_MAX_FRAMES | ETHTOOL_COALESCE_MAX_FRAMES_IRQ |
+				     ETHTOOL_COALESCE_USE_ADAPTIVE,
+	COMMON_OPS,
 };

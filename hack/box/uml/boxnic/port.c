@@ -138,13 +138,14 @@ static void port_setup(struct net_device *dev, struct boxnic_function *f)
 	port->dev = dev;
 	port->function = f;
 	port->rx_ring = 256;
+	port->rx_jumbo_ring = 256;
 	port->tx_ring = 256;
-	port->rx_usecs = 3;
-	port->tx_usecs = 3;
+	port->coalesce.rx_coalesce_usecs = 3;
+	port->coalesce.tx_coalesce_usecs = 3;
 	boxnic_default_mac(f, mac);
 	eth_hw_addr_set(dev, f->vf < 0 ? mac : f->set.mac);
 	dev->netdev_ops = &port_ops;
-	dev->ethtool_ops = &boxnic_ethtool_ops;
+	dev->ethtool_ops = f->vf < 0 ? &boxnic_pf_ethtool_ops : &boxnic_vf_ethtool_ops;
 	dev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
 	dev->lltx = true;
 	dev->priv_flags |= IFF_UNICAST_FLT | IFF_LIVE_ADDR_CHANGE;
