@@ -174,7 +174,7 @@ class CheckpointTransaction:
         if broken is not None and broken.in_place:  # a quarantined record cannot be lost
             raise RefusedError(
                 f"claim {claim}: its record cannot be used: {broken.error}; "
-                f"dra-shim release --claim-uid {claim.uid} moves it aside"
+                f"dra-shim release --claim-uid {claim.uid} quarantines it"
             )
         for record in self._store.records():
             same_name = (record.claim.namespace, record.claim.name) == (claim.namespace, claim.name)
@@ -214,9 +214,8 @@ class CheckpointTransaction:
         """
         attached = self._attachments.get(claim_uid)
         if attached is not None:
-            return attached.holds_devices
-        broken = self._attachments.broken.get(claim_uid)
-        return broken is not None and broken.in_place
+            return attached.owns_devices
+        return bool((broken := self._attachments.broken.get(claim_uid)) and broken.in_place)
 
     def attached_pod(self, claim_uid: str, ignored: str) -> ObjectRef | None:
         """Return the pod to which devices of the claim are attached, None if there is none.
@@ -229,7 +228,7 @@ class CheckpointTransaction:
             ignored: UID of a pod that does not count.
         """
         attachment = self._attachments.get(claim_uid)
-        if attachment and attachment.pod.uid != ignored and attachment.holds_devices:
+        if attachment and attachment.pod.uid != ignored and attachment.owns_devices:
             return attachment.pod if attachment.devices else None
         return None
 
@@ -372,16 +371,17 @@ def _in_use(
         if (attachment.claim.uid, attachment.pod.uid) == (claim_uid, pod_uid):
             continue
         owner = f"pod {attachment.pod}, which has not released it (claim {attachment.claim})"
-        for attached in attachment.devices:
-            if attached.touched or (attachment.phase in _ATTACHED_PHASES and not attached.home):
-                (shares if attached.share_id else whole)[attached.device.name] = owner
+        attached = attachment.phase in _ATTACHED_PHASES
+        for device in attachment.devices:
+            if device.is_unrestored or (attached and not device.home):
+                (shares if device.share_id else whole)[device.device.name] = owner
     for record in records:
         owner = f"claim {record.claim} of pod {record.pod}"
-        for device in record.devices:
-            if not device.admin_access and record.claim.uid != claim_uid:
-                (shares if device.share_id else whole)[device.device.name] = owner
+        for allocated in record.devices:
+            if not allocated.admin_access and record.claim.uid != claim_uid:
+                (shares if allocated.share_id else whole)[allocated.device.name] = owner
                 if str(record.claim) not in counted_elsewhere:
-                    _add(consumed.setdefault(device.device.name, {}), device)
+                    _add(consumed.setdefault(allocated.device.name, {}), allocated)
     return DeviceUsage(whole, shares, consumed)
 
 

@@ -248,7 +248,7 @@ def record_findings(state: StatePaths) -> Iterator[Finding]:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
     unknown = {corrupt.claim_uid for corrupt in corrupt_records if corrupt.broken.blocking}
     for attachment in by_claim.values():
-        if attachment.holds_devices:
+        if attachment.owns_devices:
             how = "its record cannot be used" if attachment.claim.uid in unknown else "unprepared"
             text = f"{how}, and pod {attachment.pod} still has its devices ({attachment.phase})"
             yield Finding(f"claim {attachment.claim}", Severity.WARNING, text)

@@ -109,7 +109,7 @@ def driver_resources(
     def published(device: Device) -> SliceDevice:
         state = (device.name in shared, (unhealthy or {}).get(device.name, ""))
         counters = consumed.get(device.name, ())
-        return memo.kept(
+        return memo.get(
             (_slice_device, node, device.name, *state),
             (device, near, counters),
             lambda: replace(_slice_device(node, device, state, near), counters=counters),

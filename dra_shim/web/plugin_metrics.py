@@ -43,7 +43,7 @@ class PluginTelemetry:
         readable = Gauge(
             "dra_shim_plugin_metrics_readable", "1 if the plugin's metrics can be read."
         )
-        alive.set(int(beat is not None and not heartbeat.problems(beat, self.boot_s())))
+        alive.set(int(beat is not None and not heartbeat.liveness_problems(beat, self.boot_s())))
         readable.set(int(metrics is not None))
         if beat is not None:
             age.set(round(self.boot_s() - beat.beat_s, 3))

@@ -17,7 +17,7 @@ from dranet_nri.nri.stub import Outcome
 from dranet_nri.state.heartbeat import HungCall
 
 HOOKS: Final = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer")
-GIVING: Final = frozenset({"RunPodSandbox", "CreateContainer"})  # the hooks that attach
+ATTACH_HOOKS: Final = frozenset({"RunPodSandbox", "CreateContainer"})
 STATUSES: Final = ("success", "failed", "noop")
 # Names and buckets of dranet's next release (kubernetes-sigs/dranet, October 2026), which counts a
 # sandbox as rejected only with its --device-attach-timeout=0: here none is.
@@ -111,7 +111,7 @@ class HookMetrics:
             self._refusals.add("io" if isinstance(error, OSError) else "internal")
 
     def connected(self, timeout_s: float) -> None:
-        """Count a connection that serves; timeout_s is the runtime's, 0 if it reports none."""
+        """Count a synchronized connection; timeout_s is the runtime's, 0 if it reports none."""
         self._connects.add()
         self._timeout.set_all({(): timeout_s} if timeout_s else {})
 
@@ -124,7 +124,7 @@ class WorkMetrics:
     """Metrics of the work on devices.
 
     Attributes:
-        hung: hung threads, by their work.
+        hung: calls of hung threads, by their work.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -233,12 +233,12 @@ class WorkMetrics:
         self._rounds.add(result)
 
     def add_hung(self, work: object, hung: HungCall) -> None:
-        """Count and record the hung thread of this work."""
+        """Count a thread that hangs, and record it by its work."""
         self._abandoned.add()
         self.hung[work] = hung
 
     def returned(self, work: object) -> HungCall | None:
-        """Remove the ended thread of this work; return its hung call, if any."""
+        """Remove the record of ended work; return its hung call, if it hung."""
         return self.hung.pop(work, None)
 
 
@@ -294,7 +294,7 @@ class StateGauges:
             records: records of all claims.
             serving: whether the plugin is registered and synchronized.
             pending: number of claims neither restored nor fully attached.
-            unusable: number of unusable allocation records in a record's place.
+            unusable: number of unusable allocation records that are not quarantined.
             hung: number of hung threads.
         """
         claims: dict[Values, float] = {(phase.value,): 0 for phase in Phase}
@@ -304,7 +304,7 @@ class StateGauges:
             if record.phase is Phase.ATTACHED:
                 devices["in_pod",] += len(record.devices)
             else:
-                devices["away",] += sum(device.touched for device in record.devices)
+                devices["away",] += sum(device.is_unrestored for device in record.devices)
         self._claims.set_all(claims)
         self._devices.set_all(devices)
         self._serving.set(int(serving))

@@ -7,7 +7,7 @@ from dranet_nri.attach.reconciler import Reconciler
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent
 from dranet_nri.linux.rdma.types import EventKind
 
-COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
+LIFECYCLE: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
 APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
 DISAPPEARING: Final = frozenset({"remove", "unbind"})
 VIRTUAL: Final = "/devices/virtual/"  # devices without hardware, drivers/base/core.c

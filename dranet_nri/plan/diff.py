@@ -62,21 +62,21 @@ def link_with(link: Link, settings: LinkSettings) -> Link:
     )
 
 
-def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
+def _merged(desired: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
     return OffloadSizes(
-        gso=now.gso if given.gso is None else given.gso,
-        gro=now.gro if given.gro is None else given.gro,
-        gso_ipv4=now.gso_ipv4 if given.gso_ipv4 is None else given.gso_ipv4,
-        gro_ipv4=now.gro_ipv4 if given.gro_ipv4 is None else given.gro_ipv4,
+        gso=now.gso if desired.gso is None else desired.gso,
+        gro=now.gro if desired.gro is None else desired.gro,
+        gso_ipv4=now.gso_ipv4 if desired.gso_ipv4 is None else desired.gso_ipv4,
+        gro_ipv4=now.gro_ipv4 if desired.gro_ipv4 is None else desired.gro_ipv4,
     )
 
 
-def settle(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
-    """Return the operations that set what differs; the MTU and the IPoIB mode separately.
+def plan_settings(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
+    """Return the operations that set differing settings; the MTU and the IPoIB mode separately.
 
-    In a restore, a refusal of these must not block the rest. The mode comes first, because it sets
-    and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). After a
-    move of the RDMA device the kernel recreates the link in datagram mode.
+    In a restore, a refusal of these must not block the others. The mode is set first, because it
+    sets and limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib).
+    After a move of the RDMA device the kernel recreates the link in datagram mode.
     """
     missing = difference(desired, now)
     mtu = missing.mtu if missing.ipoib is None else desired.mtu
@@ -88,6 +88,7 @@ def settle(ns: Ns, name: str, desired: LinkSettings, now: Link) -> Plan:
 def missing_addresses(
     desired: tuple[Address, ...], now: tuple[Address, ...]
 ) -> tuple[Address, ...]:
+    """Return the desired addresses that `now` lacks, compared by address, length and peer."""
     present = {(interface_of(address.cidr), address.peer) for address in now}
     return tuple(
         address for address in desired if (interface_of(address.cidr), address.peer) not in present
@@ -97,7 +98,7 @@ def missing_addresses(
 def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
     """Return the operations that delete altnames equal to the new name or in `taken`.
 
-    For the kernel, a link's own altnames are names in use. The restore adds those of the host.
+    The kernel treats a link's own altnames as names in use. The restore adds those of the host.
     """
     return tuple(
         DelAltname(ns, link.index, altname)
@@ -106,16 +107,16 @@ def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
     )
 
 
-def detach_strange(ns: Ns, before: Link, now: Link) -> Plan:
+def detach_new_xdp(ns: Ns, before: Link, now: Link) -> Plan:
     """Return the operations that detach XDP programs which the link did not have before."""
     if before.xdp is None:
         return ()
-    strange = (program for program in now.xdp or () if program not in before.xdp)
-    return tuple(DetachXdp(ns, now.index, program.mode) for program in strange)
+    extra = (program for program in now.xdp or () if program not in before.xdp)
+    return tuple(DetachXdp(ns, now.index, program.mode) for program in extra)
 
 
-def taken_down(state: LinkState) -> LinkState:
-    """Return the state after the link was set down; the kernel flushes the rest."""
+def set_down_state(state: LinkState) -> LinkState:
+    """Return the state after the link is set down: the kernel flushes routes and neighbours."""
     return replace(
         state,
         link=replace(state.link, up=False),

@@ -23,7 +23,7 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
 )
-from dranet_nri.plan.lease import DropAddress, LeaseAddress
+from dranet_nri.plan.lease_ops import DropAddress, LeaseAddress
 from dranet_nri.plan.routes.vrf import AddVrf
 from dranet_nri.plan.settings.driver_ops import SetDriver, SetRss
 from dranet_nri.plan.settings.programs import AttachTcx, DetachTcx, DetachXdp, DisableTcx

@@ -337,14 +337,16 @@ def test_heartbeat_is_updated_on_a_full_disk(node: Node, capfd: pytest.CaptureFi
     node.disk.room = 0
 
     for rounds.left in (60.0, 12345.678, 5.0):
-        now[0] += heartbeat.MOST_S
+        now[0] += heartbeat.MAX_AGE_S
         beating.beat()
 
         found = heartbeat.load(run)
         assert found.beat_s == now[0]
         assert found.round_due_s == now[0] + rounds.left
-        assert heartbeat.problems(found, now[0]) == ()
-        assert heartbeat.problems(found, now[0] + heartbeat.MOST_S + 1), "it stands still"
+        assert heartbeat.liveness_problems(found, now[0]) == ()
+        assert heartbeat.liveness_problems(found, now[0] + heartbeat.MAX_AGE_S + 1), (
+            "it stands still"
+        )
     assert "heartbeat not written" not in "".join(capfd.readouterr())
 
 

@@ -76,7 +76,7 @@ def test_order_of_links_does_not_change_the_encoding(tmp_path: Path) -> None:
 def test_foreign_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "facts.json").write_text(text)
 
-    with pytest.raises(StateCorruptError, match=r"facts\.json: not what the plugin writes"):
+    with pytest.raises(StateCorruptError, match=r"facts\.json: not a file of the plugin"):
         tcx.load(tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_failure_is_logged_once_per_reason_and_written_facts_are_kept(tmp_path: 
         KernelFileSystem(), tmp_path / "run", partial(in_thread, host.read)
     )
     no_thread = RuntimeError("can't start new thread")  # an unexpected error
-    refusal = KernelError("ask for the TCX programs of link 3", 1)
+    refusal = KernelError("query the TCX programs of link 3", 1)
 
     async def scenario() -> None:
         await writer.update()  # there is no directory

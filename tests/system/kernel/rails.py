@@ -167,9 +167,9 @@ class Rails:
         finally:
             session.close()
 
-    def detach(self, record: Attachment, *, netns_alive: bool = True) -> Attachment:
+    def detach(self, record: Attachment, *, netns_exists: bool = True) -> Attachment:
         """Detach a claim's NICs, in one try."""
-        return self._executor.detach(record, netns_alive=netns_alive)
+        return self._executor.detach(record, netns_exists=netns_exists)
 
     def ping(self, address: str, source: str, pod: int) -> None:
         """Ping an address from one of the pod's, in a few tries."""

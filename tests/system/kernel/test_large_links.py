@@ -31,7 +31,12 @@ from dranet_nri.linux.netlink.links import (
     dump_links,
     link_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, open_here, prepared
+from dranet_nri.linux.netlink.rtnetlink import (
+    NETLINK_ROUTE,
+    RtnetlinkSocket,
+    open_here,
+    rtnetlink_socket,
+)
 from dranet_nri.linux.netlink.socket import open_socket
 from dranet_nri.model import DeviceKey, NetnsId, Ns
 from dranet_nri.plan.identity import DeviceIdentity
@@ -126,7 +131,7 @@ def test_device_is_restored_with_any_altnames_from_its_pod(node: Node, flooded: 
         identity = DeviceIdentity(before.link.index, "veth", frozenset({before.link.mac}), there)
 
         for op in make_plan(
-            RestoreTarget(before), session.observe(KEY, "net1", identity, bare=True)
+            RestoreTarget(before), session.observe(KEY, "net1", identity, link_only=True)
         ):
             session.apply(op)
         after = session.observe(KEY, "net1", identity).host
@@ -161,7 +166,7 @@ def refusing(node: Node) -> Refusing:
     sock = run_inside(node.host, lambda: open_socket(NETLINK_ROUTE))
     with closing(run_inside(node.host, open_here)) as netlink:
         numbers = {observed.name: observed.index for observed in dump_links(netlink, "host")}
-    prepared(sock)
+    rtnetlink_socket(sock)
     made = Refusing(sock)
     made.refused = numbers["eth2"]
     return made
@@ -234,7 +239,7 @@ def test_device_beside_an_undecodable_link_is_found(node: Node) -> None:
     assert host is not None
     with closing(Namespace(Ns.HOST, os.dup(node.host), "/proc")) as space:
         identity = DeviceIdentity(host.link.index, "", frozenset(), 8)
-        observed = observe(space, Undecodable(), KEY, "net1", "/sys", identity, bare=True)
+        observed = observe(space, Undecodable(), KEY, "net1", "/sys", identity, link_only=True)
 
     assert observed.pod is not None
     assert observed.pod.link.name == "eth2"

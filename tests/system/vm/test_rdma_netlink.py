@@ -219,7 +219,9 @@ def test_shared_device_cannot_be_moved(stock: RdmaSocket, beside: int) -> None:
 def test_immovable_driver_is_reported_as_the_reason(stock: RdmaSocket, here: int) -> None:
     stock.set_mode(RdmaMode.EXCLUSIVE)
 
-    with pytest.raises(KernelError, match="its driver can't move between namespaces") as caught:
+    with pytest.raises(
+        KernelError, match="its driver cannot move devices between namespaces"
+    ) as caught:
         stock.move("move soft1", device(stock, "soft1").index, here)
 
     assert caught.value.code == EOPNOTSUPP

@@ -99,7 +99,7 @@ def test_accepted_change_returns(name: str) -> None:
         ("rename-nobody", ENODEV, "rename rxe9: ENODEV (no RDMA device has index 99"),
         ("rename-forbidden", EPERM, "needs CAP_NET_ADMIN in the host's user namespace"),
         ("move-shared", EOPNOTSUPP, "options ib_core netns_mode=0"),
-        ("move-unsupported", EOPNOTSUPP, "its driver can't move between namespaces"),
+        ("move-unsupported", EOPNOTSUPP, "its driver cannot move devices between namespaces"),
         ("move-unsupported", EOPNOTSUPP, "if it is software, delete it (rdma link delete)"),
         ("move-to-no-namespace", EINVAL, "the target is no network namespace"),
         ("move-to-nothing", EBADF, "the target is no open descriptor"),
