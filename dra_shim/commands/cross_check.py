@@ -124,15 +124,16 @@ def _expressions(document: Document) -> Iterator[Cel]:
 def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     """Yield violations of parameters; each alternative is checked alone."""
     yield from too_many_devices(claim.spec)
-    alternatives = claim.spec.alternatives
     found = dict.fromkeys(
         line
-        for alternative in alternatives
+        for alternative in claim.spec.alternatives
         for line in clashes(list(_configured(claim.spec, [alternative], classes, "")))
     )
     certain = list(_configured(claim.spec, _certain(claim.spec), classes, ""))
     merged = (
-        line for alternative in alternatives for line in _merged(claim.spec, alternative, classes)
+        line
+        for alternative in claim.spec.alternatives
+        for line in _merged(claim.spec, alternative, classes)
     )
     yield from dict.fromkeys((*merged, *found, *clashes(certain)))
 

@@ -20,7 +20,7 @@ from dra_shim.discovery import notices
 from dra_shim.discovery.host import Host, LiveHost
 from dra_shim.discovery.node_addresses import AddressSource, NodeAddresses
 from dra_shim.discovery.reporter import HealthReporter
-from dra_shim.discovery.scanner import CloudFacts, NoCloud, NodeScanner
+from dra_shim.discovery.scanner import CloudFacts, NodeScanner
 from dra_shim.discovery.schedule import ScanSchedule
 from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.pool import DriverResources, HealthReport
@@ -67,8 +67,8 @@ class NodeDevices:
         publish: Callable[[DriverResources], None],
         notify: notices.Notify,
         *,
+        clouds: CloudFacts,
         host: Host | None = None,
-        clouds: CloudFacts | None = None,
         timing: LoopClock = REAL,
     ) -> None:
         """Create the controller; `run` scans the node.
@@ -80,8 +80,8 @@ class NodeDevices:
             addresses: source of the addresses of Nodes.
             publish: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
+            clouds: facts from a cloud provider.
             host: the host to scan, None for this node.
-            clouds: facts from a cloud provider, None for none.
             timing: clock and timers.
 
         Raises:
@@ -99,7 +99,7 @@ class NodeDevices:
             options.hang_timeout_s,
             notify,
             state.run,
-            clouds or NoCloud(),
+            clouds,
         )
         self._reporter = HealthReporter(publish, notify, timing.clock())
         self._clock, self._wakeup = timing.clock, Wakeup(timing)

@@ -1,13 +1,12 @@
 """Plugin telemetry: metrics and heartbeat, read from the plugin's directory."""
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import read_record_bytes
+from dranet_nri.component.files import read_file
 from dranet_nri.component.metrics import Gauge, exposition
 from dranet_nri.errors import StateError
 from dranet_nri.state import heartbeat
@@ -57,11 +56,7 @@ class PluginTelemetry:
 
     def _metrics(self) -> str | None:
         try:
-            directory = os.open(self.run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                text = read_record_bytes(directory, METRICS, _LIMIT).decode()
-            finally:
-                os.close(directory)
+            text = read_file(self.run / METRICS, _LIMIT).decode()
         except (StateError, OSError, UnicodeDecodeError):
             return None
         return text if _PLAUSIBLE.fullmatch(text) else None

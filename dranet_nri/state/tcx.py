@@ -6,14 +6,13 @@ no capability to read them.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.component.files import FileSystem, read_record_bytes, save
+from dranet_nri.component.files import FileSystem, read_file, save
 from dranet_nri.errors import StateCorruptError, StateVersionError
 
 NAME: Final = "facts.json"
@@ -85,15 +84,9 @@ def load(run: Path) -> PrivilegedFacts:
         StateError: it is not a file of this format.
     """
     try:
-        directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return decoded(read_file(run / NAME, _LIMIT))
     except FileNotFoundError:
         return PrivilegedFacts()
-    try:
-        return decoded(read_record_bytes(directory, NAME, _LIMIT))
-    except FileNotFoundError:
-        return PrivilegedFacts()
-    finally:
-        os.close(directory)
 
 
 def _decoded_names(

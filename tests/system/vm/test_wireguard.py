@@ -5,7 +5,8 @@ import subprocess
 import pytest
 from pyroute2 import WireGuard
 
-from dranet_nri.facts.scan import scan
+from dranet_nri.facts.scan import read_host
+from dranet_nri.inventory import inventory_from_facts
 from dranet_nri.kernel.netns import run_inside
 from tests.system.kernel.namespaces import add_veth, open_netns
 
@@ -40,7 +41,7 @@ def test_nic_towards_a_wireguard_peer_is_excluded(
             subprocess.run(["ip", *command.split()], check=True)
         with WireGuard() as wireguard:
             wireguard.set("wg0", private_key=KEY, fwmark=mark, peer=peer)
-        return dict(scan().excluded)
+        return dict(inventory_from_facts(read_host()).excluded)
 
     with open_netns() as host, open_netns() as wire:
         for name in ("nic1", "nic2"):
